@@ -1,0 +1,103 @@
+#include "engine/core/device.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace gluond {
+namespace {
+
+class CpuDriver final : public DeviceDriver {
+ public:
+  std::string description() const override { return absl::StrCat(sysconf(_SC_NPROCESSORS_ONLN), " CPUs"); }
+  int64_t total_bytes() const override {
+    return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  }
+  absl::StatusOr<void*> Allocate(size_t bytes) override {
+    const size_t rounded = (bytes + 63) / 64 * 64;  // aligned_alloc wants a multiple of the alignment.
+    void* data = std::aligned_alloc(64, rounded == 0 ? 64 : rounded);
+    if (data != nullptr) return data;
+    return absl::ResourceExhaustedError(absl::StrCat("the host has no ", bytes, " bytes left"));
+  }
+  void Free(void* data, size_t) override { std::free(data); }
+  absl::StatusOr<void*> CreateStream() override { return nullptr; }
+  void DestroyStream(void*) override {}
+  absl::Status Synchronize(void*) override { return absl::OkStatus(); }
+  absl::Status CopyFromHost(void* to, const void* from, size_t bytes, void*) override {
+    return Copy(to, from, bytes, nullptr);
+  }
+  absl::Status CopyToHost(void* to, const void* from, size_t bytes, void*) override {
+    return Copy(to, from, bytes, nullptr);
+  }
+  absl::Status Copy(void* to, const void* from, size_t bytes, void*) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Zero(void* to, size_t bytes, void*) override {
+    if (bytes > 0) std::memset(to, 0, bytes);
+    return absl::OkStatus();
+  }
+};
+
+struct Drivers {
+  std::mutex mu;
+  CpuDriver cpu;
+  std::vector<std::unique_ptr<DeviceDriver>> gpus;  // Guarded by mu; only grows.
+};
+
+Drivers& AllDrivers() {
+  static Drivers& drivers = *new Drivers;  // Never destroyed: buffers may outlive static destructors.
+  return drivers;
+}
+
+}  // namespace
+
+std::string Device::ToString() const {
+  return type == DeviceType::kCpu ? "cpu" : absl::StrCat("gpu:", id);
+}
+
+absl::StatusOr<Device> Device::Parse(absl::string_view text) {
+  Device device;
+  absl::string_view rest = text;
+  if (absl::ConsumePrefix(&rest, "gpu")) {
+    device.type = DeviceType::kGpu;
+  } else if (!absl::ConsumePrefix(&rest, "cpu")) {
+    rest = "?";
+  }
+  if (absl::ConsumePrefix(&rest, "(") && !absl::ConsumeSuffix(&rest, ")")) rest = "?";
+  absl::ConsumePrefix(&rest, ":");
+  if (rest.empty() || (absl::SimpleAtoi(rest, &device.id) && device.id >= 0)) return device;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text.substr(0, 40), "' is not a device; want 'cpu' or 'gpu:0'"));
+}
+
+absl::StatusOr<DeviceDriver*> FindDriver(Device device) {
+  Drivers& drivers = AllDrivers();
+  if (device.type == DeviceType::kCpu) return &drivers.cpu;
+  std::lock_guard lock(drivers.mu);
+  if (device.id >= 0 && device.id < static_cast<int>(drivers.gpus.size())) {
+    return drivers.gpus[device.id].get();
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "device ", device.ToString(), " is not here; this process has the CPU",
+      drivers.gpus.empty() ? std::string(" only") : absl::StrCat(" and gpu:0 to gpu:", drivers.gpus.size() - 1)));
+}
+
+void RegisterGpuDriver(std::unique_ptr<DeviceDriver> driver) {
+  std::lock_guard lock(AllDrivers().mu);
+  AllDrivers().gpus.push_back(std::move(driver));
+}
+
+int NumGpus() {
+  std::lock_guard lock(AllDrivers().mu);
+  return static_cast<int>(AllDrivers().gpus.size());
+}
+
+}  // namespace gluond

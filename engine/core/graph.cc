@@ -1,0 +1,147 @@
+#include "engine/core/graph.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+namespace {
+
+[[noreturn]] void Die(const absl::Status& status) {
+  std::fprintf(stderr, "gluond: a graph made by our own code is wrong: %s\n", status.ToString().c_str());
+  std::abort();
+}
+
+std::string NumberText(double value) { return param_internal::FormatValue(value); }
+
+NodeEntry Scalar(absl::string_view op, const NodeEntry& a, double b) {
+  return MakeNode(op, std::string(op), {a}, {{"scalar", NumberText(b)}});
+}
+
+}  // namespace
+
+// The default destructor would recurse along the inputs: a long chain would overflow the stack.
+Node::~Node() {
+  std::vector<NodePtr> orphans;
+  const auto take = [&orphans](Node& node) {
+    for (NodeEntry& e : node.inputs) if (e.node.use_count() == 1) orphans.push_back(std::move(e.node));
+    for (NodePtr& n : node.control_deps) if (n.use_count() == 1) orphans.push_back(std::move(n));
+    node.inputs.clear();
+    node.control_deps.clear();
+  };
+  take(*this);
+  while (!orphans.empty()) {
+    NodePtr node = std::move(orphans.back());
+    orphans.pop_back();
+    if (node.use_count() == 1) take(*node);
+  }
+}
+
+uint32_t Node::num_outputs() const { return is_variable() ? 1 : op()->num_outputs(attrs); }
+
+NodeEntry MakeVariable(std::string name, AttrDict dict) {
+  auto node = std::make_shared<Node>();
+  node->attrs.name = std::move(name);
+  node->attrs.dict = std::move(dict);
+  return {std::move(node), 0};
+}
+
+absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name, std::vector<NodeEntry> inputs,
+                                    AttrDict dict) {
+  ASSIGN_OR_RETURN(const Op* op, Op::Get(op_name));
+  auto node = std::make_shared<Node>();
+  node->attrs.op = op;
+  node->attrs.name = std::move(name);
+  node->attrs.dict = std::move(dict);
+  if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args")) {
+    node->attrs.dict.try_emplace(*key, absl::StrCat(inputs.size()));
+  }
+  RETURN_IF_ERROR(op->ParseAttrs(&node->attrs));
+  const uint32_t expected = op->num_inputs(node->attrs);
+  if (expected != kVarg && expected != inputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operator '", op->name(), "' takes ", expected, " inputs (",
+                     absl::StrJoin(op->input_names(node->attrs, expected), ", "), "), got ", inputs.size()));
+  }
+  node->inputs = std::move(inputs);
+  return node;
+}
+
+NodeEntry MakeNode(absl::string_view op, std::string name, std::vector<NodeEntry> inputs, AttrDict dict) {
+  absl::StatusOr<NodePtr> node = TryMakeNode(op, std::move(name), std::move(inputs), std::move(dict));
+  if (!node.ok()) Die(node.status());
+  return {*std::move(node), 0};
+}
+
+NodeEntry operator+(const NodeEntry& a, const NodeEntry& b) { return MakeNode("elemwise_add", "add", {a, b}); }
+NodeEntry operator-(const NodeEntry& a, const NodeEntry& b) { return MakeNode("elemwise_sub", "sub", {a, b}); }
+NodeEntry operator*(const NodeEntry& a, const NodeEntry& b) { return MakeNode("elemwise_mul", "mul", {a, b}); }
+NodeEntry operator/(const NodeEntry& a, const NodeEntry& b) { return MakeNode("elemwise_div", "div", {a, b}); }
+NodeEntry operator+(const NodeEntry& a, double b) { return Scalar("_plus_scalar", a, b); }
+NodeEntry operator-(double a, const NodeEntry& b) { return Scalar("_rminus_scalar", b, a); }
+NodeEntry operator*(const NodeEntry& a, double b) { return Scalar("_mul_scalar", a, b); }
+NodeEntry operator*(double a, const NodeEntry& b) { return Scalar("_mul_scalar", b, a); }
+NodeEntry operator/(const NodeEntry& a, double b) { return Scalar("_div_scalar", a, b); }
+NodeEntry operator-(const NodeEntry& a) { return MakeNode("negative", "negative", {a}); }
+
+namespace graph_internal {
+
+std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
+  struct Frame {
+    NodePtr node;
+    size_t next = 0;  // The next dependency to look at.
+  };
+  std::vector<NodePtr> order;
+  absl::flat_hash_set<const Node*> seen;
+  std::vector<Frame> stack;
+  const auto push = [&](const NodePtr& node) {
+    if (node != nullptr && seen.insert(node.get()).second) stack.push_back({node});
+  };
+  for (const NodeEntry& output : outputs) {
+    push(output.node);
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      const size_t num_inputs = top.node->inputs.size();
+      const size_t next = top.next++;
+      if (next < num_inputs) {
+        push(top.node->inputs[next].node);
+      } else if (next < num_inputs + top.node->control_deps.size()) {
+        push(top.node->control_deps[next - num_inputs]);
+      } else {
+        order.push_back(std::move(top.node));
+        stack.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace graph_internal
+
+IndexedGraph::IndexedGraph(const Graph& graph) {
+  PostOrderVisit(graph.outputs, [this](const NodePtr& node) {
+    const uint32_t id = num_nodes();
+    ids_[node.get()] = id;
+    IndexedNode& indexed = nodes_.emplace_back();
+    indexed.node = node;
+    for (const NodeEntry& e : node->inputs) {
+      const uint32_t from = ids_.at(e.node.get());
+      indexed.inputs.push_back({from, e.index, nodes_[from].first_entry + e.index});
+    }
+    for (const NodePtr& dep : node->control_deps) indexed.control_deps.push_back(ids_.at(dep.get()));
+    indexed.first_entry = num_entries_;
+    num_entries_ += node->num_outputs();
+    if (node->is_variable()) variables_.push_back(id);
+  });
+  for (const NodeEntry& e : graph.outputs) {
+    const uint32_t from = ids_.at(e.node.get());
+    outputs_.push_back({from, e.index, nodes_[from].first_entry + e.index});
+  }
+}
+
+}  // namespace gluond

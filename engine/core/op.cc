@@ -1,0 +1,187 @@
+#include "engine/core/op.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/str_join.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+
+namespace gluond {
+namespace {
+
+struct DeclaredAttr {
+  std::type_index type;
+  std::string place;
+};
+
+struct Registry {
+  std::map<std::string, std::unique_ptr<Op>, std::less<>> ops;
+  std::map<std::string, const Op*, std::less<>> names;  // Aliases included.
+  std::map<std::string, DeclaredAttr, std::less<>> attrs;
+  std::vector<std::string> mistakes;
+};
+
+// Written before main and while a plugin loads (the server loads it before it serves), read after.
+Registry& GetRegistry() {
+  static Registry& registry = *new Registry;  // Never destroyed: used by static initializers.
+  return registry;
+}
+
+std::string Place(const char* file, int line) { return absl::StrCat(file, ":", line); }
+
+// The C++11 map lookup by absl::string_view needs std::string_view.
+std::string_view Std(absl::string_view s) { return {s.data(), s.size()}; }
+
+uint32_t Count(const std::variant<uint32_t, FCount>& n, const NodeAttrs& attrs) {
+  if (const FCount* fn = std::get_if<FCount>(&n)) return (*fn)(attrs);
+  return std::get<uint32_t>(n);
+}
+
+std::vector<std::string> Numbered(absl::string_view stem, uint32_t n) {
+  if (n == 1) return {std::string(stem)};
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < n; ++i) names.push_back(absl::StrCat(stem, i));
+  return names;
+}
+
+}  // namespace
+
+const Op* Op::Find(absl::string_view name) {
+  const Registry& registry = GetRegistry();
+  const auto it = registry.names.find(Std(name));
+  return it == registry.names.end() ? nullptr : it->second;
+}
+
+absl::StatusOr<const Op*> Op::Get(absl::string_view name) {
+  if (const Op* op = Find(name)) return op;
+  std::vector<std::string> names;
+  for (const auto& [known, op] : GetRegistry().names) names.push_back(known);
+  return absl::NotFoundError(absl::StrCat("operator '", Excerpt(name), "' is not registered",
+                                          DidYouMean(name, names), " ListOperators lists all of them."));
+}
+
+std::vector<std::string> Op::ListNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, op] : GetRegistry().ops) names.push_back(name);
+  return names;
+}
+
+uint32_t Op::num_inputs(const NodeAttrs& attrs) const { return Count(num_inputs_, attrs); }
+uint32_t Op::num_outputs(const NodeAttrs& attrs) const { return Count(num_outputs_, attrs); }
+
+uint32_t Op::num_visible_outputs(const NodeAttrs& attrs) const {
+  const auto* visible = GetAttr<FNumVisibleOutputs>("FNumVisibleOutputs");
+  return visible == nullptr ? num_outputs(attrs) : (*visible)(attrs);
+}
+
+std::vector<std::string> Op::input_names(const NodeAttrs& attrs, uint32_t num_inputs) const {
+  if (const auto* names = GetAttr<FListInputNames>("FListInputNames")) return (*names)(attrs);
+  std::vector<std::string> names;
+  for (const ArgumentDoc& doc : arguments_) {
+    if (doc.type == "NDArray" && names.size() < num_inputs) names.push_back(doc.name);
+  }
+  return names.size() == num_inputs ? names : Numbered("data", num_inputs);
+}
+
+std::vector<std::string> Op::output_names(const NodeAttrs& attrs) const {
+  if (const auto* names = GetAttr<FListOutputNames>("FListOutputNames")) return (*names)(attrs);
+  return Numbered("output", num_outputs(attrs));
+}
+
+absl::Status Op::ParseAttrs(NodeAttrs* attrs) const {
+  attrs->op = this;
+  if (attr_parser_) return Annotate(attr_parser_(attrs), absl::StrCat("operator '", name_, "'"));
+  static const SchemaBase& no_parameters = *new SchemaBase;
+  return Annotate(no_parameters.Parse(nullptr, attrs->dict), absl::StrCat("operator '", name_, "'"));
+}
+
+bool Op::RunsOn(DeviceType device) const {
+  return device == DeviceType::kCpu ? HasAttr("FCompute<cpu>") || HasAttr("FStatefulCompute<cpu>")
+                                    : HasAttr("FCompute<gpu>") || HasAttr("FStatefulCompute<gpu>");
+}
+
+OpRegistration::OpRegistration(const char* name, const char* file, int line) : file_(file), line_(line) {
+  Registry& registry = GetRegistry();
+  std::unique_ptr<Op>& op = registry.ops[name];
+  if (op == nullptr) {
+    op = std::make_unique<Op>();
+    op->name_ = name;
+    if (!registry.names.emplace(name, op.get()).second) {
+      registry.mistakes.push_back(absl::StrCat(Place(file, line), ": operator '", name, "' is an alias already"));
+    }
+  }
+  op_ = op.get();
+}
+
+OpRegistration& OpRegistration::describe(std::string text) { return op_->description_ = std::move(text), *this; }
+
+OpRegistration& OpRegistration::add_alias(const char* alias) {
+  op_->aliases_.push_back(alias);
+  if (!GetRegistry().names.emplace(alias, op_).second) {
+    GetRegistry().mistakes.push_back(
+        absl::StrCat(Place(file_, line_), ": alias '", alias, "' of '", op_->name(), "' is taken"));
+  }
+  return *this;
+}
+
+OpRegistration& OpRegistration::add_argument(std::string name, std::string type, std::string text) {
+  op_->arguments_.push_back({std::move(name), std::move(type), true, "", std::move(text)});
+  return *this;
+}
+OpRegistration& OpRegistration::add_arguments(std::vector<ArgumentDoc> docs) {
+  for (ArgumentDoc& doc : docs) op_->arguments_.push_back(std::move(doc));
+  return *this;
+}
+OpRegistration& OpRegistration::set_num_inputs(uint32_t n) { return op_->num_inputs_ = n, *this; }
+OpRegistration& OpRegistration::set_num_inputs(FCount count) { return op_->num_inputs_ = std::move(count), *this; }
+OpRegistration& OpRegistration::set_num_outputs(uint32_t n) { return op_->num_outputs_ = n, *this; }
+OpRegistration& OpRegistration::set_num_outputs(FCount count) { return op_->num_outputs_ = std::move(count), *this; }
+OpRegistration& OpRegistration::set_attr_parser(FAttrParser parser) {
+  return op_->attr_parser_ = std::move(parser), *this;
+}
+
+void OpRegistration::Set(absl::string_view key, std::any value) {
+  const auto [it, inserted] = op_->attrs_.try_emplace(std::string(key));
+  if (!inserted) {
+    GetRegistry().mistakes.push_back(absl::StrCat(Place(file_, line_), ": operator '", op_->name(), "' sets '", key,
+                                                  "' again; first at ", it->second.place));
+    return;
+  }
+  it->second = {std::move(value), Place(file_, line_)};
+}
+
+bool OpRegistration::DeclareAttr(const char* key, std::type_index type, const char* file, int line) {
+  const auto [it, inserted] = GetRegistry().attrs.emplace(key, DeclaredAttr{type, Place(file, line)});
+  if (!inserted && it->second.type != type) {
+    GetRegistry().mistakes.push_back(absl::StrCat(Place(file, line), ": attribute key '", key,
+                                                  "' is declared with another type than at ", it->second.place));
+  }
+  return true;
+}
+
+absl::Status OpRegistration::Check() {
+  const Registry& registry = GetRegistry();
+  std::vector<std::string> mistakes = registry.mistakes;
+  std::vector<std::string> keys;
+  for (const auto& [key, declared] : registry.attrs) keys.push_back(key);
+  for (const auto& [name, op] : registry.ops) {
+    for (const auto& [key, attr] : op->attrs_) {
+      const auto declared = registry.attrs.find(key);
+      if (declared == registry.attrs.end()) {
+        mistakes.push_back(absl::StrCat(attr.place, ": operator '", name, "' sets the unknown key '", key, "'",
+                                        DidYouMean(key, keys)));
+      } else if (declared->second.type != std::type_index(attr.value.type())) {
+        mistakes.push_back(absl::StrCat(attr.place, ": operator '", name, "' sets '", key,
+                                        "' with another type than declared at ", declared->second.place));
+      }
+    }
+  }
+  if (mistakes.empty()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("operator registry: ", absl::StrJoin(mistakes, "; ")));
+}
+
+absl::Status CheckRegistry() { return OpRegistration::Check(); }
+
+}  // namespace gluond

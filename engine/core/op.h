@@ -1,0 +1,178 @@
+// Op: the registry of operators, in NNVM's vocabulary. An operator is a name with typed attributes; a pass asks for
+// the attributes that it needs, and anybody can add attributes, in as many pieces and files as wanted:
+//
+//   GLUOND_REGISTER_OP(abs)
+//       .describe("y = |x|, elementwise.")
+//       .add_argument("data", "NDArray", "Any shape.")
+//       .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
+//       .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
+//       .set_attr<FGradient>("FGradient", ElemwiseGradUseIn{"_backward_abs"})
+//       .compute<Unary<Abs>>();
+//
+// Registration happens before main (or while a plugin loads). A key that was not declared, a value of another type
+// than declared, and the same key set twice are collected, and CheckRegistry reports each with both places.
+//
+// When nvcc compiles the same file for the GPU plugin, the chain records FCompute<gpu> (compute<K>(), or set_attr of
+// a "...<gpu>" key) with the operator that the server has, and its other calls do nothing.
+
+#ifndef ENGINE_CORE_OP_H_
+#define ENGINE_CORE_OP_H_
+
+#include <any>
+#include <functional>
+#include <string>
+#include <typeindex>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/core/param.h"
+
+namespace gluond {
+
+inline constexpr uint32_t kVarg = static_cast<uint32_t>(-1);  // Any number of inputs.
+
+using FAttrParser = std::function<absl::Status(NodeAttrs*)>;
+using FCount = std::function<uint32_t(const NodeAttrs&)>;
+
+class Op {
+ public:
+  // The operator registered as `name` or under that alias, or nullptr. Lives until exit.
+  static const Op* Find(absl::string_view name);
+  // NOT_FOUND names the closest operators.
+  static absl::StatusOr<const Op*> Get(absl::string_view name);
+  // Sorted, without aliases.
+  static std::vector<std::string> ListNames();
+
+  const std::string& name() const { return name_; }
+  const std::string& description() const { return description_; }
+  const std::vector<std::string>& aliases() const { return aliases_; }
+  // Tensors first, then parameters.
+  const std::vector<ArgumentDoc>& arguments() const { return arguments_; }
+
+  uint32_t num_inputs(const NodeAttrs& attrs) const;  // kVarg: any number.
+  uint32_t num_outputs(const NodeAttrs& attrs) const;
+  uint32_t num_visible_outputs(const NodeAttrs& attrs) const;
+  std::vector<std::string> input_names(const NodeAttrs& attrs, uint32_t num_inputs) const;
+  std::vector<std::string> output_names(const NodeAttrs& attrs) const;
+  // Parses attrs->dict into attrs->parsed. INVALID_ARGUMENT: starts with "operator 'name'".
+  absl::Status ParseAttrs(NodeAttrs* attrs) const;
+
+  // The attribute `key`, or nullptr. Requires: T is the type the key was declared with.
+  template <class T>
+  const T* GetAttr(absl::string_view key) const {
+    const auto it = attrs_.find(key);
+    return it == attrs_.end() ? nullptr : std::any_cast<T>(&it->second.value);
+  }
+  template <class T>
+  T GetAttr(absl::string_view key, T otherwise) const {
+    const T* value = GetAttr<T>(key);
+    return value == nullptr ? otherwise : *value;
+  }
+  bool HasAttr(absl::string_view key) const { return attrs_.contains(key); }
+  // True when there is a kernel, stateful or not, for the device.
+  bool RunsOn(DeviceType device) const;
+
+ private:
+  friend class OpRegistration;
+  struct Attr {
+    std::any value;
+    std::string place;
+  };
+
+  std::string name_;
+  std::string description_;
+  std::vector<std::string> aliases_;
+  std::vector<ArgumentDoc> arguments_;
+  std::variant<uint32_t, FCount> num_inputs_ = uint32_t{1};
+  std::variant<uint32_t, FCount> num_outputs_ = uint32_t{1};
+  FAttrParser attr_parser_;
+  absl::flat_hash_map<std::string, Attr> attrs_;
+};
+
+// OK, or INTERNAL with every mistake made at registration. To be called first thing in main and in tests.
+absl::Status CheckRegistry();
+
+// Makes `key` known as an attribute of type T.
+#define GLUOND_DECLARE_OP_ATTR(T, key)                                                       \
+  [[maybe_unused]] static const bool GLUOND_CONCAT_OP_(gluond_op_attr_, __COUNTER__) = \
+      ::gluond::OpRegistration::DeclareAttr(key, typeid(T), __FILE__, __LINE__)
+
+// One piece of an operator's registration; a value so that registration chains need no macro of their own.
+class OpRegistration {
+ public:
+  OpRegistration(const char* name, const char* file, int line);
+
+#ifdef __CUDACC__
+  // In the plugin: only the GPU's kernels count.
+  template <class... A> OpRegistration& describe(const A&...) { return *this; }
+  template <class... A> OpRegistration& add_alias(const A&...) { return *this; }
+  template <class... A> OpRegistration& add_argument(const A&...) { return *this; }
+  template <class... A> OpRegistration& add_arguments(const A&...) { return *this; }
+  template <class... A> OpRegistration& set_num_inputs(const A&...) { return *this; }
+  template <class... A> OpRegistration& set_num_outputs(const A&...) { return *this; }
+  template <class... A> OpRegistration& set_attr_parser(const A&...) { return *this; }
+  template <class T> OpRegistration& set_attr(absl::string_view key, T value) {
+    if (key == "FCompute<gpu>" || key == "FStatefulCompute<gpu>") Set(key, std::any(std::move(value)));
+    return *this;
+  }
+  template <class K> OpRegistration& compute() {
+    return set_attr<FCompute>("FCompute<gpu>", &K::template Run<gpu>);
+  }
+  template <class K> OpRegistration& stateful_compute() {
+    return set_attr<FStatefulCompute>("FStatefulCompute<gpu>", &K::template Run<gpu>);
+  }
+#else
+  OpRegistration& describe(std::string text);
+  OpRegistration& add_alias(const char* alias);
+  // `type` is "NDArray" or "NDArray[]" for a tensor.
+  OpRegistration& add_argument(std::string name, std::string type, std::string text);
+  OpRegistration& add_arguments(std::vector<ArgumentDoc> docs);
+  OpRegistration& set_num_inputs(uint32_t n);  // kVarg: any number.
+  OpRegistration& set_num_inputs(FCount count);
+  OpRegistration& set_num_outputs(uint32_t n);
+  OpRegistration& set_num_outputs(FCount count);
+  OpRegistration& set_attr_parser(FAttrParser parser);
+
+  template <class T>
+  OpRegistration& set_attr(absl::string_view key, T value, int line = __builtin_LINE()) {
+    line_ = line;
+    Set(key, std::any(std::move(value)));
+    return *this;
+  }
+  // FCompute<cpu>, from K::Run<cpu>; the plugin's build of the same file takes K::Run<gpu>.
+  template <class K> OpRegistration& compute(int line = __builtin_LINE()) {
+    return set_attr<FCompute>("FCompute<cpu>", &K::template Run<cpu>, line);
+  }
+  template <class K> OpRegistration& stateful_compute(int line = __builtin_LINE()) {
+    return set_attr<FStatefulCompute>("FStatefulCompute<cpu>", &K::template Run<cpu>, line);
+  }
+#endif
+
+  static bool DeclareAttr(const char* key, std::type_index type, const char* file, int line);
+  static absl::Status Check();
+
+ private:
+  void Set(absl::string_view key, std::any value);
+
+  Op* op_;
+  const char* file_;
+  int line_;
+};
+
+// Registers the operator `name`, or goes on with it if another file has begun.
+#define GLUOND_REGISTER_OP(name) GLUOND_REGISTER_OP_NAMED(name, #name)
+// The same where the operator's name is not an identifier or comes from a table.
+#define GLUOND_REGISTER_OP_NAMED(id, text)                                                   \
+  [[maybe_unused]] static const ::gluond::OpRegistration GLUOND_CONCAT_OP_(gluond_op_##id##_, __COUNTER__) = \
+      ::gluond::OpRegistration(text, __FILE__, __LINE__)
+#define GLUOND_CONCAT_OP_(a, b) GLUOND_CONCAT_OP_2_(a, b)
+#define GLUOND_CONCAT_OP_2_(a, b) a##b
+
+}  // namespace gluond
+
+#endif  // ENGINE_CORE_OP_H_

@@ -1,0 +1,181 @@
+#include "engine/core/param.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+
+namespace gluond {
+namespace param_internal {
+namespace {
+
+constexpr size_t kMaxTuple = 4096;
+
+absl::Status Expect(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("want ", what));
+}
+
+// The items of "(1, 2)", "[1,2]", "(1,)", "()" or "1".
+absl::StatusOr<std::vector<absl::string_view>> Items(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (!text.empty() && (text.front() == '(' || text.front() == '[')) {
+    const char close = text.front() == '(' ? ')' : ']';
+    if (text.back() != close || text.size() < 2) return Expect("a closing bracket");
+    text = absl::StripAsciiWhitespace(text.substr(1, text.size() - 2));
+    if (!text.empty() && text.back() == ',') text.remove_suffix(1);
+  }
+  std::vector<absl::string_view> items;
+  if (text.empty()) return items;
+  for (absl::string_view item : absl::StrSplit(text, ',')) {
+    if (items.size() == kMaxTuple) return Expect(absl::StrCat("at most ", kMaxTuple, " elements"));
+    items.push_back(absl::StripAsciiWhitespace(item));
+  }
+  return items;
+}
+
+template <class T>
+absl::Status ParseTuple(absl::string_view text, std::vector<T>* out) {
+  ASSIGN_OR_RETURN(std::vector<absl::string_view> items, Items(text));
+  out->clear();
+  for (absl::string_view item : items) RETURN_IF_ERROR(ParseText(item, &out->emplace_back()));
+  return absl::OkStatus();
+}
+
+// The shortest text that reads back as `v`.
+template <class T>
+std::string Shortest(T v) {
+  char text[64];
+  const auto result = std::to_chars(text, text + sizeof(text), v);
+  return std::string(text, result.ptr);
+}
+
+template <class T>
+std::string FormatTuple(const std::vector<T>& v) {
+  return absl::StrCat("(", absl::StrJoin(v, ", ", [](std::string* out, T e) { out->append(FormatValue(e)); }),
+                      v.size() == 1 ? ",)" : ")");
+}
+
+}  // namespace
+
+absl::Status ParseText(absl::string_view text, bool* out) {
+  if (text == "True" || text == "true" || text == "1") return *out = true, absl::OkStatus();
+  if (text == "False" || text == "false" || text == "0") return *out = false, absl::OkStatus();
+  return Expect("True or False");
+}
+absl::Status ParseText(absl::string_view text, int64_t* out) {
+  if (absl::SimpleAtoi(text, out)) return absl::OkStatus();
+  double number;  // A JSON client has one kind of number: 3 may arrive as "3.0".
+  if (absl::SimpleAtod(text, &number) && std::nearbyint(number) == number && std::abs(number) <= 0x1p53) {
+    *out = static_cast<int64_t>(number);
+    return absl::OkStatus();
+  }
+  return Expect("a whole number");
+}
+absl::Status ParseText(absl::string_view text, int* out) {
+  int64_t wide;
+  RETURN_IF_ERROR(ParseText(text, &wide));
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
+    return Expect("a whole number of 32 bits");
+  }
+  *out = static_cast<int>(wide);
+  return absl::OkStatus();
+}
+absl::Status ParseText(absl::string_view text, double* out) {
+  return absl::SimpleAtod(text, out) ? absl::OkStatus() : Expect("a number");
+}
+absl::Status ParseText(absl::string_view text, float* out) {
+  return absl::SimpleAtof(text, out) ? absl::OkStatus() : Expect("a number");
+}
+absl::Status ParseText(absl::string_view text, std::string* out) {
+  out->assign(text.data(), text.size());
+  return absl::OkStatus();
+}
+absl::Status ParseText(absl::string_view text, DType* out) {
+  ASSIGN_OR_RETURN(*out, ParseDType(text));
+  return absl::OkStatus();
+}
+absl::Status ParseText(absl::string_view text, std::vector<int64_t>* out) {
+  return ParseTuple(text, out);
+}
+absl::Status ParseText(absl::string_view text, std::vector<double>* out) {
+  return ParseTuple(text, out);
+}
+
+std::string FormatValue(bool v) { return v ? "True" : "False"; }
+std::string FormatValue(int v) { return absl::StrCat(v); }
+std::string FormatValue(int64_t v) { return absl::StrCat(v); }
+std::string FormatValue(float v) { return Shortest(v); }
+std::string FormatValue(double v) { return Shortest(v); }
+std::string FormatValue(const std::string& v) { return v; }
+std::string FormatValue(DType v) { return std::string(Name(v)); }
+std::string FormatValue(const std::vector<int64_t>& v) { return FormatTuple(v); }
+std::string FormatValue(const std::vector<double>& v) { return FormatTuple(v); }
+
+}  // namespace param_internal
+
+namespace {
+
+// "__init__" and the like: hidden keys of the graph, not parameters of the operator.
+bool IsHidden(absl::string_view key) {
+  return key.size() > 4 && key.substr(0, 2) == "__" && key.substr(key.size() - 2) == "__";
+}
+
+}  // namespace
+
+const FieldSpec* SchemaBase::Find(absl::string_view name) const {
+  for (const FieldSpec& field : fields_) {
+    if (field.doc.name == name) return &field;
+  }
+  return nullptr;
+}
+
+std::vector<ArgumentDoc> SchemaBase::Docs() const {
+  std::vector<ArgumentDoc> docs;
+  for (const FieldSpec& field : fields_) docs.push_back(field.doc);
+  return docs;
+}
+
+absl::Status SchemaBase::Parse(void* param, const AttrDict& dict) const {
+  for (const auto& [key, value] : dict) {
+    if (IsHidden(key) || Find(key) != nullptr) continue;
+    std::vector<std::string> names;
+    for (const FieldSpec& field : fields_) names.push_back(field.doc.name);
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown attribute '", Excerpt(key), "'", DidYouMean(key, names), " Possible attributes: ",
+                     names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
+  for (const FieldSpec& field : fields_) {
+    const auto it = dict.find(field.doc.name);
+    if (it == dict.end() && field.doc.required) {
+      return absl::InvalidArgumentError(absl::StrCat("required attribute '", field.doc.name, "' (",
+                                                     field.doc.type, ") is missing"));
+    }
+    const std::string& text = it == dict.end() ? field.doc.default_text : it->second;
+    if (absl::Status status = field.parse(param, text); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("attribute '", field.doc.name, "' (", field.doc.type,
+                                                     ") is '", Excerpt(text), "'; ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetParam(NodeAttrs* attrs, absl::string_view name, double value) {
+  const FieldSpec* field = attrs->schema == nullptr ? nullptr : attrs->schema->Find(name);
+  if (field == nullptr) return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
+  if (!field->assign_number) {
+    return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is not a number"));
+  }
+  if (absl::Status status = field->assign_number(attrs->mutable_param(attrs->parsed), value); !status.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", name, "' is ", value, "; ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond

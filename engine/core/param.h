@@ -1,0 +1,298 @@
+// Param: typed operator parameters, declared once. From the declaration come the parser, the error messages,
+// the operator's documentation and the clients' docstrings (what dmlc::Parameter gives MXNet).
+//
+//   struct PoolingParam : Param<PoolingParam> {
+//     int pool_type;
+//     std::vector<int64_t> kernel;
+//     static void Fields(Schema<PoolingParam>& s) {
+//       s.Field("pool_type", &PoolingParam::pool_type).Enum({{"max", kMax}, {"avg", kAvg}}).Default("max")
+//           .Describe("What to take of each window.");
+//       s.Field("kernel", &PoolingParam::kernel).Describe("Height and width of the window.");
+//     }
+//   };
+//   ... .add_arguments(PoolingParam::__FIELDS__()).set_attr_parser(ParamParser<PoolingParam>)
+//
+// A field without a default is required. Values arrive as text in Python's or MXNet's spelling: "(3, 3)",
+// "True", "None", "float32".
+// Field types: bool, int, int64_t, float, double, std::string, DType, std::vector<int64_t>, std::vector<double>
+// and std::optional of any of these ("None").
+
+#ifndef ENGINE_CORE_PARAM_H_
+#define ENGINE_CORE_PARAM_H_
+
+#include <any>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/core/dtype.h"
+#include "engine/core/node_attrs.h"
+
+namespace gluond {
+
+// One documented argument of an operator: a tensor ("NDArray", "NDArray[]") or a parameter.
+struct ArgumentDoc {
+  std::string name;
+  std::string type;  // "int", "float", "boolean", "string", "{'max', 'avg'}", "tuple of int", "int or None".
+  bool required = true;
+  std::string default_text;  // "" when required.
+  std::string description;
+};
+
+// One field of a parameter struct, with the struct's type erased.
+struct FieldSpec {
+  ArgumentDoc doc;
+  std::function<absl::Status(void* param, absl::string_view text)> parse;
+  std::function<absl::Status(void* param, double value)> assign_number;  // Null when not a number.
+  std::function<std::string(const void* param)> format;
+};
+
+class SchemaBase {
+ public:
+  const std::vector<FieldSpec>& fields() const { return fields_; }
+  const FieldSpec* Find(absl::string_view name) const;
+  std::vector<ArgumentDoc> Docs() const;
+
+  // Sets every field from `dict`, or from its default. Keys like "__init__" are left alone. INVALID_ARGUMENT:
+  // an unknown key (with the closest names), a missing required field, a value of the wrong form or range.
+  absl::Status Parse(void* param, const AttrDict& dict) const;
+
+ protected:
+  std::vector<FieldSpec> fields_;
+};
+
+namespace param_internal {
+
+absl::Status ParseText(absl::string_view text, bool* out);
+absl::Status ParseText(absl::string_view text, int* out);
+absl::Status ParseText(absl::string_view text, int64_t* out);
+absl::Status ParseText(absl::string_view text, float* out);
+absl::Status ParseText(absl::string_view text, double* out);
+absl::Status ParseText(absl::string_view text, std::string* out);
+absl::Status ParseText(absl::string_view text, DType* out);
+absl::Status ParseText(absl::string_view text, std::vector<int64_t>* out);
+absl::Status ParseText(absl::string_view text, std::vector<double>* out);
+template <class T>
+absl::Status ParseText(absl::string_view text, std::optional<T>* out) {
+  if (text == "None" || text.empty()) {
+    out->reset();
+    return absl::OkStatus();
+  }
+  return ParseText(text, &out->emplace());
+}
+
+std::string FormatValue(bool v);
+std::string FormatValue(int v);
+std::string FormatValue(int64_t v);
+std::string FormatValue(float v);
+std::string FormatValue(double v);
+std::string FormatValue(const std::string& v);
+std::string FormatValue(DType v);
+std::string FormatValue(const std::vector<int64_t>& v);
+std::string FormatValue(const std::vector<double>& v);
+template <class T>
+std::string FormatValue(const std::optional<T>& v) {
+  return v.has_value() ? FormatValue(*v) : "None";
+}
+
+template <class T> inline constexpr const char* kTypeText = "string";
+template <> inline constexpr const char* kTypeText<bool> = "boolean";
+template <> inline constexpr const char* kTypeText<int> = "int";
+template <> inline constexpr const char* kTypeText<int64_t> = "long";
+template <> inline constexpr const char* kTypeText<float> = "float";
+template <> inline constexpr const char* kTypeText<double> = "float";
+template <> inline constexpr const char* kTypeText<DType> = "dtype";
+template <> inline constexpr const char* kTypeText<std::vector<int64_t>> = "tuple of int";
+template <> inline constexpr const char* kTypeText<std::vector<double>> = "tuple of float";
+
+template <class T> struct Optional : std::false_type { using Value = T; };
+template <class T> struct Optional<std::optional<T>> : std::true_type { using Value = T; };
+
+}  // namespace param_internal
+
+using EnumNames = std::vector<std::pair<std::string, int>>;
+
+// Builds one field; returned by Schema::Field.
+template <class T>
+class FieldBuilder {
+  using Value = typename param_internal::Optional<T>::Value;
+
+ public:
+  struct Rules {
+    EnumNames names;
+    std::function<absl::Status(const Value&)> check;
+  };
+
+  FieldBuilder(FieldSpec* spec, std::shared_ptr<Rules> rules) : spec_(spec), rules_(std::move(rules)) {}
+
+  // What the field is when the key is absent. `value` is of the field's type, or an enumerator's name.
+  FieldBuilder& Default(const T& value) {
+    spec_->doc.required = false;
+    if constexpr (std::is_same_v<Value, int>) {
+      if constexpr (param_internal::Optional<T>::value) {
+        spec_->doc.default_text = value.has_value() ? NameOf(*value) : "None";
+      } else {
+        spec_->doc.default_text = NameOf(value);
+      }
+    } else {
+      spec_->doc.default_text = param_internal::FormatValue(value);
+    }
+    return *this;
+  }
+  FieldBuilder& Default(const char* text) {
+    spec_->doc.required = false;
+    spec_->doc.default_text = text;
+    return *this;
+  }
+  FieldBuilder& Describe(std::string text) { return spec_->doc.description = std::move(text), *this; }
+  // For int fields: the values by name. Numbers are not accepted.
+  FieldBuilder& Enum(EnumNames names) {
+    spec_->doc.type = "{";
+    for (const auto& [name, value] : names) {
+      absl::StrAppend(&spec_->doc.type, spec_->doc.type.size() > 1 ? ", " : "", "'", name, "'");
+    }
+    absl::StrAppend(&spec_->doc.type, "}", param_internal::Optional<T>::value ? " or None" : "");
+    spec_->assign_number = nullptr;
+    rules_->names = std::move(names);
+    return *this;
+  }
+  FieldBuilder& Range(Value low, Value high) {  // Inclusive.
+    return Check([=](const Value& v) { return v >= low && v <= high; },
+                 absl::StrCat("want ", param_internal::FormatValue(low), " to ", param_internal::FormatValue(high)));
+  }
+  FieldBuilder& AtLeast(Value low) {
+    return Check([=](const Value& v) { return v >= low; }, absl::StrCat("want ", param_internal::FormatValue(low), " or more"));
+  }
+  FieldBuilder& Above(Value low) {
+    return Check([=](const Value& v) { return v > low; }, absl::StrCat("want more than ", param_internal::FormatValue(low)));
+  }
+  // For tuples: every element in [low, high].
+  template <class E>
+  FieldBuilder& Elements(E low, E high) {
+    return Check([=](const Value& v) {
+      for (auto e : v) if (!(e >= low && e <= high)) return false;
+      return true;
+    }, absl::StrCat("want each element ", low, " to ", high));
+  }
+  // `ok` says whether a value is allowed; `want` says what is, for the error message.
+  FieldBuilder& Check(std::function<bool(const Value&)> ok, std::string want) {
+    rules_->check = [ok = std::move(ok), want = std::move(want)](const Value& v) {
+      return ok(v) ? absl::OkStatus() : absl::InvalidArgumentError(want);
+    };
+    return *this;
+  }
+
+ private:
+  std::string NameOf(int value) const {
+    for (const auto& [name, number] : rules_->names) if (number == value) return name;
+    return absl::StrCat(value);
+  }
+
+  FieldSpec* spec_;
+  std::shared_ptr<Rules> rules_;
+};
+
+template <class P>
+class Schema : public SchemaBase {
+ public:
+  Schema() { fields_.reserve(kMaxFields); }  // So that a FieldBuilder's pointer stays valid.
+
+  template <class T>
+  FieldBuilder<T> Field(std::string name, T P::* member);
+
+ private:
+  static constexpr size_t kMaxFields = 32;
+};
+
+template <class P>
+struct Param {
+  // Built at first use; lives until exit.
+  static const Schema<P>& GetSchema() {
+    static const Schema<P>& schema = *[] {
+      auto* s = new Schema<P>;
+      P::Fields(*s);
+      return s;
+    }();
+    return schema;
+  }
+  static std::vector<ArgumentDoc> __FIELDS__() { return GetSchema().Docs(); }
+};
+
+// The attribute parser of an operator whose parameters are a P: attrs->parsed becomes a P.
+template <class P>
+absl::Status ParamParser(NodeAttrs* attrs) {
+  P param{};
+  absl::Status status = P::GetSchema().Parse(&param, attrs->dict);
+  if (!status.ok()) return status;
+  attrs->parsed = std::move(param);
+  attrs->schema = &P::GetSchema();
+  attrs->mutable_param = [](std::any& any) -> void* { return std::any_cast<P>(&any); };
+  return absl::OkStatus();
+}
+
+// Sets a numeric parameter of parsed attributes without going through text (a learning rate, each step).
+// NOT_FOUND: no such parameter. INVALID_ARGUMENT: not a number, or out of its range.
+absl::Status SetParam(NodeAttrs* attrs, absl::string_view name, double value);
+
+template <class P>
+template <class T>
+FieldBuilder<T> Schema<P>::Field(std::string name, T P::* member) {
+  using Value = typename param_internal::Optional<T>::Value;
+  auto rules = std::make_shared<typename FieldBuilder<T>::Rules>();
+  FieldSpec& spec = fields_.emplace_back();
+  spec.doc.name = std::move(name);
+  spec.doc.type = absl::StrCat(param_internal::kTypeText<Value>,
+                               param_internal::Optional<T>::value ? " or None" : "");
+  const auto check = [rules](const T& value) -> absl::Status {
+    if (!rules->check) return absl::OkStatus();
+    if constexpr (param_internal::Optional<T>::value) {
+      return value.has_value() ? rules->check(*value) : absl::OkStatus();
+    } else {
+      return rules->check(value);
+    }
+  };
+  spec.parse = [member, rules, check](void* param, absl::string_view text) -> absl::Status {
+    T value{};
+    bool named = false;
+    if constexpr (std::is_same_v<Value, int>) {
+      if (!rules->names.empty() && !(param_internal::Optional<T>::value && text == "None")) {
+        for (const auto& [n, number] : rules->names) {
+          if (text == n) value = number, named = true;
+        }
+        if (!named) return absl::InvalidArgumentError("want one of the names listed");
+      }
+    }
+    if (!named) {
+      if (absl::Status s = param_internal::ParseText(text, &value); !s.ok()) return s;
+    }
+    if (absl::Status s = check(value); !s.ok()) return s;
+    static_cast<P*>(param)->*member = std::move(value);
+    return absl::OkStatus();
+  };
+  if constexpr (std::is_arithmetic_v<Value>) {
+    spec.assign_number = [member, check](void* param, double number) -> absl::Status {
+      if constexpr (std::is_integral_v<Value>) {
+        if (!(number >= -0x1p31 && number < 0x1p31)) return absl::InvalidArgumentError("want 32 bits");
+      }
+      T value = static_cast<Value>(number);
+      if (absl::Status s = check(value); !s.ok()) return s;
+      static_cast<P*>(param)->*member = value;
+      return absl::OkStatus();
+    };
+  }
+  spec.format = [member](const void* param) {
+    return param_internal::FormatValue(static_cast<const P*>(param)->*member);
+  };
+  return FieldBuilder<T>(&spec, std::move(rules));
+}
+
+}  // namespace gluond
+
+#endif  // ENGINE_CORE_PARAM_H_

@@ -1,0 +1,61 @@
+#include "engine/core/text.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gluond {
+namespace {
+
+// Levenshtein distance, letters compared without case.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  a = a.substr(0, 64);
+  b = b.substr(0, 64);
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const bool same = absl::ascii_tolower(a[i - 1]) == absl::ascii_tolower(b[j - 1]);
+      const size_t replaced = diagonal + (same ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<std::string> ClosestNames(absl::string_view name,
+                                      const std::vector<std::string>& candidates, size_t count) {
+  std::vector<std::pair<size_t, std::string>> ranked;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance <= std::max<size_t>(2, name.size() / 2)) ranked.emplace_back(distance, candidate);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(count, ranked.size()); ++i) names.push_back(ranked[i].second);
+  return names;
+}
+
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> names = ClosestNames(name, candidates);
+  if (names.empty()) return "";
+  return absl::StrCat("; did you mean '", absl::StrJoin(names, "' or '"), "'?");
+}
+
+std::string Excerpt(absl::string_view text, size_t limit) {
+  std::string escaped = absl::CHexEscape(text.substr(0, limit));
+  if (text.size() > limit) escaped += "...";
+  return escaped;
+}
+
+}  // namespace gluond

@@ -1,0 +1,24 @@
+// BuildGradient: the graph of dL/dx for each x, given those of dL/dy for each y, by reverse accumulation over FGradient.
+
+#ifndef ENGINE_PASSES_GRADIENT_H_
+#define ENGINE_PASSES_GRADIENT_H_
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/core/graph.h"
+#include "engine/core/op_attr_types.h"
+
+namespace gluond {
+
+// `out_grads[i]` is the entry of dL/d ys[i]; one without a node stands for ones (MXNet's default, also for
+// non-scalars). An x that no y depends on, or only through operators that stop gradients, gets zeros_like(x).
+// Several contributions are summed: up to 8 by one add_n, in a fixed order; more by a chain of _grad_add.
+// The result can be differentiated again.
+// INVALID_ARGUMENT: an operator on the way has no FGradient; the message names the node, the operator and the way
+// out (BlockGrad). INTERNAL: FGradient returned a wrong number of entries.
+absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
+                                        absl::Span<const NodeEntry> out_grads);
+
+}  // namespace gluond
+
+#endif  // ENGINE_PASSES_GRADIENT_H_

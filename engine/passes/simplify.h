@@ -1,0 +1,16 @@
+// Simplify: the same values from fewer nodes. Dead code goes (only what the outputs need is kept), and equal calls
+// (same operator, attributes and inputs; no state, no random numbers, no mutated inputs) become one.
+
+#ifndef ENGINE_PASSES_SIMPLIFY_H_
+#define ENGINE_PASSES_SIMPLIFY_H_
+
+#include "engine/core/graph.h"
+
+namespace gluond {
+
+// Does not change `graph`'s nodes; nodes whose inputs changed are copied.
+Graph Simplify(const Graph& graph);
+
+}  // namespace gluond
+
+#endif  // ENGINE_PASSES_SIMPLIFY_H_
