@@ -1,7 +1,8 @@
 // How a client writes a network down: Blocks, or operators that read each other.
 //
 //   v1::Block net = Sequential({
-//       Conv2D(20, 5, {{"activation", "relu"}}), MaxPool2D(2), Dense(500, {{"activation", "relu"}}), Dense(10)});
+//       Conv2D(20, 5, {{"activation", "relu"}}), MaxPool2D(2), Dense(500, {{"activation",
+//       "relu"}}), Dense(10)});
 //
 //   GraphBuilder graph;
 //   std::string fc1 = graph.Add("FullyConnected", {"data"}, {{"num_hidden", 64}});
@@ -29,8 +30,8 @@ namespace gluond::client {
 struct Value {
   Value(bool value) { proto.set_bool_value(value); }
   template <class Number>
-    requires(std::integral<Number> || std::floating_point<Number>) && (!std::same_as<Number, bool>)
-  Value(Number value) {
+  requires(std::integral<Number> || std::floating_point<Number>) &&
+      (!std::same_as<Number, bool>)Value(Number value) {
     proto.set_number_value(static_cast<double>(value));
   }
   Value(const char* value) { proto.set_string_value(value); }
@@ -63,10 +64,10 @@ v1::Variable Input(std::string name, const Shape& shape, DType dtype = v1::FLOAT
 
 class GraphBuilder {
  public:
-  // Adds a node and returns the reference to its first output. Without a name it gets the operator's and
-  // a number.
-  std::string Add(std::string op, std::vector<std::string> inputs, const Attributes& attributes = {},
-                  std::string name = "");
+  // Adds a node and returns the reference to its first output. Without a name it gets the
+  // operator's and a number.
+  std::string Add(std::string op, std::vector<std::string> inputs,
+                  const Attributes& attributes = {}, std::string name = "");
 
   // The graph so far, with these outputs.
   v1::Graph Outputs(const std::vector<std::string>& outputs) const;

@@ -12,9 +12,9 @@
 #define GLUOND_CLIENT_CONCAT(a, b) GLUOND_CLIENT_CONCAT_INNER(a, b)
 
 // Returns from the function with the status of `expr` where that is an error.
-#define CLIENT_RETURN_IF_ERROR(expr)                                       \
-  if (absl::Status status_of_expr = (expr); status_of_expr.ok()) {        \
-  } else /* NOLINT */                                                      \
+#define CLIENT_RETURN_IF_ERROR(expr)                               \
+  if (absl::Status status_of_expr = (expr); status_of_expr.ok()) { \
+  } else /* NOLINT */                                              \
     return status_of_expr
 
 // Assigns the value of the StatusOr `expr` to `lhs`, or returns its error.

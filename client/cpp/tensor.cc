@@ -33,7 +33,9 @@ std::string Pack(const Field& field) {
 }
 
 // Half types: typed replies carry them as float, which the client leaves in their own bytes.
-uint16_t ToBfloat16(float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); }
+uint16_t ToBfloat16(float value) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+}
 
 // Exact for every float that came from a half.
 uint16_t ToFloat16(float value) {
@@ -50,16 +52,26 @@ std::string PackHalf(const google::protobuf::RepeatedField<float>& field, Conver
 
 std::string PackTyped(const v1::Tensor& proto) {
   switch (proto.dtype()) {
-    case v1::FLOAT32: return Pack<float>(proto.float_data());
-    case v1::FLOAT64: return Pack<double>(proto.double_data());
-    case v1::FLOAT16: return PackHalf(proto.float_data(), ToFloat16);
-    case v1::BFLOAT16: return PackHalf(proto.float_data(), ToBfloat16);
-    case v1::UINT8: return Pack<uint8_t>(proto.int_data());
-    case v1::INT8: return Pack<int8_t>(proto.int_data());
-    case v1::INT32: return Pack<int32_t>(proto.int_data());
-    case v1::INT64: return Pack<int64_t>(proto.int64_data());
-    case v1::BOOL: return Pack<uint8_t>(proto.bool_data());
-    default: return "";
+    case v1::FLOAT32:
+      return Pack<float>(proto.float_data());
+    case v1::FLOAT64:
+      return Pack<double>(proto.double_data());
+    case v1::FLOAT16:
+      return PackHalf(proto.float_data(), ToFloat16);
+    case v1::BFLOAT16:
+      return PackHalf(proto.float_data(), ToBfloat16);
+    case v1::UINT8:
+      return Pack<uint8_t>(proto.int_data());
+    case v1::INT8:
+      return Pack<int8_t>(proto.int_data());
+    case v1::INT32:
+      return Pack<int32_t>(proto.int_data());
+    case v1::INT64:
+      return Pack<int64_t>(proto.int64_data());
+    case v1::BOOL:
+      return Pack<uint8_t>(proto.bool_data());
+    default:
+      return "";
   }
 }
 
@@ -69,18 +81,25 @@ int64_t ElementSize(DType dtype) {
   switch (dtype) {
     case v1::UINT8:
     case v1::INT8:
-    case v1::BOOL: return 1;
+    case v1::BOOL:
+      return 1;
     case v1::FLOAT16:
-    case v1::BFLOAT16: return 2;
+    case v1::BFLOAT16:
+      return 2;
     case v1::FLOAT32:
-    case v1::INT32: return 4;
+    case v1::INT32:
+      return 4;
     case v1::FLOAT64:
-    case v1::INT64: return 8;
-    default: return 0;
+    case v1::INT64:
+      return 8;
+    default:
+      return 0;
   }
 }
 
-std::string ToString(const Shape& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), ")"); }
+std::string ToString(const Shape& shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
+}
 
 absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string bytes) {
   CLIENT_ASSIGN_OR_RETURN(const int64_t size, ByteSize(dtype, shape));
@@ -116,8 +135,8 @@ v1::Tensor Tensor::ToProto() && {
 }
 
 absl::Status Tensor::WrongType(DType wanted) const {
-  return absl::InvalidArgumentError(absl::StrCat("Tensor: holds ", v1::DType_Name(dtype_),
-                                                 ", read as ", v1::DType_Name(wanted)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("Tensor: holds ", v1::DType_Name(dtype_), ", read as ", v1::DType_Name(wanted)));
 }
 
 void ToProto(Tensors tensors, google::protobuf::Map<std::string, v1::Tensor>* map) {
@@ -129,7 +148,8 @@ absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>
   for (auto& [name, proto] : *map) {
     absl::StatusOr<Tensor> tensor = Tensor::FromProto(std::move(proto));
     if (!tensor.ok()) {
-      return absl::Status(tensor.status().code(), absl::StrCat(name, ": ", tensor.status().message()));
+      return absl::Status(tensor.status().code(),
+                          absl::StrCat(name, ": ", tensor.status().message()));
     }
     tensors.emplace(name, *std::move(tensor));
   }

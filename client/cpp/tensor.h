@@ -1,5 +1,5 @@
-// Tensor is what a client sends and receives: dtype, shape and little-endian bytes, in row-major order.
-// A value: copy it or move it; not synchronized.
+// Tensor is what a client sends and receives: dtype, shape and little-endian bytes, in row-major
+// order. A value: copy it or move it; not synchronized.
 //
 //   Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
 //   absl::StatusOr<std::vector<float>> values = x.Values<float>();
@@ -33,19 +33,38 @@ std::string ToString(const Shape& shape);
 // The DType of a C++ type. FLOAT16 and BFLOAT16 have none: their bytes travel in a Tensor unread.
 template <class T>
 constexpr DType DTypeOf() = delete;
-template <> constexpr DType DTypeOf<float>() { return v1::FLOAT32; }
-template <> constexpr DType DTypeOf<double>() { return v1::FLOAT64; }
-template <> constexpr DType DTypeOf<uint8_t>() { return v1::UINT8; }
-template <> constexpr DType DTypeOf<int8_t>() { return v1::INT8; }
-template <> constexpr DType DTypeOf<int32_t>() { return v1::INT32; }
-template <> constexpr DType DTypeOf<int64_t>() { return v1::INT64; }
+template <>
+constexpr DType DTypeOf<float>() {
+  return v1::FLOAT32;
+}
+template <>
+constexpr DType DTypeOf<double>() {
+  return v1::FLOAT64;
+}
+template <>
+constexpr DType DTypeOf<uint8_t>() {
+  return v1::UINT8;
+}
+template <>
+constexpr DType DTypeOf<int8_t>() {
+  return v1::INT8;
+}
+template <>
+constexpr DType DTypeOf<int32_t>() {
+  return v1::INT32;
+}
+template <>
+constexpr DType DTypeOf<int64_t>() {
+  return v1::INT64;
+}
 
 class Tensor {
  public:
   // An empty tensor of shape (0).
   Tensor() = default;
 
-  // INVALID_ARGUMENT: a negative dimension, a shape whose size overflows, or another number of bytes.
+  // INVALID_ARGUMENT: a negative dimension, a shape whose size overflows, or another number of
+  // bytes.
   static absl::StatusOr<Tensor> FromBytes(DType dtype, Shape shape, std::string bytes);
 
   // Requires as many values as the shape has elements.
@@ -55,7 +74,8 @@ class Tensor {
     return FromBytes(DTypeOf<T>(), std::move(shape), std::move(bytes)).value();
   }
 
-  // From a reply: raw or typed. INVALID_ARGUMENT: no values (statistics), or not as many as the shape.
+  // From a reply: raw or typed. INVALID_ARGUMENT: no values (statistics), or not as many as the
+  // shape.
   static absl::StatusOr<Tensor> FromProto(v1::Tensor proto);
 
   // As `raw`. The first form copies the bytes, the second takes them.

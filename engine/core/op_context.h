@@ -4,7 +4,7 @@
 #define ENGINE_CORE_OP_CONTEXT_H_
 
 #include <cstdint>
-#include <functional>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -33,17 +33,48 @@ class Scratch {
   virtual absl::StatusOr<void*> Get(size_t bytes) = 0;
 };
 
+// The right to complete one call of a kAsync operator: to be used once, from any thread, when the outputs are
+// written or the call has failed; uses after the first do nothing. Copies share the right, without allocating. When
+// the last copy goes and none was used, the call fails: an operator that loses it cannot hang a run.
+class Completion {
+ public:
+  // What the engine implements. Counts the copies.
+  class Call {
+   public:
+    virtual void Complete(absl::Status status) = 0;
+    virtual void AddRef() = 0;
+    virtual void Release() = 0;
+
+   protected:
+    ~Call() = default;
+  };
+
+  Completion() = default;
+  explicit Completion(Call* call) : call_(call) { call_->AddRef(); }
+  Completion(const Completion& other) : call_(other.call_) { if (call_ != nullptr) call_->AddRef(); }
+  Completion(Completion&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Completion& operator=(Completion other) noexcept { return std::swap(call_, other.call_), *this; }
+  ~Completion() { if (call_ != nullptr) call_->Release(); }
+
+  explicit operator bool() const { return call_ != nullptr; }
+  void operator()(absl::Status status) const { call_->Complete(std::move(status)); }
+
+ private:
+  Call* call_ = nullptr;
+};
+
 struct OpContext {
   bool is_train = false;
   Device device;
   void* stream = nullptr;            // cudaStream_t on a GPU.
   const Threads* threads = nullptr;  // On a CPU.
-  Scratch* scratch = nullptr;
+  Scratch* scratch = nullptr;        // Null for a kAsync operator.
   Philox random;  // This node's stream for this run.
 
-  // For an operator with FExecType kAsync, and null for others: to be called once, from any thread, when the
-  // outputs are written or the operation has failed. The blobs stay valid until then.
-  std::function<void(absl::Status)> on_complete;
+  // For an operator with FExecType kAsync, and null for others, which have no scratch in turn. The kernel copies it,
+  // starts the work and returns. The blobs stay valid until the last copy is gone, even if the run is cancelled
+  // before. (An error that the kernel itself returns ends the call, too.)
+  Completion on_complete;
 };
 
 }  // namespace gluond

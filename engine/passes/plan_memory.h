@@ -1,6 +1,10 @@
 // PlanMemory: where every entry of a graph lies while it runs: offsets in one arena, shared by entries that are not
-// alive at the same time, in place where FInplaceOption or FInplaceIdentity allows, and sums written by kAddTo
-// (a _grad_add or two-input add_n whose one term is made by a node that serves nothing else).
+// alive at the same time, in place where FInplaceOption or FInplaceIdentity allows, and sums written by kAddTo (a
+// _grad_add or two-input add_n whose later term is made by a node that serves nothing else).
+//
+// What an executor does with a plan: it runs the nodes that are not skipped, in the IndexedGraph's order, each with
+// the memory and requests below; then it copies (or adds) to the caller each output that lies in the arena or is a
+// variable, and each second mention of an output.
 
 #ifndef ENGINE_PASSES_PLAN_MEMORY_H_
 #define ENGINE_PASSES_PLAN_MEMORY_H_
@@ -16,27 +20,32 @@
 namespace gluond {
 
 struct MemoryPlan {
-  static constexpr int64_t kExternal = -1;  // A variable or an output of the graph: the caller's memory.
-  static constexpr int64_t kNone = -2;      // Nobody reads it, and its node may leave it out (kNullOp).
+  // The caller's memory: a variable, or an output of the graph that no node reads, so that its node may write it with
+  // whatever request the caller has. (An output that nodes read, too, lies in the arena until the end.)
+  static constexpr int64_t kExternal = -1;
+  // No memory: nobody reads it. Its request is kNullOp.
+  static constexpr int64_t kNone = -2;
 
   // By entry id: a byte offset in the arena (a multiple of 64), kExternal or kNone.
   std::vector<int64_t> offset;
-  // By entry id: how the node that makes it writes it. For an output of the graph it is decided when the graph runs.
+  // By entry id: how its node writes it. For an output of the graph in the caller's memory: kWriteTo stands for the
+  // caller's request.
   std::vector<OpReqType> req;
-  // By node id: true for a node that is not run, because another one writes its result (a _grad_add that became
-  // kAddTo, an identity in place).
-  std::vector<bool> skipped;
-  // By entry id: the external entry whose memory it shares, when an identity or a kAddTo chain ends in an output of
-  // the graph; otherwise -1.
+  // By entry id: the variable's entry whose memory it has, for what identities make of a variable that nothing
+  // mutates (its offset is kExternal); otherwise -1.
   std::vector<int32_t> alias;
+  // By node id: true for a node that is not run: a variable; a node whose results nobody reads and that does nothing
+  // else; an identity in place; a sum that kAddTo has written.
+  std::vector<bool> skipped;
 
   int64_t arena_bytes = 0;
-  int64_t unshared_bytes = 0;  // What the same entries would take with memory of their own.
+  // What every node's outputs would take with memory of their own, without outputs in the caller's memory.
+  int64_t unshared_bytes = 0;
 };
 
-// Lifetimes follow the topological order in which nodes run. Mutated inputs (FMutateInputs) are never shared.
-// The outputs of a kAsync node and its inputs stay apart from everything that may run meanwhile (nothing of the same
-// graph does: a run goes on after the node).
+// Lifetimes follow the topological order in which nodes run, one at a time. Inputs that FMutateInputs names keep
+// memory of their own from start to end; those that FIgnoreInputs names do not count as reads, so their blobs may hold
+// anything, or nullptr. Requires: `inferred` is complete. INVALID_ARGUMENT: the sizes add up to more than 2^62 bytes.
 absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred);
 
 }  // namespace gluond

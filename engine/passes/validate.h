@@ -13,14 +13,16 @@ namespace gluond {
 
 struct GraphLimits {
   int64_t max_nodes = 1 << 20;
+  // For a graph that a client wrote: two nodes of one name and uses of hidden outputs are mistakes. Gradients do both.
+  bool client_graph = false;
 };
 
-// INVALID_ARGUMENT: a cycle (named node by node, shortened), an output index that the node does not have, a hidden
-// output used as an input of a node or as an output of the graph, two variables or two nodes of one name, wrong
-// number of inputs. RESOURCE_EXHAUSTED: more than limits.max_nodes.
+// INVALID_ARGUMENT: an entry without a node, a cycle (named node by node, shortened), an output index that the node
+// does not have, two variables of one name, a wrong number of inputs; and what `limits.client_graph` asks for.
+// RESOURCE_EXHAUSTED: more than limits.max_nodes.
 absl::Status Validate(const Graph& graph, const GraphLimits& limits = {});
 
-// INVALID_ARGUMENT lists every operator of the graph, with the nodes that use it, that has no kernel on `device`.
+// INVALID_ARGUMENT lists every operator of the graph that has no kernel on `device`, with the nodes that use it.
 absl::Status CheckKernels(const Graph& graph, DeviceType device);
 
 }  // namespace gluond

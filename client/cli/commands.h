@@ -1,0 +1,41 @@
+// The subcommands of `gluond`, one file each. Every one reads its own command line, without the program's
+// and its own name, prints its results to stdout and returns what went wrong in words for a person.
+
+#ifndef GLUOND_CLIENT_CLI_COMMANDS_H_
+#define GLUOND_CLIENT_CLI_COMMANDS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cli/options.h"
+#include "client/cpp/client.h"
+
+namespace gluond::cli {
+
+using Arguments = std::vector<std::string>;
+
+absl::Status Serve(const Arguments& arguments);
+absl::Status Train(const Arguments& arguments);
+absl::Status Predict(const Arguments& arguments);
+absl::Status Operators(const Arguments& arguments);
+absl::Status Models(const Arguments& arguments);
+absl::Status Checkpoints(const Arguments& arguments);
+absl::Status Load(const Arguments& arguments);
+absl::Status Health(const Arguments& arguments);
+
+// How a subcommand reaches its server.
+struct ServerOptions {
+  std::string address = "127.0.0.1:50051";
+  absl::Duration timeout = absl::Minutes(5);
+  absl::Duration wait = absl::Seconds(2);  // For a server that is just starting.
+
+  void AddTo(Options* options);
+  absl::StatusOr<client::Client> Connect() const;
+};
+
+}  // namespace gluond::cli
+
+#endif  // GLUOND_CLIENT_CLI_COMMANDS_H_

@@ -1,0 +1,28 @@
+// Draws a training curve as SVG: loss per step on the left, accuracy per epoch on the right.
+
+#ifndef GLUOND_CLIENT_CLI_CURVE_H_
+#define GLUOND_CLIENT_CLI_CURVE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace gluond::cli {
+
+struct TrainingCurve {
+  std::string title;
+  std::vector<float> step_losses;
+  std::vector<double> train_accuracy;  // After each epoch, in [0, 1].
+  std::vector<double> test_accuracy;   // The same.
+};
+
+// The picture as a text. Losses that are not finite leave gaps.
+std::string ToSvg(const TrainingCurve& curve);
+
+// Writes the picture. PERMISSION_DENIED: the file cannot be written.
+absl::Status WriteSvg(const TrainingCurve& curve, const std::string& path);
+
+}  // namespace gluond::cli
+
+#endif  // GLUOND_CLIENT_CLI_CURVE_H_

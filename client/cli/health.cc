@@ -1,0 +1,76 @@
+// gluond health: for people, and as a container's probe.
+
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands.h"
+#include "client/cli/table.h"
+#include "client/cpp/status_macros.h"
+#include "proto/health/v1/health.grpc.pb.h"
+
+namespace gluond::cli {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+absl::Status Ask(const ServerOptions& server, const std::string& service) {
+  auto channel = grpc::CreateChannel(server.address, grpc::InsecureChannelCredentials());
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + std::min(server.wait, server.timeout)));
+  HealthCheckRequest request;
+  request.set_service(service);
+  HealthCheckResponse response;
+  const grpc::Status status =
+      grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response);
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return absl::UnavailableError(absl::StrCat("no answer from ", server.address, " within ",
+                                               absl::FormatDuration(server.wait),
+                                               ". Is the server running there? `gluond serve` starts one."));
+  }
+  if (!status.ok()) {
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  }
+  std::cout << HealthCheckResponse::ServingStatus_Name(response.status()) << "\n";
+  if (response.status() == HealthCheckResponse::SERVING) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(server.address, " does not serve now."));
+}
+
+void Describe(const v1::GetServerInfoResponse& info) {
+  Table rows = {{"version", info.version()},
+                {"uptime", absl::FormatDuration(absl::Seconds(info.uptime().seconds()))},
+                {"models", absl::StrCat(info.models(), ", ", Bytes(info.tensor_bytes()), " of tensors")},
+                {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
+  for (const v1::Device& device : info.devices()) {
+    rows.push_back({"device", absl::StrCat(device.name(), ": ", device.description(), ", ",
+                                           Bytes(device.memory_bytes()))});
+  }
+  std::cout << Aligned(rows);
+}
+
+}  // namespace
+
+absl::Status Health(const Arguments& arguments) {
+  std::string service;
+  bool quiet = false;
+  ServerOptions server;
+  Options options("gluond health",
+                  "Asks a server whether it serves, through the standard grpc.health.v1. The exit status "
+                  "is 0 where it does, else 1.");
+  options.Add("service", &service,
+              "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");
+  options.Add("quiet", &quiet, "Leaves out version, devices and memory.");
+  server.AddTo(&options);
+  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  if (!go_on) return absl::OkStatus();
+
+  CLIENT_RETURN_IF_ERROR(Ask(server, service));
+  if (quiet) return absl::OkStatus();
+  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  CLIENT_ASSIGN_OR_RETURN(const v1::GetServerInfoResponse info, client.GetServerInfo());
+  Describe(info);
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::cli

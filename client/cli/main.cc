@@ -1,0 +1,63 @@
+// gluond: the command. Each subcommand stands in its own file.
+
+#include <algorithm>
+#include <iostream>
+
+#include "client/cli/commands.h"
+#include "client/cli/table.h"
+
+namespace gluond::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  absl::Status (*run)(const Arguments&);
+};
+
+constexpr Command kCommands[] = {
+    {"serve", "Starts a server.", Serve},
+    {"train", "Trains a network on images, with a progress bar.", Train},
+    {"predict", "Shows images with what a trained network takes them for.", Predict},
+    {"operators", "Lists a server's operators, or describes one.", Operators},
+    {"models", "Lists a server's models, describes or deletes one.", Models},
+    {"checkpoints", "Lists the checkpoints in a server's store, or deletes one.", Checkpoints},
+    {"load", "Puts load on a server and measures its answers.", Load},
+    {"health", "Asks a server whether it is well.", Health},
+};
+
+void PrintUsage(std::ostream& out) {
+  out << "gluond trains and serves neural networks on another machine.\n\n"
+         "Usage: gluond COMMAND [OPTION]...\n\nCommands:\n";
+  Table rows;
+  for (const Command& command : kCommands) {
+    rows.push_back({std::string("  ") + command.name, command.summary});
+  }
+  out << Aligned(rows) << "\n`gluond COMMAND --help` explains a command.\n";
+}
+
+int Main(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    PrintUsage(arguments.empty() ? std::cerr : std::cout);
+    return arguments.empty() ? 2 : 0;
+  }
+  const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                     [&](const Command& c) { return arguments[0] == c.name; });
+  if (command == std::end(kCommands)) {
+    std::cerr << "gluond: there is no command '" << arguments[0] << "'.\n\n";
+    PrintUsage(std::cerr);
+    return 2;
+  }
+  const absl::Status status = command->run(Arguments(arguments.begin() + 1, arguments.end()));
+  if (status.ok()) return 0;
+  std::cout.flush();
+  std::cerr << "gluond " << command->name << ": " << status.message() << "\n";
+  return 1;
+}
+
+}  // namespace
+}  // namespace gluond::cli
+
+int main(int argc, char** argv) {
+  return gluond::cli::Main(gluond::cli::Arguments(argv + 1, argv + argc));
+}

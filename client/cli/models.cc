@@ -1,0 +1,77 @@
+// gluond models: what the server holds.
+
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands.h"
+#include "client/cli/table.h"
+#include "client/cpp/status_macros.h"
+
+namespace gluond::cli {
+namespace {
+
+std::string ShapeOf(const v1::Variable& variable) {
+  return client::ToString(client::Shape(variable.shape().begin(), variable.shape().end()));
+}
+
+void Describe(const v1::Model& model) {
+  std::cout << model.name() << " on " << model.device() << ": " << model.node_count() << " nodes, "
+            << model.parameter_elements() << " parameters, " << Bytes(model.tensor_bytes()) << ", "
+            << (model.has_trainer() ? absl::StrCat("trained for ", model.step(), " steps")
+                                    : std::string("no trainer"))
+            << "\n\n";
+  Table rows = {{"name", "kind", "shape", "dtype", "state"}};
+  const auto add = [&](const auto& variables, const std::string& kind, bool has_value) {
+    for (const v1::Variable& variable : variables) {
+      rows.push_back({variable.name(), kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind,
+                      ShapeOf(variable), v1::DType_Name(variable.dtype()),
+                      !has_value               ? ""
+                      : variable.initialized() ? "initialized"
+                                               : "without value"});
+    }
+  };
+  add(model.inputs(), "INPUT", false);
+  add(model.parameters(), "", true);
+  add(model.outputs(), "OUTPUT", false);
+  std::cout << Aligned(rows);
+}
+
+}  // namespace
+
+absl::Status Models(const Arguments& arguments) {
+  std::string name;
+  bool erase = false;
+  ServerOptions server;
+  Options options("gluond models", "Lists the models of a server, describes one or deletes it.");
+  options.AddPositional("NAME", &name, "The model to describe with inputs, outputs and parameters.");
+  options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");
+  server.AddTo(&options);
+  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  if (!go_on) return absl::OkStatus();
+  if (erase && name.empty()) {
+    return absl::InvalidArgumentError("--delete wants the NAME of a model; `gluond models` lists them.");
+  }
+
+  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  if (erase) {
+    CLIENT_RETURN_IF_ERROR(client.GetModel(name).Delete());
+    std::cout << "deleted model " << name << "\n";
+    return absl::OkStatus();
+  }
+  if (!name.empty()) {
+    CLIENT_ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(name).Describe());
+    Describe(model);
+    return absl::OkStatus();
+  }
+  CLIENT_ASSIGN_OR_RETURN(const auto models, client.ListModels());
+  Table rows = {{"model", "device", "parameters", "step", "memory"}};
+  for (const v1::Model& model : models) {
+    rows.push_back({model.name(), model.device(), absl::StrCat(model.parameter_elements()),
+                    model.has_trainer() ? absl::StrCat(model.step()) : "-",
+                    Bytes(model.tensor_bytes())});
+  }
+  std::cout << (models.empty() ? "no models; `gluond train` makes one\n" : Aligned(rows));
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::cli

@@ -1,0 +1,198 @@
+#include "client/cpp/client.h"
+
+#include <algorithm>
+
+#include "client/cpp/status_macros.h"
+
+namespace gluond::client {
+namespace {
+
+using Models = v1::ModelService::Stub;
+using Operators = v1::OperatorService::Stub;
+using Training = v1::TrainingService::Stub;
+
+// More than this in one chunk wins nothing, and costs memory on both sides.
+constexpr int64_t kLargestChunk = 4 << 20;
+
+template <class T>
+std::vector<T> ToVector(google::protobuf::RepeatedPtrField<T>* field) {
+  return {std::make_move_iterator(field->begin()), std::make_move_iterator(field->end())};
+}
+
+template <class Request>
+Request ForOperator(const std::string& op, std::vector<Tensor> inputs,
+                    const Attributes& attributes) {
+  Request request;
+  request.set_op(op);
+  for (Tensor& input : inputs) *request.add_inputs() = std::move(input).ToProto();
+  for (const auto& [name, value] : attributes) (*request.mutable_attributes())[name] = value.proto;
+  return request;
+}
+
+}  // namespace
+
+Client::Client(std::shared_ptr<Connection> connection)
+    : connection_(std::move(connection)), timeout_(connection_->options().timeout) {}
+
+absl::StatusOr<Client> Client::Connect(const std::string& address, Options options) {
+  if (options.credentials == nullptr) options.credentials = grpc::InsecureChannelCredentials();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // The server's limits are what counts.
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  auto channel = grpc::CreateCustomChannel(address, options.credentials, arguments);
+  return Connect(std::make_shared<Connection>(address, std::move(options), std::move(channel)));
+}
+
+absl::StatusOr<Client> Client::Connect(std::shared_ptr<grpc::Channel> channel, Options options) {
+  return Connect(
+      std::make_shared<Connection>("the channel", std::move(options), std::move(channel)));
+}
+
+absl::StatusOr<Client> Client::Connect(std::shared_ptr<Connection> connection) {
+  Client client(connection);
+  CLIENT_ASSIGN_OR_RETURN(const auto server, client.GetServerInfo());
+  if (server.limits().max_chunk_bytes() > 0) {
+    connection->set_chunk_bytes(
+        std::min<int64_t>(server.limits().max_chunk_bytes(), kLargestChunk));
+  }
+  return client;
+}
+
+Client Client::WithTimeout(absl::Duration timeout) const {
+  Client client = *this;
+  client.timeout_ = timeout;
+  return client;
+}
+
+absl::StatusOr<Model> Client::DefineModel(const std::string& name, const v1::Block& block,
+                                          const std::vector<v1::Variable>& variables,
+                                          const DefineOptions& options) const {
+  v1::DefineModelRequest request;
+  request.set_model(name);
+  *request.mutable_block() = block;
+  return Define(std::move(request), variables, options);
+}
+
+absl::StatusOr<Model> Client::DefineModel(const std::string& name, const v1::Graph& graph,
+                                          const std::vector<v1::Variable>& variables,
+                                          const DefineOptions& options) const {
+  v1::DefineModelRequest request;
+  request.set_model(name);
+  *request.mutable_graph() = graph;
+  return Define(std::move(request), variables, options);
+}
+
+absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request,
+                                     const std::vector<v1::Variable>& variables,
+                                     const DefineOptions& options) const {
+  request.mutable_variables()->Add(variables.begin(), variables.end());
+  request.set_device(options.device);
+  request.set_seed(options.seed);
+  request.set_replace(options.replace);
+  if (options.ttl != absl::InfiniteDuration()) {
+    request.mutable_ttl()->set_seconds(absl::ToInt64Seconds(options.ttl));
+  }
+  Model model = GetModel(request.model());
+  CLIENT_RETURN_IF_ERROR(
+      connection_->Apply(&Models::DefineModel, std::move(request), timeout_).status());
+  return model;
+}
+
+Model Client::GetModel(std::string name) const { return Model(connection_, std::move(name)); }
+
+absl::StatusOr<std::vector<v1::Model>> Client::ListModels() const {
+  CLIENT_ASSIGN_OR_RETURN(
+      auto response, connection_->Call(&Models::ListModels, v1::ListModelsRequest(), timeout_));
+  return ToVector(response.mutable_models());
+}
+
+absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint,
+                                             const std::string& model,
+                                             const LoadOptions& options) const {
+  v1::LoadCheckpointRequest request;
+  request.set_checkpoint(checkpoint);
+  request.set_model(model);
+  request.set_replace(options.replace);
+  request.set_parameters_only(options.parameters_only);
+  request.set_device(options.device);
+  CLIENT_RETURN_IF_ERROR(
+      connection_->Apply(&Models::LoadCheckpoint, std::move(request), timeout_).status());
+  return GetModel(model);
+}
+
+absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints(
+    const std::string& model) const {
+  v1::ListCheckpointsRequest request;
+  request.set_model(model);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Call(&Models::ListCheckpoints, request, timeout_));
+  return ToVector(response.mutable_checkpoints());
+}
+
+absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
+  v1::DeleteCheckpointRequest request;
+  request.set_checkpoint(checkpoint);
+  return connection_->Call(&Models::DeleteCheckpoint, request, timeout_).status();
+}
+
+absl::StatusOr<std::vector<v1::Dataset>> Client::ListDatasets() const {
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::ListDatasets,
+                                                           v1::ListDatasetsRequest(), timeout_));
+  return ToVector(response.mutable_datasets());
+}
+
+absl::Status Client::DeleteDataset(const std::string& name) const {
+  v1::DeleteDatasetRequest request;
+  request.set_dataset(name);
+  return connection_->Call(&Training::DeleteDataset, request, timeout_).status();
+}
+
+absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op,
+                                                   std::vector<Tensor> inputs,
+                                                   const Attributes& attributes,
+                                                   const InvokeOptions& options) const {
+  auto request = ForOperator<v1::InvokeRequest>(op, std::move(inputs), attributes);
+  request.set_encoding(v1::RAW);
+  request.set_training(options.training);
+  request.set_seed(options.seed);
+  request.set_device(options.device);
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Operators::Invoke, request, timeout_));
+  std::vector<Tensor> outputs;
+  for (v1::Tensor& proto : *response.mutable_outputs()) {
+    CLIENT_ASSIGN_OR_RETURN(outputs.emplace_back(), Tensor::FromProto(std::move(proto)));
+  }
+  return outputs;
+}
+
+absl::StatusOr<std::vector<v1::Operator>> Client::ListOperators(const std::string& contains,
+                                                                bool full) const {
+  v1::ListOperatorsRequest request;
+  request.set_contains(contains);
+  request.set_full(full);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Call(&Operators::ListOperators, request, timeout_));
+  return ToVector(response.mutable_operators());
+}
+
+absl::StatusOr<v1::Operator> Client::DescribeOperator(const std::string& op) const {
+  v1::DescribeOperatorRequest request;
+  request.set_op(op);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Call(&Operators::DescribeOperator, request, timeout_));
+  return std::move(*response.mutable_operator_());
+}
+
+absl::StatusOr<v1::CheckGradientResponse> Client::CheckGradient(
+    const std::string& op, std::vector<Tensor> inputs, const Attributes& attributes) const {
+  return connection_->Call(&Operators::CheckGradient,
+                           ForOperator<v1::CheckGradientRequest>(op, std::move(inputs), attributes),
+                           timeout_);
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo() const {
+  return connection_->Call(&v1::ServerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
+                           timeout_);
+}
+
+}  // namespace gluond::client

@@ -1,0 +1,123 @@
+// Client is a typed connection to a gluond server. Copies share the connection; thread-safe.
+//
+//   ASSIGN_OR_RETURN(Client client, Client::Connect("127.0.0.1:50051"));
+//   ASSIGN_OR_RETURN(Model model, client.DefineModel("mlp", Sequential({Dense(64), Dense(10)}),
+//                                                    {Input("data", {-1, 784})}));
+//   RETURN_IF_ERROR(model.Initialize(Named("Xavier")));
+//   RETURN_IF_ERROR(model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss")}).status());
+//   ASSIGN_OR_RETURN(auto report, model.TrainStep({{"data", images}, {"label", labels}}));
+//
+// Errors are the server's own words. UNAVAILABLE: there is no server, or it stayed away longer than
+// Options::retry_for. DEADLINE_EXCEEDED: the call took longer than its timeout; it may have been
+// applied.
+
+#ifndef GLUOND_CLIENT_CPP_CLIENT_H_
+#define GLUOND_CLIENT_CPP_CLIENT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/model.h"
+#include "client/cpp/network.h"
+#include "client/cpp/tensor.h"
+
+namespace gluond::client {
+
+struct DefineOptions {
+  std::string device = "";  // Default: the server's first.
+  uint64_t seed = 0;
+  absl::Duration ttl =
+      absl::InfiniteDuration();  // Without a call for so long, the model is deleted.
+  bool replace = false;
+};
+
+struct InvokeOptions {
+  bool training = false;
+  uint64_t seed = 0;
+  std::string device = "";
+};
+
+struct LoadOptions {
+  bool replace = false;
+  bool parameters_only = false;
+  std::string device = "";
+};
+
+// A column of a dataset. Rows leave it as x * scale + shift in float32, where one of them is given.
+struct DatasetColumn {
+  std::string name;
+  Tensor values;
+  std::optional<double> scale = {};
+  std::optional<double> shift = {};
+};
+
+class Client {
+ public:
+  // Connects and asks for the server's limits. UNAVAILABLE: nobody answers at host:port.
+  static absl::StatusOr<Client> Connect(const std::string& address, Options options = {});
+
+  // The same over a channel that the caller made, for tests and unusual transports.
+  static absl::StatusOr<Client> Connect(std::shared_ptr<grpc::Channel> channel,
+                                        Options options = {});
+
+  // The same client, with another deadline for each call. Models keep the one that they have.
+  Client WithTimeout(absl::Duration timeout) const;
+
+  absl::StatusOr<Model> DefineModel(const std::string& name, const v1::Block& block,
+                                    const std::vector<v1::Variable>& variables = {},
+                                    const DefineOptions& options = {}) const;
+  absl::StatusOr<Model> DefineModel(const std::string& name, const v1::Graph& graph,
+                                    const std::vector<v1::Variable>& variables = {},
+                                    const DefineOptions& options = {}) const;
+
+  // A model that exists already. Asks nothing: its first call says whether it does.
+  Model GetModel(std::string name) const;
+  absl::StatusOr<std::vector<v1::Model>> ListModels() const;
+
+  absl::StatusOr<Model> LoadCheckpoint(const std::string& checkpoint, const std::string& model,
+                                       const LoadOptions& options = {}) const;
+  absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(const std::string& model = "") const;
+  absl::Status DeleteCheckpoint(const std::string& checkpoint) const;
+
+  // Uploads and commits. Goes on where an upload by the same client_id stopped. Where the server
+  // has the same columns already, checksums included, it does nothing; ALREADY_EXISTS: it has
+  // others.
+  absl::Status UploadDataset(const std::string& name,
+                             const std::vector<DatasetColumn>& columns) const;
+  absl::StatusOr<std::vector<v1::Dataset>> ListDatasets() const;
+  absl::Status DeleteDataset(const std::string& name) const;
+
+  absl::StatusOr<std::vector<Tensor>> Invoke(const std::string& op, std::vector<Tensor> inputs,
+                                             const Attributes& attributes = {},
+                                             const InvokeOptions& options = {}) const;
+  absl::StatusOr<std::vector<v1::Operator>> ListOperators(const std::string& contains = "",
+                                                          bool full = false) const;
+  absl::StatusOr<v1::Operator> DescribeOperator(const std::string& op) const;
+  absl::StatusOr<v1::CheckGradientResponse> CheckGradient(const std::string& op,
+                                                          std::vector<Tensor> inputs,
+                                                          const Attributes& attributes = {}) const;
+
+  absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo() const;
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return connection_->channel(); }
+
+ private:
+  explicit Client(std::shared_ptr<Connection> connection);
+  static absl::StatusOr<Client> Connect(std::shared_ptr<Connection> connection);
+  absl::StatusOr<Model> Define(v1::DefineModelRequest request,
+                               const std::vector<v1::Variable>& variables,
+                               const DefineOptions& options) const;
+
+  std::shared_ptr<Connection> connection_;
+  absl::Duration timeout_;
+};
+
+}  // namespace gluond::client
+
+#endif  // GLUOND_CLIENT_CPP_CLIENT_H_

@@ -1,0 +1,123 @@
+#include "client/cpp/connection.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+namespace gluond::client {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
+constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
+
+std::string RandomId() {
+  std::random_device random;
+  std::string id = "cpp-";
+  for (int word = 0; word < 4; ++word) absl::StrAppend(&id, absl::Hex(random(), absl::kZeroPad8));
+  return id;
+}
+
+Options WithId(Options options) {
+  if (options.client_id.empty()) options.client_id = RandomId();
+  return options;
+}
+
+// Backoff with jitter, so that clients that were cut off together do not come back together.
+absl::Duration Jittered(absl::Duration backoff) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+}
+
+absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    return absl::Status(code, status.error_message());
+  }
+  return absl::Status(code,
+                      absl::StrCat("no answer from ", address, ": ", status.error_message(),
+                                   ". Is the server running there? `gluond serve` starts one."));
+}
+
+// Whether the server may have applied a call that ended so.
+bool LeavesDoubt(absl::StatusCode code) {
+  return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
+         code == absl::StatusCode::kCancelled || code == absl::StatusCode::kUnknown ||
+         code == absl::StatusCode::kInternal;
+}
+
+}  // namespace
+
+Connection::Connection(std::string address, Options options, std::shared_ptr<grpc::Channel> channel)
+    : address_(std::move(address)),
+      options_(WithId(options)),
+      known_client_(!options.client_id.empty()),
+      channel_(std::move(channel)),
+      stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_),
+             v1::TrainingService::NewStub(channel_), v1::ServerService::NewStub(channel_)) {}
+
+absl::Status Connection::Run(absl::Time deadline,
+                             absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
+                             absl::FunctionRef<absl::Status()> resume) {
+  const absl::Time give_up = std::min(deadline, absl::Now() + options_.retry_for);
+  for (absl::Duration backoff = kFirstBackoff;; backoff = std::min(2 * backoff, kLongestBackoff)) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    absl::Status status = ToStatus(attempt(&context), address_);
+    if (!absl::IsUnavailable(status)) return status;
+    const absl::Duration pause = Jittered(backoff);
+    if (absl::Now() + pause >= give_up) return status;
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(pause));
+    status = resume();
+    if (!status.ok() && !absl::IsUnavailable(status)) return status;
+  }
+}
+
+Connection::Line& Connection::LineOf(const std::string& model) {
+  std::lock_guard<std::mutex> lock(mu_);
+  auto [it, is_new] = lines_.try_emplace(model);
+  if (is_new) it->second.in_doubt = known_client_;
+  return it->second;
+}
+
+absl::StatusOr<uint64_t> Connection::LastApplied(const std::string& model, absl::Time deadline) {
+  v1::GetSequenceRequest request;
+  request.set_client_id(options_.client_id);
+  request.set_model(model);
+  auto response = Call(&v1::TrainingService::Stub::GetSequence, request, deadline - absl::Now());
+  if (!response.ok()) return response.status();
+  return response->last();
+}
+
+absl::Status Connection::Synchronize(const std::string& model, absl::Time deadline, Line& line) {
+  if (!line.in_doubt) return absl::OkStatus();
+  absl::StatusOr<uint64_t> last = LastApplied(model, deadline);
+  if (!last.ok()) return last.status();
+  line.next = *last + 1;
+  line.in_doubt = false;
+  return absl::OkStatus();
+}
+
+absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time deadline,
+                                           Line& line) {
+  absl::StatusOr<uint64_t> last = LastApplied(model, deadline);
+  if (!last.ok()) return last.status();
+  if (*last == line.next || *last + 1 == line.next) return absl::OkStatus();
+  const uint64_t expected = line.next - 1;
+  line.next = *last + 1;
+  return absl::AbortedError(absl::StrCat(
+      "model '", model, "': ", address_, " knows of ", *last, " calls by this client, expected ",
+      expected, ": it was restarted. Load a checkpoint or define the model again."));
+}
+
+void Connection::Advance(const absl::Status& status, Line& line) {
+  if (status.ok()) {
+    ++line.next;
+  } else {
+    line.in_doubt = line.in_doubt || LeavesDoubt(status.code());
+  }
+}
+
+}  // namespace gluond::client

@@ -1,0 +1,139 @@
+// Connection is the one place where the client calls the server: deadlines, retries, sequence
+// numbers. Thread-safe. Calls that change one model go one at a time, in the order in which they
+// got there.
+//
+// A call that meets UNAVAILABLE is sent again while Options::retry_for lasts. One that changes a
+// model carries the same sequence number each time, so that the server applies it once however
+// often it comes.
+
+#ifndef GLUOND_CLIENT_CPP_CONNECTION_H_
+#define GLUOND_CLIENT_CPP_CONNECTION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/model.grpc.pb.h"
+#include "proto/operator.grpc.pb.h"
+#include "proto/server.grpc.pb.h"
+#include "proto/training.grpc.pb.h"
+
+namespace gluond::client {
+
+struct Options {
+  // Who this client is to the server. Empty: a random name. A client that goes on where another run
+  // stopped, for example with an upload, gives the same name.
+  std::string client_id;
+  // Deadline of a call, retries included.
+  absl::Duration timeout = absl::Minutes(5);
+  // How long a call that meets UNAVAILABLE is tried again.
+  absl::Duration retry_for = absl::Seconds(10);
+  // Default: no encryption.
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+};
+
+class Connection {
+ public:
+  Connection(std::string address, Options options, std::shared_ptr<grpc::Channel> channel);
+
+  // Calls a method that changes no model.
+  template <class Stub, class Request, class Response>
+  absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Response*),
+                                const Request& request, absl::Duration timeout) {
+    Response response;
+    absl::Status status = Run(
+        absl::Now() + timeout,
+        [&](grpc::ClientContext* context) {
+          response.Clear();
+          return (stub<Stub>().*method)(context, request, &response);
+        },
+        [] { return absl::OkStatus(); });
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  // Calls a method that changes request.model(), exactly once.
+  // ABORTED: the server was restarted meanwhile and the model's state is gone with it.
+  template <class Stub, class Request, class Response>
+  absl::StatusOr<Response> Apply(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                              Response*),
+                                 Request request, absl::Duration timeout) {
+    const absl::Time deadline = absl::Now() + timeout;
+    Line& line = LineOf(request.model());
+    std::lock_guard<std::mutex> lock(line.mu);
+    absl::Status status = Synchronize(request.model(), deadline, line);
+    if (!status.ok()) return status;
+    request.set_client_id(options_.client_id);
+    request.set_sequence(line.next);
+    Response response;
+    status = Run(
+        deadline,
+        [&](grpc::ClientContext* context) {
+          response.Clear();
+          return (stub<Stub>().*method)(context, request, &response);
+        },
+        [&] { return CheckNotForgotten(request.model(), deadline, line); });
+    Advance(status, line);
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  const Options& options() const { return options_; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
+  // Bytes of data to put in one chunk, by the server's limit.
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  void set_chunk_bytes(uint64_t bytes) {
+    chunk_bytes_ = bytes;
+  }  // Before the connection is shared.
+
+ private:
+  // The calls of this client that change one model.
+  struct Line {
+    std::mutex mu;
+    uint64_t next = 1;      // Guarded by mu.
+    bool in_doubt = false;  // Guarded by mu. Whether the server alone knows what `next` is.
+  };
+
+  template <class Stub>
+  Stub& stub() {
+    return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
+
+  // Runs `attempt`, and while it ends UNAVAILABLE and time is left, `resume` and `attempt` again.
+  absl::Status Run(absl::Time deadline,
+                   absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
+                   absl::FunctionRef<absl::Status()> resume);
+
+  Line& LineOf(const std::string& model);
+  absl::Status Synchronize(const std::string& model, absl::Time deadline, Line& line);
+  absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line);
+  static void Advance(const absl::Status& status, Line& line);
+  absl::StatusOr<uint64_t> LastApplied(const std::string& model, absl::Time deadline);
+
+  const std::string address_;
+  const Options options_;
+  const bool known_client_;  // The server may know this client from an earlier run.
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::tuple<
+      std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
+      std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServerService::Stub>>
+      stubs_;
+  uint64_t chunk_bytes_ = 1 << 20;
+  std::mutex mu_;
+  std::map<std::string, Line> lines_;  // Guarded by mu_; a Line never moves.
+};
+
+}  // namespace gluond::client
+
+#endif  // GLUOND_CLIENT_CPP_CONNECTION_H_

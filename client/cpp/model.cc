@@ -1,0 +1,196 @@
+#include "client/cpp/model.h"
+
+#include "client/cpp/status_macros.h"
+
+namespace gluond::client {
+namespace {
+
+using Models = v1::ModelService::Stub;
+using Training = v1::TrainingService::Stub;
+
+template <class Request>
+Request For(const std::string& model) {
+  Request request;
+  request.set_model(model);
+  return request;
+}
+
+void Append(const std::vector<std::string>& names,
+            google::protobuf::RepeatedPtrField<std::string>* field) {
+  field->Add(names.begin(), names.end());
+}
+
+}  // namespace
+
+Model::Model(std::shared_ptr<Connection> connection, std::string name)
+    : connection_(std::move(connection)),
+      name_(std::move(name)),
+      timeout_(connection_->options().timeout) {}
+
+Model Model::WithTimeout(absl::Duration timeout) const {
+  Model model = *this;
+  model.timeout_ = timeout;
+  return model;
+}
+
+absl::StatusOr<v1::Model> Model::Describe(bool graph) const {
+  auto request = For<v1::GetModelRequest>(name_);
+  request.set_graph(graph);
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::GetModel, request, timeout_));
+  return std::move(*response.mutable_model());
+}
+
+absl::Status Model::Delete() const {
+  return connection_->Apply(&Models::DeleteModel, For<v1::DeleteModelRequest>(name_), timeout_)
+      .status();
+}
+
+absl::Status Model::Initialize(const v1::Component& initializer, std::optional<uint64_t> seed,
+                               bool force_reinit) const {
+  auto request = For<v1::InitializeParametersRequest>(name_);
+  if (!initializer.name().empty()) *request.mutable_initializer() = initializer;
+  if (seed.has_value()) request.set_seed(*seed);
+  request.set_force_reinit(force_reinit);
+  return connection_->Apply(&Models::InitializeParameters, std::move(request), timeout_).status();
+}
+
+absl::StatusOr<Tensors> Model::Predict(Tensors inputs,
+                                       const std::vector<std::string>& outputs) const {
+  auto request = For<v1::PredictRequest>(name_);
+  ToProto(std::move(inputs), request.mutable_inputs());
+  Append(outputs, request.mutable_outputs());
+  request.set_encoding(v1::RAW);
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::Predict, request, timeout_));
+  return FromProto(response.mutable_outputs());
+}
+
+absl::StatusOr<Tensors> Model::Forward(Tensors inputs, bool training) const {
+  auto request = For<v1::ForwardRequest>(name_);
+  ToProto(std::move(inputs), request.mutable_inputs());
+  request.set_training(training);
+  request.set_encoding(v1::RAW);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Apply(&Training::Forward, std::move(request), timeout_));
+  return FromProto(response.mutable_outputs());
+}
+
+absl::StatusOr<Tensors> Model::Backward(Tensors head_gradients,
+                                        const std::vector<std::string>& gradients) const {
+  auto request = For<v1::BackwardRequest>(name_);
+  ToProto(std::move(head_gradients), request.mutable_head_gradients());
+  Append(gradients, request.mutable_gradients());
+  request.set_encoding(v1::RAW);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Apply(&Training::Backward, std::move(request), timeout_));
+  return FromProto(response.mutable_gradients());
+}
+
+absl::StatusOr<v1::StepReport> Model::Step(int64_t batch_size, bool ignore_stale_grad) const {
+  auto request = For<v1::StepRequest>(name_);
+  request.set_batch_size(batch_size);
+  request.set_ignore_stale_grad(ignore_stale_grad);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Apply(&Training::Step, std::move(request), timeout_));
+  return std::move(*response.mutable_report());
+}
+
+absl::Status Model::ZeroGradients() const {
+  return connection_
+      ->Apply(&Training::ZeroGradients, For<v1::ZeroGradientsRequest>(name_), timeout_)
+      .status();
+}
+
+absl::StatusOr<Tensors> Model::GetGradients(const std::vector<std::string>& names) const {
+  auto request = For<v1::GetGradientsRequest>(name_);
+  Append(names, request.mutable_names());
+  request.set_encoding(v1::RAW);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Call(&Training::GetGradients, request, timeout_));
+  return FromProto(response.mutable_gradients());
+}
+
+absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) const {
+  auto request = For<v1::CreateTrainerRequest>(name_);
+  if (options.loss_output.empty()) {
+    *request.mutable_loss() = options.loss;
+  } else {
+    request.set_loss_output(options.loss_output);
+  }
+  *request.mutable_optimizer() = options.optimizer;
+  if (options.lr_scheduler.has_value()) *request.mutable_lr_scheduler() = *options.lr_scheduler;
+  request.mutable_metrics()->Add(options.metrics.begin(), options.metrics.end());
+  request.set_prediction(options.prediction);
+  request.set_label(options.label);
+  request.set_replace(options.replace);
+  CLIENT_ASSIGN_OR_RETURN(
+      auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));
+  return std::move(*response.mutable_trainer());
+}
+
+absl::StatusOr<v1::Trainer> Model::GetTrainer() const {
+  CLIENT_ASSIGN_OR_RETURN(
+      auto response,
+      connection_->Call(&Training::GetTrainer, For<v1::GetTrainerRequest>(name_), timeout_));
+  return std::move(*response.mutable_trainer());
+}
+
+absl::Status Model::SetLearningRate(double learning_rate) const {
+  auto request = For<v1::SetLearningRateRequest>(name_);
+  request.set_learning_rate(learning_rate);
+  return connection_->Apply(&Training::SetLearningRate, std::move(request), timeout_).status();
+}
+
+absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(Tensors batch) const {
+  auto request = For<v1::TrainStepRequest>(name_);
+  ToProto(std::move(batch), request.mutable_inputs());
+  return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
+}
+
+absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int64_t batch_size,
+                                                       int64_t steps) const {
+  auto request = For<v1::TrainStepRequest>(name_);
+  *request.mutable_rows() = rows;
+  request.set_batch_size(batch_size);
+  request.set_steps(steps);
+  return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
+}
+
+absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(Tensors batch) const {
+  auto request = For<v1::EvaluateRequest>(name_);
+  ToProto(std::move(batch), request.mutable_inputs());
+  return connection_->Call(&Training::Evaluate, request, timeout_);
+}
+
+absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows,
+                                                     int64_t batch_size) const {
+  auto request = For<v1::EvaluateRequest>(name_);
+  *request.mutable_rows() = rows;
+  request.set_batch_size(batch_size);
+  return connection_->Call(&Training::Evaluate, request, timeout_);
+}
+
+absl::StatusOr<Tensors> Model::GetOptimizerState() const {
+  auto request = For<v1::GetOptimizerStateRequest>(name_);
+  request.set_encoding(v1::RAW);
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Call(&Training::GetOptimizerState, request, timeout_));
+  return FromProto(response.mutable_states());
+}
+
+absl::Status Model::SetOptimizerState(Tensors states, std::optional<int64_t> step) const {
+  auto request = For<v1::SetOptimizerStateRequest>(name_);
+  ToProto(std::move(states), request.mutable_states());
+  if (step.has_value()) request.set_step(*step);
+  return connection_->Apply(&Training::SetOptimizerState, std::move(request), timeout_).status();
+}
+
+absl::StatusOr<v1::Checkpoint> Model::Save(const std::string& checkpoint, bool overwrite) const {
+  auto request = For<v1::SaveCheckpointRequest>(name_);
+  request.set_checkpoint(checkpoint);
+  request.set_overwrite(overwrite);
+  CLIENT_ASSIGN_OR_RETURN(
+      auto response, connection_->Apply(&Models::SaveCheckpoint, std::move(request), timeout_));
+  return std::move(*response.mutable_checkpoint());
+}
+
+}  // namespace gluond::client

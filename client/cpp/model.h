@@ -1,0 +1,105 @@
+// Model is a client's view of one model on the server. Copies are views of the same model;
+// thread-safe. Calls that change the model are applied in order, each exactly once, even where the
+// connection breaks. Errors are the server's own words; see docs/wire.md for each method's.
+
+#ifndef GLUOND_CLIENT_CPP_MODEL_H_
+#define GLUOND_CLIENT_CPP_MODEL_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/network.h"
+#include "client/cpp/tensor.h"
+
+namespace gluond::client {
+
+// A trainer: `loss`, or the graph's output `loss_output`, and what to make of it.
+struct TrainerOptions {
+  v1::Component loss;
+  v1::Component optimizer = Named("sgd");
+  std::optional<v1::Component> lr_scheduler = {};
+  std::vector<v1::Component> metrics = {};
+  std::string loss_output = "";
+  std::string prediction = "";  // The output that loss and metrics read. Default: the first.
+  std::string label = "label";  // The name under which labels come.
+  bool replace = false;
+};
+
+class Model {
+ public:
+  Model(std::shared_ptr<Connection> connection, std::string name);
+
+  const std::string& name() const { return name_; }
+
+  // The same model, with another deadline for each call.
+  Model WithTimeout(absl::Duration timeout) const;
+
+  absl::StatusOr<v1::Model> Describe(bool graph = false) const;
+  absl::Status Delete() const;
+
+  // Values for the parameters that have none (all of them, where `force_reinit`).
+  absl::Status Initialize(const v1::Component& initializer = {}, std::optional<uint64_t> seed = {},
+                          bool force_reinit = false) const;
+
+  // Sets them all or none. Large ones travel in chunks; a broken connection costs only the chunk
+  // under way.
+  absl::Status SetParameters(Tensors parameters) const;
+
+  // Values of one moment; no names: all. Large ones travel in chunks.
+  // ABORTED: the model is being trained too fast to be read in chunks.
+  absl::StatusOr<Tensors> GetParameters(const std::vector<std::string>& names = {}) const;
+
+  absl::StatusOr<Tensors> Predict(Tensors inputs,
+                                  const std::vector<std::string>& outputs = {}) const;
+
+  // Training by hand. Backward returns the gradients named; GetGradients all of them.
+  absl::StatusOr<Tensors> Forward(Tensors inputs, bool training = true) const;
+  absl::StatusOr<Tensors> Backward(Tensors head_gradients = {},
+                                   const std::vector<std::string>& gradients = {}) const;
+  absl::StatusOr<v1::StepReport> Step(int64_t batch_size, bool ignore_stale_grad = false) const;
+  absl::Status ZeroGradients() const;
+  absl::StatusOr<Tensors> GetGradients(const std::vector<std::string>& names = {}) const;
+
+  absl::StatusOr<v1::Trainer> CreateTrainer(const TrainerOptions& options) const;
+  absl::StatusOr<v1::Trainer> GetTrainer() const;
+  absl::Status SetLearningRate(double learning_rate) const;
+
+  // Forward, loss, backward and step on one batch: inputs and label by name.
+  absl::StatusOr<v1::TrainStepResponse> TrainStep(Tensors batch) const;
+
+  // The same on rows of a dataset, `batch_size` at a time; at most `steps` times where that is not
+  // 0.
+  absl::StatusOr<v1::TrainStepResponse> TrainStep(const v1::Rows& rows, int64_t batch_size,
+                                                  int64_t steps = 0) const;
+
+  // Loss and metrics in inference mode.
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(Tensors batch) const;
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows, int64_t batch_size = 0) const;
+
+  // The optimizer's state by "<parameter>:<state>".
+  absl::StatusOr<Tensors> GetOptimizerState() const;
+  absl::Status SetOptimizerState(Tensors states, std::optional<int64_t> step = {}) const;
+
+  // Saves everything that a resumed run needs. Default name: the model's.
+  absl::StatusOr<v1::Checkpoint> Save(const std::string& checkpoint = "",
+                                      bool overwrite = false) const;
+
+ private:
+  absl::Status Upload(const std::string& parameter, const Tensor& value) const;
+  absl::StatusOr<Tensors> Download(const std::vector<std::string>& names) const;
+  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter, uint64_t* version) const;
+
+  std::shared_ptr<Connection> connection_;
+  std::string name_;
+  absl::Duration timeout_;
+};
+
+}  // namespace gluond::client
+
+#endif  // GLUOND_CLIENT_CPP_MODEL_H_

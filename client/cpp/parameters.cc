@@ -1,0 +1,128 @@
+// Model's parameters in and out: what is small in one call, what is large in chunks.
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/crc32c.h"
+#include "client/cpp/model.h"
+#include "client/cpp/status_macros.h"
+
+namespace gluond::client {
+namespace {
+
+using Models = v1::ModelService::Stub;
+
+constexpr int kReadAttempts = 5;
+
+absl::Status Checked(const std::string& parameter, const v1::Chunk& chunk, uint64_t offset) {
+  if (chunk.offset() != offset || chunk.data().empty() ||
+      (chunk.has_crc32c() && chunk.crc32c() != Crc32c(chunk.data()))) {
+    return absl::DataLossError(
+        absl::StrCat(parameter, ": a damaged chunk came for offset ", offset));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Model::SetParameters(Tensors parameters) const {
+  v1::SetParametersRequest request;
+  request.set_model(name_);
+  uint64_t inline_bytes = 0;
+  for (auto& [name, value] : parameters) {
+    if (inline_bytes + value.bytes().size() <= connection_->chunk_bytes()) {
+      inline_bytes += value.bytes().size();
+      (*request.mutable_parameters())[name] = std::move(value).ToProto();
+    } else {
+      CLIENT_RETURN_IF_ERROR(Upload(name, value));
+      request.add_uploaded(name);
+    }
+  }
+  return connection_->Apply(&Models::SetParameters, std::move(request), timeout_).status();
+}
+
+absl::Status Model::Upload(const std::string& parameter, const Tensor& value) const {
+  v1::UploadParameterRequest request;
+  request.set_model(name_);
+  request.set_parameter(parameter);
+  request.set_dtype(value.dtype());
+  request.mutable_shape()->Add(value.shape().begin(), value.shape().end());
+  request.set_client_id(connection_->options().client_id);
+  request.set_restart(true);  // What an earlier call left behind may be of another value.
+  const uint64_t total = value.bytes().size();
+  for (uint64_t offset = 0; offset < total;) {
+    const absl::string_view data = value.bytes().substr(offset, connection_->chunk_bytes());
+    request.mutable_chunk()->set_offset(offset);
+    request.mutable_chunk()->set_data(data.data(), data.size());
+    request.mutable_chunk()->set_crc32c(Crc32c(data));
+    CLIENT_ASSIGN_OR_RETURN(auto response,
+                            connection_->Call(&Models::UploadParameter, request, timeout_));
+    if (response.received() <= offset || response.received() > total) {
+      return absl::DataLossError(absl::StrCat(parameter, ": sent ", offset + data.size(),
+                                              " bytes, the server has ", response.received()));
+    }
+    offset = response.received();
+    request.set_restart(false);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensors> Model::GetParameters(const std::vector<std::string>& names) const {
+  v1::GetParametersRequest request;
+  request.set_model(name_);
+  request.mutable_names()->Add(names.begin(), names.end());
+  request.set_encoding(v1::RAW);
+  auto response = connection_->Call(&Models::GetParameters, request, timeout_);
+  if (absl::IsResourceExhausted(response.status())) return Download(names);
+  if (!response.ok()) return response.status();
+  return FromProto(response->mutable_parameters());
+}
+
+absl::StatusOr<Tensors> Model::Download(const std::vector<std::string>& names) const {
+  std::vector<std::string> wanted = names;
+  if (wanted.empty()) {
+    CLIENT_ASSIGN_OR_RETURN(const v1::Model model, Describe());
+    for (const v1::Variable& parameter : model.parameters()) wanted.push_back(parameter.name());
+  }
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
+    Tensors values;
+    uint64_t version = 0;
+    absl::Status status;
+    for (const std::string& name : wanted) {
+      absl::StatusOr<Tensor> value = DownloadOne(name, &version);
+      status = value.status();
+      if (!status.ok()) break;
+      values.emplace(name, *std::move(value));
+    }
+    if (status.ok()) return values;
+    if (!absl::IsFailedPrecondition(status)) return status;
+  }
+  return absl::AbortedError(absl::StrCat("GetParameters: '", name_, "' changed during each of ",
+                                         kReadAttempts,
+                                         " downloads. Pause its training, or save a "
+                                         "checkpoint and load it as another model."));
+}
+
+// A `version` of 0 is set; later calls insist on it.
+absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter, uint64_t* version) const {
+  v1::DownloadParameterRequest request;
+  request.set_model(name_);
+  request.set_parameter(parameter);
+  std::string bytes;
+  while (true) {
+    request.set_offset(bytes.size());
+    request.set_version(*version);
+    CLIENT_ASSIGN_OR_RETURN(auto response,
+                            connection_->Call(&Models::DownloadParameter, request, timeout_));
+    *version = response.version();
+    if (response.total() > 0) {
+      CLIENT_RETURN_IF_ERROR(Checked(parameter, response.chunk(), bytes.size()));
+      bytes += response.chunk().data();
+    }
+    if (bytes.size() >= response.total()) {
+      return Tensor::FromBytes(response.dtype(),
+                               Shape(response.shape().begin(), response.shape().end()),
+                               std::move(bytes));
+    }
+  }
+}
+
+}  // namespace gluond::client

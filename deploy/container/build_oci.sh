@@ -1,0 +1,23 @@
+#!/bin/bash
+# Makes the image of the Containerfile without a container engine: builds on this machine (Debian 12),
+# collects the root file system, and writes an OCI archive. Needs neither root nor a daemon.
+#
+#   deploy/container/build_oci.sh [OUT.tar]     default: gluond-image.tar
+#
+#   podman load -i gluond-image.tar && podman run -p 127.0.0.1:50051:50051 -v gluond:/var/lib/gluond gluond
+set -euo pipefail
+out=$(realpath "${1:-gluond-image.tar}")
+cd "$(dirname "$(readlink -f "$0")")/../.."
+read -ra bazel <<<"${BAZEL:-bazel}"
+
+deploy/setup.sh libgfortran-12-dev binutils
+"${bazel[@]}" build --config=static //server:gluond-server //client/cli:gluond
+bin=$("${bazel[@]}" info --config=static bazel-bin)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+deploy/container/rootfs.sh "$work/rootfs" "$bin/server/gluond-server" "$bin/client/cli/gluond"
+# The date of what was built, so that one commit gives one image.
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || echo 0)}"
+export SOURCE_DATE_EPOCH
+/usr/bin/python3 deploy/container/oci_image.py "$work/rootfs" deploy/container/Containerfile "$out"

@@ -1,0 +1,70 @@
+// Blocks: layers that expand to operators. A tree of BlockSpecs, as a client sends it, becomes a ModelDefinition.
+//
+//   BlockSpec net{"HybridSequential", "", {}, {
+//       {"Dense", "", {{"units", "128"}, {"activation", "relu"}}},
+//       {"Dense", "", {{"units", "10"}}}}};
+//   ASSIGN_OR_RETURN(ModelDefinition definition, ExpandBlock(net, {{"data", {-1, 784}}}));
+//   // Parameters: 0.weight, 0.bias, 1.weight, 1.bias.
+//
+// A parameter's structural name is the path of its block, child names (or indices) joined by dots, and its own name.
+
+#ifndef ENGINE_NN_BLOCK_H_
+#define ENGINE_NN_BLOCK_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/catalog.h"
+#include "engine/nn/definition.h"
+
+namespace gluond {
+
+struct BlockSpec {
+  std::string type;  // "Dense".
+  std::string name;  // Among its siblings; empty: its index.
+  AttrDict attrs;
+  std::vector<BlockSpec> children;
+};
+
+struct BlockLimits {
+  int max_depth = 64;
+  int64_t max_blocks = 1 << 16;
+};
+
+// INVALID_ARGUMENT: a wrong attribute, number of children or name, with the path of the block. NOT_FOUND: an unknown
+// block type or operator. RESOURCE_EXHAUSTED: over a limit.
+// `inputs` has one element, unless the tree is made for more. The output is named "output".
+absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<ModelInput> inputs,
+                                            const BlockLimits& limits = {});
+
+// Where a block puts its operators and parameters. `path` is "" for the root.
+class BlockScope {
+ public:
+  BlockScope(ModelDefinition* definition, std::string path) : definition_(definition), path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  BlockScope Child(absl::string_view name) const { return {definition_, Join(name)}; }
+
+  // A new parameter "<path>.<name>" of this shape, as a variable of the graph.
+  NodeEntry NewParameter(absl::string_view name, Parameter parameter) const;
+  // Output 0 of a call of `op`, its node named "<path>.<suffix>".
+  absl::StatusOr<NodeEntry> Call(absl::string_view op, absl::string_view suffix, std::vector<NodeEntry> inputs,
+                                 AttrDict attrs = {}) const;
+
+ private:
+  std::string Join(absl::string_view name) const;
+
+  ModelDefinition* definition_;
+  std::string path_;
+};
+
+// Expands one block on input `x`. Children are expanded through `expand_child`.
+using ExpandChild = std::function<absl::StatusOr<NodeEntry>(size_t child, NodeEntry x)>;
+using BlockCatalog = Catalog<absl::StatusOr<NodeEntry>(const BlockSpec&, const BlockScope&, NodeEntry x,
+                                                       const ExpandChild& expand_child)>;
+const BlockCatalog& Blocks();
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_BLOCK_H_

@@ -1,0 +1,174 @@
+// Model: a graph with parameters and random state on one device, shared by clients. It predicts, and it computes
+// gradients; a Trainer (engine/train) steps it.
+//
+//   ASSIGN_OR_RETURN(auto model, Model::Create(std::move(definition), {"lenet", /*seed=*/1, &lane, &memory, &memory}));
+//   model->Initialize({}, [](absl::Status status) { ... });
+//   model->Predict({{"data", batch}}, {}, nullptr, [](absl::StatusOr<NamedTensors> outputs) { ... });
+//
+// Thread-safe; no call waits. Every call but the getters runs on the model's strand: in the order of arrival, one at a
+// time, on the lane. A call therefore sees all that came before it and nothing of what came after: Predict reads
+// parameters between two steps, never in the middle of one, and needs no copy of them. A callback runs once, on the
+// lane's thread; it must not block, and may call the model again.
+//
+// Tensors from callers lie on the host and are copied to the device if that is another; those given to callbacks lie on
+// the host and belong to the receiver. An input of another dtype than the model's is converted.
+
+#ifndef ENGINE_NN_MODEL_H_
+#define ENGINE_NN_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/core/tensor.h"
+#include "engine/nn/definition.h"
+#include "engine/nn/named_tensor.h"
+#include "engine/nn/parameter.h"
+#include "engine/passes/infer.h"
+#include "engine/runtime/cancellation.h"
+#include "engine/runtime/lane.h"
+
+namespace gluond {
+
+class Program;
+class Strand;
+
+enum class Mode { kPredict, kTrain };
+
+// The model's random numbers: dropout in run `run` draws from Philox{seed, node, run}.
+struct RandomState {
+  uint64_t seed = 0;
+  uint32_t run = 0;  // How many training runs there were.
+};
+
+struct ModelOptions {
+  std::string name;
+  uint64_t seed = 0;
+  Lane* lane = nullptr;                 // Must outlive the model, as must the allocators.
+  Allocator* allocator = nullptr;       // Of the lane's device: parameters, gradients, arenas.
+  Allocator* host_allocator = nullptr;  // Of the CPU; may be the same.
+  int max_compiled = 8;                 // Compiled graphs kept per purpose, one for each input signature.
+};
+
+struct ModelOutput {
+  std::string name;
+  Signature signature;  // As far as it is known without a batch; -1 for the batch's axis.
+};
+
+struct InitializeOptions {
+  Spec initializer = {"Uniform", {}};  // For parameters without one of their own.
+  bool force_reinit = false;           // Also those that have values; otherwise they keep them.
+};
+
+struct BackwardReport {
+  std::vector<std::string> written;  // The parameters whose gradients were written.
+};
+
+// Everything that makes a model itself; what a checkpoint keeps of it.
+struct ModelState {
+  ModelDefinition definition;
+  NamedTensors parameters;  // Of those that are initialized; on the host.
+  RandomState random;
+};
+
+class Model : public std::enable_shared_from_this<Model> {
+ public:
+  using OnStatus = std::function<void(absl::Status)>;
+  using OnTensors = std::function<void(absl::StatusOr<NamedTensors>)>;
+  using CancellationPtr = std::shared_ptr<Cancellation>;
+
+  // Validates, infers what can be inferred, and checks that the device has every kernel.
+  // INVALID_ARGUMENT: as Validate, CheckKernels, InferPartially; an input that the graph does not have.
+  static absl::StatusOr<std::shared_ptr<Model>> Create(ModelDefinition definition, const ModelOptions& options);
+  ~Model();
+
+  const std::string& name() const { return options_.name; }
+  const ModelOptions& options() const { return options_; }
+  const std::vector<ModelInput>& inputs() const { return definition_.inputs; }
+  const std::vector<ModelOutput>& outputs() const { return outputs_; }
+  // Without tensors; shapes as they were at definition.
+  const ModelDefinition& definition() const { return definition_; }
+  // The parameter table: names, shapes, requests. Their memory belongs to the strand.
+  const ParameterStore& parameters() const { return parameters_; }
+
+  // Parameters whose shape is not known yet get their values when the first batch tells it (MXNet's deferred
+  // initialization). The values depend on the model's seed, the parameter's name and shape, and nothing else.
+  void Initialize(const InitializeOptions& options, OnStatus done);
+  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
+  void SetParameters(NamedTensors values, OnStatus done);
+  // Empty `names`: all that are initialized. FAILED_PRECONDITION: one is not initialized (has no gradient).
+  void GetParameters(std::vector<std::string> names, OnTensors done);
+  void GetGradients(std::vector<std::string> names, OnTensors done);
+  void ZeroGradients(OnStatus done);
+  void Configure(std::string name, ParameterOptions options, OnStatus done);
+
+  // `outputs`: which; empty: all. INVALID_ARGUMENT: a missing or unknown input, a wrong shape.
+  // FAILED_PRECONDITION: parameters are not initialized.
+  void Predict(NamedTensors inputs, std::vector<std::string> outputs, CancellationPtr cancellation, OnTensors done);
+
+  // Forward in kTrain mode remembers the inputs, the auxiliary states as they were, and the number of its random run;
+  // Backward computes forward and backward again from these in one graph, so that it sees the same dropout masks and
+  // updates no running mean twice. That costs a second forward pass, and nothing is kept alive between the calls but
+  // inputs; who wants speed calls Trainer::TrainStep. A Backward consumes its Forward, as does any change of parameters.
+  void Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done);
+  // Head gradients by output name; an output without one contributes nothing; none at all: ones for every output.
+  // FAILED_PRECONDITION: no Forward in kTrain mode to go back from.
+  void Backward(NamedTensors head_gradients, CancellationPtr cancellation,
+                std::function<void(absl::StatusOr<BackwardReport>)> done);
+
+  void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
+  // Values and random state of a model of the same definition. All or none.
+  void Restore(ModelState state, OnStatus done);
+
+  // For Trainer and other parts that work on the model's memory. `work` runs on the lane when everything before it is
+  // done; the next piece waits until `finished` is called (from any thread, once).
+  using Finished = std::function<void()>;
+  void Enqueue(std::function<void(Finished finished)> work);
+
+  // The rest is for work on the strand.
+  ParameterStore& mutable_parameters() { return parameters_; }
+  RandomState& random() { return random_; }
+  // Parameters have changed: a remembered Forward is void.
+  void ForgetForward() { forward_.reset(); }
+  // Parameters whose gradient was written since the last step, by index.
+  std::vector<bool>& fresh_gradients() { return fresh_; }
+  // Gives memory and initial values to parameters that wait for their shape.
+  absl::Status InitializeDeferred();
+  // The tensors of `from`, named as in `to`, in that order. INVALID_ARGUMENT: missing, unknown or given twice, or the
+  // shape does not fit.
+  static absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from);
+
+ private:
+  struct RememberedForward;
+
+  Model(ModelDefinition definition, const ModelOptions& options);
+  absl::Status InferAtDefinition();
+  absl::Status Fill(size_t parameter, const Spec& default_initializer);
+  void RunForward(NamedTensors inputs, std::vector<std::string> outputs, Mode mode, bool remember,
+                  CancellationPtr cancellation, OnTensors done);
+  absl::StatusOr<Program*> ForwardProgram(Mode mode, const std::vector<std::string>& outputs);
+  absl::StatusOr<Program*> BackwardProgram(const std::vector<size_t>& heads);
+  void ReadTensors(std::vector<std::string> names, bool gradients, OnTensors done);
+
+  const ModelDefinition definition_;
+  const ModelOptions options_;
+  std::vector<ModelOutput> outputs_;
+  ParameterStore parameters_;
+  const std::unique_ptr<Strand> strand_;
+
+  // The rest belongs to the strand.
+  RandomState random_;
+  std::vector<bool> fresh_;
+  std::vector<Spec> deferred_;  // By parameter: the default initializer that waits, if its type is not empty.
+  std::unique_ptr<RememberedForward> forward_;
+  std::vector<std::pair<std::string, std::unique_ptr<Program>>> programs_;  // By purpose.
+  uint64_t programs_version_ = 0;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_MODEL_H_

@@ -1,0 +1,86 @@
+// Parameter: a trainable tensor of a model, or one of its auxiliary states (a running mean).
+// ParameterStore: all of one model, by structural name ("features.0.weight"), in the order of definition.
+
+#ifndef ENGINE_NN_PARAMETER_H_
+#define ENGINE_NN_PARAMETER_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "engine/core/tensor.h"
+#include "engine/nn/catalog.h"
+
+namespace gluond {
+
+// What a backward pass does with a gradient.
+enum class GradReq : int8_t { kNull = 0, kWrite = 1, kAdd = 3 };  // MXNet's numbers.
+
+absl::string_view Name(GradReq req);  // "null", "write", "add".
+absl::StatusOr<GradReq> ParseGradReq(absl::string_view text);
+
+struct Parameter {
+  std::string name;
+  Shape shape;  // Unknown dimensions are filled in by inference, at the latest from the first batch.
+  DType dtype = DType::kFloat32;
+  GradReq grad_req = GradReq::kWrite;  // kNull when it is auxiliary or not differentiable.
+  double lr_mult = 1;
+  double wd_mult = 1;
+  bool differentiable = true;
+  bool auxiliary = false;  // Written by the forward pass, never by a trainer.
+  Spec initializer;        // An empty type stands for the default of Model::Initialize.
+
+  Tensor data;  // On the model's device; undefined until it is initialized. Then it stays where it is.
+  Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
+
+  bool initialized() const { return data.defined(); }
+};
+
+// What can be changed of a parameter after definition.
+struct ParameterOptions {
+  std::optional<GradReq> grad_req;
+  std::optional<double> lr_mult;
+  std::optional<double> wd_mult;
+};
+
+// Thread-safe. Parameters are added while the model is defined, and never removed. The strand of the model alone
+// changes them afterwards; a Parameter that is handed out is a copy whose tensors share the model's memory, which
+// only the strand may read or write.
+class ParameterStore {
+ public:
+  // ALREADY_EXISTS; INVALID_ARGUMENT: an empty name, or one of over 1,024 bytes.
+  absl::Status Add(Parameter parameter);
+
+  // NOT_FOUND lists the closest names.
+  absl::StatusOr<Parameter> Get(absl::string_view name) const;
+  absl::StatusOr<size_t> Find(absl::string_view name) const;
+  std::vector<Parameter> List() const;
+  size_t size() const;
+
+  // Fills in unknown dimensions. INVALID_ARGUMENT: the shapes contradict each other.
+  absl::Status MergeShape(size_t index, const Shape& shape);
+  // Gives the parameter its memory. Requires: of its shape and dtype.
+  void SetTensors(size_t index, Tensor data, Tensor grad);
+  // INVALID_ARGUMENT: a gradient is asked of a parameter that has none, or a multiplier is negative or not finite.
+  absl::Status Configure(absl::string_view name, const ParameterOptions& options);
+
+  // For the strand, which needs no copy: valid while the store lives.
+  const Parameter& operator[](size_t index) const { return *parameters_[index]; }
+  // Grows whenever a grad_req changed: which gradients a compiled graph makes is then out of date.
+  uint64_t version() const;
+
+ private:
+  mutable std::mutex mu_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;   // Guarded by mu_, but see operator[].
+  absl::flat_hash_map<std::string, size_t> index_;       // Guarded by mu_.
+  uint64_t version_ = 0;                                 // Guarded by mu_.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_PARAMETER_H_

@@ -1,0 +1,142 @@
+#include "engine/passes/gradient.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+
+namespace gluond {
+namespace {
+
+constexpr size_t kMaxAddN = 8;
+
+std::string Describe(const Node& node) {
+  return absl::StrCat("node '", Excerpt(node.name()), "' (", node.op()->name(), ")");
+}
+
+// What reverse accumulation keeps of one node.
+struct Visited {
+  bool leads_to_x = false;                    // Some x is one of its outputs or lies before it.
+  std::vector<Gradients> terms;               // By output: the contributions to its gradient, not yet summed.
+};
+
+class ReverseAccumulation {
+ public:
+  ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs)
+      : order_(graph_internal::PostOrder(ys)) {
+    for (const NodePtr& node : order_) visited_[node.get()].terms.resize(node->num_outputs());
+    for (const NodeEntry& x : xs) {
+      if (Visited* v = Find(x)) v->leads_to_x = true;
+    }
+    for (const NodePtr& node : order_) {
+      Visited& v = visited_[node.get()];
+      for (const NodeEntry& input : node->inputs) v.leads_to_x = v.leads_to_x || Find(input)->leads_to_x;
+    }
+  }
+
+  // Adds a contribution, where an x can see it.
+  void Contribute(const NodeEntry& entry, NodeEntry gradient) {
+    if (Visited* v = Find(entry); v->leads_to_x) v->terms[entry.index].push_back(std::move(gradient));
+  }
+  bool LeadsToX(const NodeEntry& entry) { return Find(entry)->leads_to_x; }
+
+  // Every node is visited after all nodes that use its outputs.
+  absl::Status Run() {
+    for (size_t i = order_.size(); i-- > 0;) {
+      if (!order_[i]->is_variable()) RETURN_IF_ERROR(Differentiate(order_[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  // The sum of the contributions; an entry without a node when there are none.
+  NodeEntry Sum(const NodeEntry& entry) {
+    Visited* v = Find(entry);
+    if (v == nullptr || v->terms[entry.index].empty()) return {};
+    Gradients& terms = v->terms[entry.index];
+    if (terms.size() > 1) terms = {Add(entry, terms)};
+    return terms[0];
+  }
+
+ private:
+  // nullptr: no y depends on the entry's node.
+  Visited* Find(const NodeEntry& entry) {
+    const auto it = visited_.find(entry.node.get());
+    return it == visited_.end() ? nullptr : &it->second;
+  }
+
+  static NodeEntry Add(const NodeEntry& entry, const Gradients& terms) {
+    const std::string name = absl::StrCat(entry.node->name(), "_grad_sum");
+    if (terms.size() <= kMaxAddN) return MakeNode("add_n", name, terms);
+    NodeEntry sum = terms[0];
+    for (size_t i = 1; i < terms.size(); ++i) sum = MakeNode("_grad_add", name, {sum, terms[i]});
+    return sum;
+  }
+
+  // Passes the gradients of the node's outputs on to its inputs.
+  absl::Status Differentiate(const NodePtr& node) {
+    bool inputs_lead_to_x = false;
+    for (const NodeEntry& input : node->inputs) inputs_lead_to_x = inputs_lead_to_x || LeadsToX(input);
+    if (!inputs_lead_to_x) return absl::OkStatus();
+
+    Gradients heads(node->num_outputs());
+    bool any = false;
+    for (uint32_t i = 0; i < heads.size(); ++i) {
+      heads[i] = Sum({node, i});
+      any = any || heads[i];
+    }
+    if (!any) return absl::OkStatus();
+    for (uint32_t i = 0; i < heads.size(); ++i) {
+      if (!heads[i]) heads[i] = MakeNode("zeros_like", absl::StrCat(node->name(), "_no_grad"), {{node, i}});
+    }
+
+    const auto* gradient = node->op()->GetAttr<FGradient>("FGradient");
+    if (gradient == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradient: ", Describe(*node), " cannot be differentiated: operator '", node->op()->name(),
+                       "' has no FGradient; put a BlockGrad before it, or leave it out of what is differentiated"));
+    }
+    absl::StatusOr<Gradients> inputs = (*gradient)(node, heads);
+    if (!inputs.ok()) return Annotate(inputs.status(), absl::StrCat("gradient of ", Describe(*node)));
+    if (inputs->size() != node->num_inputs()) {
+      return absl::InternalError(absl::StrCat("gradient of ", Describe(*node), ": FGradient returned ", inputs->size(),
+                                              " entries for ", node->num_inputs(), " inputs"));
+    }
+    for (uint32_t i = 0; i < node->num_inputs(); ++i) {
+      if ((*inputs)[i]) Contribute(node->inputs[i], std::move((*inputs)[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<NodePtr> order_;
+  absl::flat_hash_map<const Node*, Visited> visited_;
+};
+
+}  // namespace
+
+absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
+                                        absl::Span<const NodeEntry> out_grads) {
+  if (out_grads.size() != ys.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient: ", ys.size(), " outputs and ", out_grads.size(), " head gradients; give one for each"));
+  }
+  ReverseAccumulation reverse(ys, xs);
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (!reverse.LeadsToX(ys[i])) continue;
+    reverse.Contribute(ys[i], out_grads[i] ? out_grads[i]
+                                           : MakeNode("ones_like", absl::StrCat(ys[i].node->name(), "_ones"), {ys[i]}));
+  }
+  RETURN_IF_ERROR(reverse.Run());
+  Gradients gradients;
+  for (const NodeEntry& x : xs) {
+    const NodeEntry sum = reverse.Sum(x);
+    gradients.push_back(sum ? sum : MakeNode("zeros_like", absl::StrCat(x.node->name(), "_zero_grad"), {x}));
+  }
+  return gradients;
+}
+
+}  // namespace gluond

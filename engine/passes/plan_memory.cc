@@ -1,0 +1,279 @@
+#include "engine/passes/plan_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/passes/arena_layout.h"
+
+namespace gluond {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kMaxBytes = int64_t{1} << 62;
+constexpr int32_t kNoStorage = -1;
+
+// What PlanMemory asks an operator call for, once.
+struct Facts {
+  std::vector<bool> ignored, mutated;          // By input.
+  std::vector<std::pair<int, int>> inplace;    // (input, output)
+  std::vector<bool> identity;                  // By pair of `inplace`.
+
+  explicit Facts(const Node& node) : ignored(node.num_inputs()), mutated(node.num_inputs()) {
+    if (node.is_variable()) return;
+    const NodeAttrs& attrs = node.attrs;
+    if (const auto* f = node.op()->GetAttr<FIgnoreInputs>("FIgnoreInputs")) Mark((*f)(attrs), &ignored);
+    if (const auto* f = node.op()->GetAttr<FMutateInputs>("FMutateInputs")) Mark((*f)(attrs), &mutated);
+    if (const auto* f = node.op()->GetAttr<FInplaceOption>("FInplaceOption")) inplace = (*f)(attrs);
+    if (const auto* f = node.op()->GetAttr<FInplaceIdentity>("FInplaceIdentity")) identity = (*f)(attrs);
+    identity.resize(inplace.size());
+  }
+
+ private:
+  static void Mark(const std::vector<uint32_t>& indices, std::vector<bool>* marks) {
+    for (const uint32_t i : indices) if (i < marks->size()) (*marks)[i] = true;
+  }
+};
+
+// A range of the arena that holds one value after (or, for identities, beside) another.
+struct Storage {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  uint32_t pending = 0;  // Reads of its entries by nodes that have not run yet.
+  bool kept = false;     // Until the end of the run.
+};
+
+// Walks the nodes in the order in which they run.
+class Planner {
+ public:
+  Planner(const IndexedGraph& graph, const Inferred& inferred) : graph_(graph), inferred_(inferred) {
+    const uint32_t entries = graph.num_entries();
+    plan_.offset.assign(entries, MemoryPlan::kNone);
+    plan_.req.assign(entries, kNullOp);
+    plan_.alias.assign(entries, -1);
+    plan_.skipped.assign(graph.num_nodes(), true);
+    bytes_.resize(entries);
+    reads_.resize(entries);
+    last_reader_.resize(entries);
+    is_output_.resize(entries);
+    mutated_.resize(entries);
+    storage_of_.assign(entries, kNoStorage);
+    added_.resize(graph.num_nodes());
+    facts_.reserve(graph.num_nodes());
+    for (const auto& indexed : graph.nodes()) facts_.emplace_back(*indexed.node);
+  }
+
+  absl::StatusOr<MemoryPlan> Plan() {
+    for (const IndexedGraph::Input& output : graph_.outputs()) is_output_[output.entry] = true;
+    CountReads();
+    RETURN_IF_ERROR(Measure());
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) Place(id);
+    plan_.arena_bytes = layout_.bytes();
+    return std::move(plan_);
+  }
+
+ private:
+  bool Wanted(uint32_t entry) const { return reads_[entry] > 0 || is_output_[entry]; }
+  // The caller may give such an output any request, so nothing inside may depend on its memory.
+  bool External(uint32_t entry) const { return is_output_[entry] && reads_[entry] == 0; }
+
+  // Finds the nodes that have to run, and counts their reads. In reverse order: users first.
+  void CountReads() {
+    std::vector<bool> needed(graph_.num_nodes());
+    for (uint32_t id = graph_.num_nodes(); id-- > 0;) {
+      const IndexedGraph::IndexedNode& indexed = graph_[id];
+      const Node& node = *indexed.node;
+      if (node.is_variable()) continue;
+      const Facts& facts = facts_[id];
+      bool runs = needed[id] || std::find(facts.mutated.begin(), facts.mutated.end(), true) != facts.mutated.end();
+      if (const auto* type = node.op()->GetAttr<FExecType>("FExecType")) {
+        runs = runs || (*type)(node.attrs) == ExecType::kAsync;  // Its far end may count on the call.
+      }
+      for (uint32_t i = 0; i < node.num_outputs(); ++i) runs = runs || Wanted(indexed.first_entry + i);
+      if (!runs) continue;
+      plan_.skipped[id] = false;
+      if (node.op()->GetAttr<TIsLayerOpBackward>("TIsLayerOpBackward", false) && !indexed.control_deps.empty()) {
+        needed[indexed.control_deps[0]] = true;  // It reads the state that the forward node leaves.
+      }
+      for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
+        const uint32_t entry = indexed.inputs[i].entry;
+        if (facts.mutated[i]) mutated_[entry] = true;
+        if (facts.ignored[i]) continue;
+        if (reads_[entry]++ == 0) last_reader_[entry] = id;
+      }
+    }
+  }
+
+  absl::Status Measure() {
+    for (const IndexedGraph::IndexedNode& indexed : graph_.nodes()) {
+      if (indexed.node->is_variable()) continue;
+      for (uint32_t i = 0; i < indexed.node->num_outputs(); ++i) {
+        const uint32_t entry = indexed.first_entry + i;
+        const absl::StatusOr<int64_t> bytes =
+            CheckedBytes(inferred_.shapes[entry], SizeOf(inferred_.types[entry]));
+        if (!bytes.ok()) {
+          return Annotate(bytes.status(), absl::StrCat("output ", i, " of node '", Excerpt(indexed.node->name()), "'"));
+        }
+        bytes_[entry] = *bytes;
+        if (!External(entry)) plan_.unshared_bytes += *bytes + (kAlignment - 1);
+        if (plan_.unshared_bytes > kMaxBytes) {
+          return absl::InvalidArgumentError("the graph's values take more than 2^62 bytes; use smaller shapes");
+        }
+        if (!External(entry)) plan_.unshared_bytes -= kAlignment - 1;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Place(uint32_t id) {
+    const IndexedGraph::IndexedNode& indexed = graph_[id];
+    if (indexed.node->is_variable()) {
+      plan_.offset[indexed.first_entry] = MemoryPlan::kExternal;
+      return;
+    }
+    if (plan_.skipped[id]) return;
+    if (added_[id]) {
+      Share(indexed.first_entry, storage_of_[indexed.inputs[0].entry], kWriteInplace);
+      plan_.skipped[id] = true;
+    } else if (PlaceIdentity(id)) {
+      plan_.skipped[id] = true;
+    } else {
+      claimed_.clear();
+      for (uint32_t i = 0; i < indexed.node->num_outputs(); ++i) PlaceOutput(id, i);
+    }
+    for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
+      if (!facts_[id].ignored[i]) Release(storage_of_[indexed.inputs[i].entry]);
+    }
+  }
+
+  void PlaceOutput(uint32_t id, uint32_t output) {
+    const uint32_t entry = graph_[id].first_entry + output;
+    if (!Wanted(entry)) return;
+    if (External(entry)) {
+      plan_.offset[entry] = MemoryPlan::kExternal;
+      plan_.req[entry] = kWriteTo;
+    } else if (const int32_t sum = StorageToAddTo(entry); sum != kNoStorage) {
+      added_[last_reader_[entry]] = true;
+      Share(entry, sum, kAddTo);
+    } else if (const int32_t input = StorageOfDyingInput(id, output); input != kNoStorage) {
+      claimed_.push_back(input);
+      Share(entry, input, kWriteInplace);
+    } else {
+      storages_.push_back({0, (bytes_[entry] + kAlignment - 1) / kAlignment * kAlignment, 0, mutated_[entry]});
+      if (storages_.back().bytes > 0) storages_.back().offset = layout_.Take(storages_.back().bytes);
+      Share(entry, static_cast<int32_t>(storages_.size()) - 1, kWriteTo);
+    }
+  }
+
+  void Share(uint32_t entry, int32_t id, OpReqType req) {
+    Storage& storage = storages_[id];
+    storage_of_[entry] = id;
+    storage.pending += reads_[entry];
+    storage.kept = storage.kept || is_output_[entry];
+    plan_.offset[entry] = storage.offset;
+    plan_.req[entry] = req;
+  }
+
+  void Release(int32_t id) {
+    if (id == kNoStorage) return;
+    Storage& storage = storages_[id];
+    if (--storage.pending == 0 && !storage.kept && storage.bytes > 0) layout_.GiveBack(storage.offset, storage.bytes);
+  }
+
+  bool SameSize(uint32_t a, uint32_t b) const {
+    return inferred_.types[a] == inferred_.types[b] && inferred_.shapes[a].Size() == inferred_.shapes[b].Size();
+  }
+
+  // The output of an identity has its input's memory, however many nodes read either: as long as one is to be read,
+  // nobody writes there.
+  bool PlaceIdentity(uint32_t id) {
+    const IndexedGraph::IndexedNode& indexed = graph_[id];
+    const Facts& facts = facts_[id];
+    const uint32_t entry = indexed.first_entry;
+    if (indexed.node->num_outputs() != 1 || External(entry) || mutated_[entry]) return false;
+    for (size_t k = 0; k < facts.inplace.size(); ++k) {
+      const auto [input, output] = facts.inplace[k];
+      if (!facts.identity[k] || output != 0 || facts.ignored[input] || facts.mutated[input]) continue;
+      const uint32_t from = indexed.inputs[input].entry;
+      if (mutated_[from] || !SameSize(from, entry)) continue;
+      if (storage_of_[from] != kNoStorage) {
+        Share(entry, storage_of_[from], kWriteInplace);
+        return true;
+      }
+      if (is_output_[entry]) continue;
+      plan_.offset[entry] = MemoryPlan::kExternal;
+      plan_.req[entry] = kWriteInplace;
+      plan_.alias[entry] = plan_.alias[from] >= 0 ? plan_.alias[from] : static_cast<int32_t>(from);
+      return true;
+    }
+    return false;
+  }
+
+  // The memory of an input that only this node still reads, through arguments that may all be this output's memory.
+  int32_t StorageOfDyingInput(uint32_t id, uint32_t output) const {
+    const IndexedGraph::IndexedNode& indexed = graph_[id];
+    const Facts& facts = facts_[id];
+    const uint32_t entry = indexed.first_entry + output;
+    if (mutated_[entry]) return kNoStorage;
+    const auto allowed = [&](size_t input) {
+      const std::pair<int, int> pair(input, output);
+      return std::find(facts.inplace.begin(), facts.inplace.end(), pair) != facts.inplace.end();
+    };
+    for (const auto& [input, to] : facts.inplace) {
+      if (to != static_cast<int>(output) || facts.ignored[input]) continue;
+      const uint32_t from = indexed.inputs[input].entry;
+      const int32_t storage = storage_of_[from];
+      if (storage == kNoStorage || storages_[storage].kept || !SameSize(from, entry)) continue;
+      if (std::find(claimed_.begin(), claimed_.end(), storage) != claimed_.end()) continue;
+      uint32_t reads = 0;
+      bool all_allowed = true;
+      for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
+        if (facts.ignored[i] || storage_of_[indexed.inputs[i].entry] != storage) continue;
+        ++reads;
+        all_allowed = all_allowed && allowed(i);
+      }
+      if (all_allowed && reads == storages_[storage].pending) return storage;
+    }
+    return kNoStorage;
+  }
+
+  // For a term that only a sum reads: the memory of the sum's other term, when that is there already and only the sum
+  // still reads it. Adding to it makes the sum.
+  int32_t StorageToAddTo(uint32_t term) const {
+    if (reads_[term] != 1 || is_output_[term] || mutated_[term]) return kNoStorage;
+    const IndexedGraph::IndexedNode& sum = graph_[last_reader_[term]];
+    const std::string& op = sum.node->op()->name();
+    if ((op != "_grad_add" && op != "add_n") || sum.inputs.size() != 2) return kNoStorage;
+    const uint32_t other = sum.inputs[sum.inputs[0].entry == term ? 1 : 0].entry;
+    const int32_t storage = storage_of_[other];
+    if (storage == kNoStorage || storages_[storage].kept || storages_[storage].pending != 1) return kNoStorage;
+    if (External(sum.first_entry) || mutated_[sum.first_entry]) return kNoStorage;
+    return SameSize(other, term) && SameSize(term, sum.first_entry) ? storage : kNoStorage;
+  }
+
+  const IndexedGraph& graph_;
+  const Inferred& inferred_;
+  MemoryPlan plan_;
+  ArenaLayout layout_;
+  std::vector<Facts> facts_;            // By node.
+  std::vector<bool> added_;             // By node: a sum that kAddTo writes.
+  std::vector<int64_t> bytes_;          // By entry, as are the following.
+  std::vector<uint32_t> reads_;         // By nodes that run.
+  std::vector<uint32_t> last_reader_;   // Valid where reads_ is not 0.
+  std::vector<bool> is_output_;
+  std::vector<bool> mutated_;           // Some node writes it as its input.
+  std::vector<int32_t> storage_of_;
+  std::vector<Storage> storages_;
+  std::vector<int32_t> claimed_;        // Storages that outputs of the node at hand took over.
+};
+
+}  // namespace
+
+absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred) {
+  return Planner(graph, inferred).Plan();
+}
+
+}  // namespace gluond

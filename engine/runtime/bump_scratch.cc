@@ -1,0 +1,52 @@
+#include "engine/runtime/bump_scratch.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+}  // namespace
+
+absl::StatusOr<void*> BumpScratch::Get(size_t bytes) {
+  if (bytes > std::numeric_limits<size_t>::max() / 4) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot have ", bytes, " bytes of scratch space"));
+  }
+  const size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (block_ != nullptr && rounded <= block_->bytes() - mark_) {
+    void* const data = static_cast<char*>(block_->data()) + mark_;
+    mark_ += rounded;
+    used_ += rounded;
+    return data;
+  }
+  auto buffer = allocator_.Allocate(rounded);
+  if (!buffer.ok()) return Annotate(buffer.status(), "scratch space of an operator");
+  used_ += rounded;
+  overflow_.push_back(*std::move(buffer));
+  return overflow_.back()->data();
+}
+
+void BumpScratch::Reset() {
+  if (!overflow_.empty()) {
+    // Frees first, so that the new block need not fit beside the old ones. A failure is not one of this call: the
+    // stream's own is reported at the end of the run, and the allocator's by the Get that comes next.
+    (void)driver_.Synchronize(stream_);
+    overflow_.clear();
+    block_.reset();
+    if (auto block = allocator_.Allocate(used_); block.ok()) block_ = *std::move(block);
+  }
+  used_ = mark_ = 0;
+}
+
+size_t BumpScratch::capacity() const {
+  size_t sum = block_ == nullptr ? 0 : block_->bytes();
+  for (const auto& buffer : overflow_) sum += buffer->bytes();
+  return sum;
+}
+
+}  // namespace gluond

@@ -1,0 +1,44 @@
+// BumpScratch: the scratch space of a lane. Hands out pieces of one block by moving a mark; Reset moves it back. What
+// does not fit gets an overflow block, and the next Reset makes one block that would have held everything, so that
+// after the first runs nothing is allocated any more. Not thread-safe: it is its lane's.
+
+#ifndef ENGINE_RUNTIME_BUMP_SCRATCH_H_
+#define ENGINE_RUNTIME_BUMP_SCRATCH_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/device.h"
+#include "engine/core/op_context.h"
+#include "engine/core/tensor.h"
+
+namespace gluond {
+
+class BumpScratch final : public Scratch {
+ public:
+  // Both must outlive it. `stream` is the one that uses the space: before a block is freed, it is waited for.
+  BumpScratch(Allocator& allocator, DeviceDriver& driver, void* stream)
+      : allocator_(allocator), driver_(driver), stream_(stream) {}
+
+  absl::StatusOr<void*> Get(size_t bytes) override;
+  // Frees all pieces at once. On a GPU the next ones may be the same memory: the stream's order keeps them apart.
+  void Reset();
+
+  // Allocated now.
+  size_t capacity() const;
+
+ private:
+  Allocator& allocator_;
+  DeviceDriver& driver_;
+  void* const stream_;
+  std::shared_ptr<Buffer> block_;                  // May be null.
+  std::vector<std::shared_ptr<Buffer>> overflow_;  // What block_ had no room for since the last Reset.
+  size_t used_ = 0;                                // Since the last Reset, overflow included.
+  size_t mark_ = 0;                                // In block_.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_BUMP_SCRATCH_H_

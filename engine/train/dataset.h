@@ -1,0 +1,96 @@
+// Dataset: rows on the server, as named columns of equal length; immutable once committed. A batch is drawn by
+// explicit indices, or as a range of an epoch's order, which depends on (seed, epoch) and the number of rows alone:
+// a resumed run draws the same rows.
+//
+//   ASSIGN_OR_RETURN(auto dataset, Dataset::Create({{"data", {1, 28, 28}, DType::kUint8, 1 / 255.0},
+//                                                   {"label", Shape::Scalar(), DType::kUint8}}, 60000, memory));
+//   RETURN_IF_ERROR(dataset->Append("data", bytes)); ...
+//   RETURN_IF_ERROR(dataset->Commit());
+
+#ifndef ENGINE_TRAIN_DATASET_H_
+#define ENGINE_TRAIN_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/core/tensor.h"
+
+namespace gluond {
+
+struct Column {
+  std::string name;
+  Shape row_shape;  // Of one row; Shape::Scalar() for a label.
+  DType dtype = DType::kFloat32;
+  // A batch holds scale * value + shift, converted to the type that the model wants: 1/255 for bytes of images.
+  double scale = 1;
+  double shift = 0;
+};
+
+// Which rows, in which order.
+struct RowRange {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+  bool shuffle = true;  // Otherwise rows come in their own order.
+};
+
+// Thread-safe.
+class Dataset {
+ public:
+  // INVALID_ARGUMENT: no columns or rows, a name twice, an unknown shape. RESOURCE_EXHAUSTED: as Allocator::Allocate.
+  // `host_allocator` must outlive the dataset.
+  static absl::StatusOr<std::shared_ptr<Dataset>> Create(std::vector<Column> columns, int64_t rows,
+                                                         Allocator& host_allocator);
+
+  // The next bytes of a column, row-major and little-endian. OUT_OF_RANGE: more than the column holds.
+  // FAILED_PRECONDITION: the dataset is committed.
+  absl::Status Append(absl::string_view column, absl::string_view bytes);
+  // Bytes of the column so far: where an interrupted upload goes on.
+  absl::StatusOr<int64_t> bytes_appended(absl::string_view column) const;
+  // FAILED_PRECONDITION: a column is not full; says how many bytes it lacks.
+  absl::Status Commit();
+  bool committed() const;
+
+  const std::vector<Column>& columns() const { return columns_; }
+  int64_t rows() const { return rows_; }
+  int64_t bytes() const;
+  // NOT_FOUND lists the closest names.
+  absl::StatusOr<size_t> FindColumn(absl::string_view name) const;
+
+  // The row numbers of a range. INVALID_ARGUMENT: outside [0, rows()]. The order of the last epochs asked for is kept.
+  absl::StatusOr<std::vector<int64_t>> Rows(const RowRange& range) const;
+
+  // Copies rows of column `column` into `batch`, whose first axis has one place for each; scaled, shifted and converted
+  // to its dtype. Requires: committed; a batch on the CPU, of the column's row shape. OUT_OF_RANGE: no such row.
+  absl::Status Gather(size_t column, absl::Span<const int64_t> rows, const Tensor& batch) const;
+
+ private:
+  Dataset(std::vector<Column> columns, int64_t rows) : columns_(std::move(columns)), rows_(rows) {}
+
+  struct Order {
+    uint64_t seed;
+    uint64_t epoch;
+    std::shared_ptr<const std::vector<int64_t>> rows;
+  };
+  std::shared_ptr<const std::vector<int64_t>> OrderOf(uint64_t seed, uint64_t epoch) const;
+
+  const std::vector<Column> columns_;
+  const int64_t rows_;
+  std::vector<Tensor> tensors_;  // By column. Written before the commit under mu_, read after it without.
+
+  mutable std::mutex mu_;
+  std::vector<int64_t> appended_;      // Guarded by mu_.
+  bool committed_ = false;             // Guarded by mu_.
+  mutable std::vector<Order> orders_;  // Guarded by mu_. The most recent last.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_TRAIN_DATASET_H_

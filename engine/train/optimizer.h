@@ -1,0 +1,56 @@
+// Optimizer: which update operator a trainer calls for each parameter, with which states, and with which numbers at
+// each step. The operator does the arithmetic, on the model's own memory and device.
+
+#ifndef ENGINE_TRAIN_OPTIMIZER_H_
+#define ENGINE_TRAIN_OPTIMIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/node_attrs.h"
+#include "engine/nn/catalog.h"
+
+namespace gluond {
+
+// What every optimizer has, with MXNet's names. Each optimizer's own struct begins with these.
+struct OptimizerParam {
+  double learning_rate;
+  double wd;
+  double clip_gradient;  // Each element of a gradient is cut to [-clip_gradient, clip_gradient]; not positive: not cut.
+};
+
+// A parameter of the update operator that changes from step to step.
+struct StepNumber {
+  const char* name;
+  double value;
+};
+
+class Optimizer {
+ public:
+  explicit Optimizer(const OptimizerParam& param) : param_(param) {}
+  virtual ~Optimizer() = default;
+
+  const OptimizerParam& param() const { return param_; }
+
+  // Its inputs are weight, gradient, states() and, where rescale_is_input(), the factor of the gradient.
+  virtual std::string op() const = 0;
+  // Its attributes that stay the same.
+  virtual AttrDict attrs() const = 0;
+  // Names of the states, tensors like the weight that begin as zeros.
+  virtual std::vector<std::string> states() const { return {}; }
+  virtual bool rescale_is_input() const { return false; }
+  // Its numbers at update `t` of a parameter, from 1, where `lr` and `wd` are that parameter's.
+  virtual std::vector<StepNumber> numbers(int64_t t, double lr, double wd) const;
+
+ private:
+  const OptimizerParam param_;
+};
+
+using OptimizerCatalog = Catalog<absl::StatusOr<std::unique_ptr<Optimizer>>(const AttrDict&)>;
+const OptimizerCatalog& Optimizers();  // sgd, nag, adam, adamw, rmsprop.
+
+}  // namespace gluond
+
+#endif  // ENGINE_TRAIN_OPTIMIZER_H_

@@ -1,0 +1,167 @@
+// Trainer: the loss, the optimizer with its states, and the step number of one model.
+//
+//   ASSIGN_OR_RETURN(auto trainer, Trainer::Create(model, {.loss = {"SoftmaxCrossEntropyLoss", {}},
+//       .optimizer = {"sgd", {{"learning_rate", "0.05"}, {"momentum", "0.9"}}}, .metrics = {{"accuracy", {}}}}));
+//   trainer->TrainStep({{"data", images}, {"label", labels}}, {}, nullptr,
+//                      [](absl::StatusOr<StepReport> report) { ... report->loss ... });
+//
+// Thread-safe; no call waits: calls run on the model's strand, in order with the model's own (model.h says what that
+// promises, and what callbacks may do). A failed or cancelled step has changed no parameter and no state, but perhaps
+// running means.
+
+#ifndef ENGINE_TRAIN_TRAINER_H_
+#define ENGINE_TRAIN_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/model.h"
+#include "engine/train/dataset.h"
+#include "engine/train/lr_schedule.h"
+#include "engine/train/metric.h"
+#include "engine/train/optimizer.h"
+
+namespace gluond {
+
+struct TrainerOptions {
+  // Of losses (engine/nn/loss.h), on one output of the model and the inputs "label" and, if a batch has it,
+  // "sample_weight". An empty type: the output itself is the loss, head gradient ones.
+  Spec loss = {"SoftmaxCrossEntropyLoss", {}};
+  std::string prediction;               // The output that the loss reads; empty: the first.
+  DType label_dtype = DType::kFloat32;  // Labels of another type are converted.
+  Spec optimizer = {"sgd", {}};
+  Spec lr_schedule;                     // An empty type: the optimizer's learning rate.
+  std::vector<Spec> metrics;
+  // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
+  double clip_global_norm = 0;
+  bool skip_nonfinite = true;           // A step with a gradient that is not finite changes nothing.
+};
+
+struct MetricValue {
+  std::string name;
+  double value = 0;   // Over the call's samples.
+  int64_t count = 0;  // How many.
+};
+
+struct StepReport {
+  int64_t step = 0;           // Updates so far.
+  double loss = 0;            // Mean over the call's samples; 0 for Step.
+  double gradient_norm = 0;   // L2, of the last step, after the division by the batch size and before clipping.
+  bool nonfinite = false;     // A step of this call had a gradient or a loss that is not finite.
+  int64_t skipped = 0;        // How many steps were skipped for that.
+  double learning_rate = 0;   // Of the last step.
+  std::vector<MetricValue> metrics;
+  std::vector<std::string> stale;  // Parameters whose gradient nothing wrote since the step before; left as they are.
+  int64_t samples = 0;
+  uint64_t epoch = 0;         // Of a dataset: where the next step goes on.
+  int64_t next_row = 0;
+};
+
+struct EvaluateReport {
+  double loss = 0;
+  std::vector<MetricValue> metrics;
+  int64_t samples = 0;
+};
+
+struct TrainStepOptions {
+  int64_t batch_size = 0;  // The divisor of gradients; 0: the first dimension of the first input.
+};
+
+// Where the next step of a dataset draws its rows.
+struct DatasetPosition {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  int64_t row = 0;
+};
+
+// Rows of a dataset; its columns are named like the model's inputs, "label" and "sample_weight"; others are left out.
+struct DatasetSteps {
+  std::shared_ptr<const Dataset> dataset;
+  int64_t batch_size = 0;
+  int64_t steps = 1;
+  // Where to begin; without it, where the last call on a dataset ended (a checkpoint keeps that).
+  std::optional<DatasetPosition> from;
+  bool shuffle = true;
+  bool keep_last = false;  // An epoch's last batch, if smaller, is trained on; otherwise left out.
+  std::vector<int64_t> rows;  // If not empty: these rows in this order, batch_size for each step; no shuffling.
+};
+
+// What a checkpoint keeps of a trainer.
+struct TrainerState {
+  TrainerOptions options;
+  int64_t step = 0;
+  std::optional<double> learning_rate;       // Set by hand.
+  DatasetPosition position;
+  std::vector<std::pair<std::string, int64_t>> updates;  // Updates of each parameter, by name.
+  NamedTensors states;                       // "<parameter>/<state>".
+};
+
+class Trainer : public std::enable_shared_from_this<Trainer> {
+ public:
+  using OnStatus = Model::OnStatus;
+  using OnStep = std::function<void(absl::StatusOr<StepReport>)>;
+  using OnEvaluate = std::function<void(absl::StatusOr<EvaluateReport>)>;
+  using CancellationPtr = std::shared_ptr<Cancellation>;
+
+  // NOT_FOUND: an unknown loss, optimizer, schedule, metric or output. INVALID_ARGUMENT: a wrong attribute, an operator
+  // without gradient, or one without kernel on the model's device.
+  static absl::StatusOr<std::shared_ptr<Trainer>> Create(std::shared_ptr<Model> model, TrainerOptions options);
+  ~Trainer();
+
+  const std::shared_ptr<Model>& model() const { return model_; }
+  const TrainerOptions& options() const { return options_; }
+  // What TrainStep wants: the model's inputs, then "label". "sample_weight" may come with them.
+  const std::vector<ModelInput>& inputs() const { return inputs_; }
+
+  // Updates from the gradients in the parameters (Model::Backward), divided by batch_size.
+  // FAILED_PRECONDITION: a gradient is stale and `ignore_stale_grad` is false: names the parameters.
+  void Step(int64_t batch_size, bool ignore_stale_grad, OnStep done);
+
+  // Forward, backward and step in one run. `inputs` as inputs().
+  void TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done);
+  // Many steps in one call. `steps` counts those that were tried, the skipped ones included.
+  // A cancellation between two steps keeps the steps before it: the next report's `step` tells.
+  void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
+
+  // Loss and metrics in kPredict mode.
+  void Evaluate(NamedTensors inputs, CancellationPtr cancellation, OnEvaluate done);
+  // Over the rows [first, first + count) of a dataset in their own order; count 0: to the end.
+  void Evaluate(std::shared_ptr<const Dataset> dataset, int64_t batch_size, int64_t first, int64_t count,
+                CancellationPtr cancellation, OnEvaluate done);
+
+  int64_t step() const;
+  // Of the next update: set by hand, or by the schedule.
+  double learning_rate() const;
+  // FAILED_PRECONDITION: a schedule sets it. INVALID_ARGUMENT: negative or not finite. Counts from the next step on.
+  absl::Status SetLearningRate(double learning_rate);
+
+  // The trainer's and the model's state at one moment, between two steps.
+  void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
+  // States of a trainer of the same options. All or nothing.
+  void Restore(TrainerState state, OnStatus done);
+
+ private:
+  class Steps;
+  struct Parts;
+
+  Trainer(std::shared_ptr<Model> model, TrainerOptions options);
+
+  const std::shared_ptr<Model> model_;
+  const TrainerOptions options_;
+  std::vector<ModelInput> inputs_;
+  std::unique_ptr<Parts> parts_;  // The strand's.
+
+  mutable std::mutex mu_;
+  int64_t step_ = 0;                     // Guarded by mu_.
+  std::optional<double> learning_rate_;  // Guarded by mu_.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_TRAIN_TRAINER_H_

@@ -1,0 +1,126 @@
+// Operators that pass their input on: _copy; BlockGrad, which stops gradients; make_loss, whose gradient is ones; Cast;
+// and zeros_like, ones_like, which take from it only the shape and type.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/kernel/copy.h"
+#include "ops/kernel/fill.h"
+
+namespace gluond::ops {
+namespace {
+
+std::vector<bool> SameBytes(const NodeAttrs&) { return {true}; }
+std::vector<uint32_t> IgnoreFirst(const NodeAttrs&) { return {0}; }
+std::vector<uint32_t> IgnoreSecond(const NodeAttrs&) { return {1}; }
+
+#define IDENTITY(name)                                            \
+  GLUOND_REGISTER_OP(name)                                        \
+      .add_argument("data", "NDArray", "Any shape.")              \
+      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)  \
+      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)     \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)   \
+      .set_attr<FInplaceIdentity>("FInplaceIdentity", SameBytes)  \
+      .compute<CopyFirst>()
+
+IDENTITY(_copy)
+    .describe("y = x.")
+    .add_alias("identity")
+    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) { return dy; });
+
+IDENTITY(BlockGrad)
+    .describe("y = x; no gradient flows back through it.")
+    .add_alias("stop_gradient")
+    .set_attr<FGradient>("FGradient", NoGradient);
+
+IDENTITY(make_loss)
+    .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
+      return {MakeNode("ones_like", "ones_like", {node->inputs[0]})};
+    });
+
+struct CastParam : Param<CastParam> {
+  DType dtype;
+  static void Fields(Schema<CastParam>& s) { s.Field("dtype", &CastParam::dtype).Describe("The type of y."); }
+};
+
+// Floating point goes through double, so that what an integer type cannot hold becomes its nearest value.
+struct RealIdentity {
+  template <std::floating_point C>
+  HOST_DEVICE C operator()(C x) const { return x; }
+};
+
+struct Cast {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    if (x[0].dtype == y[0].dtype) return Copy<D>(ctx, x[0], req[0], y[0]);
+    if (IsFloating(x[0].dtype)) return Map<D, 1>(ctx, RealIdentity(), x.data(), req[0], y[0]);
+    return Map<D, 1>(ctx, Identity(), x.data(), req[0], y[0]);
+  }
+};
+
+Gradients CastGradient(const NodePtr& node, const Gradients& dy) {
+  return {MakeNode("_cast_like", "cast_like", {dy[0], node->inputs[0]})};
+}
+
+GLUOND_REGISTER_OP(Cast)
+    .describe("y = x as another type. Floating point to integer truncates; what does not fit becomes the nearest "
+              "value that does, and NaN 0.")
+    .add_alias("cast")
+    .add_argument("data", "NDArray", "Any shape.")
+    .add_arguments(CastParam::__FIELDS__())
+    .set_attr_parser(ParamParser<CastParam>)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, attrs.param<CastParam>().dtype);
+      return AllKnown(*in);
+    })
+    .set_attr<FGradient>("FGradient", CastGradient)
+    .compute<Cast>();
+
+// The gradient of Cast, when the type to go back to is not known yet.
+GLUOND_REGISTER_OP(_cast_like)
+    .describe("y = x as the type of `like`, whose values are not used.")
+    .add_argument("data", "NDArray", "Any shape.")
+    .add_argument("like", "NDArray", "Any shape.")
+    .set_num_inputs(2)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+      SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+      return AllKnown(*in);
+    })
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+      return AllKnown(*in);
+    })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", IgnoreSecond)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {MakeNode("_cast_like", "cast_like", {dy[0], node->inputs[0]}), {}};
+    })
+    .compute<Cast>();
+
+template <int value>
+struct FillLike {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob>,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    return Fill<D>(ctx, value, req[0], y[0]);
+  }
+};
+
+#define FILL_LIKE(name, value, text)                              \
+  GLUOND_REGISTER_OP(name)                                        \
+      .describe(text)                                             \
+      .add_argument("data", "NDArray", "Any shape.")              \
+      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)  \
+      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)     \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", IgnoreFirst)      \
+      .set_attr<FGradient>("FGradient", NoGradient)               \
+      .compute<FillLike<value>>()
+
+FILL_LIKE(zeros_like, 0, "Zeros of the shape and type of x.");
+FILL_LIKE(ones_like, 1, "Ones of the shape and type of x.");
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,73 @@
+// Convolution and its gradients: y[n,o] = sum over the inputs i of o's group of x[n,i] * w[o,i] + bias[o], with x and y
+// of layout NCHW and w of layout OIHW. oneDNN on a CPU (for float64: columns of windows, multiplied by OpenBLAS),
+// cuDNN on a GPU. The 16-bit types add up in float32.
+
+#ifndef OPS_KERNEL_CONV_H_
+#define OPS_KERNEL_CONV_H_
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/core/device.h"
+#include "engine/core/dtype.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/core/op_context.h"
+
+namespace gluond::ops {
+
+// Two spatial axes; a one-dimensional convolution has height 1.
+struct ConvSize {
+  int64_t batch, groups, in_channels, out_channels;
+  std::array<int64_t, 2> in, out, kernel, stride, dilate, pad;
+
+  int64_t x_size() const { return batch * in_channels * in[0] * in[1]; }
+  int64_t w_size() const { return out_channels * (in_channels / groups) * kernel[0] * kernel[1]; }
+  int64_t y_size() const { return batch * out_channels * out[0] * out[1]; }
+
+  friend bool operator==(const ConvSize&, const ConvSize&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const ConvSize& s) {
+    return H::combine(std::move(h), s.batch, s.groups, s.in_channels, s.out_channels, s.in, s.out, s.kernel, s.stride,
+                      s.dilate, s.pad);
+  }
+};
+
+// Where one gradient goes. kNullOp: it is not computed.
+struct ConvOut {
+  void* data = nullptr;
+  OpReqType req = kNullOp;
+};
+
+// `bias` may be null. Requires: a floating dtype, and sizes that fit each other, none of them 0.
+template <class D>
+absl::Status ConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
+                         const void* bias, OpReqType req, void* y);
+template <class D>
+absl::Status ConvBackward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
+                          const void* w, ConvOut dx, ConvOut dw, ConvOut dbias);
+
+#define GLUOND_DECLARE_CONV(D)                                                                                       \
+  template <>                                                                                                        \
+  absl::Status ConvForward<D>(const OpContext&, DType, const ConvSize&, const void*, const void*, const void*,       \
+                              OpReqType, void*);                                                                     \
+  template <>                                                                                                        \
+  absl::Status ConvBackward<D>(const OpContext&, DType, const ConvSize&, const void*, const void*, const void*,      \
+                               ConvOut, ConvOut, ConvOut)
+GLUOND_DECLARE_CONV(cpu);
+GLUOND_DECLARE_CONV(gpu);
+#undef GLUOND_DECLARE_CONV
+
+// The CPU's implementations, by type. `add`: to add to y instead of writing it.
+absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
+                              const float* bias, bool add, float* y);
+absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x,
+                               const float* w, ConvOut dx, ConvOut dw, ConvOut dbias);
+absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,
+                               const double* bias, bool add, double* y);
+absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x,
+                                const double* w, ConvOut dx, ConvOut dw, ConvOut dbias);
+
+}  // namespace gluond::ops
+
+#endif  // OPS_KERNEL_CONV_H_

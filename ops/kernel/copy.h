@@ -1,0 +1,47 @@
+// Copy: y = x, bytes for bytes, or y += x. What operators that change a shape, and identities, are made of.
+
+#ifndef OPS_KERNEL_COPY_H_
+#define OPS_KERNEL_COPY_H_
+
+#include <cstring>
+
+#include "ops/kernel/map.h"
+
+namespace gluond::ops {
+
+struct Identity {
+  template <class C>
+  HOST_DEVICE C operator()(C x) const { return x; }
+};
+
+// Requires: one type and one number of elements. Nothing is done where y already is x.
+template <class D>
+absl::Status Copy(const OpContext& ctx, const TBlob& x, OpReqType req, const TBlob& y) {
+  if (req == kAddTo) return Map<D, 1>(ctx, Identity(), &x, req, y);
+  if (req == kNullOp || x.data == y.data || y.Size() == 0) return absl::OkStatus();
+  if constexpr (std::is_same_v<D, cpu>) {
+    constexpr int64_t kGrainBytes = int64_t{1} << 18;
+    Parallel(ctx, static_cast<int64_t>(y.bytes()), kGrainBytes, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char*>(y.data) + begin, static_cast<const char*>(x.data) + begin, end - begin);
+    });
+    return absl::OkStatus();
+  } else {
+#ifdef __CUDACC__
+    cudaMemcpyAsync(y.data, x.data, y.bytes(), cudaMemcpyDeviceToDevice, Stream(ctx));
+    return Launched();
+#endif
+  }
+}
+
+// The kernel of an operator whose first output is its first input.
+struct CopyFirst {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    return Copy<D>(ctx, x[0], req[0], y[0]);
+  }
+};
+
+}  // namespace gluond::ops
+
+#endif  // OPS_KERNEL_COPY_H_

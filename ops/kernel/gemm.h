@@ -1,0 +1,38 @@
+// Gemm: C = alpha op(A) op(B) for row-major matrices, op being the matrix or its transpose; one product or a batch.
+// oneDNN on a CPU (OpenBLAS for float64), cuBLAS on a GPU. The 16-bit types add up in float32.
+
+#ifndef OPS_KERNEL_GEMM_H_
+#define OPS_KERNEL_GEMM_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/core/device.h"
+#include "engine/core/dtype.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/core/op_context.h"
+
+namespace gluond::ops {
+
+struct GemmSize {
+  int64_t m, n, k;  // op(A) is m x k, op(B) is k x n, C is m x n.
+  bool transpose_a = false;
+  bool transpose_b = false;
+  int64_t batch = 1;  // Matrices that follow one another, in A, B and C alike.
+  double alpha = 1;
+};
+
+// Honours `req` for C. Requires: a floating dtype; C overlaps neither A nor B.
+template <class D>
+absl::Status Gemm(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b,
+                  OpReqType req, void* c);
+template <>
+absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b,
+                       OpReqType req, void* c);
+template <>
+absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b,
+                       OpReqType req, void* c);
+
+}  // namespace gluond::ops
+
+#endif  // OPS_KERNEL_GEMM_H_

@@ -1,0 +1,30 @@
+// Limits: what the server accepts, with its defaults. Each field is the flag of the same name (main.cc), and every error
+// that a limit causes names the flag.
+
+#ifndef SERVER_LIMITS_H_
+#define SERVER_LIMITS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gluond::server {
+
+struct Limits {
+  int64_t max_message_bytes = int64_t{64} << 20;  // Of one request or reply. At most 1 GiB.
+  int64_t max_requests = 256;                     // At work or waiting.
+  int64_t max_request_bytes = int64_t{1} << 30;   // Of all requests at work or waiting.
+  int64_t max_graph_nodes = 200'000;              // Of one expanded graph.
+  int64_t max_model_bytes = int64_t{8} << 30;     // Of tensors, held for one model.
+  int64_t max_tensor_bytes = int64_t{16} << 30;   // Of tensors, held in all on one device.
+  int64_t max_models = 256;
+  int64_t max_datasets = 256;
+  int64_t max_clients = 10'000;                   // Whose sequence numbers are remembered.
+  int64_t upload_lease_seconds = 600;             // An upload that is silent for so long is forgotten.
+
+  // What clients choose their chunks by.
+  int64_t max_chunk_bytes() const { return std::min(int64_t{4} << 20, max_message_bytes / 2); }
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_LIMITS_H_

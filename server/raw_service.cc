@@ -1,0 +1,36 @@
+#include "server/raw_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+
+namespace gluond::server {
+
+RawService::Row& RawService::AddRow(const char* method, const std::string& request_type, Weight weight) {
+  rows_.push_back(std::make_unique<Row>(Row{{absl::StrCat("/", name_, "/", method), method, weight}, request_type}));
+  return *rows_.back();
+}
+
+void RawService::Register(const Row& row, RawHandler handler) {
+  AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
+                                                 nullptr));
+  MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
+                        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+                            std::move(handler)));
+}
+
+absl::Status RawService::CheckComplete() const {
+  const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name_);
+  if (service == nullptr) return absl::InternalError(absl::StrCat("no .proto has the service ", name_));
+  for (int i = 0; i < service->method_count(); ++i) {
+    const std::string& method = service->method(i)->name();
+    bool found = false;
+    for (const auto& row : rows_) {
+      found = found || (row->method.name == method &&
+                        row->request_type == service->method(i)->input_type()->full_name());
+    }
+    if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,68 @@
+// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it.
+// Methods are registered raw (as bytes), because gRPC's typed handlers answer a broken message with an empty status and
+// an oversized one without a flag's name; Unary parses instead.
+//
+//   class EchoService : public RawService {
+//    public:
+//     explicit EchoService(Runner& runner) : RawService(runner, "gluond.v1.EchoService") {
+//       Add("Echo", this, &EchoService::Echo);
+//     }
+//     void Echo(Call<v1::EchoRequest, v1::EchoResponse> call);
+//   };
+
+#ifndef SERVER_RAW_SERVICE_H_
+#define SERVER_RAW_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "grpcpp/grpcpp.h"
+#include "server/unary.h"
+
+namespace gluond::server {
+
+class RawService : public grpc::Service {
+ public:
+  const std::string& name() const { return name_; }
+
+  // INTERNAL: the .proto's service and this table differ.
+  absl::Status CheckComplete() const;
+
+ protected:
+  RawService(Runner& runner, std::string name) : runner_(runner), name_(std::move(name)) {}
+  Runner& runner() { return runner_; }
+
+  template <class Service, class Request, class Response>
+  void Add(const char* method, Service* service, void (Service::*answer)(Call<Request, Response>),
+           Weight weight = Weight::kLight) {
+    Row& row = AddRow(method, Request::descriptor()->full_name(), weight);
+    std::function<void(Call<Request, Response>)> handler = [service, answer](Call<Request, Response> call) {
+      (service->*answer)(std::move(call));
+    };
+    Register(row, [this, &row, handler = std::move(handler)](
+                      grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
+      return Unary(runner_, row.method, handler, context, request, reply);
+    });
+  }
+
+ private:
+  struct Row {
+    Method method;
+    std::string request_type;
+  };
+  using RawHandler = std::function<grpc::ServerUnaryReactor*(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
+                                                             grpc::ByteBuffer*)>;
+  Row& AddRow(const char* method, const std::string& request_type, Weight weight);
+  void Register(const Row& row, RawHandler handler);
+
+  Runner& runner_;
+  const std::string name_;
+  std::vector<std::unique_ptr<Row>> rows_;  // gRPC keeps pointers to the paths.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RAW_SERVICE_H_

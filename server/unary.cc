@@ -1,0 +1,165 @@
+#include "server/unary.h"
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/stored_answer.h"
+#include "server/wire_check.h"
+#include "server/wire_cut.h"
+
+namespace gluond::server {
+namespace {
+
+using google::protobuf::Message;
+
+Cancellation::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return Cancellation::Clock::time_point::max();
+  const auto left = deadline - std::chrono::system_clock::now();
+  // gRPC's "never" may come as a time in the far future.
+  if (left > std::chrono::hours(24 * 365)) return Cancellation::Clock::time_point::max();
+  return Cancellation::Clock::now() + left;
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+// Equal for equal messages, whatever the order in which maps were sent.
+uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
+  std::string text;
+  {
+    google::protobuf::io::StringOutputStream stream(&text);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    request.SerializePartialToCodedStream(&out);
+  }
+  attachments.Summarize(&text);
+  return absl::Hash<std::string>{}(absl::StrCat(request.GetTypeName(), ":", text));
+}
+
+}  // namespace
+
+// gRPC's side of a call. Lives until gRPC is done with it, which is after the Rpc's Finish.
+class Rpc::Reactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Reactor(std::shared_ptr<Cancellation> cancellation) : cancellation_(std::move(cancellation)) {}
+
+  void Hold(Admission::Permit permit) { permit_ = std::move(permit); }
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  void OnCancel() override { cancellation_->Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<Cancellation> cancellation_;
+  Admission::Permit permit_;  // The reply's bytes count until they are sent.
+};
+
+Rpc::Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply)
+    : runner_(runner), method_(method), context_(context), reply_(reply),
+      reactor_(new Reactor(std::make_shared<Cancellation>(SteadyDeadline(*context)))),
+      cancellation_(reactor_->cancellation()) {}
+
+Rpc::~Rpc() {
+  if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
+}
+
+absl::Status Rpc::Admit(int64_t bytes) {
+  request_bytes_ = bytes;
+  if (bytes > runner_.limits.max_message_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
+                     " of --max_message_bytes; send less at once, or upload in chunks"));
+  }
+  ASSIGN_OR_RETURN(Admission::Permit permit, runner_.admission.Enter(bytes));
+  reactor_->Hold(std::move(permit));
+  return absl::OkStatus();
+}
+
+absl::Status Rpc::Parse(const Slices& slices, Message* message) {
+  std::string text;
+  const auto refuse = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the request is not a ", message->GetTypeName(), ": ", why, "; is the client's proto another one?"));
+  };
+  if (static_cast<size_t>(request_bytes_) < kAttachmentBytes) {
+    if (slices.size() == 1) {
+      if (message->ParseFromArray(slices[0].begin(), static_cast<int>(slices[0].size()))) return absl::OkStatus();
+    }
+    text.resize(static_cast<size_t>(request_bytes_));
+    Bytes(slices).CopyTo(text.data());
+  } else if (absl::Status status = Cut(slices, *message->GetDescriptor(), &text, &attachments_); !status.ok()) {
+    return refuse(status.message());
+  }
+  if (message->ParseFromString(text)) return absl::OkStatus();
+  return refuse(FindDamage(text, *message->GetDescriptor()));
+}
+
+void Rpc::Finish(const absl::Status& status, Message* response) {
+  if (finished_.exchange(true)) return;
+  absl::Status outcome = status;
+  if (status.ok()) {
+    if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
+    outcome = Encode(*response, reply_);
+  }
+  turn_.reset();  // Before the client can know that it failed and send again.
+  if (!outcome.ok()) Log(outcome);
+  reactor_->Finish(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)));
+}
+
+void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
+  const bool parsed = response->ParseFromString(answer);
+  Finish(parsed ? absl::OkStatus() : absl::InternalError("the stored answer is damaged"), response);
+}
+
+absl::Status Rpc::Encode(const Message& response, grpc::ByteBuffer* reply) const {
+  const size_t size = response.ByteSizeLong();
+  size_t total = size;
+  Slices slices;
+  if (reply_attachments_.empty()) {
+    slices.emplace_back(size);
+    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slices[0].begin()));
+  } else {
+    slices = Weave(response.SerializeAsString(), *response.GetDescriptor(), reply_attachments_);
+    total = Bytes(slices).size();
+  }
+  if (total > static_cast<size_t>(runner_.limits.max_message_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the reply has ", total, " bytes, more than the ", runner_.limits.max_message_bytes,
+        " of --max_message_bytes", turn_ == nullptr ? "" : " (the call itself was applied)",
+        "; ask for less at once, for STATISTICS, or download in chunks"));
+  }
+  *reply = grpc::ByteBuffer(slices.data(), slices.size());
+  return absl::OkStatus();
+}
+
+void Rpc::Log(const absl::Status& status) const {
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
+  runner_.log(ToJsonLine({method_.path, status, context_->peer(), request_bytes_, passed.count()}));
+}
+
+absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,
+                                             const Attachments& attachments) {
+  if (numbered.client.empty() || numbered.client.size() > 128) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs a client_id of 1 to 128 ",
+                                                   "bytes, got ", numbered.client.size()));
+  }
+  if (numbered.model.empty() || numbered.model.size() > 128) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs the name of a model"));
+  }
+  Sequences::Arrival arrival;
+  arrival.client = std::move(numbered.client);
+  arrival.model = std::move(numbered.model);
+  arrival.number = numbered.number;
+  arrival.payload = Fingerprint(request, attachments);
+  return arrival;
+}
+
+namespace unary_internal {
+
+grpc::ServerUnaryReactor* ToReactor(Rpc::Reactor* reactor) { return reactor; }
+
+}  // namespace unary_internal
+}  // namespace gluond::server

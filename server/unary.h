@@ -1,0 +1,217 @@
+// Unary runs every unary method of every service, from the bytes that gRPC received to the bytes that it sends. It alone
+// checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries cancellation and deadline,
+// maps Status, and logs. A method is one row in its service's table (raw_service.h) and reads:
+//
+//   void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {
+//     ASSIGN_OR_FINISH(call, std::shared_ptr<Model> model, models_.Find(call.request().model()));
+//     Describe(*model, call.response().mutable_model());
+//     call.Finish();
+//   }
+//
+// A Call is a handle: copies mean the same call, which ends at the first Finish; what comes later is ignored. A call that
+// nobody finishes ends with INTERNAL when its last handle goes. Handles may be used from any thread, one at a time.
+
+#ifndef SERVER_UNARY_H_
+#define SERVER_UNARY_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/core/status_macros.h"
+#include "engine/runtime/cancellation.h"
+#include "google/protobuf/arena.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/grpcpp.h"
+#include "server/admission.h"
+#include "server/attachments.h"
+#include "server/limits.h"
+#include "server/log.h"
+#include "server/sequence.h"
+#include "server/workers.h"
+
+namespace gluond::server {
+
+// What all calls share. Outlives the gRPC server.
+struct Runner {
+  explicit Runner(const Limits& limits, LogSink log = &LogToStderr, int threads = 2)
+      : limits(limits), log(std::move(log)), admission(limits.max_requests, limits.max_request_bytes),
+        sequences(limits.max_clients), workers(threads) {}
+
+  const Limits limits;
+  const LogSink log;
+  Admission admission;
+  Sequences sequences;
+  Workers workers;  // Last: what it runs uses the others.
+};
+
+// Where a method's own code runs until it hands over to a lane.
+enum class Weight {
+  kLight,  // On the gRPC thread, unless the request is large.
+  kHeavy,  // On a worker.
+};
+
+struct Method {
+  std::string path;  // "/gluond.v1.ModelService/Predict"
+  std::string name;  // "Predict", which leads every error message.
+  Weight weight = Weight::kLight;
+};
+
+// One call in progress, whatever its messages are.
+class Rpc {
+ public:
+  class Reactor;
+
+  Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply);
+  virtual ~Rpc();
+
+  Reactor* reactor() { return reactor_; }
+  Runner& runner() { return runner_; }
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  const Attachments& attachments() const { return attachments_; }
+  Attachments& reply_attachments() { return reply_attachments_; }
+
+  // Decides about the request and parses it into `message`.
+  absl::Status Admit(int64_t bytes);
+  absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
+  void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
+  bool numbered() const { return turn_ != nullptr; }
+
+  // The first of these ends the call. `response` is read when the status is OK.
+  void Finish(const absl::Status& status, google::protobuf::Message* response);
+  void FinishWithStoredAnswer(const std::string& answer, google::protobuf::Message* response);
+
+ private:
+  absl::Status Encode(const google::protobuf::Message& response, grpc::ByteBuffer* reply) const;
+  void Log(const absl::Status& status) const;
+
+  Runner& runner_;
+  const Method& method_;
+  grpc::CallbackServerContext* const context_;  // Valid until the call is finished,
+  grpc::ByteBuffer* const reply_;               // and so are these two.
+  Reactor* const reactor_;
+  const std::shared_ptr<Cancellation> cancellation_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int64_t request_bytes_ = 0;
+  Attachments attachments_;
+  Attachments reply_attachments_;
+  std::unique_ptr<Sequences::Turn> turn_;
+  std::atomic<bool> finished_ = false;
+};
+
+template <class Request, class Response>
+class Call {
+ public:
+  struct State final : Rpc {
+    using Rpc::Rpc;
+    google::protobuf::Arena arena;
+    Request* request = google::protobuf::Arena::CreateMessage<Request>(&arena);
+    Response* response = google::protobuf::Arena::CreateMessage<Response>(&arena);
+  };
+
+  explicit Call(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  const Request& request() const { return *state_->request; }
+  Response& response() const { return *state_->response; }
+  // Bytes of the request and of the response that lie beside the messages.
+  const Attachments& attachments() const { return state_->attachments(); }
+  Attachments& reply_attachments() const { return state_->reply_attachments(); }
+  const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // Whether the call carries a sequence number: its answer is kept for repetitions.
+  bool numbered() const { return state_->numbered(); }
+
+  void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+#define ASSIGN_OR_FINISH(call, lhs, expr) \
+  GLUOND_ASSIGN_OR_FINISH_(GLUOND_CONCAT_(or_, __LINE__), call, lhs, expr)
+#define GLUOND_ASSIGN_OR_FINISH_(or_, call, lhs, expr) \
+  auto or_ = (expr);                                   \
+  if (!or_.ok()) return (call).Finish(or_.status());   \
+  lhs = *std::move(or_)
+#define FINISH_IF_ERROR(call, expr) \
+  if (absl::Status status_ = (expr); !status_.ok()) return (call).Finish(status_)
+
+// The numbered call's place in its client's order; see sequence.h.
+struct Numbered {
+  std::string client;
+  std::string model;
+  uint64_t number;
+};
+absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const google::protobuf::Message& request,
+                                             const Attachments& attachments);
+
+namespace unary_internal {
+
+// Requests up to this size are parsed, and light methods run, on the gRPC thread: that takes less than a
+// change of threads.
+inline constexpr size_t kLargeRequest = 256 << 10;
+
+grpc::ServerUnaryReactor* ToReactor(Rpc::Reactor* reactor);
+
+template <class State, class Handler>
+void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
+  if constexpr (requires { state->request->sequence(); }) {
+    if (state->request->sequence() != 0) {
+      absl::StatusOr<Sequences::Arrival> arrival =
+          ToArrival({state->request->client_id(), state->request->model(), state->request->sequence()},
+                    *state->request, state->attachments());
+      if (!arrival.ok()) return state->Finish(arrival.status(), nullptr);
+      arrival->refuse = [state](const absl::Status& status) { state->Finish(status, nullptr); };
+      arrival->replay = [state](const std::string& answer) { state->FinishWithStoredAnswer(answer, state->response); };
+      arrival->run = [state, handler](std::unique_ptr<Sequences::Turn> turn) {
+        state->SetTurn(std::move(turn));
+        const absl::Status status = state->cancellation()->Check();
+        status.ok() ? handler(state) : state->Finish(status, nullptr);
+      };
+      return state->runner().sequences.Arrive(*std::move(arrival));
+    }
+  }
+  handler(state);
+}
+
+}  // namespace unary_internal
+
+// Starts one call of `method`. `handler` outlives all calls.
+template <class Request, class Response>
+grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
+                                const std::function<void(Call<Request, Response>)>& handler,
+                                grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                grpc::ByteBuffer* reply) {
+  using State = typename Call<Request, Response>::State;
+  auto state = std::make_shared<State>(runner, method, context, reply);
+  Rpc::Reactor* const reactor = state->reactor();
+  const size_t bytes = request->Length();
+  if (absl::Status status = state->Admit(static_cast<int64_t>(bytes)); !status.ok()) {
+    state->Finish(status, nullptr);
+    return unary_internal::ToReactor(reactor);
+  }
+  Slices slices;
+  (void)request->Dump(&slices);
+  auto work = [state, slices = std::move(slices), handler = &handler] {
+    if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
+      return state->Finish(status, nullptr);
+    }
+    unary_internal::RunInOrder(state, [handler](const std::shared_ptr<State>& s) {
+      (*handler)(Call<Request, Response>(s));
+    });
+  };
+  if (method.weight == Weight::kLight && bytes <= unary_internal::kLargeRequest) {
+    work();
+  } else {
+    runner.workers.Post(std::move(work));
+  }
+  return unary_internal::ToReactor(reactor);
+}
+
+}  // namespace gluond::server
+
+#endif  // SERVER_UNARY_H_

@@ -1,0 +1,158 @@
+"""A room imports only the rooms on its line: the table of README.md, held over every source file."""
+
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+from tests import case_runner
+
+ENGINE = {"engine/core", "engine/passes", "engine/runtime", "engine/nn", "engine/train", "engine/store"}
+
+# A room owns its folder and what is below it, but for the rooms there that have a line of their own.
+MAY_IMPORT = {
+    "proto": set(),
+    "engine/core": set(),
+    "engine/passes": {"engine/core"},
+    "engine/runtime": {"engine/core", "engine/passes"},
+    "engine/nn": {"engine/core", "engine/passes", "engine/runtime"},
+    "engine/train": {"engine/core", "engine/passes", "engine/runtime", "engine/nn"},
+    "engine/store": {"engine/core", "engine/runtime", "engine/nn", "engine/train"},
+    "ops": {"engine/core", "ops/kernel"},
+    "ops/kernel": {"engine/core"},
+    "server": {"proto", "ops"} | ENGINE,
+    "client/cpp": {"proto"},
+    "client/python": {"proto"},
+    "client/cli": {"proto", "client/cpp"},
+    "deploy": set(),
+}
+EVERYTHING = "tests"  # This room may import all others, and name any library.
+SUFFIXES = (".h", ".cc", ".cu", ".py")
+AT_LEAST = 100  # Source files in the repository: fewer were not found where they are.
+
+CPP_IMPORT = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+PY_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+\(?([\w, ]*)|import\s+([\w., ]+))", re.MULTILINE)
+COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+LIBRARY = re.compile(r"\b(?:dnnl|cublas|cudnn|cblas_)\w*|<<<", re.IGNORECASE)
+LIBRARY_HEADER = re.compile(r"dnnl|cublas|cudnn|cblas", re.IGNORECASE)
+
+
+def room_of(path):
+  """The room that owns a path, or None: "engine/core/shape.h" -> "engine/core"."""
+  parts = path.split("/")
+  for name in ("/".join(parts[:2]), parts[0]):
+    if name in MAY_IMPORT or name == EVERYTHING:
+      return name
+  return None
+
+
+def imports(path, text):
+  """What a source file imports, as paths from the root."""
+  if path.endswith(".py"):
+    for module, names, modules in PY_IMPORT.findall(text):
+      for name in modules.split(",") if modules else [f"{module}.{n.strip()}" for n in names.split(",")]:
+        yield name.split(" as ")[0].strip().replace(".", "/")
+  else:
+    yield from CPP_IMPORT.findall(text)
+
+
+def sources(root):
+  """Paths of all source files below root, Bazel's links and hidden folders left out."""
+  for folder, folders, files in os.walk(root):
+    folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-")) and f != "__pycache__")
+    for file in sorted(files):
+      if file.endswith(SUFFIXES):
+        yield (pathlib.Path(folder, file)).relative_to(root).as_posix()
+
+
+def breaches(root):
+  """One line for each import or name that the table does not allow."""
+  tops = {name.split("/")[0] for name in MAY_IMPORT} | {EVERYTHING}
+  for path in sources(root):
+    text = pathlib.Path(root, path).read_text(encoding="utf-8")
+    room = room_of(path)
+    if room == EVERYTHING:
+      continue
+    if room is None:
+      yield f"{path}: this folder is no room; the rooms are {', '.join(sorted(MAY_IMPORT))}"
+      continue
+    for imported in imports(path, text):
+      if ".." in imported.split("/"):
+        yield f"{path}: imports {imported}; name it from the root"
+      elif imported.split("/")[0] in tops and room_of(imported) not in MAY_IMPORT[room] | {room}:
+        yield f"{path}: {room} may not import {imported}"
+      elif LIBRARY_HEADER.search(imported) and room != "ops/kernel":
+        yield f"{path}: only ops/kernel may import {imported}"
+    if room != "ops/kernel" and not path.endswith(".py"):
+      for name in sorted(set(LIBRARY.findall(COMMENT_OR_STRING.sub("", text)))):
+        yield f"{path}: only ops/kernel may name {name}"
+
+
+class LayersTest(unittest.TestCase):
+
+  def test_every_room_keeps_to_its_line(self):
+    # The real path leads out of Bazel's runfiles to the checkout; the tags `local` and `external` in BUILD
+    # let it read there and keep the result from being cached.
+    root = pathlib.Path(os.path.realpath(__file__)).parent.parent
+    self.assertTrue((root / "WORKSPACE").exists(), f"{root} is not the checkout")
+    self.assertGreaterEqual(len(list(sources(root))), AT_LEAST)
+    self.assertEqual(list(breaches(root)), [])
+
+  def test_the_table_has_no_cycle(self):
+    below = {room: set(names) for room, names in MAY_IMPORT.items()}
+    while below:
+      free = {room for room, names in below.items() if not names}
+      self.assertTrue(free, f"a cycle among {sorted(below)}")
+      below = {room: names - free for room, names in below.items() if room not in free}
+
+
+class PlantedBreachTest(unittest.TestCase):
+
+  def found(self, path, text):
+    with tempfile.TemporaryDirectory() as folder:
+      file = pathlib.Path(folder, path)
+      file.parent.mkdir(parents=True)
+      file.write_text(text)
+      return list(breaches(folder))
+
+  def test_each_is_found(self):
+    for path, text in (
+        ("engine/core/a.h", '#include "engine/passes/infer.h"\n'),
+        ("engine/core/a.cc", '#include "proto/gluond.pb.h"\n'),
+        ("engine/nn/deeper/a.cc", '#  include <engine/store/manifest.h>\n'),
+        ("ops/abs.cc", '#include "engine/runtime/executor.h"\n'),
+        ("ops/kernel/map.h", '#include "ops/abs.h"\n'),
+        ("ops/abs.cu", '#include "server/server.h"\n'),
+        ("client/cpp/a.h", '#include "engine/core/shape.h"\n'),
+        ("client/python/gluond/a.py", "import engine.core\n"),
+        ("client/python/gluond/b.py", "from tests import case_runner\n"),
+        ("server/a.cc", '#include "client/cpp/client.h"\n'),
+        ("deploy/a.py", "import os, server.main as main\n"),
+        ("engine/core/a.h", '#include "../runtime/executor.h"\n'),
+        ("engine/extra/a.h", "\n"),
+        ("tools/a.py", "\n"),
+        ("ops/dense.cc", '#include "oneapi/dnnl/dnnl.hpp"\n'),
+        ("ops/dense.cc", "cublasHandle_t handle;\n"),
+        ("engine/runtime/a.cc", "cudnnCreate(&handle);\n"),
+        ("ops/abs.cc", "Abs<<<1, 32>>>(x);\n"),
+    ):
+      with self.subTest(path=path, text=text):
+        self.assertEqual(len(self.found(path, text)), 1)
+
+  def test_what_is_allowed_is_not(self):
+    for path, text in (
+        ("ops/abs.cc", '#include <cmath>\n#include "engine/core/op.h"\n#include "ops/kernel/map.h"\n'),
+        ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
+        ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),
+        ("server/a.cc", '#include "engine/store/manifest.h"\n#include "proto/gluond.pb.h"\n'),
+        ("client/python/gluond/a.py", "from proto import gluond_pb2\nfrom . import block\nimport numpy\n"),
+        ("tests/ops/abs_test.cc", '#include "server/server.h"\n#include "oneapi/dnnl/dnnl.hpp"\n'),
+        (".hidden/a.py", "import server\n"),
+    ):
+      with self.subTest(path=path, text=text):
+        self.assertEqual(self.found(path, text), [])
+
+
+if __name__ == "__main__":
+  case_runner.main()
