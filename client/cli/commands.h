@@ -1,5 +1,6 @@
-// The subcommands of `gluond`, one file each. Every one reads its own command line, without the program's
-// and its own name, prints its results to stdout and returns what went wrong in words for a person.
+// The subcommands of `gluond`, one file each. Every one reads its own command line, without the
+// program's and its own name, prints its results to stdout and returns what went wrong in words for
+// a person.
 
 #ifndef GLUOND_CLIENT_CLI_COMMANDS_H_
 #define GLUOND_CLIENT_CLI_COMMANDS_H_
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/options.h"
 #include "client/cpp/client.h"

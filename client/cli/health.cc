@@ -25,9 +25,9 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
   const grpc::Status status =
       grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response);
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return absl::UnavailableError(absl::StrCat("no answer from ", server.address, " within ",
-                                               absl::FormatDuration(server.wait),
-                                               ". Is the server running there? `gluond serve` starts one."));
+    return absl::UnavailableError(absl::StrCat(
+        "no answer from ", server.address, " within ", absl::FormatDuration(server.wait),
+        ". Is the server running there? `gluond serve` starts one."));
   }
   if (!status.ok()) {
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -38,10 +38,11 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
 }
 
 void Describe(const v1::GetServerInfoResponse& info) {
-  Table rows = {{"version", info.version()},
-                {"uptime", absl::FormatDuration(absl::Seconds(info.uptime().seconds()))},
-                {"models", absl::StrCat(info.models(), ", ", Bytes(info.tensor_bytes()), " of tensors")},
-                {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
+  Table rows = {
+      {"version", info.version()},
+      {"uptime", absl::FormatDuration(absl::Seconds(info.uptime().seconds()))},
+      {"models", absl::StrCat(info.models(), ", ", Bytes(info.tensor_bytes()), " of tensors")},
+      {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
   for (const v1::Device& device : info.devices()) {
     rows.push_back({"device", absl::StrCat(device.name(), ": ", device.description(), ", ",
                                            Bytes(device.memory_bytes()))});
@@ -55,11 +56,13 @@ absl::Status Health(const Arguments& arguments) {
   std::string service;
   bool quiet = false;
   ServerOptions server;
-  Options options("gluond health",
-                  "Asks a server whether it serves, through the standard grpc.health.v1. The exit status "
-                  "is 0 where it does, else 1.");
-  options.Add("service", &service,
-              "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");
+  Options options(
+      "gluond health",
+      "Asks a server whether it serves, through the standard grpc.health.v1. The exit status "
+      "is 0 where it does, else 1.");
+  options.Add(
+      "service", &service,
+      "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");
   options.Add("quiet", &quiet, "Leaves out version, devices and memory.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));

@@ -37,7 +37,8 @@ void PrintUsage(std::ostream& out) {
 }
 
 int Main(const Arguments& arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
+      arguments[0] == "help") {
     PrintUsage(arguments.empty() ? std::cerr : std::cout);
     return arguments.empty() ? 2 : 0;
   }

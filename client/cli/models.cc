@@ -23,7 +23,8 @@ void Describe(const v1::Model& model) {
   Table rows = {{"name", "kind", "shape", "dtype", "state"}};
   const auto add = [&](const auto& variables, const std::string& kind, bool has_value) {
     for (const v1::Variable& variable : variables) {
-      rows.push_back({variable.name(), kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind,
+      rows.push_back({variable.name(),
+                      kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind,
                       ShapeOf(variable), v1::DType_Name(variable.dtype()),
                       !has_value               ? ""
                       : variable.initialized() ? "initialized"
@@ -43,13 +44,15 @@ absl::Status Models(const Arguments& arguments) {
   bool erase = false;
   ServerOptions server;
   Options options("gluond models", "Lists the models of a server, describes one or deletes it.");
-  options.AddPositional("NAME", &name, "The model to describe with inputs, outputs and parameters.");
+  options.AddPositional("NAME", &name,
+                        "The model to describe with inputs, outputs and parameters.");
   options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (erase && name.empty()) {
-    return absl::InvalidArgumentError("--delete wants the NAME of a model; `gluond models` lists them.");
+    return absl::InvalidArgumentError(
+        "--delete wants the NAME of a model; `gluond models` lists them.");
   }
 
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());

@@ -23,13 +23,15 @@ std::string Details(const v1::Operator::Parameter& parameter) {
     absl::StrAppend(&text, ", one of ", absl::StrJoin(parameter.values(), ", "));
   }
   if (!parameter.range().empty()) absl::StrAppend(&text, ", in ", parameter.range());
-  absl::StrAppend(&text, parameter.required() ? ", required" : ", default ", parameter.default_value());
+  absl::StrAppend(&text, parameter.required() ? ", required" : ", default ",
+                  parameter.default_value());
   return text;
 }
 
 void Describe(const v1::Operator& op) {
   std::cout << op.name() << "\n\n" << op.description() << "\n\n";
-  if (!op.aliases().empty()) std::cout << "Also called " << absl::StrJoin(op.aliases(), ", ") << "\n";
+  if (!op.aliases().empty())
+    std::cout << "Also called " << absl::StrJoin(op.aliases(), ", ") << "\n";
   std::cout << (op.differentiable() ? "Has a gradient" : "Has no gradient") << "; runs on "
             << absl::StrJoin(op.devices(), ", ") << "\n";
   Table rows;

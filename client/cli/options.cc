@@ -36,36 +36,36 @@ Options::Options(std::string command, std::string description)
     : command_(std::move(command)), description_(std::move(description)) {}
 
 void Options::Add(const std::string& name, std::string* value, const std::string& help) {
-  const std::string shown = value->empty() ? "none" : *value;
-  options_.push_back({name, help, shown, "a text", false, [value](const std::string& text) {
-                        *value = text;
-                        return true;
-                      }});
+  options_.push_back(
+      {name, help, *value, "TEXT", "a text", false, [value](const std::string& text) {
+         *value = text;
+         return true;
+       }});
 }
 
 void Options::Add(const std::string& name, int64_t* value, const std::string& help) {
-  options_.push_back({name, help, absl::StrCat(*value), "a whole number", false,
+  options_.push_back({name, help, absl::StrCat(*value), "NUMBER", "a whole number", false,
                       [value](const std::string& text) { return absl::SimpleAtoi(text, value); }});
 }
 
 void Options::Add(const std::string& name, double* value, const std::string& help) {
-  options_.push_back({name, help, absl::StrCat(*value), "a number", false,
+  options_.push_back({name, help, absl::StrCat(*value), "NUMBER", "a number", false,
                       [value](const std::string& text) { return absl::SimpleAtod(text, value); }});
 }
 
 void Options::Add(const std::string& name, bool* value, const std::string& help) {
-  options_.push_back({name, help, *value ? "true" : "false", "true or false", true,
+  options_.push_back({name, help, *value ? "true" : "", "", "true or false", true,
                       [value](const std::string& text) { return absl::SimpleAtob(text, value); }});
 }
 
 void Options::Add(const std::string& name, absl::Duration* value, const std::string& help) {
   options_.push_back(
-      {name, help, absl::FormatDuration(*value), "a duration like 500ms or 10s", false,
+      {name, help, absl::FormatDuration(*value), "TIME", "a duration like 500ms or 10s", false,
        [value](const std::string& text) { return absl::ParseDuration(text, value); }});
 }
 
 void Options::AddPositional(const std::string& name, std::string* value, const std::string& help) {
-  positional_.push_back({name, help, "", "a text", false, [value](const std::string& text) {
+  positional_.push_back({name, help, "", "", "a text", false, [value](const std::string& text) {
                            *value = text;
                            return true;
                          }});
@@ -134,18 +134,24 @@ absl::StatusOr<bool> Options::Parse(const std::vector<std::string>& arguments) c
   return true;
 }
 
+void Options::AddExample(const std::string& command_line) { examples_.push_back(command_line); }
+
 std::string Options::Help() const {
   std::string page = absl::StrCat("Usage: ", command_);
   for (const Option& option : positional_) absl::StrAppend(&page, " [", option.name, "]");
   absl::StrAppend(&page, options_.empty() ? "" : " [OPTION]...", "\n\n", Wrapped(description_, 0));
+  if (!examples_.empty()) page += "\nFor example:\n";
+  for (const std::string& example : examples_) absl::StrAppend(&page, "  ", example, "\n");
   if (!positional_.empty()) page += "\nArguments:\n";
   for (const Option& option : positional_) {
     absl::StrAppend(&page, "  ", option.name, "\n", Wrapped(option.help, 6));
   }
   if (!options_.empty()) page += "\nOptions:\n";
   for (const Option& option : options_) {
-    absl::StrAppend(&page, "  --", option.name, "  (", option.expected,
-                    "; default: ", option.shown_default, ")\n", Wrapped(option.help, 6));
+    absl::StrAppend(&page, "  --", option.name, option.is_bool ? "" : "=", option.placeholder);
+    if (!option.shown_default.empty())
+      absl::StrAppend(&page, "  (default: ", option.shown_default, ")");
+    absl::StrAppend(&page, "\n", Wrapped(option.help, 6));
   }
   return page;
 }

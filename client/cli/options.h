@@ -34,6 +34,9 @@ class Options {
   void Add(const std::string& name, bool* value, const std::string& help);
   void Add(const std::string& name, absl::Duration* value, const std::string& help);
 
+  // A command line for the help page.
+  void AddExample(const std::string& command_line);
+
   // Lets one positional argument be given; without this there are none.
   void AddPositional(const std::string& name, std::string* value, const std::string& help);
 
@@ -47,8 +50,9 @@ class Options {
   struct Option {
     std::string name;
     std::string help;
-    std::string shown_default;
-    std::string expected;  // "a whole number"
+    std::string shown_default;  // Empty: not shown.
+    std::string placeholder;    // "NUMBER"
+    std::string expected;       // "a whole number"
     bool is_bool;
     std::function<bool(const std::string&)> set;  // False: not such a value.
   };
@@ -61,6 +65,7 @@ class Options {
   std::string description_;
   std::vector<Option> options_;
   std::vector<Option> positional_;
+  std::vector<std::string> examples_;
 };
 
 }  // namespace gluond::cli

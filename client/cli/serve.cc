@@ -35,7 +35,8 @@ std::vector<std::string> Candidates() {
 std::optional<std::string> FindServer() {
   for (const std::string& path : Candidates()) {
     std::error_code error;
-    if (std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0) return path;
+    if (std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0)
+      return path;
   }
   return std::nullopt;
 }
@@ -47,7 +48,8 @@ absl::Status Serve(const Arguments& arguments) {
                     std::find(arguments.begin(), arguments.end(), "-h") != arguments.end();
   if (help) {
     std::cout << "Usage: gluond serve [OPTION]...\n\n"
-                 "Starts gluond-server in place of this command; Ctrl-C or SIGTERM stops it. All options\n"
+                 "Starts gluond-server in place of this command; Ctrl-C or SIGTERM stops it. All "
+                 "options\n"
                  "are the server's own; without any it listens on loopback only. Often used:\n\n"
                  "  --address=HOST:PORT   where to listen; port 0 takes a free one\n"
                  "  --port_file=FILE      writes the port there\n"
@@ -59,7 +61,8 @@ absl::Status Serve(const Arguments& arguments) {
   const std::optional<std::string> server = FindServer();
   if (!server.has_value()) {
     return absl::NotFoundError(
-        "gluond-server was found neither beside this command nor in ../../server nor on PATH. Build it "
+        "gluond-server was found neither beside this command nor in ../../server nor on PATH. "
+        "Build it "
         "(`bazel build -c opt //server:gluond-server`) or put its folder on PATH.");
   }
   std::vector<char*> argv = {const_cast<char*>(server->c_str())};

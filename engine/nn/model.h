@@ -1,7 +1,7 @@
 // Model: a graph with parameters and random state on one device, shared by clients. It predicts, and it computes
 // gradients; a Trainer (engine/train) steps it.
 //
-//   ASSIGN_OR_RETURN(auto model, Model::Create(std::move(definition), {"lenet", /*seed=*/1, &lane, &memory, &memory}));
+//   ASSIGN_OR_RETURN(auto model, Model::Create(std::move(definition), {"lenet", /*seed=*/1, &lane, memory, memory}));
 //   model->Initialize({}, [](absl::Status status) { ... });
 //   model->Predict({{"data", batch}}, {}, nullptr, [](absl::StatusOr<NamedTensors> outputs) { ... });
 //
@@ -31,6 +31,7 @@
 #include "engine/passes/infer.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/lane.h"
+#include "engine/runtime/random_state.h"
 
 namespace gluond {
 
@@ -39,19 +40,13 @@ class Strand;
 
 enum class Mode { kPredict, kTrain };
 
-// The model's random numbers: dropout in run `run` draws from Philox{seed, node, run}.
-struct RandomState {
-  uint64_t seed = 0;
-  uint32_t run = 0;  // How many training runs there were.
-};
-
 struct ModelOptions {
   std::string name;
   uint64_t seed = 0;
-  Lane* lane = nullptr;                 // Must outlive the model, as must the allocators.
-  Allocator* allocator = nullptr;       // Of the lane's device: parameters, gradients, arenas.
-  Allocator* host_allocator = nullptr;  // Of the CPU; may be the same.
-  int max_compiled = 8;                 // Compiled graphs kept per purpose, one for each input signature.
+  Lane* lane = nullptr;                       // Must outlive the model.
+  std::shared_ptr<Allocator> allocator;       // Of the lane's device: parameters, gradients, arenas.
+  std::shared_ptr<Allocator> host_allocator;  // Of the CPU; may be the same.
+  int max_compiled = 8;                       // Compiled graphs kept per purpose, one for each input signature.
 };
 
 struct ModelOutput {

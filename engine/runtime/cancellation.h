@@ -1,10 +1,11 @@
-// Cancellation: asks a run to stop at its next node. Thread-safe.
+// Cancellation: asks a run to stop at its next node, or at once while it is suspended. Thread-safe.
 
 #ifndef ENGINE_RUNTIME_CANCELLATION_H_
 #define ENGINE_RUNTIME_CANCELLATION_H_
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include "absl/status/status.h"
 
@@ -14,9 +15,22 @@ class Cancellation {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // Told of Cancel, on the thread that calls it. OnCancel must not block, nor call this Cancellation.
+  class Listener {
+   public:
+    virtual void OnCancel() = 0;
+
+   protected:
+    ~Listener() = default;
+
+   private:
+    friend class Cancellation;
+    Listener* next_ = nullptr;
+  };
+
   explicit Cancellation(Clock::time_point deadline = Clock::time_point::max()) : deadline_(deadline) {}
 
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void Cancel();
 
   // OK, CANCELLED or DEADLINE_EXCEEDED.
   absl::Status Check() const {
@@ -26,10 +40,18 @@ class Cancellation {
     }
     return absl::OkStatus();
   }
+  Clock::time_point deadline() const { return deadline_; }
+
+  // False: it is cancelled already, and `listener` is not told. A listener listens to one Cancellation at a time.
+  bool Listen(Listener* listener);
+  // When it returns, `listener` is not being told and will not be. One that does not listen may be passed.
+  void Unlisten(Listener* listener);
 
  private:
   std::atomic<bool> cancelled_ = false;
   const Clock::time_point deadline_;
+  std::mutex mu_;
+  Listener* listeners_ = nullptr;  // Guarded by mu_. Linked by next_.
 };
 
 }  // namespace gluond

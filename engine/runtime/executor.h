@@ -2,13 +2,13 @@
 // allocating anything.
 //
 //   ASSIGN_OR_RETURN(auto executor, Executor::Compile(graph, signatures, {.is_train = true}, lane, allocator));
-//   Executor::Run run;
+//   Run run = executor->NewRun();
 //   run.inputs[executor->input_index("data")] = batch; ...
 //   executor->Start(std::move(run), [](absl::Status status) { ... });   // Called on the lane's thread.
 //
 // An Executor runs one Run at a time (ExecutorCache hands out another instance to a second caller). Start may be
 // called from any thread; the work is done by the lane. A kAsync node suspends the run and frees the lane for other
-// runs; it goes on, on the lane, when the node completes.
+// runs; it goes on, on the lane, when the node completes. The lane and the allocator outlive the executor.
 
 #ifndef ENGINE_RUNTIME_EXECUTOR_H_
 #define ENGINE_RUNTIME_EXECUTOR_H_
@@ -34,11 +34,15 @@ struct ExecutorOptions {
 };
 
 // What a caller gives to one execution. Vectors are indexed by the executor's inputs and outputs.
+//
+// An output may be bound to the memory of an input (an update in place): it is written when nothing of the run reads
+// that input any more. Two outputs that overlap, or an input that overlaps one that an operator mutates, are refused.
 struct Run {
   // The variables, in Executor::inputs() order. Those that an operator mutates (auxiliary states) are written.
   std::vector<Tensor> inputs;
   // Where each output goes, in the graph's output order: memory of the caller with a request. An undefined tensor
-  // with kWriteTo asks the executor for memory of its own, valid until the next Start on it; kNullOp: not wanted.
+  // with kWriteTo asks the executor for memory of its own, which is reused by the next run unless somebody still
+  // holds the tensor (of run().outputs); kNullOp: not wanted.
   std::vector<Tensor> outputs;
   std::vector<OpReqType> output_reqs;  // Empty: all kWriteTo.
   uint64_t seed = 0;                   // Of the model's random state,
@@ -48,10 +52,17 @@ struct Run {
 
 class Executor {
  public:
-  // Validates, simplifies, infers, checks kernels, plans memory and allocates the arena.
+  using Done = std::function<void(absl::Status)>;
+
+  // Validates, simplifies, infers, checks kernels, plans memory, allocates the arena and creates the operators' states.
+  // Any thread; takes milliseconds, more where an operator compiles code.
+  //
+  // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
+  // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane,
                                                            Allocator& allocator);
+  // A run that has started goes on to its end without it.
   ~Executor();
 
   struct Variable {
@@ -60,15 +71,30 @@ class Executor {
     DType dtype;
     bool mutated;
   };
-  const std::vector<Variable>& inputs() const;   // One for each variable, in topological order.
+  // One for each variable that the outputs depend on, in topological order.
+  const std::vector<Variable>& inputs() const;
   const std::vector<Signature>& outputs() const;
   // -1 when the graph has no such variable.
   int input_index(absl::string_view name) const;
 
-  // Checks `run` against the signature, then starts it. `done` is called exactly once, on the lane's thread; it must
-  // not block. The run (with the outputs that the executor lent) is readable through `run()` until the next Start.
-  void Start(Run run, std::function<void(absl::Status)> done);
+  // A Run with vectors of the right sizes, nothing bound.
+  Run NewRun() const;
+
+  // Starts `run`; it is checked against the signature first. `done` is called exactly once, on the lane's thread; it
+  // must not block, and may start the next run. INVALID_ARGUMENT: an input or output of another shape, type or device
+  // than compiled, or memory that overlaps (see Run). FAILED_PRECONDITION: not idle(). Otherwise what the operators
+  // say, with the node in front, CANCELLED or DEADLINE_EXCEEDED; outputs are then unspecified.
+  void Start(Run run, Done done);
+  // The same within this call, as far as the first kAsync node. Requires: the lane is the caller.
+  void StartHere(Run run, Done done);
+  // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start.
   const Run& run() const;
+  // The same, moved out: lets go of its tensors, and gives back the vectors for the next Start.
+  Run TakeRun();
+
+  // No run is going on. A run that was cancelled while suspended leaves the executor not idle until the operator
+  // completes, since that still uses its memory.
+  bool idle() const;
 
   // Start, and wait: for callers that are not a lane or a gRPC thread (tests, tools).
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);
@@ -77,9 +103,8 @@ class Executor {
   int64_t unshared_bytes() const;
 
  private:
-  struct Compiled;
-  explicit Executor(std::unique_ptr<Compiled> compiled);
-  std::unique_ptr<Compiled> compiled_;
+  explicit Executor(std::shared_ptr<class Execution> execution);
+  const std::shared_ptr<class Execution> execution_;  // Shared with the lane while a run goes on.
 };
 
 }  // namespace gluond

@@ -5,29 +5,43 @@
 
 #include <cstring>
 
-#include "ops/kernel/map.h"
+#include "engine/core/device.h"
+#include "ops/kernel/convert.h"
+#include "ops/kernel/launch.h"
 
 namespace gluond::ops {
 
-// A functor of no inputs.
-struct Constant {
-  double value;
-  template <class C>
-  HOST_DEVICE C operator()() const { return Convert<C>(value); }
+template <class C>
+struct FillElement {
+  Out<C> y;
+  C value;
+  HOST_DEVICE void operator()(int64_t i) const { y.Set(i, value); }
 };
+
+// y = bytes of zero.
+template <class D>
+absl::Status FillZero(const OpContext& ctx, const TBlob& y) {
+  if constexpr (std::is_same_v<D, cpu>) {
+    Parallel(ctx, static_cast<int64_t>(y.bytes()), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
+      std::memset(static_cast<char*>(y.data) + begin, 0, end - begin);
+    });
+    return absl::OkStatus();
+  } else {
+#ifdef __CUDACC__
+    cudaMemsetAsync(y.data, 0, y.bytes(), Stream(ctx));
+    return Launched();
+#endif
+  }
+}
 
 template <class D>
 absl::Status Fill(const OpContext& ctx, double value, OpReqType req, const TBlob& y) {
-  if (req == kNullOp || (req == kAddTo && value == 0) || y.Size() == 0) return absl::OkStatus();
-  if constexpr (std::is_same_v<D, gpu>) {
-#ifdef __CUDACC__
-    if (value == 0) {
-      cudaMemsetAsync(y.data, 0, y.bytes(), Stream(ctx));
-      return Launched();
-    }
-#endif
-  }
-  return Map<D, 0>(ctx, Constant{value}, nullptr, req, y);
+  if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
+  if (value == 0) return req == kAddTo ? absl::OkStatus() : FillZero<D>(ctx, y);
+  return DispatchCompute(y.dtype, [&](auto c) {
+    using C = decltype(c);
+    return ForEach<D>(ctx, y.Size(), FillElement<C>{Out<C>(y, req), Convert<C>(value)});
+  });
 }
 
 }  // namespace gluond::ops

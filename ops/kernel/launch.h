@@ -16,6 +16,14 @@
 #include "engine/core/host_device.h"
 #include "engine/core/op_context.h"
 
+// OpenMP's promise that a loop's iterations may be reordered to add up `var`; nvcc builds no CPU loops.
+#ifdef __CUDACC__
+#define SIMD_REDUCE(op, var)
+#else
+#define SIMD_PRAGMA(text) _Pragma(#text)
+#define SIMD_REDUCE(op, var) SIMD_PRAGMA(omp simd reduction(op : var))
+#endif
+
 namespace gluond::ops {
 
 // Elements that one thread should at least have: below this, waking another costs more than it saves.

@@ -48,7 +48,7 @@ struct CpuGroup {
     for (int64_t begin = 0; begin < n; begin += kBlock) {
       const int64_t end = std::min(n, begin + kBlock);
       C sum = 0;
-#pragma omp simd reduction(+ : sum)
+      SIMD_REDUCE(+, sum)
       for (int64_t i = begin; i < end; ++i) sum += f(i);
       total += sum;
     }
@@ -59,12 +59,18 @@ struct CpuGroup {
   auto Max(int64_t n, const F& f) const {
     using C = decltype(f(0));
     C max = -std::numeric_limits<C>::infinity();
-#pragma omp simd reduction(max : max)
+    SIMD_REDUCE(max, max)
     for (int64_t i = 0; i < n; ++i) {
       const C v = f(i);
       max = v > max ? v : max;
     }
     return max;
+  }
+  // combine(...combine(init, f(0))..., f(n - 1)), in any order. State: trivially copyable, whole 32-bit words.
+  template <class State, class F, class Combine>
+  State Reduce(int64_t n, State init, const F& f, const Combine& combine) const {
+    for (int64_t i = 0; i < n; ++i) init = combine(init, f(i));
+    return init;
   }
   template <class F>
   void ForEach(int64_t n, const F& f) const {
@@ -79,6 +85,17 @@ struct CpuGroup {
 // The 32 threads of a warp, in step. Every thread gets the result.
 struct WarpGroup {
   int lane;
+
+  // The value of the thread `step` away.
+  template <class State>
+  __device__ static State Exchange(State v, int step) {
+    static_assert(sizeof(State) % sizeof(uint32_t) == 0);
+    uint32_t words[sizeof(State) / sizeof(uint32_t)];
+    memcpy(words, &v, sizeof(v));
+    for (uint32_t& word : words) word = __shfl_xor_sync(~0u, word, step);
+    memcpy(&v, words, sizeof(v));
+    return v;
+  }
 
   template <class F>
   __device__ auto Sum(int64_t n, const F& f) const {
@@ -101,6 +118,12 @@ struct WarpGroup {
       max = other > max ? other : max;
     }
     return max;
+  }
+  template <class State, class F, class Combine>
+  __device__ State Reduce(int64_t n, State init, const F& f, const Combine& combine) const {
+    for (int64_t i = lane; i < n; i += 32) init = combine(init, f(i));
+    for (int step = 16; step > 0; step /= 2) init = combine(init, Exchange(init, step));
+    return init;
   }
   template <class F>
   __device__ void ForEach(int64_t n, const F& f) const {

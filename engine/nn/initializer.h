@@ -1,0 +1,36 @@
+// Initializers: MXNet's, with its formulas, and Philox as the source of random numbers: a value depends on the model's
+// seed, the parameter's name and the element's place, so that it is the same on every device and in every order.
+
+#ifndef ENGINE_NN_INITIALIZER_H_
+#define ENGINE_NN_INITIALIZER_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/core/philox.h"
+#include "engine/core/shape.h"
+#include "engine/nn/catalog.h"
+
+namespace gluond {
+
+struct InitializerTarget {
+  absl::string_view name;  // Of the parameter.
+  Shape shape;             // Known.
+  Philox random;
+  absl::Span<float> values;
+};
+
+using InitializerCatalog = Catalog<absl::Status(const AttrDict&, const InitializerTarget&)>;
+const InitializerCatalog& Initializers();
+
+// Reads "Xavier", "Xavier(rnd_type=gaussian, magnitude=2)" or MXNet's '["xavier", {"magnitude": 2}]'; names as in the
+// catalog, letter case ignored. An empty text is an empty Spec. NOT_FOUND, INVALID_ARGUMENT.
+absl::StatusOr<Spec> ParseInitializer(absl::string_view text);
+
+// The stream of random numbers that belongs to a parameter's name.
+uint32_t StreamOf(absl::string_view name);
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_INITIALIZER_H_

@@ -1,0 +1,218 @@
+#include "engine/runtime/binding.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+namespace {
+
+absl::Status CheckTensor(const Tensor& tensor, const Shape& shape, DType dtype, Device device) {
+  if (tensor.shape() == shape && tensor.dtype() == dtype && tensor.device() == device) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "compiled for ", Name(dtype), " ", shape.ToString(), " on ", device.ToString(), ", got ", Name(tensor.dtype()),
+      " ", tensor.shape().ToString(), " on ", tensor.device().ToString()));
+}
+
+// Whether `buffer` is the only owner left. Taking a reference orders what former owners did before what follows.
+bool Unshared(const std::shared_ptr<Buffer>& buffer) {
+  if (buffer.use_count() != 1) return false;
+  const std::shared_ptr<Buffer> acquire = buffer;
+  return true;
+}
+
+}  // namespace
+
+Binding::Binding(Program& program, Device device, DeviceDriver& driver, Allocator& allocator)
+    : program_(program), device_(device), driver_(driver), allocator_(allocator), own_(program.outputs.size()) {
+  const size_t num_ranges = program.inputs.size() + program.outputs.size();
+  targets_.reserve(program.outputs.size());
+  copies_.reserve(program.outputs.size());
+  ranges_.reserve(num_ranges);
+  open_.reserve(num_ranges);
+}
+
+absl::Status Binding::Bind(Run* run) {
+  RETURN_IF_ERROR(CheckInputs(*run));
+  RETURN_IF_ERROR(CheckOutputs(run));
+  RETURN_IF_ERROR(CheckOverlaps(*run));
+  const std::vector<ProgramOutput>& places = program_.output_places;
+  for (uint32_t i = 0; i < run->inputs.size(); ++i) program_.slots[i].Bind(run->inputs[i].data());
+  for (uint32_t k = 0; k < places.size(); ++k) {
+    if (places[k].kind == ProgramOutput::kOwnSlot) RETURN_IF_ERROR(BindOwnSlot(k, run));
+  }
+  // Variables are copied before anything is copied over them.
+  copies_.clear();
+  for (uint32_t k = 0; k < places.size(); ++k) {
+    if (places[k].kind == ProgramOutput::kVariable) {
+      RETURN_IF_ERROR(AddCopy(k, program_.slots[places[k].slot].memory, run));
+    }
+  }
+  for (uint32_t k = 0; k < places.size(); ++k) {
+    if (places[k].kind == ProgramOutput::kArena) RETURN_IF_ERROR(AddCopy(k, places[k].memory, run));
+    if (places[k].kind == ProgramOutput::kRepeat || (targets_[k].staged && targets_[k].to != nullptr)) {
+      RETURN_IF_ERROR(AddCopy(k, program_.slots[places[k].slot].memory, run));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::CheckInputs(const Run& run) const {
+  if (run.inputs.size() != program_.inputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has ", program_.inputs.size(), " inputs, the run binds ", run.inputs.size()));
+  }
+  for (size_t i = 0; i < run.inputs.size(); ++i) {
+    const Executor::Variable& variable = program_.inputs[i];
+    if (!run.inputs[i].defined()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", variable.name, "' has no value"));
+    }
+    absl::Status status = CheckTensor(run.inputs[i], variable.shape, variable.dtype, device_);
+    if (!status.ok()) return Annotate(status, absl::StrCat("input '", variable.name, "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::CheckOutputs(Run* run) {
+  const size_t n = program_.outputs.size();
+  if (run->outputs.empty()) run->outputs.resize(n);
+  if (run->outputs.size() != n || (!run->output_reqs.empty() && run->output_reqs.size() != n)) {
+    return absl::InvalidArgumentError(absl::StrCat("the graph has ", n, " outputs, the run binds ",
+                                                   run->outputs.size(), " with ", run->output_reqs.size(),
+                                                   " requests"));
+  }
+  targets_.assign(n, Target());
+  for (uint32_t k = 0; k < n; ++k) {
+    Target& target = targets_[k];
+    if (!run->output_reqs.empty()) target.req = run->output_reqs[k];
+    if (target.req == kNullOp) continue;
+    if (target.req == kWriteInplace) target.req = kWriteTo;
+    if (run->outputs[k].defined()) {
+      absl::Status status =
+          CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, device_);
+      if (!status.ok()) return Annotate(status, absl::StrCat("output ", k));
+      target.to = run->outputs[k].data();
+    } else if (target.req == kAddTo) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", k, ": kAddTo needs a tensor to add to"));
+    }
+    const ProgramOutput& place = program_.output_places[k];
+    if (place.async) target.staged = true;
+    if (place.kind == ProgramOutput::kRepeat) targets_[place.first].staged = true;
+  }
+  return absl::OkStatus();
+}
+
+// Visits the pairs that overlap, in the order of addresses.
+absl::Status Binding::CheckOverlaps(const Run& run) {
+  ranges_.clear();
+  open_.clear();
+  const auto add = [this](const Tensor& tensor, bool output, uint32_t index) {
+    const char* const begin = static_cast<const char*>(tensor.data());
+    if (tensor.bytes() > 0) ranges_.push_back({begin, begin + tensor.bytes(), output, index});
+  };
+  for (uint32_t i = 0; i < run.inputs.size(); ++i) add(run.inputs[i], false, i);
+  for (uint32_t k = 0; k < targets_.size(); ++k) {
+    if (targets_[k].to != nullptr) add(run.outputs[k], true, k);
+  }
+  std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (const Range& range : ranges_) {
+    std::erase_if(open_, [&range](const Range& before) { return before.end <= range.begin; });
+    for (const Range& before : open_) RETURN_IF_ERROR(OnOverlap(before, range));
+    open_.push_back(range);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
+  if (a.output && b.output) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("outputs ", a.index, " and ", b.index, " overlap; bind them to memory of their own"));
+  }
+  if (!a.output && !b.output) {
+    const Executor::Variable& one = program_.inputs[a.index];
+    const Executor::Variable& two = program_.inputs[b.index];
+    if (!one.mutated && !two.mutated) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("inputs '", one.name, "' and '", two.name, "' overlap, and an "
+                                                   "operator writes '", (one.mutated ? one : two).name, "'"));
+  }
+  const uint32_t v = a.output ? b.index : a.index;
+  const uint32_t k = a.output ? a.index : b.index;
+  const ProgramOutput& place = program_.output_places[k];
+  Target& target = targets_[k];
+  const bool same = a.begin == b.begin && a.end == b.end;
+  if (place.kind == ProgramOutput::kVariable) {
+    if (!program_.read_at_end[v] || (place.slot == v && same)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "output ", k, " overlaps input '", program_.inputs[v].name, "', which is an output, too; copy it first"));
+  }
+  if (place.kind != ProgramOutput::kOwnSlot) return absl::OkStatus();  // Copied when all is read.
+  if (!program_.MayOverwrite(place, v)) {
+    target.staged = true;
+  } else if (program_.last_reader[v] == place.step) {
+    (same && target.req == kWriteTo ? target.in_place : target.staged) = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> Binding::OwnMemory(uint32_t k) {
+  if (!own_[k].defined() || !Unshared(own_[k].buffer())) {
+    auto tensor = Tensor::Empty(allocator_, program_.outputs[k].shape, program_.outputs[k].dtype);
+    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("output ", k));
+    own_[k] = *std::move(tensor);
+  }
+  return own_[k].data();
+}
+
+absl::Status Binding::BindOwnSlot(uint32_t k, Run* run) {
+  const ProgramOutput& place = program_.output_places[k];
+  const Target& target = targets_[k];
+  Slot& slot = program_.slots[place.slot];
+  OpReqType& req = program_.reqs[place.req];
+  const bool lent = target.req != kNullOp && target.to == nullptr;
+  if (target.req == kNullOp && !target.staged) {
+    slot.Bind(nullptr);
+    req = kNullOp;
+  } else if (lent || target.staged) {
+    ASSIGN_OR_RETURN(void* const memory, OwnMemory(k));
+    slot.Bind(memory);
+    req = kWriteTo;
+    if (lent) run->outputs[k] = own_[k];
+  } else {
+    slot.Bind(target.to);
+    req = target.in_place ? kWriteInplace : target.req;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
+  const Target& target = targets_[k];
+  if (target.req == kNullOp) return absl::OkStatus();
+  void* to = target.to;
+  if (to == nullptr) {
+    ASSIGN_OR_RETURN(to, OwnMemory(k));
+    run->outputs[k] = own_[k];
+  }
+  if (target.req == kAddTo && program_.copy_kernel == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "output ", k, ": adding to it takes operator _copy, which has no kernel for ", device_.ToString()));
+  }
+  copies_.push_back({from, to, target.req, k});
+  return absl::OkStatus();
+}
+
+absl::Status Binding::CopyOutputs(const OpContext& context) {
+  for (const Copy& copy : copies_) {
+    const Signature& signature = program_.outputs[copy.output];
+    const TBlob out = {copy.to, signature.shape, signature.dtype, device_};
+    if (copy.req == kAddTo) {
+      const TBlob in = {const_cast<void*>(copy.from), signature.shape, signature.dtype, device_};
+      RETURN_IF_ERROR((*program_.copy_kernel)(program_.copy->attrs, context, {&in, 1}, {&copy.req, 1}, {&out, 1}));
+    } else if (copy.from != copy.to) {
+      RETURN_IF_ERROR(driver_.Copy(copy.to, copy.from, out.bytes(), context.stream));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond

@@ -1,0 +1,73 @@
+// Binding: puts the memory of one Run where a Program uses it, and copies what could not be written where the caller
+// wants it. Of the lane's thread. Private to engine/runtime.
+
+#ifndef ENGINE_RUNTIME_BINDING_H_
+#define ENGINE_RUNTIME_BINDING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/core/device.h"
+#include "engine/core/op_context.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/program.h"
+
+namespace gluond {
+
+class Binding {
+ public:
+  // All must outlive it.
+  Binding(Program& program, Device device, DeviceDriver& driver, Allocator& allocator);
+
+  // Checks `run`, points the program's blobs to its memory, and fills in the outputs that are lent.
+  // INVALID_ARGUMENT: see Executor::Start. RESOURCE_EXHAUSTED: no memory for an output.
+  absl::Status Bind(Run* run);
+  // To be called when all steps have run.
+  absl::Status CopyOutputs(const OpContext& context);
+
+ private:
+  // What the caller wants of one output.
+  struct Target {
+    void* to = nullptr;  // Null: lent, or not wanted.
+    OpReqType req = kWriteTo;
+    bool staged = false;    // Computed in memory of our own, then copied.
+    bool in_place = false;  // Computed in the memory of an input.
+  };
+  struct Copy {
+    const void* from;
+    void* to;
+    OpReqType req;
+    uint32_t output;
+  };
+  struct Range {
+    const char* begin;
+    const char* end;
+    bool output;
+    uint32_t index;  // Of the variable or output.
+  };
+
+  absl::Status CheckInputs(const Run& run) const;
+  absl::Status CheckOutputs(Run* run);
+  absl::Status CheckOverlaps(const Run& run);
+  absl::Status OnOverlap(const Range& a, const Range& b);
+  absl::Status BindOwnSlot(uint32_t output, Run* run);
+  absl::Status AddCopy(uint32_t output, const void* from, Run* run);
+  absl::StatusOr<void*> OwnMemory(uint32_t output);
+
+  Program& program_;
+  const Device device_;
+  DeviceDriver& driver_;
+  Allocator& allocator_;
+  std::vector<Tensor> own_;  // By output: memory that is lent, or computed in. Made when first needed.
+
+  // Of the current run; kept for their capacity.
+  std::vector<Target> targets_;
+  std::vector<Copy> copies_;
+  std::vector<Range> ranges_;
+  std::vector<Range> open_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_BINDING_H_

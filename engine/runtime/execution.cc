@@ -1,0 +1,177 @@
+#include "engine/runtime/execution.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+
+void Execution::Event::Post() {
+  if (posted_.exchange(true)) return;
+  keep_ = execution_->shared_from_this();
+  execution_->lane_.Post(this);
+}
+
+void Execution::Event::Do() {
+  const std::shared_ptr<Execution> keep = std::move(keep_);
+  posted_ = false;
+  (execution_->*handler_)();
+}
+
+Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane,
+                     Allocator& allocator)
+    : program_(std::move(program)), lane_(lane), binding_(*program_, lane.device(), lane.driver(), allocator) {
+  context_.is_train = options.is_train;
+  context_.device = lane.device();
+  context_.stream = lane.stream();
+  context_.threads = lane.threads();
+  const std::vector<Step>& steps = program_->steps;
+  if (std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.async; })) {
+    calls_.resize(steps.size());
+  }
+}
+
+bool Execution::idle() const {
+  return !running_.load(std::memory_order_acquire) && (abandoned_ == nullptr || abandoned_->completed());
+}
+
+bool Execution::Accept(Run& run, Executor::Done& done) {
+  const bool busy = running_.exchange(true);
+  if (busy || (abandoned_ != nullptr && !abandoned_->completed())) {
+    if (!busy) running_ = false;
+    lane_.Post([done = std::move(done)] {
+      done(absl::FailedPreconditionError(
+          "the executor is busy with another run, or with an operator that a cancelled run has left; use another one"));
+    });
+    return false;
+  }
+  run_ = std::move(run);
+  done_ = std::move(done);
+  self_ = shared_from_this();
+  return true;
+}
+
+void Execution::Start(Run run, Executor::Done done) {
+  if (Accept(run, done)) begin_.Post();
+}
+
+void Execution::StartHere(Run run, Executor::Done done) {
+  if (Accept(run, done)) Begin();
+}
+
+void Execution::Begin() {
+  next_ = 0;
+  abandoned_.reset();
+  context_.random.seed = run_.seed;
+  context_.random.run = run_.random_run;
+  if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
+  Advance();
+}
+
+void Execution::Advance() {
+  const std::vector<Step>& steps = program_->steps;
+  for (; next_ < steps.size(); ++next_) {
+    if (run_.cancellation != nullptr) {
+      absl::Status status = run_.cancellation->Check();
+      if (!status.ok()) return Finish(At(next_, status));
+    }
+    const Step& step = steps[next_];
+    context_.random.stream = step.random_stream;
+    if (step.async) {
+      const absl::StatusOr<bool> completed = DoAsync(next_);
+      if (!completed.ok()) return Finish(At(next_, completed.status()));
+      if (!*completed) return;
+    } else {
+      lane_.ResetScratch();
+      context_.scratch = &lane_.scratch();
+      absl::Status status = Call(step);
+      if (!status.ok()) return Finish(At(next_, status));
+    }
+  }
+  lane_.ResetScratch();
+  context_.scratch = &lane_.scratch();
+  Finish(binding_.CopyOutputs(context_));
+}
+
+absl::Status Execution::Call(const Step& step) {
+  const Program& p = *program_;
+  const absl::Span<const TBlob> in(p.ins.data() + step.first_in, step.num_in);
+  const absl::Span<const TBlob> out(p.outs.data() + step.first_out, step.num_out);
+  const absl::Span<const OpReqType> req(p.reqs.data() + step.first_out, step.num_out);
+  if (step.stateful != nullptr) return (*step.stateful)(*step.state, step.node->attrs, context_, in, req, out);
+  return (*step.compute)(step.node->attrs, context_, in, req, out);
+}
+
+absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
+  const std::shared_ptr<AsyncCall> call = calls_[step].Next();
+  context_.scratch = nullptr;
+  context_.on_complete = AsyncCall::Begin(call, shared_from_this());
+  absl::Status status = Call(program_->steps[step]);
+  context_.on_complete = Completion();
+  if (status.ok() && !call->completed()) {
+    if (Suspend(call)) return false;
+    status = run_.cancellation->Check();
+  }
+  // Something may still go on, if the run was cancelled or the kernel has failed after it began.
+  if (!status.ok() && call->Abandon()) abandoned_ = call;
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(call->TakeStatus());
+  return true;
+}
+
+bool Execution::Suspend(const std::shared_ptr<AsyncCall>& call) {
+  suspended_ = call;
+  Cancellation* const cancellation = run_.cancellation.get();
+  if (cancellation == nullptr) return true;
+  if (!cancellation->Listen(this)) {
+    suspended_.reset();
+    return false;
+  }
+  if (cancellation->deadline() != Cancellation::Clock::time_point::max()) {
+    lane_.DoAt(cancellation->deadline(), &deadline_);
+  }
+  return true;
+}
+
+std::shared_ptr<AsyncCall> Execution::Unsuspend() {
+  if (run_.cancellation != nullptr) {
+    run_.cancellation->Unlisten(this);
+    lane_.Forget(&deadline_);
+  }
+  return std::move(suspended_);
+}
+
+void Execution::Resume() {
+  if (suspended_ == nullptr || !suspended_->completed()) return;  // Seen before the event came.
+  absl::Status status = Unsuspend()->TakeStatus();
+  if (!status.ok()) return Finish(At(next_, status));
+  ++next_;
+  Advance();
+}
+
+void Execution::Stop() {
+  if (suspended_ == nullptr || run_.cancellation == nullptr) return;  // An event of an earlier suspension.
+  absl::Status status = run_.cancellation->Check();
+  if (status.ok() || !suspended_->Abandon()) return;  // Completed: Resume is on its way.
+  abandoned_ = Unsuspend();
+  Finish(At(next_, status));
+}
+
+absl::Status Execution::At(uint32_t step, const absl::Status& status) const {
+  const Node& node = *program_->steps[step].node;
+  return Annotate(status, absl::StrCat("Error in operator ", node.name(), " (", node.op()->name(), ")"));
+}
+
+void Execution::Finish(absl::Status status) {
+  // Even after an error: what was put on the stream uses the caller's memory.
+  absl::Status synchronized = lane_.driver().Synchronize(lane_.stream());
+  if (status.ok()) status = Annotate(synchronized, lane_.device().ToString());
+  const Executor::Done done = std::exchange(done_, nullptr);
+  const std::shared_ptr<Execution> self = std::move(self_);
+  running_.store(false, std::memory_order_release);
+  done(std::move(status));
+}
+
+}  // namespace gluond

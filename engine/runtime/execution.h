@@ -1,0 +1,94 @@
+// Execution: a Program and the run of it that goes on. Everything but Start happens on the lane's thread, one event
+// after the other: begin, a completion, a cancellation, a deadline. Private to engine/runtime.
+
+#ifndef ENGINE_RUNTIME_EXECUTION_H_
+#define ENGINE_RUNTIME_EXECUTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/runtime/async_call.h"
+#include "engine/runtime/binding.h"
+#include "engine/runtime/cancellation.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/lane.h"
+#include "engine/runtime/program.h"
+
+namespace gluond {
+
+class Execution final : public AsyncOwner,
+                        public Cancellation::Listener,
+                        public std::enable_shared_from_this<Execution> {
+ public:
+  Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane, Allocator& allocator);
+
+  const Program& program() const { return *program_; }
+  Run& run() { return run_; }
+  Lane& lane() { return lane_; }
+
+  // See Executor.
+  void Start(Run run, Executor::Done done);
+  void StartHere(Run run, Executor::Done done);
+  bool idle() const;
+
+  void OnComplete() override { resume_.Post(); }
+  void OnCancel() override { stop_.Post(); }
+
+ private:
+  // An event for the lane, posted from any thread; at most once in the queue.
+  class Event final : public Work {
+   public:
+    Event(Execution* execution, void (Execution::*handler)()) : execution_(execution), handler_(handler) {}
+    void Post();
+    void Do() override;
+
+   private:
+    Execution* const execution_;
+    void (Execution::*const handler_)();
+    std::atomic<bool> posted_ = false;
+    std::shared_ptr<Execution> keep_;  // While posted.
+  };
+
+  // Takes over the run, or refuses it: then `done` is told, in place of this run's.
+  bool Accept(Run& run, Executor::Done& done);
+  void Begin();
+  void Resume();
+  void Stop();
+  // Runs steps until the end, an error, or a call that has not completed.
+  void Advance();
+  // True: the call has completed. False: the run is suspended.
+  absl::StatusOr<bool> DoAsync(uint32_t step);
+  absl::Status Call(const Step& step);
+  // Makes the run wait for `call`. False: it is cancelled already.
+  bool Suspend(const std::shared_ptr<AsyncCall>& call);
+  std::shared_ptr<AsyncCall> Unsuspend();
+  // `status` with the step's node in front.
+  absl::Status At(uint32_t step, const absl::Status& status) const;
+  void Finish(absl::Status status);
+
+  const std::unique_ptr<Program> program_;
+  Lane& lane_;
+  Binding binding_;
+  OpContext context_;
+  std::vector<AsyncCalls> calls_;  // By step; empty when none is async.
+
+  std::atomic<bool> running_ = false;
+  std::shared_ptr<Execution> self_;  // While running.
+  Run run_;
+  Executor::Done done_;
+  uint32_t next_ = 0;                     // The next step.
+  std::shared_ptr<AsyncCall> suspended_;  // The call that the run waits for.
+  std::shared_ptr<AsyncCall> abandoned_;  // The call that a cancelled run no longer waits for.
+
+  Event begin_{this, &Execution::Begin};
+  Event resume_{this, &Execution::Resume};
+  Event stop_{this, &Execution::Stop};
+  Event deadline_{this, &Execution::Stop};
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_EXECUTION_H_

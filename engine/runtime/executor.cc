@@ -1,0 +1,69 @@
+#include "engine/runtime/executor.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "engine/core/status_macros.h"
+#include "engine/runtime/execution.h"
+#include "engine/runtime/program.h"
+
+namespace gluond {
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Compile(const Graph& graph, const Signatures& known,
+                                                            const ExecutorOptions& options, Lane& lane,
+                                                            Allocator& allocator) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Compile(graph, known, lane, allocator));
+  return std::unique_ptr<Executor>(
+      new Executor(std::make_shared<Execution>(std::move(program), options, lane, allocator)));
+}
+
+Executor::Executor(std::shared_ptr<Execution> execution) : execution_(std::move(execution)) {}
+Executor::~Executor() = default;
+
+const std::vector<Executor::Variable>& Executor::inputs() const { return execution_->program().inputs; }
+const std::vector<Signature>& Executor::outputs() const { return execution_->program().outputs; }
+
+int Executor::input_index(absl::string_view name) const {
+  const auto& index = execution_->program().input_index;
+  const auto it = index.find(name);
+  return it == index.end() ? -1 : it->second;
+}
+
+Run Executor::NewRun() const {
+  Run run;
+  run.inputs.resize(inputs().size());
+  run.outputs.resize(outputs().size());
+  return run;
+}
+
+void Executor::Start(Run run, Done done) { execution_->Start(std::move(run), std::move(done)); }
+void Executor::StartHere(Run run, Done done) { execution_->StartHere(std::move(run), std::move(done)); }
+const Run& Executor::run() const { return execution_->run(); }
+Run Executor::TakeRun() { return std::move(execution_->run()); }
+bool Executor::idle() const { return execution_->idle(); }
+
+absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
+  std::mutex mu;
+  std::condition_variable ended;
+  bool has_ended = false;
+  absl::Status result;
+  Start(std::move(run), [&](absl::Status status) {
+    std::lock_guard lock(mu);
+    result = std::move(status);
+    has_ended = true;
+    ended.notify_one();
+  });
+  std::unique_lock lock(mu);
+  ended.wait(lock, [&] { return has_ended; });
+  if (result.ok()) *outputs = execution_->run().outputs;
+  return result;
+}
+
+int64_t Executor::arena_bytes() const {
+  const Program& program = execution_->program();
+  return program.arena == nullptr ? 0 : static_cast<int64_t>(program.arena->bytes());
+}
+int64_t Executor::unshared_bytes() const { return execution_->program().unshared_bytes; }
+
+}  // namespace gluond

@@ -1,0 +1,255 @@
+#include "engine/runtime/program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "engine/passes/plan_memory.h"
+#include "engine/passes/simplify.h"
+#include "engine/passes/validate.h"
+#include "engine/runtime/open_mp_threads.h"
+
+namespace gluond {
+namespace {
+
+// "FCompute" -> "FCompute<cpu>".
+std::string KernelKey(absl::string_view key, Device device) {
+  return absl::StrCat(key, device.type == DeviceType::kCpu ? "<cpu>" : "<gpu>");
+}
+
+bool DrawsRandomNumbers(const NodeAttrs& attrs) {
+  const auto* request = attrs.op->GetAttr<FResourceRequest>("FResourceRequest");
+  if (request == nullptr) return false;
+  const std::vector<ResourceRequest> resources = (*request)(attrs);
+  return std::find(resources.begin(), resources.end(), ResourceRequest::kRandom) != resources.end();
+}
+
+bool IsAsync(const NodeAttrs& attrs) {
+  const auto* type = attrs.op->GetAttr<FExecType>("FExecType");
+  return type != nullptr && (*type)(attrs) == ExecType::kAsync;
+}
+
+class Compiler {
+ public:
+  Compiler(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan, Device device)
+      : graph_(graph), inferred_(inferred), plan_(plan), device_(device), program_(std::make_unique<Program>()),
+        slot_of_(graph.num_entries(), Program::kNever), step_of_(graph.num_nodes(), Program::kNever) {}
+
+  absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator) {
+    program_->unshared_bytes = plan_.unshared_bytes;
+    if (plan_.arena_bytes > 0) {
+      auto arena = allocator.Allocate(static_cast<size_t>(plan_.arena_bytes));
+      if (!arena.ok()) return Annotate(arena.status(), "the arena of a graph");
+      program_->arena = *std::move(arena);
+    }
+    AddVariables();
+    AddOutputSlots();
+    Reserve();
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      program_->nodes.push_back(graph_[id].node);
+      const bool random = !graph_[id].node->is_variable() && DrawsRandomNumbers(graph_[id].node->attrs);
+      if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id));
+      if (random) ++num_random_;
+    }
+    for (const IndexedGraph::Input& output : graph_.outputs()) AddOutput(output);
+    AddCopy();
+    return std::move(program_);
+  }
+
+ private:
+  void AddVariables() {
+    for (const uint32_t id : graph_.variables()) {
+      const uint32_t entry = graph_[id].first_entry;
+      const int index = static_cast<int>(program_->inputs.size());
+      const std::string& name = graph_[id].node->name();
+      slot_of_[entry] = static_cast<uint32_t>(index);
+      program_->inputs.push_back({name, inferred_.shapes[entry], inferred_.types[entry], false});
+      program_->input_index[name] = index;
+    }
+    program_->last_reader.assign(program_->inputs.size(), Program::kNever);
+    program_->read_at_end.assign(program_->inputs.size(), false);
+    program_->slots.resize(program_->inputs.size());
+  }
+
+  void AddOutputSlots() {
+    for (const IndexedGraph::Input& output : graph_.outputs()) {
+      const bool external = plan_.offset[output.entry] == MemoryPlan::kExternal && plan_.alias[output.entry] < 0;
+      if (!external || slot_of_[output.entry] != Program::kNever) continue;
+      slot_of_[output.entry] = static_cast<uint32_t>(program_->slots.size());
+      program_->slots.emplace_back();
+    }
+  }
+
+  // Slots point into the blobs: these must not move.
+  void Reserve() {
+    size_t ins = 0, outs = 0, steps = 0;
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      if (plan_.skipped[id]) continue;
+      ins += graph_[id].inputs.size();
+      outs += graph_[id].node->num_outputs();
+      ++steps;
+    }
+    program_->ins.reserve(ins);
+    program_->outs.reserve(outs);
+    program_->reqs.reserve(outs);
+    program_->steps.reserve(steps);
+  }
+
+  uint32_t SlotOf(uint32_t entry) const {
+    return slot_of_[plan_.alias[entry] >= 0 ? static_cast<uint32_t>(plan_.alias[entry]) : entry];
+  }
+
+  void* InArena(uint32_t entry) const {
+    if (plan_.offset[entry] < 0 || program_->arena == nullptr) return nullptr;
+    return static_cast<char*>(program_->arena->data()) + plan_.offset[entry];
+  }
+
+  void AddBlob(uint32_t entry, std::vector<TBlob>* blobs) {
+    blobs->push_back({InArena(entry), inferred_.shapes[entry], inferred_.types[entry], device_});
+    const uint32_t slot = SlotOf(entry);
+    if (slot != Program::kNever) program_->slots[slot].uses.push_back(&blobs->back().data);
+  }
+
+  absl::Status AddStep(uint32_t id) {
+    const IndexedGraph::IndexedNode& indexed = graph_[id];
+    const Node& node = *indexed.node;
+    const uint32_t index = static_cast<uint32_t>(program_->steps.size());
+    step_of_[id] = index;
+    Step& step = program_->steps.emplace_back();
+    step.node = &node;
+    step.async = IsAsync(node.attrs);
+    step.random_stream = num_random_;
+    step.first_in = static_cast<uint32_t>(program_->ins.size());
+    step.num_in = node.num_inputs();
+    step.first_out = static_cast<uint32_t>(program_->outs.size());
+    step.num_out = node.num_outputs();
+    for (const IndexedGraph::Input& input : indexed.inputs) {
+      AddBlob(input.entry, &program_->ins);
+      const uint32_t slot = SlotOf(input.entry);
+      if (slot < program_->inputs.size()) program_->last_reader[slot] = index;
+    }
+    for (uint32_t i = 0; i < step.num_out; ++i) {
+      AddBlob(indexed.first_entry + i, &program_->outs);
+      program_->reqs.push_back(plan_.req[indexed.first_entry + i]);
+    }
+    if (const auto* mutate = node.op()->GetAttr<FMutateInputs>("FMutateInputs")) {
+      for (const uint32_t i : (*mutate)(node.attrs)) {
+        const uint32_t slot = i < indexed.inputs.size() ? SlotOf(indexed.inputs[i].entry) : Program::kNever;
+        if (slot < program_->inputs.size()) program_->inputs[slot].mutated = true;
+      }
+    }
+    return Annotate(ResolveKernel(indexed, &step),
+                    absl::StrCat("operator '", node.op()->name(), "', node '", node.name(), "'"));
+  }
+
+  absl::Status ResolveKernel(const IndexedGraph::IndexedNode& indexed, Step* step) {
+    const Op& op = *indexed.node->op();
+    step->compute = op.GetAttr<FCompute>(KernelKey("FCompute", device_));
+    step->stateful = op.GetAttr<FStatefulCompute>(KernelKey("FStatefulCompute", device_));
+    if (step->stateful == nullptr) return absl::OkStatus();  // CheckKernels has seen `compute`.
+    step->compute = nullptr;
+    if (op.GetAttr<TIsLayerOpBackward>("TIsLayerOpBackward", false)) {
+      const uint32_t forward = indexed.control_deps.empty() ? Program::kNever : step_of_[indexed.control_deps[0]];
+      if (forward == Program::kNever) return absl::InternalError("its forward node does not run before it");
+      step->state = program_->steps[forward].state;
+    } else if (const auto* create = op.GetAttr<FCreateOpState>("FCreateOpState")) {
+      ShapeVector shapes;
+      TypeVector types;
+      for (const IndexedGraph::Input& input : indexed.inputs) {
+        shapes.push_back(inferred_.shapes[input.entry]);
+        types.push_back(inferred_.types[input.entry]);
+      }
+      ASSIGN_OR_RETURN(step->state, (*create)(indexed.node->attrs, device_, shapes, types));
+    }
+    if (step->state == nullptr) return absl::InternalError("it has FStatefulCompute, but no state");
+    return absl::OkStatus();
+  }
+
+  void AddOutput(const IndexedGraph::Input& output) {
+    program_->outputs.push_back({inferred_.shapes[output.entry], inferred_.types[output.entry]});
+    ProgramOutput& place = program_->output_places.emplace_back();
+    const uint32_t slot = SlotOf(output.entry);
+    if (slot == Program::kNever) {
+      place.memory = InArena(output.entry);
+    } else if (slot < program_->inputs.size()) {
+      place.kind = ProgramOutput::kVariable;
+      place.slot = slot;
+      program_->read_at_end[slot] = true;
+    } else {
+      place.slot = slot;
+      const auto [first, is_first] =
+          first_of_.try_emplace(slot, static_cast<uint32_t>(program_->output_places.size() - 1));
+      place.first = first->second;
+      place.kind = is_first ? ProgramOutput::kOwnSlot : ProgramOutput::kRepeat;
+      if (!is_first) return;
+      place.step = step_of_[output.node];
+      place.req = program_->steps[place.step].first_out + output.index;
+      place.async = program_->steps[place.step].async;
+      place.in_place = InPlaceVariables(output);
+    }
+  }
+
+  // The variables that the node reads only through inputs that FInplaceOption allows to be `output`'s memory.
+  std::vector<uint32_t> InPlaceVariables(const IndexedGraph::Input& output) const {
+    const IndexedGraph::IndexedNode& indexed = graph_[output.node];
+    const auto* option = indexed.node->op()->GetAttr<FInplaceOption>("FInplaceOption");
+    if (option == nullptr) return {};
+    const std::vector<std::pair<int, int>> pairs = (*option)(indexed.node->attrs);
+    const auto allowed = [&](uint32_t input) {
+      return std::find(pairs.begin(), pairs.end(), std::pair<int, int>(input, output.index)) != pairs.end();
+    };
+    std::vector<uint32_t> variables, forbidden;
+    for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
+      const uint32_t slot = SlotOf(indexed.inputs[i].entry);
+      if (slot < program_->inputs.size()) (allowed(i) ? variables : forbidden).push_back(slot);
+    }
+    std::erase_if(variables, [&](uint32_t v) {
+      return std::find(forbidden.begin(), forbidden.end(), v) != forbidden.end();
+    });
+    return variables;
+  }
+
+  void AddCopy() {
+    if (Op::Find("_copy") == nullptr) return;
+    auto copy = TryMakeNode("_copy", "copy", {MakeVariable("data")});
+    if (!copy.ok()) return;
+    program_->copy = *std::move(copy);
+    program_->copy_kernel = program_->copy->op()->GetAttr<FCompute>(KernelKey("FCompute", device_));
+  }
+
+  const IndexedGraph& graph_;
+  const Inferred& inferred_;
+  const MemoryPlan& plan_;
+  const Device device_;
+  std::unique_ptr<Program> program_;
+  std::vector<uint32_t> slot_of_;  // By entry: of variables and of outputs that have memory of their own.
+  std::vector<uint32_t> step_of_;  // By node.
+  absl::flat_hash_map<uint32_t, uint32_t> first_of_;  // By slot: the first output that has it.
+  uint32_t num_random_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, const Signatures& known,
+                                                          const Lane& lane, Allocator& allocator) {
+  RETURN_IF_ERROR(Validate(graph));
+  RETURN_IF_ERROR(CheckKernels(graph, lane.device().type));
+  if (allocator.device() != lane.device()) {
+    return absl::InvalidArgumentError(absl::StrCat("the lane is on ", lane.device().ToString(),
+                                                   ", the allocator on ", allocator.device().ToString()));
+  }
+  const IndexedGraph indexed(Simplify(graph));
+  ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
+  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
+  const ScopedTeamSize team(lane.threads() == nullptr ? 0 : lane.threads()->count());
+  return Compiler(indexed, inferred, plan, lane.device()).Compile(allocator);
+}
+
+bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {
+  if (inputs[v].mutated || read_at_end[v]) return false;
+  if (last_reader[v] == kNever || last_reader[v] < o.step) return true;
+  return last_reader[v] == o.step && std::find(o.in_place.begin(), o.in_place.end(), v) != o.in_place.end();
+}
+
+}  // namespace gluond

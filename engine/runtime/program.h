@@ -1,0 +1,96 @@
+// Program: what Executor compiles a graph to: the steps in order, with kernels, states and blobs resolved, so that a
+// run only has to put the caller's pointers where they are used (binding.h) and call one kernel after the other
+// (execution.h). Private to engine/runtime.
+
+#ifndef ENGINE_RUNTIME_PROGRAM_H_
+#define ENGINE_RUNTIME_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "engine/core/graph.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/core/tensor.h"
+#include "engine/runtime/executor.h"
+
+namespace gluond {
+
+// One call of an operator.
+struct Step {
+  const Node* node = nullptr;
+  const FCompute* compute = nullptr;  // Or `stateful`, with `state`.
+  const FStatefulCompute* stateful = nullptr;
+  OpStatePtr state;
+  uint32_t first_in = 0, num_in = 0;    // Of Program::ins.
+  uint32_t first_out = 0, num_out = 0;  // Of Program::outs and reqs.
+  uint32_t random_stream = 0;
+  bool async = false;
+};
+
+// Memory that is chosen for each run, and the blobs that point to it.
+struct Slot {
+  std::vector<void**> uses;
+  void* memory = nullptr;
+
+  void Bind(void* to) {
+    if (to == memory) return;
+    memory = to;
+    for (void** use : uses) *use = to;
+  }
+};
+
+// One output of the graph. Either its step writes to a slot of its own, with the caller's request, and nothing else
+// touches that; or it is copied when all steps have run: from a variable, from the arena, or from an earlier output of
+// the same value.
+struct ProgramOutput {
+  enum Kind { kOwnSlot, kVariable, kArena, kRepeat } kind = kArena;
+  uint32_t slot = 0;         // Index in Program::slots; not for kArena.
+  void* memory = nullptr;    // kArena.
+  uint32_t first = 0;        // kRepeat: the earlier output.
+  // For kOwnSlot:
+  uint32_t step = 0;
+  uint32_t req = 0;          // Index in Program::reqs.
+  bool async = false;        // The step may write it after the run has been cancelled.
+  std::vector<uint32_t> in_place;  // Variables whose last reader is the step, which may overwrite them as it reads.
+};
+
+struct Program {
+  static constexpr uint32_t kNever = static_cast<uint32_t>(-1);
+
+  // See Executor::Compile.
+  static absl::StatusOr<std::unique_ptr<Program>> Compile(const Graph& graph, const Signatures& known,
+                                                          const Lane& lane, Allocator& allocator);
+
+  // Whether output `o`, while it is computed, may lie in the memory of variable `v`.
+  bool MayOverwrite(const ProgramOutput& o, uint32_t v) const;
+
+  std::vector<Step> steps;
+  std::vector<TBlob> ins;
+  std::vector<TBlob> outs;
+  std::vector<OpReqType> reqs;  // Of outs.
+
+  std::vector<Executor::Variable> inputs;
+  absl::flat_hash_map<std::string, int> input_index;
+  std::vector<Signature> outputs;
+  std::vector<ProgramOutput> output_places;
+  std::vector<Slot> slots;            // The variables', then those of outputs.
+  std::vector<uint32_t> last_reader;  // By variable: a step, or kNever.
+  std::vector<bool> read_at_end;      // By variable: it is an output.
+
+  std::shared_ptr<Buffer> arena;  // Null when nothing lies there.
+  int64_t unshared_bytes = 0;
+
+  // Operator _copy adds what cannot be written with kAddTo where it is made. Null: it is not linked, or has no kernel
+  // for the device.
+  NodePtr copy;
+  const FCompute* copy_kernel = nullptr;
+
+  std::vector<NodePtr> nodes;  // Keeps them alive.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_PROGRAM_H_

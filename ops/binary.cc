@@ -1,0 +1,93 @@
+// Elementwise operators on two tensors of one shape, and sums of many.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/arithmetic.h"
+#include "ops/kernel/map.h"
+
+namespace gluond::ops {
+namespace {
+
+using E = const NodeEntry&;
+
+#define BINARY(name, Kernel, d_lhs, d_rhs, text)                                      \
+  GLUOND_REGISTER_OP(name)                                                            \
+      .describe(text)                                                                 \
+      .set_num_inputs(2)                                                              \
+      .add_argument("lhs", "NDArray", "Any shape.")                                   \
+      .add_argument("rhs", "NDArray", "The same shape.")                              \
+      .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)                      \
+      .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)                         \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)                      \
+      .set_attr<FGradient>("FGradient", Chain2{                                       \
+          [](E a, E b, E y, E dy) -> NodeEntry { (void)a, (void)b, (void)y; return d_lhs; },  \
+          [](E a, E b, E y, E dy) -> NodeEntry { (void)a, (void)b, (void)y; return d_rhs; }}) \
+      .compute<Binary<Kernel>>()
+
+BINARY(elemwise_add, Add, dy, dy, "a + b.").add_alias("_add").add_alias("_plus").add_alias("_Plus");
+BINARY(elemwise_sub, Sub, dy, -dy, "a - b.").add_alias("_sub").add_alias("_minus").add_alias("_Minus");
+BINARY(elemwise_mul, Mul, dy * b, dy * a, "a b.").add_alias("_mul").add_alias("_Mul");
+BINARY(elemwise_div, Div, dy / b, -(dy / b * y), "a / b.").add_alias("_div").add_alias("_Div");
+// What the gradient pass adds contributions with.
+BINARY(_grad_add, Add, dy, dy, "a + b.");
+
+struct AddNParam : Param<AddNParam> {
+  int num_args;
+  static void Fields(Schema<AddNParam>& s) {
+    s.Field("num_args", &AddNParam::num_args).AtLeast(1).Describe("The number of inputs; filled in when absent.");
+  }
+};
+
+// Four terms at a time, so that most sums are one pass over the memory. The first pass writes what later ones add to.
+struct AddN {
+  struct Sum3 {
+    template <class C>
+    HOST_DEVICE C operator()(C a, C b, C c) const { return WrappingAdd(WrappingAdd(a, b), c); }
+  };
+  struct Sum4 {
+    template <class C>
+    HOST_DEVICE C operator()(C a, C b, C c, C d) const { return WrappingAdd(Sum3()(a, b, c), d); }
+  };
+  struct Sum1 {
+    template <class C>
+    HOST_DEVICE C operator()(C a) const { return a; }
+  };
+
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    OpReqType write = req[0];
+    for (size_t i = 0; i < x.size() && write != kNullOp; i += 4, write = kAddTo) {
+      absl::Status status;
+      switch (std::min<size_t>(4, x.size() - i)) {
+        case 1: status = Map<D, 1>(ctx, Sum1(), &x[i], write, y[0]); break;
+        case 2: status = Map<D, 2>(ctx, Add(), &x[i], write, y[0]); break;
+        case 3: status = Map<D, 3>(ctx, Sum3(), &x[i], write, y[0]); break;
+        default: status = Map<D, 4>(ctx, Sum4(), &x[i], write, y[0]); break;
+      }
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+};
+
+GLUOND_REGISTER_OP(add_n)
+    .describe("The sum of all inputs.")
+    .add_alias("ElementWiseSum")
+    .add_argument("args", "NDArray[]", "One or more of one shape.")
+    .add_arguments(AddNParam::__FIELDS__())
+    .set_attr_parser(ParamParser<AddNParam>)
+    .set_attr<key_var_num_args>("key_var_num_args", "num_args")
+    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<AddNParam>().num_args); })
+    .set_attr<FInferShape>("FInferShape", SameShape)
+    .set_attr<FInferType>("FInferType", SameType)
+    // A later input would be overwritten by the first pass.
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+      return Gradients(node->num_inputs(), dy[0]);
+    })
+    .compute<AddN>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,147 @@
+// FullyConnected: y = x W^T + b, with x flattened to rows. Its gradient is one operator, so that it is two products
+// and a sum; being linear in each input, that operator is differentiated by FullyConnected and itself, as often as
+// wanted.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/kernel/bias.h"
+#include "ops/kernel/gemm.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+struct FullyConnectedParam : Param<FullyConnectedParam> {
+  int64_t num_hidden;
+  bool no_bias, flatten;
+
+  static void Fields(Schema<FullyConnectedParam>& s) {
+    s.Field("num_hidden", &FullyConnectedParam::num_hidden).Range(1, int64_t{1} << 31).Describe("Units of the output.");
+    s.Field("no_bias", &FullyConnectedParam::no_bias).Default(false).Describe("Leave b out.");
+    s.Field("flatten", &FullyConnectedParam::flatten).Default(true)
+        .Describe("Take all axes of x but the first together; otherwise W applies to the last axis.");
+  }
+};
+
+// x is m x k, W is n x k, y is m x n.
+GemmSize SizeOf(const FullyConnectedParam& param, const Shape& x) {
+  const int split = param.flatten ? 1 : x.ndim() - 1;
+  return {.m = x.Size(0, split), .n = param.num_hidden, .k = x.Size(split, x.ndim())};
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const auto& param = attrs.param<FullyConnectedParam>();
+  if (!param.no_bias) SHAPE_ASSIGN_CHECK(in, 2, Shape({param.num_hidden}));
+  SHAPE_ASSIGN_CHECK(in, 1, Shape({param.num_hidden, Shape::kUnknown}));
+  const Shape x = (*in)[0];
+  if (!x.rank_known()) return false;
+  if (x.ndim() < 1) return absl::InvalidArgumentError("input 0 'data' is a scalar; want rows: rank 1 or more");
+  Shape y = x;
+  if (param.flatten) {
+    y = {x[0], param.num_hidden};
+  } else {
+    y[x.ndim() - 1] = param.num_hidden;
+  }
+  SHAPE_ASSIGN_CHECK(out, 0, y);
+  Shape from_y = Shape::OfRank(x.ndim());  // The axes that x and y share.
+  for (int axis = 0; axis < (param.flatten ? 1 : x.ndim() - 1); ++axis) from_y[axis] = (*out)[0][axis];
+  if (!param.flatten || x.ndim() == 2) from_y[x.ndim() - 1] = (*in)[1][1];
+  SHAPE_ASSIGN_CHECK(in, 0, from_y);
+  Shape rest = (*in)[0];
+  rest[0] = 1;
+  if (!param.flatten) rest = {1, rest.back()};
+  if (rest.known()) SHAPE_ASSIGN_CHECK(in, 1, Shape({param.num_hidden, rest.Size()}));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+struct FullyConnected {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    GemmSize size = SizeOf(attrs.param<FullyConnectedParam>(), in[0].shape);
+    size.transpose_b = true;
+    RETURN_IF_ERROR(Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data));
+    return in.size() < 3 ? absl::OkStatus() : AddToRows<D>(ctx, in[2], out[0]);
+  }
+};
+
+// dx = dy W, dW = dy^T x, db = sum of dy's rows.
+struct BackwardFullyConnected {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const TBlob &dy = in[0], &x = in[1], &w = in[2];
+    const GemmSize s = SizeOf(attrs.param<FullyConnectedParam>(), x.shape);
+    RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.m, .n = s.k, .k = s.n}, dy.data, w.data, req[0], out[0].data));
+    RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.n, .n = s.k, .k = s.m, .transpose_a = true}, dy.data, x.data, req[1],
+                            out[1].data));
+    return out.size() < 3 ? absl::OkStatus() : SumColumns<D>(ctx, dy, req[2], out[2]);
+  }
+};
+
+Gradients Backward(const NodePtr& node, const NodeEntry& dy, const NodeEntry& x, const NodeEntry& w) {
+  return OutputsOf(MakeNode("_backward_FullyConnected", absl::StrCat(node->name(), "_backward"), {dy, x, w},
+                            node->attrs.dict));
+}
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  return Backward(node, dy[0], node->inputs[0], node->inputs[1]);
+}
+
+// Of the backward operator's inputs dy, x, W, from the gradients of dx, dW, db.
+Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+  const NodeEntry &dy = node->inputs[0], &x = node->inputs[1], &w = node->inputs[2];
+  const std::string name = absl::StrCat(node->name(), "_backward");
+  AttrDict without_bias = node->attrs.dict;
+  without_bias["no_bias"] = "True";
+  std::vector<NodeEntry> through_x = {g[0], w};
+  if (g.size() > 2) through_x.push_back(g[2]);
+  return {MakeNode("FullyConnected", name, through_x, node->attrs.dict) +
+              MakeNode("FullyConnected", name, {x, g[1]}, without_bias),
+          Backward(node, dy, x, g[1])[0], Backward(node, dy, g[0], w)[1]};
+}
+
+uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<FullyConnectedParam>().no_bias ? 2 : 3; }
+
+GLUOND_REGISTER_OP(FullyConnected)
+    .describe("y = x W^T + b: a dense layer.")
+    .add_argument("data", "NDArray", "x: (batch, ...); with flatten=False, (..., units).")
+    .add_argument("weight", "NDArray", "W: (num_hidden, units).")
+    .add_argument("bias", "NDArray", "b: (num_hidden). Absent with no_bias.")
+    .add_arguments(FullyConnectedParam::__FIELDS__())
+    .set_attr_parser(ParamParser<FullyConnectedParam>)
+    .set_num_inputs(NumInputs)
+    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
+      std::vector<std::string> names = {"data", "weight", "bias"};
+      names.resize(NumInputs(attrs));
+      return names;
+    })
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<FullyConnected>();
+
+GLUOND_REGISTER_OP(_backward_FullyConnected)
+    .describe("The gradients of FullyConnected's inputs.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x.")
+    .add_argument("weight", "NDArray", "W.")
+    .add_arguments(FullyConnectedParam::__FIELDS__())
+    .set_attr_parser(ParamParser<FullyConnectedParam>)
+    .set_num_inputs(3)
+    .set_num_outputs(NumInputs)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
+      if (out->size() > 2) SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<FullyConnectedParam>().num_hidden}));
+      return AllKnown(*in) && AllKnown(*out);
+    })
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .compute<BackwardFullyConnected>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,187 @@
+// Pooling over one or two spatial axes: the maximum, average or sum of each window.
+
+#include <limits>
+#include <optional>
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/kernel/pool.h"
+#include "ops/spatial.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+enum Convention { kValid, kFull };
+
+struct PoolingParam : Param<PoolingParam> {
+  std::vector<int64_t> kernel, stride, pad;
+  int pool_type, pooling_convention;
+  bool global_pool, cudnn_off;
+  std::optional<bool> count_include_pad;
+  std::optional<int> p_value;
+  std::optional<int> layout;
+
+  static void Fields(Schema<PoolingParam>& s) {
+    using P = PoolingParam;
+    s.Field("kernel", &P::kernel).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMaxSpatial)
+        .Describe("Size of the window: (w) or (h, w). Required unless global_pool.");
+    s.Field("pool_type", &P::pool_type)
+        .Enum({{"max", static_cast<int>(PoolType::kMax)},
+               {"avg", static_cast<int>(PoolType::kAvg)},
+               {"sum", static_cast<int>(PoolType::kSum)}})
+        .Default("max").Describe("What to take of each window. A NaN in it is its maximum.");
+    s.Field("global_pool", &P::global_pool).Default(false).Describe("One window: the whole plane.");
+    s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
+    s.Field("pooling_convention", &P::pooling_convention).Enum({{"valid", kValid}, {"full", kFull}}).Default("valid")
+        .Describe("Outputs for whole windows only (valid), or also for the part at the end (full).");
+    s.Field("stride", &P::stride).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMaxSpatial)
+        .Describe("Steps of the window. Default: 1 for each axis.");
+    s.Field("pad", &P::pad).Default(std::vector<int64_t>{}).Elements<int64_t>(0, kMaxSpatial)
+        .Describe("Padding on both sides of each axis, less than the kernel. Default: 0.");
+    s.Field("p_value", &P::p_value).Default("None").Describe("Accepted for MXNet's sake: of pool_type lp, which is not offered.");
+    s.Field("count_include_pad", &P::count_include_pad).Default("None")
+        .Describe("Averages divide by the window's size with its padding. Default: True.");
+    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}}).Default("None").Describe("Channels come first.");
+  }
+};
+
+absl::Status Parse(NodeAttrs* attrs) {
+  RETURN_IF_ERROR(ParamParser<PoolingParam>(attrs));
+  auto& param = *std::any_cast<PoolingParam>(&attrs->parsed);
+  if (param.global_pool) return absl::OkStatus();
+  const size_t axes = param.kernel.size();
+  if (axes != 1 && axes != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter 'kernel' has ", axes, " elements, expected 1 or 2: one for each spatial axis"));
+  }
+  RETURN_IF_ERROR(FillAxes("stride", axes, 1, &param.stride));
+  RETURN_IF_ERROR(FillAxes("pad", axes, 0, &param.pad));
+  for (size_t axis = 0; axis < axes; ++axis) {
+    if (param.pad[axis] >= param.kernel[axis]) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter 'pad' is ", param.pad[axis], " for axis ", axis,
+                                                     ", expected less than the kernel's ", param.kernel[axis]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool IsMax(const NodeAttrs& attrs) {
+  return attrs.param<PoolingParam>().pool_type == static_cast<int>(PoolType::kMax);
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const auto& param = attrs.param<PoolingParam>();
+  if (!param.global_pool) SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(static_cast<int>(param.kernel.size()) + 2));
+  const Shape x = (*in)[0];
+  if (!x.rank_known()) return false;
+  if (x.ndim() != 3 && x.ndim() != 4) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
+                                                   ", expected (batch, channels, width) or (batch, channels, height, width)"));
+  }
+  Shape y = {x[0], x[1]};
+  for (int axis = 0; axis + 2 < x.ndim(); ++axis) {
+    const int64_t size = x[2 + axis];
+    if (param.global_pool) {
+      y.Append(1);
+      continue;
+    }
+    y.Append(Shape::kUnknown);
+    if (size < 0) continue;
+    const int64_t room = size + 2 * param.pad[axis] - param.kernel[axis];
+    if (room < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", size, " elements along axis ", 2 + axis,
+                                                     ", ", size + 2 * param.pad[axis],
+                                                     " with padding; expected at least the window's ",
+                                                     param.kernel[axis]));
+    }
+    const int64_t up = param.pooling_convention == kFull ? param.stride[axis] - 1 : 0;
+    y[2 + axis] = (room + up) / param.stride[axis] + 1;
+  }
+  if (x.known() && x.Size(2, x.ndim()) > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
+                                                   ", expected less than 2^31 elements in each channel"));
+  }
+  for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, y);
+  Shape from_y = Shape::OfRank(x.ndim());
+  from_y[0] = (*out)[0][0];
+  from_y[1] = (*out)[0][1];
+  SHAPE_ASSIGN_CHECK(in, 0, from_y);
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  if (out->size() > 1) TYPE_ASSIGN_CHECK(out, 1, DType::kInt32);
+  RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
+  return AllKnown(*in);
+}
+
+PoolSize SizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
+  PoolSize size;
+  size.type = static_cast<PoolType>(p.pool_type);
+  size.count_include_pad = p.count_include_pad.value_or(true);
+  size.planes = x[0] * x[1];
+  for (int axis = 0; axis < 2; ++axis) {
+    size.in[axis] = SpatialOf(x, axis);
+    size.out[axis] = SpatialOf(y, axis);
+    size.kernel[axis] = p.global_pool ? size.in[axis] : AxisOf(p.kernel, axis, 1);
+    size.stride[axis] = p.global_pool ? 1 : AxisOf(p.stride, axis, 1);
+    size.pad[axis] = p.global_pool ? 0 : AxisOf(p.pad, axis, 0);
+  }
+  return size;
+}
+
+struct Pooling {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const PoolSize size = SizeOf(attrs.param<PoolingParam>(), in[0].shape, out[0].shape);
+    if (out.size() < 2) return PoolForward<D>(ctx, size, in[0], req[0], out[0], kNullOp, {});
+    return PoolForward<D>(ctx, size, in[0], req[0], out[0], req[1], out[1]);
+  }
+};
+
+struct BackwardPooling {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const PoolSize size = SizeOf(attrs.param<PoolingParam>(), out[0].shape, in[0].shape);
+    return PoolBackward<D>(ctx, size, in[0], in.size() < 2 ? TBlob() : in[1], req[0], out[0]);
+  }
+};
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  std::vector<NodeEntry> inputs = {dy[0]};
+  if (IsMax(node->attrs)) inputs.push_back(Output(node, 1));
+  return MakeGradNode("_backward_Pooling", node, std::move(inputs), node->attrs.dict);
+}
+
+GLUOND_REGISTER_OP(Pooling)
+    .describe("The maximum, average or sum of each window of each channel. Output size along an axis: "
+              "floor((in + 2 pad - kernel) / stride) + 1, with ceil for pooling_convention full.")
+    .add_argument("data", "NDArray", "(batch, channels, width) or (batch, channels, height, width).")
+    .add_arguments(PoolingParam::__FIELDS__())
+    .set_attr_parser(Parse)
+    .set_num_outputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 2u : 1u; })  // The maxima's positions, hidden.
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<Pooling>();
+
+GLUOND_REGISTER_OP(_backward_Pooling)
+    .describe("The gradient of Pooling's input.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("index", "NDArray", "The positions of the maxima; for pool_type max only.")
+    .add_arguments(PoolingParam::__FIELDS__())
+    .set_attr_parser(Parse)
+    .set_num_inputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 2u : 1u; })
+    .set_attr<TIsBackward>("TIsBackward", true)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .compute<BackwardPooling>();
+
+}  // namespace
+}  // namespace gluond::ops

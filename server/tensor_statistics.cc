@@ -1,0 +1,63 @@
+#include "server/tensor_statistics.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "server/dtype_switch.h"
+
+namespace gluond::server {
+namespace {
+
+// Welford's algorithm: one pass, and no cancellation where the mean is large.
+struct Moments {
+  double min = 0, max = 0, mean = 0, m2 = 0;
+  int64_t finite = 0, nonfinite = 0;
+
+  void Add(double x) {
+    if (!std::isfinite(x)) {
+      ++nonfinite;
+      return;
+    }
+    if (finite++ == 0) min = max = x;
+    min = std::min(min, x);
+    max = std::max(max, x);
+    const double delta = x - mean;
+    mean += delta / static_cast<double>(finite);
+    m2 += delta * (x - mean);
+  }
+};
+
+template <class T>
+void AddAll(const char* data, size_t size, Moments* moments) {
+  for (size_t i = 0; i + sizeof(T) <= size; i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, data + i, sizeof(T));
+    moments->Add(static_cast<double>(static_cast<typename Wide<T>::Type>(value)));
+  }
+}
+
+}  // namespace
+
+v1::Statistics TensorStatistics(DType dtype, const Bytes& bytes) {
+  Moments moments;
+  DTypeSwitch(dtype, [&](auto t) {
+    if (bytes.contiguous() != nullptr) {
+      AddAll<decltype(t)>(bytes.contiguous(), bytes.size(), &moments);
+    } else {
+      std::string joined(bytes.size(), '\0');
+      bytes.CopyTo(joined.data());
+      AddAll<decltype(t)>(joined.data(), joined.size(), &moments);
+    }
+  });
+  v1::Statistics statistics;
+  statistics.set_min(moments.min);
+  statistics.set_max(moments.max);
+  statistics.set_mean(moments.mean);
+  statistics.set_std(moments.finite == 0 ? 0 : std::sqrt(moments.m2 / static_cast<double>(moments.finite)));
+  statistics.set_nonfinite(moments.nonfinite);
+  statistics.set_crc32c(bytes.Crc32c());
+  return statistics;
+}
+
+}  // namespace gluond::server
