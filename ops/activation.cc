@@ -3,6 +3,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/gradient.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
 #include "ops/types.h"
@@ -67,10 +68,6 @@ struct ByType {
   }
 };
 
-NodeEntry Call(absl::string_view op, const NodePtr& node, const NodeEntry& x) {
-  return MakeNode(op, absl::StrCat(node->name(), "_", op), {x});
-}
-
 // Of dy f'(y), by dy and by y.
 Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dy = node->inputs[0], &y = node->inputs[1];
@@ -80,8 +77,8 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
     case kRelu: return {by_dy, {}};
     case kSigmoid: return {by_dy, g[0] * dy * (1 - y * 2)};
     case kTanh: return {by_dy, g[0] * dy * (y * -2)};
-    case kSoftrelu: return {by_dy, g[0] * dy * Call("exp", node, -y)};
-    default: return {by_dy, g[0] * dy * (Call("sign", node, y) * -2 + y * 2)};
+    case kSoftrelu: return {by_dy, g[0] * dy * Call("exp", {-y})};
+    default: return {by_dy, g[0] * dy * (Call("sign", {y}) * -2 + y * 2)};
   }
 }
 

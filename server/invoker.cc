@@ -1,5 +1,6 @@
 #include "server/invoker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,18 +51,24 @@ absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& 
 
 void Invoker::Invoke(Place& place, Invocation invocation, Done done) {
   std::string key = KeyOf(place, invocation);
-  if (CompiledPtr compiled = TakeIdle(key)) {
-    return Start(place, std::move(compiled), std::move(invocation), std::move(done));
-  }
-  workers_.Post([this, &place, invocation = std::move(invocation), key = std::move(key), done = std::move(done)] {
-    absl::StatusOr<CompiledPtr> compiled = Compile(place, invocation, key);
-    if (absl::IsResourceExhausted(compiled.status())) {  // What is kept idle may be what is missing.
-      ForgetAll();
-      compiled = Compile(place, invocation, key);
-    }
-    if (!compiled.ok()) return done(compiled.status());
-    Start(place, *std::move(compiled), invocation, done);
+  // Copies to another device take time, too.
+  CompiledPtr compiled = place.device.type == DeviceType::kCpu ? TakeIdle(key) : nullptr;
+  if (compiled != nullptr) return Start(place, std::move(compiled), std::move(invocation), std::move(done));
+  workers_.Post([this, &place, invocation = std::move(invocation), key = std::move(key),
+                 done = std::move(done)]() mutable {
+    CompileAndStart(place, std::move(invocation), std::move(key), std::move(done));
   });
+}
+
+void Invoker::CompileAndStart(Place& place, Invocation invocation, std::string key, Done done) {
+  absl::StatusOr<CompiledPtr> compiled = TakeIdle(key);
+  if (*compiled == nullptr) compiled = Compile(place, invocation, key);
+  if (absl::IsResourceExhausted(compiled.status())) {  // What is kept idle may be what is missing.
+    ForgetAll();
+    compiled = Compile(place, invocation, key);
+  }
+  if (!compiled.ok()) return done(compiled.status());
+  Start(place, *std::move(compiled), std::move(invocation), std::move(done));
 }
 
 absl::StatusOr<Invoker::CompiledPtr> Invoker::Compile(Place& place, const Invocation& invocation,
@@ -110,7 +117,7 @@ void Invoker::Start(Place& place, CompiledPtr compiled, Invocation invocation, D
     if (compiled->executor->idle()) KeepIdle(compiled);
     for (Tensor& output : outputs) {
       if (!status.ok()) break;
-      absl::StatusOr<Tensor> on_host = CopyToHost(output, place);
+      absl::StatusOr<Tensor> on_host = CopyToHost(output, place, host_);
       status = on_host.status();
       if (status.ok()) output = *std::move(on_host);
     }

@@ -44,7 +44,8 @@ class Invoker {
   using Done = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
   static constexpr size_t kMaxKept = 64;
 
-  explicit Invoker(Workers& workers) : workers_(workers) {}
+  // All outlive the invoker.
+  Invoker(Workers& workers, Allocator& host) : workers_(workers), host_(host) {}
 
   // `done` gets the outputs, on the host, on a lane's or a worker's thread.
   void Invoke(Place& place, Invocation invocation, Done done);
@@ -58,6 +59,7 @@ class Invoker {
   };
   using CompiledPtr = std::shared_ptr<Compiled>;
 
+  void CompileAndStart(Place& place, Invocation invocation, std::string key, Done done);
   CompiledPtr TakeIdle(const std::string& key);
   void KeepIdle(CompiledPtr compiled);
   void ForgetAll();
@@ -65,6 +67,7 @@ class Invoker {
   void Start(Place& place, CompiledPtr compiled, Invocation invocation, Done done);
 
   Workers& workers_;
+  Allocator& host_;
   std::mutex mu_;
   std::list<CompiledPtr> idle_;  // Guarded by mu_. Most recently used first.
 };

@@ -2,6 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
+#include "grpcpp/support/method_handler.h"
+#include "grpcpp/impl/rpc_service_method.h"
+#include "grpcpp/impl/codegen/server_callback_handlers.h"
 
 namespace gluond::server {
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/impl/service_type.h"
 #include "server/unary.h"
 
 namespace gluond::server {

@@ -15,6 +15,8 @@ absl::Status Checkpoints(const Arguments& arguments) {
   ServerOptions server;
   Options options("gluond checkpoints",
                   "Lists the checkpoints in a server's store, newest first, or deletes one.");
+  options.AddExample("gluond checkpoints");
+  options.AddExample("gluond checkpoints lenet --delete");
   options.AddPositional("NAME", &name, "The checkpoint to delete.");
   options.Add("delete", &erase, "Deletes the checkpoint NAME.");
   server.AddTo(&options);

@@ -60,6 +60,8 @@ absl::Status Health(const Arguments& arguments) {
       "gluond health",
       "Asks a server whether it serves, through the standard grpc.health.v1. The exit status "
       "is 0 where it does, else 1.");
+  options.AddExample("gluond health --address=127.0.0.1:50051");
+  options.AddExample("gluond health --quiet --service=gluond.v1.TrainingService");
   options.Add(
       "service", &service,
       "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");

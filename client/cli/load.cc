@@ -134,6 +134,9 @@ absl::Status Load(const Arguments& arguments) {
       "gluond load",
       "Calls one method of a server again and again, and tells how long the answers took and "
       "which errors came. All calls share one connection.");
+  options.AddExample("gluond load --concurrency=32");
+  options.AddExample(
+      "gluond load --rate=200 --method=gluond.v1.ModelService/Predict --request=@predict.json");
   options.Add("method", &load.method,
               "Any unary method of gluond.v1, as gluond.v1.ModelService/Predict.");
   options.Add("request", &load.request, "The request in JSON, or @FILE that holds it.");

@@ -44,6 +44,9 @@ absl::Status Models(const Arguments& arguments) {
   bool erase = false;
   ServerOptions server;
   Options options("gluond models", "Lists the models of a server, describes one or deletes it.");
+  options.AddExample("gluond models");
+  options.AddExample("gluond models lenet");
+  options.AddExample("gluond models lenet --delete");
   options.AddPositional("NAME", &name,
                         "The model to describe with inputs, outputs and parameters.");
   options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");

@@ -57,6 +57,8 @@ absl::Status Operators(const Arguments& arguments) {
   std::string contains;
   ServerOptions server;
   Options options("gluond operators", "Lists the operators of a server, or describes one of them.");
+  options.AddExample("gluond operators --contains=conv");
+  options.AddExample("gluond operators Convolution");
   options.AddPositional("NAME", &name, "The operator to describe with its inputs and parameters.");
   options.Add("contains", &contains, "Lists only operators whose name contains this.");
   server.AddTo(&options);

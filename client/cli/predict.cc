@@ -113,6 +113,8 @@ absl::Status Predict(const Arguments& arguments) {
       "gluond predict",
       "Shows test images in the terminal with the label that a model predicts (+ right, - "
       "wrong) and the true one.");
+  options.AddExample("gluond predict --checkpoint=lenet");
+  options.AddExample("gluond predict --model=mlp --first=100 --count=5");
   options.Add("model", &name, "The model that predicts.");
   options.Add("checkpoint", &checkpoint, "Loads this checkpoint into the model first.");
   options.Add("data", &data, "Folder with t10k-images-idx3-ubyte[.gz] and its labels.");

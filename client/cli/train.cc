@@ -201,6 +201,8 @@ absl::Status Train(const Arguments& arguments) {
       "Defines a network on a server, trains it there on labelled images, measures it on the "
       "test images after each epoch, saves a checkpoint and draws the training curve. The "
       "last line is the accuracy on the test images.");
+  options.AddExample("gluond train --curve=lenet.svg");
+  options.AddExample("gluond train --recipe=mlp --model=mlp2 --epochs=3 --address=gpu-box:50051");
   train.AddTo(&options);
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));

@@ -33,13 +33,13 @@ namespace gluond::client {
 struct Options {
   // Who this client is to the server. Empty: a random name. A client that goes on where another run
   // stopped, for example with an upload, gives the same name.
-  std::string client_id;
+  std::string client_id = "";
   // Deadline of a call, retries included.
   absl::Duration timeout = absl::Minutes(5);
   // How long a call that meets UNAVAILABLE is tried again.
   absl::Duration retry_for = absl::Seconds(10);
   // Default: no encryption.
-  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
 };
 
 class Connection {

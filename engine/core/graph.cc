@@ -1,5 +1,6 @@
 #include "engine/core/graph.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -27,16 +28,16 @@ NodeEntry Scalar(absl::string_view op, const NodeEntry& a, double b) {
 
 // The default destructor would recurse along the inputs: a long chain would overflow the stack.
 Node::~Node() {
-  std::vector<NodePtr> orphans;
+  std::vector<NodePtr> orphans;  // A node may be here more than once: it ends with the last.
   const auto take = [&orphans](Node& node) {
-    for (NodeEntry& e : node.inputs) if (e.node.use_count() == 1) orphans.push_back(std::move(e.node));
-    for (NodePtr& n : node.control_deps) if (n.use_count() == 1) orphans.push_back(std::move(n));
+    for (NodeEntry& e : node.inputs) orphans.push_back(std::move(e.node));
+    for (NodePtr& n : node.control_deps) orphans.push_back(std::move(n));
     node.inputs.clear();
     node.control_deps.clear();
   };
   take(*this);
   while (!orphans.empty()) {
-    NodePtr node = std::move(orphans.back());
+    const NodePtr node = std::move(orphans.back());
     orphans.pop_back();
     if (node.use_count() == 1) take(*node);
   }
@@ -123,8 +124,29 @@ std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
 
 }  // namespace graph_internal
 
+namespace {
+
+// The outputs with the shortest way to the variables first. A parameter's gradient thus runs as soon as the gradients
+// that it needs are there, whatever the order in which it is asked for, and these need not be kept.
+std::vector<NodeEntry> NearestFirst(const std::vector<NodeEntry>& outputs) {
+  absl::flat_hash_map<const Node*, uint32_t> depths;
+  PostOrderVisit(outputs, [&](const NodePtr& node) {
+    uint32_t depth = 0;
+    for (const NodeEntry& e : node->inputs) depth = std::max(depth, depths.at(e.node.get()) + 1);
+    for (const NodePtr& n : node->control_deps) depth = std::max(depth, depths.at(n.get()) + 1);
+    depths[node.get()] = depth;
+  });
+  std::vector<NodeEntry> sorted = outputs;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const NodeEntry& a, const NodeEntry& b) {
+    return depths.at(a.node.get()) < depths.at(b.node.get());
+  });
+  return sorted;
+}
+
+}  // namespace
+
 IndexedGraph::IndexedGraph(const Graph& graph) {
-  PostOrderVisit(graph.outputs, [this](const NodePtr& node) {
+  PostOrderVisit(NearestFirst(graph.outputs), [this](const NodePtr& node) {
     const uint32_t id = num_nodes();
     ids_[node.get()] = id;
     IndexedNode& indexed = nodes_.emplace_back();

@@ -80,7 +80,8 @@ NodeEntry operator-(const NodeEntry& a);
 template <class Visit>
 void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit);
 
-// The graph as arrays, for passes: nodes in topological order, entries numbered. Keeps the nodes alive.
+// The graph as arrays, for passes: nodes in topological order (the one in which they run), entries numbered. Keeps the
+// nodes alive. Requires: no cycle and no missing entry, as Validate checks.
 class IndexedGraph {
  public:
   explicit IndexedGraph(const Graph& graph);

@@ -106,6 +106,9 @@ absl::Status ParseText(absl::string_view text, std::vector<int64_t>* out) {
 absl::Status ParseText(absl::string_view text, std::vector<double>* out) {
   return ParseTuple(text, out);
 }
+absl::Status ParseText(absl::string_view text, std::vector<std::optional<int64_t>>* out) {
+  return ParseTuple(text, out);
+}
 
 std::string FormatValue(bool v) { return v ? "True" : "False"; }
 std::string FormatValue(int v) { return absl::StrCat(v); }
@@ -116,6 +119,7 @@ std::string FormatValue(const std::string& v) { return v; }
 std::string FormatValue(DType v) { return std::string(Name(v)); }
 std::string FormatValue(const std::vector<int64_t>& v) { return FormatTuple(v); }
 std::string FormatValue(const std::vector<double>& v) { return FormatTuple(v); }
+std::string FormatValue(const std::vector<std::optional<int64_t>>& v) { return FormatTuple(v); }
 
 }  // namespace param_internal
 

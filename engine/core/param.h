@@ -14,8 +14,8 @@
 //
 // A field without a default is required. Values arrive as text in Python's or MXNet's spelling: "(3, 3)",
 // "True", "None", "float32".
-// Field types: bool, int, int64_t, float, double, std::string, DType, std::vector<int64_t>, std::vector<double>
-// and std::optional of any of these ("None").
+// Field types: bool, int, int64_t, float, double, std::string, DType, std::vector<int64_t>, std::vector<double>,
+// std::vector<std::optional<int64_t>> ("(None, 3)") and std::optional of any of these ("None").
 
 #ifndef ENGINE_CORE_PARAM_H_
 #define ENGINE_CORE_PARAM_H_
@@ -79,6 +79,7 @@ absl::Status ParseText(absl::string_view text, std::string* out);
 absl::Status ParseText(absl::string_view text, DType* out);
 absl::Status ParseText(absl::string_view text, std::vector<int64_t>* out);
 absl::Status ParseText(absl::string_view text, std::vector<double>* out);
+absl::Status ParseText(absl::string_view text, std::vector<std::optional<int64_t>>* out);
 template <class T>
 absl::Status ParseText(absl::string_view text, std::optional<T>* out) {
   if (text == "None" || text.empty()) {
@@ -97,6 +98,7 @@ std::string FormatValue(const std::string& v);
 std::string FormatValue(DType v);
 std::string FormatValue(const std::vector<int64_t>& v);
 std::string FormatValue(const std::vector<double>& v);
+std::string FormatValue(const std::vector<std::optional<int64_t>>& v);
 template <class T>
 std::string FormatValue(const std::optional<T>& v) {
   return v.has_value() ? FormatValue(*v) : "None";
@@ -111,6 +113,7 @@ template <> inline constexpr const char* kTypeText<double> = "float";
 template <> inline constexpr const char* kTypeText<DType> = "dtype";
 template <> inline constexpr const char* kTypeText<std::vector<int64_t>> = "tuple of int";
 template <> inline constexpr const char* kTypeText<std::vector<double>> = "tuple of float";
+template <> inline constexpr const char* kTypeText<std::vector<std::optional<int64_t>>> = "tuple of int or None";
 
 template <class T> struct Optional : std::false_type { using Value = T; };
 template <class T> struct Optional<std::optional<T>> : std::true_type { using Value = T; };
@@ -181,10 +184,11 @@ class FieldBuilder {
       return true;
     }, absl::StrCat("want each element ", low, " to ", high));
   }
-  // `ok` says whether a value is allowed; `want` says what is, for the error message.
+  // `ok` says whether a value is allowed; `want` says what is, for the error message. All checks of a field count.
   FieldBuilder& Check(std::function<bool(const Value&)> ok, std::string want) {
-    rules_->check = [ok = std::move(ok), want = std::move(want)](const Value& v) {
-      return ok(v) ? absl::OkStatus() : absl::InvalidArgumentError(want);
+    rules_->check = [before = std::move(rules_->check), ok = std::move(ok), want = std::move(want)](const Value& v) {
+      absl::Status status = before ? before(v) : absl::OkStatus();
+      return !status.ok() || ok(v) ? status : absl::InvalidArgumentError(want);
     };
     return *this;
   }
@@ -280,6 +284,7 @@ FieldBuilder<T> Schema<P>::Field(std::string name, T P::* member) {
     spec.assign_number = [member, check](void* param, double number) -> absl::Status {
       if constexpr (std::is_integral_v<Value>) {
         if (!(number >= -0x1p31 && number < 0x1p31)) return absl::InvalidArgumentError("want 32 bits");
+        if (number != static_cast<int32_t>(number)) return absl::InvalidArgumentError("want a whole number");
       }
       T value = static_cast<Value>(number);
       if (absl::Status s = check(value); !s.ok()) return s;

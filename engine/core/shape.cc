@@ -34,17 +34,15 @@ absl::StatusOr<Shape> Shape::FromDims(absl::Span<const int64_t> dims) {
     return absl::InvalidArgumentError(
         absl::StrCat("shape has rank ", dims.size(), "; at most ", kMaxRank, " is supported"));
   }
-  int64_t elements = 1;
-  bool empty = false;
+  int64_t elements = 1;  // Without empty dimensions, so that no product of some of the dimensions overflows.
   for (int64_t d : dims) {
     if (d < kUnknown) {
       return absl::InvalidArgumentError(absl::StrCat(
           "shape ", DimsText(dims), " has dimension ", d, "; want 0 or more, or -1 for unknown"));
     }
-    if (d == 0) empty = true;
   }
   for (int64_t d : dims) {
-    if (d <= 1 || empty) continue;
+    if (d <= 1) continue;
     if (elements > kMaxElements / d) {
       return absl::InvalidArgumentError(
           absl::StrCat("shape ", DimsText(dims), " has more than 2^48 elements"));

@@ -22,9 +22,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/core/tensor.h"
+#include "engine/nn/bound_graph.h"
 #include "engine/nn/definition.h"
 #include "engine/nn/named_tensor.h"
 #include "engine/nn/parameter.h"
@@ -35,7 +37,6 @@
 
 namespace gluond {
 
-class Program;
 class Strand;
 
 enum class Mode { kPredict, kTrain };
@@ -129,25 +130,40 @@ class Model : public std::enable_shared_from_this<Model> {
   RandomState& random() { return random_; }
   // Parameters have changed: a remembered Forward is void.
   void ForgetForward() { forward_.reset(); }
+  absl::StatusOr<ModelState> SnapshotNow();
   // Parameters whose gradient was written since the last step, by index.
   std::vector<bool>& fresh_gradients() { return fresh_; }
   // Gives memory and initial values to parameters that wait for their shape.
   absl::Status InitializeDeferred();
-  // The tensors of `from`, named as in `to`, in that order. INVALID_ARGUMENT: missing, unknown or given twice, or the
-  // shape does not fit.
-  static absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from);
+  // A compiled-on-demand graph over this model's parameters.
+  absl::StatusOr<std::unique_ptr<BoundGraph>> Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options);
 
  private:
-  struct RememberedForward;
+  // What Backward needs to compute the last Forward again.
+  struct RememberedForward {
+    std::vector<Tensor> inputs;                        // On the device.
+    std::vector<std::pair<size_t, Tensor>> auxiliary;  // Copies from before the forward pass, by parameter.
+    RandomState random;
+  };
 
   Model(ModelDefinition definition, const ModelOptions& options);
   absl::Status InferAtDefinition();
-  absl::Status Fill(size_t parameter, const Spec& default_initializer);
-  void RunForward(NamedTensors inputs, std::vector<std::string> outputs, Mode mode, bool remember,
-                  CancellationPtr cancellation, OnTensors done);
-  absl::StatusOr<Program*> ForwardProgram(Mode mode, const std::vector<std::string>& outputs);
-  absl::StatusOr<Program*> BackwardProgram(const std::vector<size_t>& heads);
-  void ReadTensors(std::vector<std::string> names, bool gradients, OnTensors done);
+  absl::Status Allocate(size_t parameter);
+  absl::Status Fill(size_t parameter, const Spec& initializer);
+  absl::Status InitializeNow(const InitializeOptions& options);
+  absl::Status SetNow(const NamedTensors& values);
+  absl::StatusOr<NamedTensors> ReadNow(std::vector<std::string> names, bool gradients);
+  absl::Status ConfigureNow(const std::string& name, const ParameterOptions& options);
+
+  absl::StatusOr<std::vector<Tensor>> PrepareInputs(NamedTensors inputs);
+  absl::StatusOr<std::shared_ptr<const RememberedForward>> Remember(const std::vector<Tensor>& inputs);
+  void RunForward(NamedTensors inputs, std::vector<std::string> outputs, Mode mode, CancellationPtr cancellation,
+                  OnTensors done, Finished finished);
+  void RunBackward(NamedTensors head_gradients, CancellationPtr cancellation,
+                   std::function<void(absl::StatusOr<BackwardReport>)> done, Finished finished);
+  absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
+  absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
+  absl::StatusOr<std::vector<size_t>> FindOutputs(const std::vector<std::string>& names) const;
 
   const ModelDefinition definition_;
   const ModelOptions options_;
@@ -156,12 +172,13 @@ class Model : public std::enable_shared_from_this<Model> {
   const std::unique_ptr<Strand> strand_;
 
   // The rest belongs to the strand.
-  RandomState random_;
+  RandomState random_;          // Counts training runs that succeeded.
+  RandomState predict_random_;  // Apart from it, so that predictions change no training.
   std::vector<bool> fresh_;
   std::vector<Spec> deferred_;  // By parameter: the default initializer that waits, if its type is not empty.
-  std::unique_ptr<RememberedForward> forward_;
-  std::vector<std::pair<std::string, std::unique_ptr<Program>>> programs_;  // By purpose.
-  uint64_t programs_version_ = 0;
+  std::shared_ptr<const RememberedForward> forward_;
+  absl::flat_hash_map<std::string, std::unique_ptr<BoundGraph>> graphs_;  // By purpose.
+  uint64_t graphs_version_ = 0;
 };
 
 }  // namespace gluond

@@ -18,6 +18,8 @@
 namespace gluond {
 namespace {
 
+constexpr size_t kMaxNamed = 8;  // Unknown arguments that a message lists.
+
 // What shapes and types differ in.
 struct Shapes {
   using Value = Shape;
@@ -251,24 +253,26 @@ absl::Status Declare(const Node& variable, const Signatures& known, Shape* shape
   return absl::OkStatus();
 }
 
-// "shape of input 0 'data' (variable 'x')" for each thing that is unknown at `node`.
+// "input 0 'data' (variable 'x') has shape [8,?]" for each thing that is unknown at `node`.
 std::vector<std::string> Unknowns(const IndexedGraph::IndexedNode& indexed, const IndexedGraph& graph,
                                   const Inferred& inferred) {
   std::vector<std::string> unknowns;
-  const auto look = [&](uint32_t entry, const std::string& name) {
+  const auto look = [&](uint32_t entry, auto name) {  // Names cost more than looking.
     const Shape& shape = inferred.shapes[entry];
-    if (!shape.known()) unknowns.push_back(absl::StrCat(name, " has shape ", shape.ToString()));
-    if (inferred.types[entry] == DType::kUnknown) unknowns.push_back(absl::StrCat(name, " has no known type"));
+    if (!shape.known()) unknowns.push_back(absl::StrCat(name(), " has shape ", shape.ToString()));
+    if (inferred.types[entry] == DType::kUnknown) unknowns.push_back(absl::StrCat(name(), " has no known type"));
   };
   const Node& node = *indexed.node;
-  for (uint32_t i = 0; i < indexed.inputs.size() && unknowns.size() < 8; ++i) {
-    const Node& from = *graph[indexed.inputs[i].node].node;
-    look(indexed.inputs[i].entry, absl::StrCat(Argument(node, true, i), from.is_variable() ? ", variable '" : ", from '",
-                                               Excerpt(from.name()), "',"));
+  for (uint32_t i = 0; i < indexed.inputs.size() && unknowns.size() < kMaxNamed; ++i) {
+    look(indexed.inputs[i].entry, [&] {
+      const Node& from = *graph[indexed.inputs[i].node].node;
+      return absl::StrCat(Argument(node, true, i), from.is_variable() ? " (variable '" : " (from '",
+                          Excerpt(from.name()), "')");
+    });
   }
   if (!unknowns.empty()) return unknowns;
-  for (uint32_t i = 0; i < node.num_outputs() && unknowns.size() < 8; ++i) {
-    look(indexed.first_entry + i, Argument(node, false, i));
+  for (uint32_t i = 0; i < node.num_outputs() && unknowns.size() < kMaxNamed; ++i) {
+    look(indexed.first_entry + i, [&] { return Argument(node, false, i); });
   }
   return unknowns;
 }

@@ -141,7 +141,6 @@ class Planner {
     } else if (PlaceIdentity(id)) {
       plan_.skipped[id] = true;
     } else {
-      claimed_.clear();
       for (uint32_t i = 0; i < indexed.node->num_outputs(); ++i) PlaceOutput(id, i);
     }
     for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
@@ -159,7 +158,6 @@ class Planner {
       added_[last_reader_[entry]] = true;
       Share(entry, sum, kAddTo);
     } else if (const int32_t input = StorageOfDyingInput(id, output); input != kNoStorage) {
-      claimed_.push_back(input);
       Share(entry, input, kWriteInplace);
     } else {
       storages_.push_back({0, (bytes_[entry] + kAlignment - 1) / kAlignment * kAlignment, 0, mutated_[entry]});
@@ -213,29 +211,23 @@ class Planner {
   }
 
   // The memory of an input that only this node still reads, through arguments that may all be this output's memory.
-  int32_t StorageOfDyingInput(uint32_t id, uint32_t output) const {
+  int32_t StorageOfDyingInput(uint32_t id, uint32_t output) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
-    const Facts& facts = facts_[id];
     const uint32_t entry = indexed.first_entry + output;
     if (mutated_[entry]) return kNoStorage;
-    const auto allowed = [&](size_t input) {
-      const std::pair<int, int> pair(input, output);
-      return std::find(facts.inplace.begin(), facts.inplace.end(), pair) != facts.inplace.end();
-    };
-    for (const auto& [input, to] : facts.inplace) {
-      if (to != static_cast<int>(output) || facts.ignored[input]) continue;
+    allowed_.clear();  // Storages of the arguments that may be, as often as they are.
+    for (const auto& [input, to] : facts_[id].inplace) {
+      if (to != static_cast<int>(output) || facts_[id].ignored[input]) continue;
       const uint32_t from = indexed.inputs[input].entry;
-      const int32_t storage = storage_of_[from];
-      if (storage == kNoStorage || storages_[storage].kept || !SameSize(from, entry)) continue;
-      if (std::find(claimed_.begin(), claimed_.end(), storage) != claimed_.end()) continue;
-      uint32_t reads = 0;
-      bool all_allowed = true;
-      for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
-        if (facts.ignored[i] || storage_of_[indexed.inputs[i].entry] != storage) continue;
-        ++reads;
-        all_allowed = all_allowed && allowed(i);
-      }
-      if (all_allowed && reads == storages_[storage].pending) return storage;
+      if (storage_of_[from] != kNoStorage && SameSize(from, entry)) allowed_.push_back(storage_of_[from]);
+    }
+    std::sort(allowed_.begin(), allowed_.end());
+    for (auto it = allowed_.begin(); it != allowed_.end();) {
+      const int32_t storage = *it;
+      const auto end = std::find_if(it, allowed_.end(), [=](int32_t other) { return other != storage; });
+      // What another output of this node took over has that output's reads to come.
+      if (static_cast<uint32_t>(end - it) == storages_[storage].pending && !storages_[storage].kept) return storage;
+      it = end;
     }
     return kNoStorage;
   }
@@ -267,7 +259,7 @@ class Planner {
   std::vector<bool> mutated_;           // Some node writes it as its input.
   std::vector<int32_t> storage_of_;
   std::vector<Storage> storages_;
-  std::vector<int32_t> claimed_;        // Storages that outputs of the node at hand took over.
+  std::vector<int32_t> allowed_;        // Of StorageOfDyingInput, for its memory.
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "engine/core/text.h"
 
 namespace gluond {
 
@@ -161,7 +162,7 @@ void Execution::Stop() {
 
 absl::Status Execution::At(uint32_t step, const absl::Status& status) const {
   const Node& node = *program_->steps[step].node;
-  return Annotate(status, absl::StrCat("Error in operator ", node.name(), " (", node.op()->name(), ")"));
+  return Annotate(status, absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), ")"));
 }
 
 void Execution::Finish(absl::Status status) {

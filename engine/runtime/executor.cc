@@ -56,7 +56,7 @@ absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
   });
   std::unique_lock lock(mu);
   ended.wait(lock, [&] { return has_ended; });
-  if (result.ok()) *outputs = execution_->run().outputs;
+  if (result.ok() && outputs != nullptr) *outputs = execution_->run().outputs;
   return result;
 }
 

@@ -96,7 +96,7 @@ class Executor {
   // completes, since that still uses its memory.
   bool idle() const;
 
-  // Start, and wait: for callers that are not a lane or a gRPC thread (tests, tools).
+  // Start, and wait; `outputs` may be null. For callers that are not a lane or a gRPC thread (tests, tools).
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);
 
   int64_t arena_bytes() const;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/core/status_macros.h"
+#include "engine/runtime/background.h"
 #include "engine/runtime/bump_scratch.h"
 #include "engine/runtime/open_mp_threads.h"
 
@@ -40,6 +41,7 @@ class LaneThread final : public Lane {
   }
 
   ~LaneThread() override {
+    beside_.reset();  // First: what it does ends on the lane.
     {
       std::lock_guard lock(mu_);
       ending_ = true;
@@ -62,6 +64,8 @@ class LaneThread final : public Lane {
     }
     if (wake) wake_.notify_one();
   }
+
+  void PostBeside(std::function<void()> work) override { beside_->Post(std::move(work)); }
 
   bool IsCurrent() const override { return std::this_thread::get_id() == thread_.get_id(); }
   Device device() const override { return device_; }
@@ -151,6 +155,7 @@ class LaneThread final : public Lane {
   bool ending_ = false;
 
   std::thread thread_;
+  std::unique_ptr<Background> beside_ = std::make_unique<Background>();
 };
 
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(Device device, const LaneOptions& options,

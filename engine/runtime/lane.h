@@ -49,6 +49,9 @@ class Lane {
   virtual void Post(std::function<void()> work) = 0;
   // The same without allocating. `work` must live until it is done, and not be posted again before.
   virtual void Post(Work* work) = 0;
+  // Does `work` beside the lane, one after the other, on a thread kept for what takes long and must not hold up runs:
+  // compiling above all.
+  virtual void PostBeside(std::function<void()> work) = 0;
   // Whether the caller is the lane's thread.
   virtual bool IsCurrent() const = 0;
 

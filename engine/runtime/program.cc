@@ -5,6 +5,7 @@
 
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "engine/core/text.h"
 #include "engine/passes/plan_memory.h"
 #include "engine/passes/simplify.h"
 #include "engine/passes/validate.h"
@@ -140,7 +141,7 @@ class Compiler {
       }
     }
     return Annotate(ResolveKernel(indexed, &step),
-                    absl::StrCat("operator '", node.op()->name(), "', node '", node.name(), "'"));
+                    absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), ")"));
   }
 
   absl::Status ResolveKernel(const IndexedGraph::IndexedNode& indexed, Step* step) {

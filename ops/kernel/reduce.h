@@ -5,7 +5,8 @@
 //   };
 //   Reduce<D>(ctx, axes, SumOf(), x, req, y)
 //
-// A reducer has Init<A>(), Map(A x), Combine(A, A) and Final(A, count). A is double for floating point on a CPU (float
+// A reducer has Init<A>(), Map(A x), Combine(A, A), Final(A, count), and kReal: whether integers, too, are reduced as
+// floating point. A is double for floating point on a CPU (float
 // or double on a GPU) and int64_t for integers. The order of combining depends on the shape alone, so that the bits do
 // not depend on the number of threads.
 
@@ -23,6 +24,7 @@ namespace gluond::ops {
 
 // Defaults of a sum; others override them.
 struct SumReducer {
+  static constexpr bool kReal = false;
   template <class A> HOST_DEVICE static A Init() { return A(0); }
   template <class A> HOST_DEVICE static A Map(A x) { return x; }
   template <class A> HOST_DEVICE static A Combine(A a, A b) { return WrappingAdd(a, b); }
@@ -252,7 +254,7 @@ template <class D, class R>
 absl::Status Reduce(const OpContext& ctx, uint32_t axes, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
   const ReduceWalk walk(x.shape, axes);
-  return DispatchCompute(x.dtype, [&](auto c) -> absl::Status {
+  const auto run = [&](auto c) -> absl::Status {
     using C = decltype(c);
     if constexpr (std::is_same_v<D, cpu>) {
       if (walk.inner_reduced) {
@@ -266,7 +268,12 @@ absl::Status Reduce(const OpContext& ctx, uint32_t axes, const R& r, const TBlob
       return reduce_internal::Launch<C>(ctx, walk, r, x, req, y);
 #endif
     }
-  });
+  };
+  if constexpr (R::kReal) {
+    return DispatchReal(x.dtype, run);
+  } else {
+    return DispatchCompute(x.dtype, run);
+  }
 }
 
 }  // namespace gluond::ops

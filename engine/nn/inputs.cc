@@ -1,0 +1,54 @@
+#include "engine/nn/inputs.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/text.h"
+
+namespace gluond {
+namespace {
+
+bool Fits(const Shape& want, const Shape& got) {
+  Shape merged = want;
+  return ShapeAssign(&merged, got) && merged == got;
+}
+
+absl::Status NoSuchInput(absl::string_view name, absl::Span<const ModelInput> inputs) {
+  std::vector<std::string> names;
+  for (const ModelInput& input : inputs) names.push_back(input.name);
+  return absl::InvalidArgumentError(absl::StrCat("there is no input '", Excerpt(name), "'", DidYouMean(name, names),
+                                                 " Inputs: ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from, size_t optional) {
+  std::vector<Tensor> tensors(to.size());
+  for (NamedTensor& given : from) {
+    size_t i = 0;
+    while (i < to.size() && to[i].name != given.name) ++i;
+    if (i == to.size()) return NoSuchInput(given.name, to);
+    if (tensors[i].defined()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' is given twice"));
+    }
+    if (!given.tensor.defined()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has no value"));
+    }
+    if (!Fits(to[i].shape, given.tensor.shape())) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has shape ",
+                                                     given.tensor.shape().ToString(), ", expected ",
+                                                     to[i].shape.ToString()));
+    }
+    tensors[i] = std::move(given.tensor);
+  }
+  for (size_t i = 0; i + optional < to.size(); ++i) {
+    if (tensors[i].defined()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' of shape ", to[i].shape.ToString(),
+                                                   " is missing"));
+  }
+  return tensors;
+}
+
+}  // namespace gluond

@@ -1,0 +1,22 @@
+// MatchInputs: the tensors that a client sent by name, in the order of a list of inputs.
+
+#ifndef ENGINE_NN_INPUTS_H_
+#define ENGINE_NN_INPUTS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/nn/definition.h"
+#include "engine/nn/named_tensor.h"
+
+namespace gluond {
+
+// Tensors of `from` in the order of `to`; undefined for one of the last `optional` inputs that is not there.
+// INVALID_ARGUMENT: an input is missing, unknown or given twice, or its shape does not fit.
+absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from,
+                                                size_t optional = 0);
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_INPUTS_H_

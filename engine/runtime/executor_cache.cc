@@ -1,0 +1,171 @@
+#include "engine/runtime/executor_cache.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+namespace {
+
+struct KeyHash {
+  size_t operator()(const ExecutorKeyPtr& key) const { return key->hash; }
+};
+
+struct KeyEqual {
+  bool operator()(const ExecutorKeyPtr& a, const ExecutorKeyPtr& b) const {
+    if (a == b) return true;
+    if (a->hash != b->hash || a->graph != b->graph || a->options.is_train != b->options.is_train ||
+        a->known.size() != b->known.size()) {
+      return false;
+    }
+    return std::all_of(a->known.begin(), a->known.end(), [&b](const auto& one) {
+      const auto other = b->known.find(one.first);
+      return other != b->known.end() && other->second.shape == one.second.shape &&
+             other->second.dtype == one.second.dtype;
+    });
+  }
+};
+
+}  // namespace
+
+ExecutorKeyPtr ExecutorKey::Make(std::shared_ptr<const Graph> graph, Signatures known,
+                                 const ExecutorOptions& options) {
+  size_t hash = absl::HashOf(graph.get(), options.is_train);
+  for (const auto& [name, signature] : known) {  // In any order: the sum is the same.
+    hash += absl::HashOf(name, signature.shape, static_cast<int>(signature.dtype));
+  }
+  return std::make_shared<const ExecutorKey>(ExecutorKey{std::move(graph), std::move(known), options, hash});
+}
+
+// What the cache and its leases share.
+class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
+ public:
+  ExecutorPool(Lane& lane, Allocator& allocator, size_t max_idle)
+      : lane_(lane), allocator_(allocator), max_idle_(max_idle) {}
+
+  Lane& lane() const { return lane_; }
+
+  // Empty when none is idle.
+  ExecutorLease Take(const ExecutorKeyPtr& key) {
+    std::lock_guard lock(mu_);
+    const auto it = by_key_.find(key);
+    if (it == by_key_.end() || it->second.empty()) return {};
+    List pooled;
+    pooled.splice(pooled.begin(), idle_, it->second.back());
+    it->second.pop_back();
+    return ExecutorLease(shared_from_this(), std::move(pooled));
+  }
+
+  absl::StatusOr<ExecutorLease> Compile(const ExecutorKeyPtr& key) {
+    auto executor = Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_);
+    if (absl::IsResourceExhausted(executor.status())) {
+      Trim(0);
+      executor = Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_);
+    }
+    RETURN_IF_ERROR(executor.status());
+    {
+      std::lock_guard lock(mu_);
+      ++num_compiled_;
+    }
+    List pooled;
+    pooled.push_back({key, *std::move(executor)});
+    return ExecutorLease(shared_from_this(), std::move(pooled));
+  }
+
+  void GiveBack(List pooled) {
+    Executor& executor = *pooled.front().executor;
+    // An operator that a cancelled run has left still uses its memory: it is not for others.
+    if (!executor.idle()) return Forget(pooled.front().key);
+    (void)executor.TakeRun();
+    {
+      std::lock_guard lock(mu_);
+      std::vector<List::iterator>& same = by_key_[pooled.front().key];
+      idle_.splice(idle_.begin(), pooled);
+      same.push_back(idle_.begin());
+    }
+    Trim(max_idle_);
+  }
+
+  // Drops the idle executors that were used least recently, but for `keep`.
+  void Trim(size_t keep) {
+    List dropped;  // Destroyed after the lock is released.
+    std::lock_guard lock(mu_);
+    while (idle_.size() > keep) {
+      const auto last = std::prev(idle_.end());
+      const auto same = by_key_.find(last->key);
+      std::erase(same->second, last);
+      if (same->second.empty()) by_key_.erase(same);
+      dropped.splice(dropped.end(), idle_, last);
+    }
+  }
+
+  int64_t num_compiled() const {
+    std::lock_guard lock(mu_);
+    return num_compiled_;
+  }
+  size_t num_idle() const {
+    std::lock_guard lock(mu_);
+    return idle_.size();
+  }
+
+ private:
+  using List = ExecutorLease::List;
+
+  // The executor does not come back.
+  void Forget(const ExecutorKeyPtr& key) {
+    std::lock_guard lock(mu_);
+    const auto it = by_key_.find(key);
+    if (it != by_key_.end() && it->second.empty()) by_key_.erase(it);
+  }
+
+  Lane& lane_;
+  Allocator& allocator_;
+  const size_t max_idle_;
+
+  mutable std::mutex mu_;
+  List idle_;  // Guarded by mu_, as all that follows. The most recently used one first.
+  // An entry is kept, empty, while its executors are out, so that giving one back allocates nothing.
+  absl::flat_hash_map<ExecutorKeyPtr, std::vector<List::iterator>, KeyHash, KeyEqual> by_key_;
+  int64_t num_compiled_ = 0;
+};
+
+ExecutorLease& ExecutorLease::operator=(ExecutorLease&& other) {
+  if (this != &other) {
+    ExecutorLease old(std::move(pool_), std::move(pooled_));
+    pool_ = std::move(other.pool_);
+    pooled_ = std::move(other.pooled_);
+  }
+  return *this;
+}
+
+ExecutorLease::~ExecutorLease() {
+  if (!pooled_.empty()) pool_->GiveBack(std::move(pooled_));
+}
+
+ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle)
+    : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle)) {}
+
+void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready) {
+  pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready)] {
+    if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
+    pool->lane().PostBeside([pool, key, ready] {
+      auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
+      pool->lane().Post([lease = std::move(lease), ready] { ready(std::move(*lease)); });
+    });
+  });
+}
+
+absl::StatusOr<ExecutorLease> ExecutorCache::CheckoutAndWait(const ExecutorKeyPtr& key) {
+  if (ExecutorLease lease = pool_->Take(key)) return lease;
+  return pool_->Compile(key);
+}
+
+void ExecutorCache::Clear() { pool_->Trim(0); }
+int64_t ExecutorCache::num_compiled() const { return pool_->num_compiled(); }
+size_t ExecutorCache::num_idle() const { return pool_->num_idle(); }
+
+}  // namespace gluond

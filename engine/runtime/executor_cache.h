@@ -1,0 +1,100 @@
+// ExecutorCache: compiled executors of one lane, kept for the next run of the same graph with the same signature and
+// mode. Thread-safe.
+//
+//   auto key = ExecutorKey::Make(graph, signatures, {.is_train = true});   // Once; looking it up again is cheap.
+//   cache.Checkout(key, [=](absl::StatusOr<ExecutorLease> lease) {         // Called on the lane's thread.
+//     if (!lease.ok()) return Fail(lease.status());
+//     auto executor = std::make_shared<ExecutorLease>(*std::move(lease));
+//     (*executor)->StartHere(std::move(run), [executor](absl::Status status) { ... (*executor)->run().outputs ... });
+//   });
+//
+// An executor runs one run at a time, so a key has as many of them as runs of it are under way at once. Since Checkout
+// picks one when the lane gets to it, runs that queue for the lane share one; only a suspended run makes a second one
+// necessary. A run never waits for another one's executor: a suspended run's operator may need the same key to go on.
+// The lane and the allocator outlive the cache and its leases; leases may outlive the cache.
+
+#ifndef ENGINE_RUNTIME_EXECUTOR_CACHE_H_
+#define ENGINE_RUNTIME_EXECUTOR_CACHE_H_
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/core/graph.h"
+#include "engine/passes/infer.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/lane.h"
+
+namespace gluond {
+
+// What an executor is compiled for. Two keys are equal when they name the same Graph object, equal signatures and modes.
+struct ExecutorKey {
+  std::shared_ptr<const Graph> graph;
+  Signatures known;
+  ExecutorOptions options;
+  size_t hash;
+
+  static std::shared_ptr<const ExecutorKey> Make(std::shared_ptr<const Graph> graph, Signatures known,
+                                                 const ExecutorOptions& options);
+};
+using ExecutorKeyPtr = std::shared_ptr<const ExecutorKey>;
+
+class ExecutorPool;
+
+// The use of an executor; gives it back when it goes. Gives up what the executor's run() holds.
+class ExecutorLease {
+ public:
+  ExecutorLease() = default;  // Empty.
+  ExecutorLease(ExecutorLease&&) = default;
+  ExecutorLease& operator=(ExecutorLease&& other);
+  ~ExecutorLease();
+
+  explicit operator bool() const { return !pooled_.empty(); }
+  Executor* operator->() const { return pooled_.front().executor.get(); }
+  Executor& operator*() const { return *operator->(); }
+
+ private:
+  friend class ExecutorPool;
+  struct Pooled {
+    ExecutorKeyPtr key;
+    std::unique_ptr<Executor> executor;
+  };
+  using List = std::list<Pooled>;
+
+  ExecutorLease(std::shared_ptr<ExecutorPool> pool, List pooled)
+      : pool_(std::move(pool)), pooled_(std::move(pooled)) {}
+
+  std::shared_ptr<ExecutorPool> pool_;
+  mutable List pooled_;  // One node of the pool's list, or none: moved between them without allocating.
+};
+
+class ExecutorCache {
+ public:
+  using Ready = std::function<void(absl::StatusOr<ExecutorLease>)>;
+
+  // Keeps at most `max_idle` executors that nobody uses; the least recently used one goes first.
+  ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle = 32);
+
+  // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
+  // lane. When that finds no memory, the idle executors of the cache are dropped and it tries once more.
+  void Checkout(ExecutorKeyPtr key, Ready ready);
+  // The same on the caller's thread, which waits for the compiler. Not for a lane or a gRPC thread.
+  absl::StatusOr<ExecutorLease> CheckoutAndWait(const ExecutorKeyPtr& key);
+
+  // Drops the executors that nobody uses.
+  void Clear();
+
+  // Of the whole life of the cache.
+  int64_t num_compiled() const;
+  size_t num_idle() const;
+
+ private:
+  const std::shared_ptr<ExecutorPool> pool_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_EXECUTOR_CACHE_H_

@@ -1,0 +1,232 @@
+// Reductions over axes: sum, mean, prod, nansum, nanprod, max, min, norm. Their gradients are written with
+// _spread, which puts a reduced tensor back to the shape that it came from.
+
+#include <cmath>
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/axes.h"
+#include "ops/gradient.h"
+#include "ops/kernel/math.h"
+#include "ops/kernel/reduce.h"
+#include "ops/kernel/strided.h"
+
+namespace gluond::ops {
+namespace {
+
+struct ReduceParam : Param<ReduceParam> {
+  AxisList axis;
+  bool keepdims, exclude;
+  static void Fields(Schema<ReduceParam>& s) {
+    s.Field("axis", &ReduceParam::axis).Default(std::nullopt).Describe("The axes to reduce over; None or (): all.");
+    s.Field("keepdims", &ReduceParam::keepdims).Default(false).Describe("Keeps the reduced axes with size 1.");
+    s.Field("exclude", &ReduceParam::exclude).Default(false).Describe("Reduces over the axes that are not listed.");
+  }
+};
+
+struct NormParam : Param<NormParam> {
+  int ord;
+  AxisList axis;
+  std::optional<DType> out_dtype;
+  bool keepdims;
+  static void Fields(Schema<NormParam>& s) {
+    s.Field("ord", &NormParam::ord).Default(2).Range(1, 2).Describe("1: sum of absolute values; 2: Euclidean.");
+    s.Field("axis", &NormParam::axis).Default(std::nullopt).Describe("The axes to reduce over; None or (): all.");
+    s.Field("out_dtype", &NormParam::out_dtype).Default(std::nullopt).Describe("The type of y; None: that of x.");
+    s.Field("keepdims", &NormParam::keepdims).Default(false).Describe("Keeps the reduced axes with size 1.");
+  }
+  static constexpr bool exclude = false;
+};
+
+template <class P>
+absl::StatusOr<bool> ReduceShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const Shape& x = (*in)[0];
+  if (!x.rank_known()) return false;
+  const P& p = attrs.param<P>();
+  ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(x.ndim(), p.axis, p.exclude));
+  SHAPE_ASSIGN_CHECK(out, 0, ReducedShape(x, axes, p.keepdims));
+  return AllKnown(*in);
+}
+
+template <class A>
+HOST_DEVICE bool IsNan(A x) { return x != x; }
+
+struct Sum : SumReducer {};
+struct Mean : SumReducer {
+  static constexpr bool kReal = true;
+  template <class A> HOST_DEVICE static A Final(A a, int64_t count) { return a / static_cast<A>(count); }
+};
+struct NanSum : SumReducer {
+  template <class A> HOST_DEVICE static A Map(A x) { return IsNan(x) ? A(0) : x; }
+};
+struct Prod : SumReducer {
+  template <class A> HOST_DEVICE static A Init() { return A(1); }
+  template <class A> HOST_DEVICE static A Combine(A a, A b) {
+    if constexpr (std::is_integral_v<A>) {
+      return static_cast<A>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+struct NanProd : Prod {
+  template <class A> HOST_DEVICE static A Map(A x) { return IsNan(x) ? A(1) : x; }
+};
+// NaN when an element is.
+struct Max : SumReducer {
+  template <class A> HOST_DEVICE static A Init() {
+    if constexpr (std::is_integral_v<A>) return std::numeric_limits<A>::min();
+    return static_cast<A>(-std::numeric_limits<double>::infinity());
+  }
+  template <class A> HOST_DEVICE static A Combine(A a, A b) { return a > b || IsNan(a) ? a : b; }
+};
+struct Min : SumReducer {
+  template <class A> HOST_DEVICE static A Init() {
+    if constexpr (std::is_integral_v<A>) return std::numeric_limits<A>::max();
+    return static_cast<A>(std::numeric_limits<double>::infinity());
+  }
+  template <class A> HOST_DEVICE static A Combine(A a, A b) { return a < b || IsNan(a) ? a : b; }
+};
+struct Norm1 : SumReducer {
+  static constexpr bool kReal = true;
+  template <class A> HOST_DEVICE static A Map(A x) { return math::Abs(x); }
+};
+struct Norm2 : SumReducer {
+  static constexpr bool kReal = true;
+  template <class A> HOST_DEVICE static A Map(A x) { return x * x; }
+  template <class A> HOST_DEVICE static A Final(A a, int64_t) { return math::Sqrt(a); }
+};
+
+template <class R>
+struct ReduceAxes {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    const ReduceParam& p = attrs.param<ReduceParam>();
+    ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(x[0].shape.ndim(), p.axis, p.exclude));
+    return Reduce<D>(ctx, axes, R(), x[0], req[0], y[0]);
+  }
+};
+
+struct Norm {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    const NormParam& p = attrs.param<NormParam>();
+    ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(x[0].shape.ndim(), p.axis, false));
+    if (p.ord == 1) return Reduce<D>(ctx, axes, Norm1(), x[0], req[0], y[0]);
+    return Reduce<D>(ctx, axes, Norm2(), x[0], req[0], y[0]);
+  }
+};
+
+// `reduced` along the axes over which `node` reduced, times 1 / their size if `mean`.
+NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean = false) {
+  AttrDict dict;
+  for (const char* key : {"axis", "keepdims", "exclude"}) {
+    if (const auto it = node->attrs.dict.find(key); it != node->attrs.dict.end()) dict.insert(*it);
+  }
+  if (mean) dict["mean"] = "True";
+  return Call("_spread", {reduced, node->inputs[0]}, std::move(dict));
+}
+
+// 1 where the element is the one that was chosen.
+NodeEntry Chosen(const NodePtr& node) { return Call("broadcast_equal", {node->inputs[0], Spread(node, Output(node))}); }
+
+#define REDUCE(name, Reducer, gradient, text)                                         \
+  GLUOND_REGISTER_OP(name)                                                            \
+      .describe(text)                                                                 \
+      .add_argument("data", "NDArray", "Any shape.")                                  \
+      .add_arguments(ReduceParam::__FIELDS__())                                       \
+      .set_attr_parser(ParamParser<ReduceParam>)                                      \
+      .set_attr<FInferShape>("FInferShape", ReduceShape<ReduceParam>)                 \
+      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)                         \
+      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& out_grads) -> Gradients { \
+        [[maybe_unused]] const NodeEntry x = node->inputs[0], y = Output(node), dy = out_grads[0]; \
+        return {gradient};                                                            \
+      })                                                                              \
+      .compute<ReduceAxes<Reducer>>()
+
+REDUCE(sum, Sum, Spread(node, dy), "The sum over axes.").add_alias("sum_axis");
+REDUCE(mean, Mean, Spread(node, dy, true), "The mean over axes.");
+REDUCE(prod, Prod, Spread(node, dy * y) / x, "The product over axes.");
+REDUCE(nansum, NanSum, Spread(node, dy) * Call("broadcast_equal", {x, x}), "The sum over axes; NaN counts as 0.");
+REDUCE(nanprod, NanProd, Call("where", {Call("broadcast_equal", {x, x}), Spread(node, dy * y) / x, Call("zeros_like", {x})}),
+       "The product over axes; NaN counts as 1.");
+REDUCE(max, Max, Spread(node, dy) * Chosen(node), "The maximum over axes.").add_alias("max_axis");
+REDUCE(min, Min, Spread(node, dy) * Chosen(node), "The minimum over axes.").add_alias("min_axis");
+
+Gradients NormGradient(const NodePtr& node, const Gradients& dy) {
+  const NodeEntry& x = node->inputs[0];
+  const auto spread = [&](const NodeEntry& reduced) { return Spread(node, Call("_cast_like", {reduced, x})); };
+  if (node->param<NormParam>().ord == 1) return {spread(dy[0]) * Call("sign", {x})};
+  return {spread(dy[0]) * (x / spread(Output(node)))};
+}
+
+GLUOND_REGISTER_OP(norm)
+    .describe("The norm over axes: of order 2, sqrt(sum x^2), or 1, sum |x|.")
+    .add_argument("data", "NDArray", "Any shape.")
+    .add_arguments(NormParam::__FIELDS__())
+    .set_attr_parser(ParamParser<NormParam>)
+    .set_attr<FInferShape>("FInferShape", ReduceShape<NormParam>)
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, attrs.param<NormParam>().out_dtype.value_or((*in)[0]));
+      return AllKnown(*in);
+    })
+    .set_attr<FGradient>("FGradient", NormGradient)
+    .compute<Norm>();
+
+struct SpreadParam : Param<SpreadParam> {
+  AxisList axis;
+  bool keepdims, exclude, mean;
+  static void Fields(Schema<SpreadParam>& s) {
+    s.Field("axis", &SpreadParam::axis).Default(std::nullopt).Describe("As given to the reduction.");
+    s.Field("keepdims", &SpreadParam::keepdims).Default(false).Describe("As given to the reduction.");
+    s.Field("exclude", &SpreadParam::exclude).Default(false).Describe("As given to the reduction.");
+    s.Field("mean", &SpreadParam::mean).Default(false).Describe("Divides by the number of elements reduced.");
+  }
+};
+
+struct SpreadOver {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    const SpreadParam& p = attrs.param<SpreadParam>();
+    const Shape& to = y[0].shape;
+    ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(to.ndim(), p.axis, p.exclude));
+    const Shape kept = ReducedShape(to, axes, /*keepdims=*/true);
+    StridedCopy copy{.dims = to};
+    BroadcastStrides(kept, to, copy.x_strides);
+    DenseStrides(to, copy.y_strides);
+    if (p.mean) copy.scale = static_cast<double>(kept.Size()) / static_cast<double>(to.Size());
+    return CopyStrided<D>(ctx, copy, x[0], req[0], y[0]);
+  }
+};
+
+GLUOND_REGISTER_OP(_spread)
+    .describe("The gradient of a sum over axes: x along the reduced axes, in the shape of `like`.")
+    .set_num_inputs(2)
+    .add_argument("data", "NDArray", "What the reduction made.")
+    .add_argument("like", "NDArray", "What it was made of; only the shape is used.")
+    .add_arguments(SpreadParam::__FIELDS__())
+    .set_attr_parser(ParamParser<SpreadParam>)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+      const Shape& like = (*in)[1];
+      if (!like.rank_known()) return false;
+      const SpreadParam& p = attrs.param<SpreadParam>();
+      ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(like.ndim(), p.axis, p.exclude));
+      SHAPE_ASSIGN_CHECK(in, 0, ReducedShape(like, axes, p.keepdims));
+      return AllKnown(*in);
+    })
+    .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      AttrDict dict = node->attrs.dict;
+      dict.erase("mean");
+      return {Call(node->param<SpreadParam>().mean ? "mean" : "sum", {dy[0]}, std::move(dict)), {}};
+    })
+    .compute<SpreadOver>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,29 @@
+// OperatorService: what operators there are, and one at a time without a model (proto/operator.proto).
+
+#ifndef SERVER_OPERATOR_SERVICE_H_
+#define SERVER_OPERATOR_SERVICE_H_
+
+#include "proto/operator.pb.h"
+#include "server/devices.h"
+#include "server/invoker.h"
+#include "server/raw_service.h"
+
+namespace gluond::server {
+
+class OperatorService final : public RawService {
+ public:
+  OperatorService(Runner& runner, Devices& devices);
+
+ private:
+  void ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call);
+  void DescribeOperator(Call<v1::DescribeOperatorRequest, v1::DescribeOperatorResponse> call);
+  void Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call);
+  void CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call);
+
+  Devices& devices_;
+  Invoker invoker_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_OPERATOR_SERVICE_H_

@@ -1,0 +1,64 @@
+// Server: the services, and all that they share, behind one gRPC server with health and reflection.
+//
+//   ASSIGN_OR_RETURN(auto server, Server::Start({.address = "127.0.0.1:0"}));
+//   ... server->port() ...
+//   server->Drain(std::chrono::seconds(30));
+//
+// Who reads a request's path: raw_service.h finds its row, unary.h admits and parses it, the service's method answers.
+
+#ifndef SERVER_SERVER_H_
+#define SERVER_SERVER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+#include "server/devices.h"
+#include "server/limits.h"
+#include "server/log.h"
+#include "server/raw_service.h"
+
+namespace gluond::server {
+
+struct ServerOptions {
+  std::string address;           // "127.0.0.1:50051", "unix:PATH"; empty: in process only, for tests.
+  std::string devices = "auto";
+  int cpu_threads = 0;           // 0: one for each processor.
+  std::string store_dir;         // Empty: no checkpoints.
+  Limits limits;
+  LogSink log = &LogToStderr;
+};
+
+class Server {
+ public:
+  // INVALID_ARGUMENT: an option. UNAVAILABLE: the address is taken, or a device is not there.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
+  ~Server();
+
+  int port() const { return port_; }  // 0 for a Unix socket.
+  const Devices& devices() const { return *devices_; }
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Health says NOT_SERVING and no new calls are accepted; those under way end, or are cancelled after `grace`.
+  // Returns when all have ended.
+  void Drain(std::chrono::nanoseconds grace);
+
+ private:
+  Server() = default;
+  absl::Status CreateServices(const ServerOptions& options);
+  absl::Status Listen(const ServerOptions& options);
+
+  // In the order of use: the last is destroyed first.
+  std::unique_ptr<Devices> devices_;
+  std::unique_ptr<Runner> runner_;
+  std::vector<std::unique_ptr<RawService>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVER_H_
