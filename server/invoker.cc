@@ -49,107 +49,75 @@ absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& 
   return call;
 }
 
-void Invoker::Invoke(Place& place, Invocation invocation, Done done) {
-  std::string key = KeyOf(place, invocation);
-  // Copies to another device take time, too.
-  CompiledPtr compiled = place.device.type == DeviceType::kCpu ? TakeIdle(key) : nullptr;
-  if (compiled != nullptr) return Start(place, std::move(compiled), std::move(invocation), std::move(done));
-  workers_.Post([this, &place, invocation = std::move(invocation), key = std::move(key),
-                 done = std::move(done)]() mutable {
-    CompileAndStart(place, std::move(invocation), std::move(key), std::move(done));
-  });
-}
-
-void Invoker::CompileAndStart(Place& place, Invocation invocation, std::string key, Done done) {
-  absl::StatusOr<CompiledPtr> compiled = TakeIdle(key);
-  if (*compiled == nullptr) compiled = Compile(place, invocation, key);
-  if (absl::IsResourceExhausted(compiled.status())) {  // What is kept idle may be what is missing.
-    ForgetAll();
-    compiled = Compile(place, invocation, key);
+Invoker::Invoker(Devices& devices) : devices_(devices) {
+  for (Place* place : devices.offered()) {
+    caches_[place] = std::make_unique<ExecutorCache>(*place->lane, *place->allocator);
   }
-  if (!compiled.ok()) return done(compiled.status());
-  Start(place, *std::move(compiled), std::move(invocation), std::move(done));
 }
 
-absl::StatusOr<Invoker::CompiledPtr> Invoker::Compile(Place& place, const Invocation& invocation,
-                                                      std::string key) const {
-  ASSIGN_OR_RETURN(OneCall call, MakeOneCall(invocation.op, invocation.attrs, invocation.inputs.size()));
-  if (!call.node->op()->RunsOn(place.device.type)) {
-    return absl::FailedPreconditionError(absl::StrCat("operator '", invocation.op, "' has no kernel for ",
+absl::StatusOr<std::shared_ptr<const Invoker::Prepared>> Invoker::Prepare(const Place& place, const Invocation& call) {
+  std::string key = KeyOf(place, call);
+  {
+    std::lock_guard lock(mu_);
+    const auto found = prepared_.find(key);
+    if (found != prepared_.end()) return found->second;
+  }
+  ASSIGN_OR_RETURN(OneCall one, MakeOneCall(call.op, call.attrs, call.inputs.size()));
+  if (!one.node->op()->RunsOn(place.device.type)) {
+    return absl::FailedPreconditionError(absl::StrCat("operator '", call.op, "' has no kernel for ",
                                                       place.device.ToString(), "; choose another device"));
   }
   Signatures known;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    known[call.inputs[i]] = {invocation.inputs[i].shape(), invocation.inputs[i].dtype()};
+  for (size_t i = 0; i < one.inputs.size(); ++i) {
+    known[one.inputs[i]] = {call.inputs[i].shape(), call.inputs[i].dtype()};
   }
-  auto compiled = std::make_shared<Compiled>();
-  compiled->key = std::move(key);
-  ASSIGN_OR_RETURN(compiled->executor, Executor::Compile(call.graph, known, {.is_train = invocation.is_train},
-                                                         *place.lane, *place.allocator));
-  for (const Executor::Variable& variable : compiled->executor->inputs()) {
-    const auto at = std::find(call.inputs.begin(), call.inputs.end(), variable.name);
-    compiled->operator_input.push_back(static_cast<size_t>(at - call.inputs.begin()));
-  }
-  return compiled;
+  auto prepared = std::make_shared<Prepared>();
+  prepared->key = ExecutorKey::Make(std::make_shared<const Graph>(std::move(one.graph)), std::move(known),
+                                    {.is_train = call.is_train});
+  prepared->inputs = std::move(one.inputs);
+  std::lock_guard lock(mu_);
+  if (prepared_.size() >= kMaxPrepared) prepared_.clear();
+  prepared_.emplace(std::move(key), prepared);
+  return prepared;
 }
 
-void Invoker::Start(Place& place, CompiledPtr compiled, Invocation invocation, Done done) {
-  Executor& executor = *compiled->executor;
-  Run run = executor.TakeRun();
-  run.inputs.resize(executor.inputs().size());
-  run.outputs.assign(executor.outputs().size(), Tensor());
-  run.seed = invocation.seed;
-  run.cancellation = invocation.cancellation;
-  for (size_t i = 0; i < run.inputs.size(); ++i) {
-    Tensor& input = invocation.inputs[compiled->operator_input[i]];
-    // The request's memory is not to be written.
-    const bool copy = executor.inputs()[i].mutated || place.device.type != DeviceType::kCpu;
-    absl::StatusOr<Tensor> placed = copy ? CopyToDevice(input, place) : std::move(input);
-    if (!placed.ok()) {
-      KeepIdle(std::move(compiled));
-      return done(placed.status());
-    }
-    run.inputs[i] = *std::move(placed);
-  }
-  executor.Start(std::move(run), [this, &place, compiled, done = std::move(done)](absl::Status status) {
-    std::vector<Tensor> outputs;
-    if (status.ok()) outputs = compiled->executor->TakeRun().outputs;
-    if (compiled->executor->idle()) KeepIdle(compiled);
-    for (Tensor& output : outputs) {
-      if (!status.ok()) break;
-      absl::StatusOr<Tensor> on_host = CopyToHost(output, place, host_);
-      status = on_host.status();
-      if (status.ok()) output = *std::move(on_host);
-    }
-    status.ok() ? done(std::move(outputs)) : done(std::move(status));
+void Invoker::Invoke(Place& place, Invocation invocation, Done done) {
+  absl::StatusOr<std::shared_ptr<const Prepared>> prepared = Prepare(place, invocation);
+  if (!prepared.ok()) return done(prepared.status());
+  const ExecutorKeyPtr key = (*prepared)->key;
+  caches_.at(&place)->Checkout(key, [this, &place, prepared = *std::move(prepared), invocation = std::move(invocation),
+                                     done = std::move(done)](absl::StatusOr<ExecutorLease> lease) mutable {
+    if (!lease.ok()) return done(lease.status());
+    Start(place, *prepared, *std::move(lease), std::move(invocation), std::move(done));
   });
 }
 
-Invoker::CompiledPtr Invoker::TakeIdle(const std::string& key) {
-  std::lock_guard lock(mu_);
-  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
-    if ((*it)->key != key) continue;
-    CompiledPtr compiled = std::move(*it);
-    idle_.erase(it);
-    return compiled;
+void Invoker::Start(Place& place, const Prepared& prepared, ExecutorLease lease, Invocation invocation, Done done) {
+  auto executor = std::make_shared<ExecutorLease>(std::move(lease));
+  const std::vector<Executor::Variable>& variables = (*executor)->inputs();
+  Run run = (*executor)->NewRun();
+  run.seed = invocation.seed;
+  run.cancellation = invocation.cancellation;
+  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+    const int at = (*executor)->input_index(prepared.inputs[i]);
+    if (at < 0) continue;
+    Tensor& input = invocation.inputs[i];
+    // The request's memory is not to be written.
+    const bool copy = variables[static_cast<size_t>(at)].mutated || place.device.type != DeviceType::kCpu;
+    absl::StatusOr<Tensor> placed = copy ? CopyToDevice(input, place) : std::move(input);
+    if (!placed.ok()) return done(placed.status());
+    run.inputs[static_cast<size_t>(at)] = *std::move(placed);
   }
-  return nullptr;
-}
-
-void Invoker::KeepIdle(CompiledPtr compiled) {
-  CompiledPtr oldest;  // Freed without the lock.
-  std::lock_guard lock(mu_);
-  idle_.push_front(std::move(compiled));
-  if (idle_.size() > kMaxKept) {
-    oldest = std::move(idle_.back());
-    idle_.pop_back();
-  }
-}
-
-void Invoker::ForgetAll() {
-  std::list<CompiledPtr> forgotten;
-  std::lock_guard lock(mu_);
-  forgotten.swap(idle_);
+  (*executor)->StartHere(std::move(run), [this, &place, executor, done = std::move(done)](absl::Status status) {
+    std::vector<Tensor> outputs;
+    if (status.ok()) outputs = (*executor)->TakeRun().outputs;
+    for (Tensor& output : outputs) {
+      absl::StatusOr<Tensor> on_host = CopyToHost(output, place, *devices_.host().allocator);
+      if (!on_host.ok()) return done(on_host.status());
+      output = *std::move(on_host);
+    }
+    status.ok() ? done(std::move(outputs)) : done(std::move(status));
+  });
 }
 
 }  // namespace gluond::server

@@ -1,22 +1,21 @@
-// Invoker runs one operator at a time, without a model. It keeps compiled calls, so that the same operator on the same
-// shapes is planned once. Thread-safe.
+// Invoker runs one operator at a time, without a model. Calls of one operator on the same shapes share a compiled
+// executor. Thread-safe.
 
 #ifndef SERVER_INVOKER_H_
 #define SERVER_INVOKER_H_
 
 #include <functional>
-#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/graph.h"
-#include "engine/runtime/executor.h"
+#include "engine/runtime/executor_cache.h"
 #include "server/devices.h"
-#include "server/workers.h"
 
 namespace gluond::server {
 
@@ -42,34 +41,28 @@ absl::StatusOr<OneCall> MakeOneCall(const std::string& op, const AttrDict& attrs
 class Invoker {
  public:
   using Done = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
-  static constexpr size_t kMaxKept = 64;
 
-  // All outlive the invoker.
-  Invoker(Workers& workers, Allocator& host) : workers_(workers), host_(host) {}
+  // `devices` outlives the invoker.
+  explicit Invoker(Devices& devices);
 
-  // `done` gets the outputs, on the host, on a lane's or a worker's thread.
+  // `done` gets the outputs, on the host. It is called on the lane's thread, or on this one when the call is wrong.
   void Invoke(Place& place, Invocation invocation, Done done);
 
  private:
-  // A compiled call, and where its executor's inputs stand among the operator's.
-  struct Compiled {
-    std::string key;
-    std::unique_ptr<Executor> executor;
-    std::vector<size_t> operator_input;
+  struct Prepared {
+    ExecutorKeyPtr key;
+    std::vector<std::string> inputs;
   };
-  using CompiledPtr = std::shared_ptr<Compiled>;
+  absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(const Place& place, const Invocation& invocation);
+  // On the lane's thread.
+  void Start(Place& place, const Prepared& prepared, ExecutorLease lease, Invocation invocation, Done done);
 
-  void CompileAndStart(Place& place, Invocation invocation, std::string key, Done done);
-  CompiledPtr TakeIdle(const std::string& key);
-  void KeepIdle(CompiledPtr compiled);
-  void ForgetAll();
-  absl::StatusOr<CompiledPtr> Compile(Place& place, const Invocation& invocation, std::string key) const;
-  void Start(Place& place, CompiledPtr compiled, Invocation invocation, Done done);
+  static constexpr size_t kMaxPrepared = 1024;
 
-  Workers& workers_;
-  Allocator& host_;
+  Devices& devices_;
+  std::map<const Place*, std::unique_ptr<ExecutorCache>> caches_;
   std::mutex mu_;
-  std::list<CompiledPtr> idle_;  // Guarded by mu_. Most recently used first.
+  absl::flat_hash_map<std::string, std::shared_ptr<const Prepared>> prepared_;  // Guarded by mu_.
 };
 
 }  // namespace gluond::server

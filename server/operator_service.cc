@@ -13,8 +13,7 @@
 namespace gluond::server {
 
 OperatorService::OperatorService(Runner& runner, Devices& devices)
-    : RawService(runner, "gluond.v1.OperatorService"), devices_(devices),
-      invoker_(runner.workers, *devices.host().allocator) {
+    : RawService(runner, "gluond.v1.OperatorService"), devices_(devices), invoker_(devices) {
   Add("ListOperators", this, &OperatorService::ListOperators, Weight::kHeavy);
   Add("DescribeOperator", this, &OperatorService::DescribeOperator);
   Add("Invoke", this, &OperatorService::Invoke);

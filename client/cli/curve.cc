@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,7 +13,7 @@ namespace gluond::cli {
 namespace {
 
 constexpr double kWidth = 400, kHeight = 240, kLeft = 50, kTop = 56, kGap = 90;
-constexpr int kTicks = 5;
+constexpr int kMostSteps = 5;
 constexpr size_t kMostPoints = 400;  // More than this cannot be told apart.
 
 struct Series {
@@ -21,10 +22,11 @@ struct Series {
   std::vector<double> values;  // Evenly spaced from the left to the right edge.
 };
 
+// From `low` to `high` with a line at each `step`, all of them round numbers.
 struct Axis {
   double low;
   double high;
-  int decimals;  // Of the numbers beside it.
+  double step;
 };
 
 std::string Escaped(const std::string& text) {
@@ -44,30 +46,46 @@ std::vector<double> Thinned(const std::vector<float>& values) {
   return means;
 }
 
-Axis AxisFor(const std::vector<Series>& series, bool from_zero, int decimals) {
-  double low = from_zero ? 0 : 1e300, high = -1e300;
-  for (const Series& s : series) {
-    for (double value : s.values) {
+// The smallest of 1, 2 and 5 times a power of ten that is not below `value`.
+double RoundStep(double value) {
+  const double power = std::pow(10, std::floor(std::log10(value)));
+  for (double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= value * 0.999) return factor * power;
+  }
+  return 10 * power;
+}
+
+// Holds every finite value of the series.
+Axis AxisFor(const std::vector<Series>& all, bool from_zero) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Series& series : all) {
+    for (double value : series.values) {
       if (!std::isfinite(value)) continue;
       low = std::min(low, value);
       high = std::max(high, value);
     }
   }
-  if (high <= low) return {low > 1e299 ? 0 : low, (low > 1e299 ? 0 : low) + 1, decimals};
-  const double margin = (high - low) / 20;
-  return {from_zero ? 0 : low - margin, high + margin, decimals};
+  if (from_zero) low = std::min(low, 0.0);
+  if (!(high > low)) {  // Nothing, or one value.
+    const double middle = std::isfinite(high) ? high : 0;
+    low = middle - 0.5;
+    high = middle + 0.5;
+  }
+  const double step = RoundStep((high - low) / kMostSteps);
+  return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
 }
 
 std::string Frame(double left, const Axis& axis, const std::string& title,
                   const std::string& below) {
   std::string svg = absl::StrFormat("<text x='%g' y='%g' class='title'>%s</text>\n", left,
                                     kTop - 12, Escaped(title));
-  for (int i = 0; i <= kTicks; ++i) {
-    const double y = kTop + kHeight * (1 - static_cast<double>(i) / kTicks);
-    const double value = axis.low + (axis.high - axis.low) * i / kTicks;
+  const auto steps = static_cast<int>(std::lround((axis.high - axis.low) / axis.step));
+  for (int i = 0; i <= steps; ++i) {
+    const double y = kTop + kHeight * (1 - static_cast<double>(i) / steps);
+    const double value = std::round(axis.low / axis.step + i) * axis.step;
     absl::StrAppendFormat(&svg, "<path d='M%g %.1fh%g' class='grid'/>\n", left, y, kWidth);
-    absl::StrAppendFormat(&svg, "<text x='%g' y='%.1f' text-anchor='end'>%s</text>\n", left - 6,
-                          y + 4, absl::StrFormat("%.*f", axis.decimals, value));
+    absl::StrAppendFormat(&svg, "<text x='%g' y='%.1f' text-anchor='end'>%.6g</text>\n", left - 6,
+                          y + 4, value);
   }
   absl::StrAppendFormat(&svg, "<text x='%g' y='%g' text-anchor='middle'>%s</text>\n",
                         left + kWidth / 2, kTop + kHeight + 22, Escaped(below));
@@ -126,9 +144,9 @@ std::string ToSvg(const TrainingCurve& curve) {
       second + kWidth + 20, kTop + kHeight + 40, kLeft, Escaped(curve.title));
   absl::StrAppend(&svg,
                   Plot(kLeft, "loss", absl::StrCat(curve.step_losses.size(), " steps"), losses,
-                       AxisFor(losses, /*from_zero=*/true, 2)),
+                       AxisFor(losses, /*from_zero=*/true)),
                   Plot(second, "accuracy", absl::StrCat(curve.test_accuracy.size(), " epochs"),
-                       accuracies, AxisFor(accuracies, /*from_zero=*/false, 3)),
+                       accuracies, AxisFor(accuracies, /*from_zero=*/false)),
                   "</svg>\n");
   return svg;
 }

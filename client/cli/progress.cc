@@ -1,6 +1,7 @@
 #include "client/cli/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "absl/strings/str_format.h"
@@ -29,7 +30,8 @@ std::string Progress::Line(int64_t epoch, const EpochReport& report, absl::Time 
   const double all_done = static_cast<double>(epoch * images_ + report.images);
   const double seconds = std::max(1e-9, absl::ToDoubleSeconds(now - start_));
   const double left = static_cast<double>(epochs_ * images_) - all_done;
-  const auto seconds_left = static_cast<int64_t>(all_done > 0 ? left * seconds / all_done : 0);
+  const auto seconds_left =
+      static_cast<int64_t>(all_done > 0 ? std::ceil(left * seconds / all_done) : 0);
   return absl::StrFormat(
       "epoch %d/%d [%s%s] %3.0f%%  loss %.4f  accuracy %.4f  %.0f images/s  %d:%02d left",
       epoch + 1, epochs_, std::string(filled, '#'), std::string(kBarWidth - filled, '.'),

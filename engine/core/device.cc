@@ -71,9 +71,9 @@ absl::StatusOr<Device> Device::Parse(absl::string_view text) {
   } else if (!absl::ConsumePrefix(&rest, "cpu")) {
     rest = "?";
   }
-  if (absl::ConsumePrefix(&rest, "(") && !absl::ConsumeSuffix(&rest, ")")) rest = "?";
-  absl::ConsumePrefix(&rest, ":");
-  if (rest.empty() || (absl::SimpleAtoi(rest, &device.id) && device.id >= 0)) return device;
+  if (rest.empty()) return device;
+  const bool has_id = absl::ConsumePrefix(&rest, "(") ? absl::ConsumeSuffix(&rest, ")") : absl::ConsumePrefix(&rest, ":");
+  if (has_id && absl::SimpleAtoi(rest, &device.id) && device.id >= 0) return device;
   return absl::InvalidArgumentError(
       absl::StrCat("'", text.substr(0, 40), "' is not a device; want 'cpu' or 'gpu:0'"));
 }

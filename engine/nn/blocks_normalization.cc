@@ -25,7 +25,7 @@ struct BatchNormParam : Param<BatchNormParam> {
     s.Field("running_mean_initializer", &P::running_mean_initializer).Default("zeros").Describe("Of running_mean.");
     s.Field("running_variance_initializer", &P::running_variance_initializer).Default("ones")
         .Describe("Of running_var.");
-    s.Field("in_channels", &P::in_channels).Default(0).AtLeast(0).Describe("0: from the first batch.");
+    s.Field("in_channels", &P::in_channels).Default(int64_t{0}).AtLeast(0).Describe("0: from the first batch.");
   }
 };
 
@@ -57,7 +57,7 @@ struct LayerNormParam : Param<LayerNormParam> {
     s.Field("scale", &P::scale).Default(true).Describe("Trains gamma; otherwise it stays as initialized.");
     s.Field("beta_initializer", &P::beta_initializer).Default("zeros").Describe("Of beta.");
     s.Field("gamma_initializer", &P::gamma_initializer).Default("ones").Describe("Of gamma.");
-    s.Field("in_channels", &P::in_channels).Default(0).AtLeast(0).Describe("0: from the first batch.");
+    s.Field("in_channels", &P::in_channels).Default(int64_t{0}).AtLeast(0).Describe("0: from the first batch.");
   }
 };
 

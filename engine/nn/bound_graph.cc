@@ -32,8 +32,13 @@ BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions optio
                        std::function<absl::Status()> initialize, Lane& lane, Allocator& allocator)
     : outputs_(std::move(outputs)), options_(std::move(options)), parameters_(parameters),
       initialize_(std::move(initialize)), lane_(lane), allocator_(allocator) {
-  for (const GraphOutput& output : outputs_) graph_.outputs.push_back(output.entry);
+  for (const GraphOutput& output : outputs_) {
+    graph_.outputs.push_back(output.entry);
+    if (output.kind == GraphOutput::kGradient) gradients_.push_back(output.parameter);
+  }
 }
+
+BoundGraph::~BoundGraph() = default;
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> BoundGraph::Create(std::vector<GraphOutput> outputs,
                                                                BoundGraphOptions options, ParameterStore& parameters,

@@ -47,6 +47,8 @@ class BoundGraph {
                                                             std::function<absl::Status()> initialize, Lane& lane,
                                                             Allocator& allocator);
 
+  ~BoundGraph();
+
   struct Call {
     std::vector<Tensor> inputs;  // On the device.
     // Parameters (by index) that are read from, or written to, other memory in this call.
@@ -54,12 +56,17 @@ class BoundGraph {
     RandomState random;
     std::shared_ptr<Cancellation> cancellation;
   };
-  // Compiles if need be, and starts. `done` is called once, on the lane, possibly within this call; with `later`, never
+  // Compiles for inputs like these, unless that is done already. FAILED_PRECONDITION: a parameter is not initialized, or
+  // a shape cannot be inferred.
+  absl::Status Prepare(absl::Span<const Tensor> inputs) { return Find(inputs).status(); }
+  // Prepares and starts. `done` is called once, on the lane, possibly within this call; with `later`, never
   // within it, and other work of the lane may come before. Until then no other Start.
-  // FAILED_PRECONDITION: a parameter is not initialized, or a shape cannot be inferred.
   void Start(Call call, std::function<void(absl::Status)> done, bool later = false);
   // Output i of the last call, until the next one.
   const Tensor& output(size_t i) const;
+
+  // The parameters whose gradients it writes.
+  const std::vector<size_t>& gradients() const { return gradients_; }
 
   // Bytes of the arenas, and what the same values would take unshared, of the signature used last.
   int64_t arena_bytes() const;
@@ -82,6 +89,7 @@ class BoundGraph {
   Lane& lane_;
   Allocator& allocator_;
   Graph graph_;
+  std::vector<size_t> gradients_;
   std::vector<std::unique_ptr<Compiled>> compiled_;  // The most recently used last.
 };
 

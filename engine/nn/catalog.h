@@ -68,11 +68,15 @@ class Catalog {
       -> decltype(std::declval<std::function<Signature>>()(std::forward<Args>(args)...)) {
     ASSIGN_OR_RETURN(const Entry* entry, Find(name));
     auto made = entry->make(std::forward<Args>(args)...);
-    if (!made.ok()) return Annotate(made.status(), absl::StrCat(kind_, " '", entry->name, "'"));
+    if (!made.ok()) return Annotate(StatusOf(made), absl::StrCat(kind_, " '", entry->name, "'"));
     return made;
   }
 
  private:
+  static const absl::Status& StatusOf(const absl::Status& status) { return status; }
+  template <class T>
+  static const absl::Status& StatusOf(const absl::StatusOr<T>& result) { return result.status(); }
+
   const std::string kind_;
   const std::vector<Entry> entries_;
 };

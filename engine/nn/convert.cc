@@ -54,7 +54,10 @@ T Narrow(Wide v) {
 template <class Wide, class From, class To>
 void Convert(const From* from, To* to, int64_t n, Wide scale, Wide shift) {
   for (int64_t i = 0; i < n; ++i) {
-    if constexpr (kIsHalf<From>) {
+    if constexpr (std::is_same_v<From, bool>) {
+      // A byte from a client may hold more than 0 and 1, which no bool may.
+      to[i] = Narrow<To>(scale * static_cast<Wide>(reinterpret_cast<const uint8_t*>(from)[i] != 0) + shift);
+    } else if constexpr (kIsHalf<From>) {
       to[i] = Narrow<To>(scale * static_cast<Wide>(static_cast<float>(from[i])) + shift);
     } else {
       to[i] = Narrow<To>(scale * static_cast<Wide>(from[i]) + shift);
@@ -66,7 +69,7 @@ void Convert(const From* from, To* to, int64_t n, Wide scale, Wide shift) {
 
 void ConvertValues(const void* from, DType from_type, void* to, DType to_type, int64_t n, double scale, double shift) {
   const bool plain = scale == 1 && shift == 0;
-  if (from_type == to_type && plain) {
+  if (from_type == to_type && plain && from_type != DType::kBool) {
     if (n > 0) std::memcpy(to, from, static_cast<size_t>(n * SizeOf(to_type)));
     return;
   }

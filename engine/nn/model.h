@@ -163,6 +163,8 @@ class Model : public std::enable_shared_from_this<Model> {
                    std::function<void(absl::StatusOr<BackwardReport>)> done, Finished finished);
   absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
+  absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs);
+  absl::Status PrepareHeads(NamedTensors given, std::vector<size_t>* heads, std::vector<Tensor>* inputs);
   absl::StatusOr<std::vector<size_t>> FindOutputs(const std::vector<std::string>& names) const;
 
   const ModelDefinition definition_;

@@ -104,6 +104,10 @@ absl::StatusOr<BoundGraph*> Model::BackwardGraph(const std::vector<size_t>& head
     head_entries.push_back(MakeVariable(HeadName(i)));
     input_names.push_back(HeadName(i));
   }
+  if (heads.empty()) {
+    ys = definition_.outputs;
+    head_entries.resize(ys.size());  // Ones.
+  }
   ASSIGN_OR_RETURN(std::vector<GraphOutput> gradients, GradientOutputs(ys, head_entries, parameters_));
   std::vector<GraphOutput> outputs;
   for (const NodeEntry& y : definition_.outputs) outputs.push_back({y, GraphOutput::kUnwanted});
@@ -139,7 +143,7 @@ void Model::RunForward(NamedTensors inputs, std::vector<std::string> output_name
     ASSIGN_OR_RETURN(graph, ForwardGraph(mode, outputs));
     if (train) {
       forward_.reset();
-      RETURN_IF_ERROR(InitializeDeferredFor(*graph, call.inputs));
+      RETURN_IF_ERROR(graph->Prepare(call.inputs));  // Running means have their memory now.
       ASSIGN_OR_RETURN(remembered, Remember(call.inputs));
     }
     return absl::OkStatus();
@@ -176,7 +180,7 @@ absl::StatusOr<NamedTensors> Model::CollectOutputs(const BoundGraph& graph, cons
   return tensors;
 }
 
-// The outputs' head gradients: those given, or ones for all.
+// The outputs that have head gradients, and these on the device.
 absl::Status Model::PrepareHeads(NamedTensors given, std::vector<size_t>* heads, std::vector<Tensor>* inputs) {
   std::vector<std::string> names;
   for (const NamedTensor& head : given) names.push_back(head.name);
@@ -211,18 +215,11 @@ void Model::RunBackward(NamedTensors head_gradients, CancellationPtr cancellatio
     call.inputs = forward_->inputs;
     call.instead = forward_->auxiliary;
     call.random = forward_->random;
-    if (head_gradients.empty()) {
-      return absl::OkStatus();
-    }
-    return PrepareHeads(std::move(head_gradients), &heads, &call.inputs);
+    if (!head_gradients.empty()) RETURN_IF_ERROR(PrepareHeads(std::move(head_gradients), &heads, &call.inputs));
+    ASSIGN_OR_RETURN(graph, BackwardGraph(heads));
+    return absl::OkStatus();
   };
-  absl::Status status = prepare();
-  if (status.ok()) {
-    absl::StatusOr<BoundGraph*> found = BackwardGraph(heads);
-    status = found.status();
-    if (status.ok()) graph = *found;
-  }
-  if (!status.ok()) {
+  if (absl::Status status = prepare(); !status.ok()) {
     finished();
     return done(std::move(status));
   }

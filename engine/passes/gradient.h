@@ -1,4 +1,5 @@
-// BuildGradient: the graph of dL/dx for each x, given those of dL/dy for each y, by reverse accumulation over FGradient.
+// BuildGradient: the graph of dL/dx for each x, given those of dL/dy for each y, by reverse accumulation over
+// FGradient.
 
 #ifndef ENGINE_PASSES_GRADIENT_H_
 #define ENGINE_PASSES_GRADIENT_H_

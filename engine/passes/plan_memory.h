@@ -44,8 +44,9 @@ struct MemoryPlan {
 };
 
 // Lifetimes follow the topological order in which nodes run, one at a time. Inputs that FMutateInputs names keep
-// memory of their own from start to end; those that FIgnoreInputs names do not count as reads, so their blobs may hold
-// anything, or nullptr. Requires: `inferred` is complete. INVALID_ARGUMENT: the sizes add up to more than 2^62 bytes.
+// memory of their own from when they are made to the end; those that FIgnoreInputs names do not count as reads, so
+// their blobs may hold anything, or nullptr. Requires: `inferred` is complete. INVALID_ARGUMENT: the sizes add up to
+// more than 2^62 bytes.
 absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred);
 
 }  // namespace gluond

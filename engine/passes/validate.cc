@@ -103,8 +103,8 @@ class Walk {
     if (is_new) {
       path_.push_back({node, 0});
       if (static_cast<int64_t>(on_path_.size()) <= max_nodes_) return absl::OkStatus();
-      return absl::ResourceExhaustedError(absl::StrCat("the graph has more than ", max_nodes_,
-                                                       " nodes, the limit on graph nodes; split it, or raise the limit"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the graph has more than ", max_nodes_, " nodes, the limit on graph nodes; split it, or raise the limit"));
     }
     return it->second ? Cycle(node) : absl::OkStatus();
   }

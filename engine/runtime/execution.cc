@@ -169,8 +169,8 @@ void Execution::Finish(absl::Status status) {
   // Even after an error: what was put on the stream uses the caller's memory.
   absl::Status synchronized = lane_.driver().Synchronize(lane_.stream());
   if (status.ok()) status = Annotate(synchronized, lane_.device().ToString());
-  const Executor::Done done = std::exchange(done_, nullptr);
   const std::shared_ptr<Execution> self = std::move(self_);
+  const Executor::Done done = std::exchange(done_, nullptr);  // Goes first: it may own the executor.
   running_.store(false, std::memory_order_release);
   done(std::move(status));
 }

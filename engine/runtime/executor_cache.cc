@@ -44,6 +44,8 @@ ExecutorKeyPtr ExecutorKey::Make(std::shared_ptr<const Graph> graph, Signatures 
 // What the cache and its leases share.
 class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
  public:
+  using List = ExecutorLease::List;
+
   ExecutorPool(Lane& lane, Allocator& allocator, size_t max_idle)
       : lane_(lane), allocator_(allocator), max_idle_(max_idle) {}
 
@@ -113,8 +115,6 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   }
 
  private:
-  using List = ExecutorLease::List;
-
   // The executor does not come back.
   void Forget(const ExecutorKeyPtr& key) {
     std::lock_guard lock(mu_);

@@ -1,5 +1,6 @@
 #include "engine/runtime/op_invoker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/core/op.h"
@@ -40,10 +41,10 @@ struct Call {
 
 }  // namespace
 
-bool operator==(const OpInvoker::CallKey& a, const OpInvoker::CallKey& b) {
+bool OpInvoker::CallKey::operator==(const CallKey& other) const {
   const auto same = [](const Signature& s, const Signature& t) { return s.shape == t.shape && s.dtype == t.dtype; };
-  return a.op == b.op && a.is_train == b.is_train && a.attrs == b.attrs &&
-         std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same);
+  return op == other.op && is_train == other.is_train && attrs == other.attrs &&
+         std::equal(inputs.begin(), inputs.end(), other.inputs.begin(), other.inputs.end(), same);
 }
 
 OpInvoker::OpInvoker(Lane& lane, Allocator& allocator, size_t max_kept)

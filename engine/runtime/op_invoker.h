@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,7 +50,7 @@ class OpInvoker {
     std::vector<Signature> inputs;
     bool is_train;
 
-    friend bool operator==(const CallKey& a, const CallKey& b);
+    bool operator==(const CallKey& other) const;
     template <class H>
     friend H AbslHashValue(H h, const CallKey& key) {
       for (const Signature& s : key.inputs) h = H::combine(std::move(h), s.shape, static_cast<int>(s.dtype));

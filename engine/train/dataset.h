@@ -45,7 +45,6 @@ struct RowRange {
 class Dataset {
  public:
   // INVALID_ARGUMENT: no columns or rows, a name twice, an unknown shape. RESOURCE_EXHAUSTED: as Allocator::Allocate.
-  // `host_allocator` must outlive the dataset.
   static absl::StatusOr<std::shared_ptr<Dataset>> Create(std::vector<Column> columns, int64_t rows,
                                                          Allocator& host_allocator);
 
@@ -64,7 +63,9 @@ class Dataset {
   // NOT_FOUND lists the closest names.
   absl::StatusOr<size_t> FindColumn(absl::string_view name) const;
 
-  // The row numbers of a range. INVALID_ARGUMENT: outside [0, rows()]. The order of the last epochs asked for is kept.
+  // All row numbers in the order of an epoch. The last few are kept.
+  std::shared_ptr<const std::vector<int64_t>> Order(uint64_t seed, uint64_t epoch) const;
+  // The row numbers of a range. INVALID_ARGUMENT: outside [0, rows()].
   absl::StatusOr<std::vector<int64_t>> Rows(const RowRange& range) const;
 
   // Copies rows of column `column` into `batch`, whose first axis has one place for each; scaled, shifted and converted
@@ -74,12 +75,11 @@ class Dataset {
  private:
   Dataset(std::vector<Column> columns, int64_t rows) : columns_(std::move(columns)), rows_(rows) {}
 
-  struct Order {
+  struct KeptOrder {
     uint64_t seed;
     uint64_t epoch;
     std::shared_ptr<const std::vector<int64_t>> rows;
   };
-  std::shared_ptr<const std::vector<int64_t>> OrderOf(uint64_t seed, uint64_t epoch) const;
 
   const std::vector<Column> columns_;
   const int64_t rows_;
@@ -88,7 +88,7 @@ class Dataset {
   mutable std::mutex mu_;
   std::vector<int64_t> appended_;      // Guarded by mu_.
   bool committed_ = false;             // Guarded by mu_.
-  mutable std::vector<Order> orders_;  // Guarded by mu_. The most recent last.
+  mutable std::vector<KeptOrder> orders_;  // Guarded by mu_. The most recent last.
 };
 
 }  // namespace gluond

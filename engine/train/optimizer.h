@@ -9,16 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/core/node_attrs.h"
 #include "engine/nn/catalog.h"
 
 namespace gluond {
 
-// What every optimizer has, with MXNet's names. Each optimizer's own struct begins with these.
+// What every optimizer has, with MXNet's names.
 struct OptimizerParam {
   double learning_rate;
   double wd;
   double clip_gradient;  // Each element of a gradient is cut to [-clip_gradient, clip_gradient]; not positive: not cut.
+
+  // What the update operators call it.
+  AttrDict UpdateAttrs() const;
 };
 
 // A parameter of the update operator that changes from step to step.
@@ -27,6 +31,8 @@ struct StepNumber {
   double value;
 };
 
+using StepNumbers = absl::InlinedVector<StepNumber, 4>;
+
 class Optimizer {
  public:
   explicit Optimizer(const OptimizerParam& param) : param_(param) {}
@@ -34,15 +40,14 @@ class Optimizer {
 
   const OptimizerParam& param() const { return param_; }
 
-  // Its inputs are weight, gradient, states() and, where rescale_is_input(), the factor of the gradient.
+  // Its inputs are weight, gradient and states(); it has the parameters rescale_grad and clip_gradient.
   virtual std::string op() const = 0;
   // Its attributes that stay the same.
   virtual AttrDict attrs() const = 0;
   // Names of the states, tensors like the weight that begin as zeros.
   virtual std::vector<std::string> states() const { return {}; }
-  virtual bool rescale_is_input() const { return false; }
   // Its numbers at update `t` of a parameter, from 1, where `lr` and `wd` are that parameter's.
-  virtual std::vector<StepNumber> numbers(int64_t t, double lr, double wd) const;
+  virtual StepNumbers numbers(int64_t t, double lr, double wd) const { (void)t; return {{"lr", lr}, {"wd", wd}}; }
 
  private:
   const OptimizerParam param_;

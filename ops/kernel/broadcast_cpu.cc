@@ -20,7 +20,7 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
                                                      "; want equal sizes, or 1"));
     }
   }
-  return y;
+  return Shape::FromDims(y.dims());
 }
 
 }  // namespace gluond::ops

@@ -22,9 +22,9 @@ testing::AssertionResult Says(const Message& message, const std::string& json) {
 
 TEST(NetworkTest, BlocksNestLikeGluons) {
   EXPECT_TRUE(Says(Sequential({Dense(64, {{"activation", "relu"}}), WithName(Dense(10), "head")}),
-            R"({"block":"HybridSequential","children":[)"
-            R"({"block":"Dense","attributes":{"activation":"relu","units":64}},)"
-            R"({"block":"Dense","attributes":{"units":10},"name":"head"}]})"));
+                   R"({"block":"HybridSequential","children":[)"
+                   R"({"block":"Dense","attributes":{"activation":"relu","units":64}},)"
+                   R"({"block":"Dense","attributes":{"units":10},"name":"head"}]})"));
 }
 
 TEST(NetworkTest, AttributesAreNumbersBooleansTextsTuplesAndComponents) {
@@ -37,7 +37,7 @@ TEST(NetworkTest, AttributesAreNumbersBooleansTextsTuplesAndComponents) {
   EXPECT_TRUE(block.attributes().at("use_bias").has_bool_value());
   EXPECT_EQ(block.attributes().at("alpha").number_value(), 0.5);
   EXPECT_TRUE(Says(block.attributes().at("weight_initializer"),
-            R"({"attributes":{"magnitude":2},"name":"Xavier"})"));
+                   R"({"attributes":{"magnitude":2},"name":"Xavier"})"));
 }
 
 TEST(NetworkTest, NodesReadEachOtherByReference) {
@@ -47,18 +47,19 @@ TEST(NetworkTest, NodesReadEachOtherByReference) {
   const std::string out = graph.Add("softmax", {fc2}, {}, "out");
   EXPECT_EQ(fc1, "fullyconnected0");
   EXPECT_EQ(fc2, "fullyconnected1");
-  EXPECT_TRUE(Says(graph.Outputs({out}),
-            R"({"nodes":[)"
-            R"({"name":"fullyconnected0","op":"FullyConnected","attributes":{"num_hidden":4},)"
-            R"("inputs":["data"]},)"
-            R"({"name":"fullyconnected1","op":"FullyConnected","attributes":{"num_hidden":2},)"
-            R"("inputs":["fullyconnected0"]},)"
-            R"({"name":"out","op":"softmax","inputs":["fullyconnected1"]}],"outputs":["out"]})"));
+  EXPECT_TRUE(
+      Says(graph.Outputs({out}),
+           R"({"nodes":[)"
+           R"({"name":"fullyconnected0","op":"FullyConnected","attributes":{"num_hidden":4},)"
+           R"("inputs":["data"]},)"
+           R"({"name":"fullyconnected1","op":"FullyConnected","attributes":{"num_hidden":2},)"
+           R"("inputs":["fullyconnected0"]},)"
+           R"({"name":"out","op":"softmax","inputs":["fullyconnected1"]}],"outputs":["out"]})"));
 }
 
 TEST(NetworkTest, InputsDeclareWhatVaries) {
   EXPECT_TRUE(Says(Input("data", {-1, 3}),
-            R"({"name":"data","kind":"INPUT","shape":["-1","3"],"dtype":"FLOAT32"})"));
+                   R"({"name":"data","kind":"INPUT","shape":["-1","3"],"dtype":"FLOAT32"})"));
 }
 
 }  // namespace

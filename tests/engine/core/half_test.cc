@@ -33,7 +33,8 @@ TEST(Half, RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const float low = Half::ToFloat(bits), high = bits == 0x7bff ? 65536.0f : Half::ToFloat(bits + 1);
     const float middle = low + (high - low) / 2;
-    for (float f : {low, middle, std::nextafter(middle, -1.0f), std::nextafter(middle, kInfinity), std::nextafter(low, kInfinity)}) {
+    for (float f : {low, middle, std::nextafter(middle, -1.0f), std::nextafter(middle, kInfinity),
+                    std::nextafter(low, kInfinity)}) {
       ASSERT_EQ(Half::FromFloat(f), CompilersHalf(f)) << f;
       ASSERT_EQ(Half::FromFloat(-f), CompilersHalf(-f)) << -f;
     }
@@ -44,7 +45,8 @@ TEST(Half, AgreesWithTheCompilerOnRandomBits) {
   std::mt19937 random(1);
   for (int i = 0; i < 2000000; ++i) {
     const float f = BitCast<float>(static_cast<uint32_t>(random()));
-    if (!std::isnan(f)) ASSERT_EQ(Half::FromFloat(f), CompilersHalf(f)) << f;
+    if (std::isnan(f)) continue;
+    ASSERT_EQ(Half::FromFloat(f), CompilersHalf(f)) << f;
   }
 }
 
@@ -74,7 +76,8 @@ TEST(BFloat16, RoundsToNearestEven) {
     ASSERT_EQ(BFloat16::FromFloat(BitCast<float>(middle)), bits + (bits & 1));
     ASSERT_EQ(BFloat16::FromFloat(BitCast<float>(middle + 1)), bits + 1);
   }
-  EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(BitCast<float>(0x7f800001u)))));  // Its upper half alone: infinity.
+  // The upper half of this NaN alone would be infinity.
+  EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(BitCast<float>(0x7f800001u)))));
 }
 
 }  // namespace

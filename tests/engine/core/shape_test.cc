@@ -75,7 +75,9 @@ TEST(NormalizeAxis, CountsNegativeAxesFromTheEnd) {
   EXPECT_EQ(*NormalizeAxis(1, 3), 1);
   EXPECT_EQ(*NormalizeAxis(-1, 3), 2);
   EXPECT_EQ(*NormalizeAxis(-3, 3), 0);
-  for (int64_t axis : {int64_t{3}, int64_t{-4}, INT64_MAX, INT64_MIN}) EXPECT_FALSE(NormalizeAxis(axis, 3).ok()) << axis;
+  for (int64_t axis : {int64_t{3}, int64_t{-4}, INT64_MAX, INT64_MIN}) {
+    EXPECT_FALSE(NormalizeAxis(axis, 3).ok()) << axis;
+  }
   EXPECT_FALSE(NormalizeAxis(0, 0).ok());
 }
 

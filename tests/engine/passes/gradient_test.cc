@@ -1,11 +1,11 @@
 #include "engine/passes/gradient.h"
 
-#include <cmath>
 #include <string>
+#include <vector>
 
+#include "engine/core/op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "engine/core/op.h"
 #include "tests/engine/passes/test_ops.h"
 
 namespace gluond {
@@ -139,7 +139,8 @@ TEST(Gradient, ReportsAGradientOfTheWrongNumberOfEntries) {
   const NodeEntry x = MakeVariable("x");
   const absl::Status status = BuildGradient({Call("wrong_gradient", "w", {x})}, {x}, {kOnes}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("node 'w' (wrong_gradient): FGradient returned 0 entries for 1"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("node 'w' (wrong_gradient): FGradient returned 0 entries for 1"));
   EXPECT_EQ(BuildGradient({x}, {x}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

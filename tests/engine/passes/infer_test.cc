@@ -1,6 +1,8 @@
 #include "engine/passes/infer.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "engine/passes/gradient.h"
 #include "gmock/gmock.h"
@@ -96,7 +98,8 @@ TEST(Infer, NamesTheFirstNodeThatStaysUnknown) {
   const auto partial = InferPartially(graph, {{"x", {{8, -1}, kF32}}});
   ASSERT_TRUE(partial.ok()) << partial.status();
   EXPECT_EQ(partial->shapes[graph.outputs()[0].entry], Shape({8, 3}));
-  ExpectStatus(InferShapeType(IndexedGraph({{x}}), {}), absl::StatusCode::kFailedPrecondition, HasSubstr("variable 'x'"));
+  ExpectStatus(InferShapeType(IndexedGraph({{x}}), {}), absl::StatusCode::kFailedPrecondition,
+               HasSubstr("variable 'x'"));
 }
 
 // An operator with TIsBackward and no rules takes all from its forward node.

@@ -141,6 +141,14 @@ GLUOND_REGISTER_OP(_backward_rectify)
     .set_attr<TIsBackward>("TIsBackward", true)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither);
 
+GLUOND_REGISTER_OP(recall)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
+    .set_attr<FGradient>("FGradient", ElemwiseGradUseNone{"_backward_recall"});
+
+GLUOND_REGISTER_OP(_backward_recall)
+    .set_attr<TIsBackward>("TIsBackward", true)
+    .set_attr<TIsLayerOpBackward>("TIsLayerOpBackward", true);
+
 GLUOND_REGISTER_OP(opaque)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
     .set_attr<FCompute>("FCompute<cpu>", Elementwise([](const NodeAttrs&, const Values& x) { return x[0]; }));

@@ -9,6 +9,7 @@
 //   dense      x (n, k), weight (units, k) -> (n, units): inference only.
 //   layer      any inputs -> `shape`; _backward_layer reads the head gradient and the inputs: planning only.
 //   rectify    its gradient reads its output; planning only.
+//   recall     _backward_recall uses its state (TIsLayerOpBackward); planning only.
 //   noise      asks for random numbers.  stateful  keeps a state.
 //   bump       adds 1 to its input in memory, and returns it.
 //   remote     FExecType kAsync.

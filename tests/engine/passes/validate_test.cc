@@ -29,7 +29,8 @@ TEST(Validate, NamesTheNodesOfACycle) {
   const NodeEntry a = Call("negative", "a", {MakeVariable("x")});
   const NodeEntry b = Call("cube", "b", {a});
   a.node->inputs[0] = b;
-  ExpectInvalid(Validate({{b}}), AllOf(HasSubstr("cycle of 2 nodes"), HasSubstr("'a' (negative)"), HasSubstr("'b' (cube)")));
+  ExpectInvalid(Validate({{b}}),
+                AllOf(HasSubstr("cycle of 2 nodes"), HasSubstr("'a' (negative)"), HasSubstr("'b' (cube)")));
   a.node->inputs.clear();  // The cycle would keep itself alive.
 }
 
@@ -54,7 +55,8 @@ TEST(Validate, FindsACycleThroughAControlDependency) {
 
 TEST(Validate, RefusesAnOutputThatTheNodeLacks) {
   const NodeEntry y = Call("negative", "y", {{MakeVariable("x").node, 0}});
-  ExpectInvalid(Validate({{{y.node, 1}}}), HasSubstr("output 0 of the graph is output 1 of node 'y' (negative), which has 1"));
+  ExpectInvalid(Validate({{{y.node, 1}}}),
+                HasSubstr("output 0 of the graph is output 1 of node 'y' (negative), which has 1"));
   const NodeEntry z = Call("negative", "z", {{y.node, 7}});
   ExpectInvalid(Validate({{z}}), HasSubstr("input 0 of node 'z' (negative) is output 7 of node 'y'"));
 }
@@ -69,7 +71,8 @@ TEST(Validate, HidesHiddenOutputsFromClientsOnly) {
   const NodeEntry y = Call("sum_diff", "y", {MakeVariable("a"), MakeVariable("b")});
   const NodeEntry hidden{y.node, 2};
   ExpectInvalid(Validate({{hidden}}, {.client_graph = true}), HasSubstr("hidden; use one of its first 2 outputs"));
-  ExpectInvalid(Validate({{Call("negative", "z", {hidden})}}, {.client_graph = true}), HasSubstr("input 0 of node 'z'"));
+  ExpectInvalid(Validate({{Call("negative", "z", {hidden})}}, {.client_graph = true}),
+                HasSubstr("input 0 of node 'z'"));
   EXPECT_EQ(Validate({{hidden}}), absl::OkStatus());
 }
 

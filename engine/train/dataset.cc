@@ -1,0 +1,154 @@
+#include "engine/train/dataset.h"
+
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/philox.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/convert.h"
+
+namespace gluond {
+namespace {
+
+constexpr size_t kKeptOrders = 4;
+
+// Fisher and Yates. Element i changes places with one of [0, i], chosen by 64 random bits of its own.
+std::vector<int64_t> Permutation(uint64_t seed, uint64_t epoch, int64_t n) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const Philox random = {seed, static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32)};
+  for (int64_t i = n - 1; i > 0; --i) {
+    const Philox::Block block = random(static_cast<uint64_t>(i));
+    const uint64_t bits = uint64_t{block.word[0]} << 32 | block.word[1];
+    const auto j = static_cast<int64_t>(static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(i + 1) >> 64);
+    std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(j)]);
+  }
+  return order;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> columns, int64_t rows,
+                                                         Allocator& host_allocator) {
+  if (columns.empty()) return absl::InvalidArgumentError("a dataset has at least one column");
+  if (rows < 1) return absl::InvalidArgumentError(absl::StrCat("a dataset has at least one row, got ", rows));
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Column& column = columns[i];
+    const std::string where = absl::StrCat("column '", Excerpt(column.name), "'");
+    for (size_t j = 0; j < i; ++j) {
+      if (columns[j].name == column.name) return absl::InvalidArgumentError(absl::StrCat("two are named ", where));
+    }
+    if (column.name.empty() || !column.row_shape.known() || column.row_shape.ndim() >= Shape::kMaxRank ||
+        column.dtype == DType::kUnknown) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " of ", Name(column.dtype), " rows of shape ",
+                                                     column.row_shape.ToString(), ": want a name, a type and a known "
+                                                     "shape of at most ", Shape::kMaxRank - 1, " dimensions"));
+    }
+    Shape shape = {rows};
+    for (int64_t dim : column.row_shape.dims()) shape.Append(dim);
+    absl::StatusOr<Tensor> tensor = Tensor::Empty(host_allocator, shape, column.dtype);
+    if (!tensor.ok()) return Annotate(tensor.status(), where);
+    tensors.push_back(*std::move(tensor));
+  }
+  std::shared_ptr<Dataset> dataset(new Dataset(std::move(columns), rows));
+  dataset->appended_.resize(tensors.size());
+  dataset->tensors_ = std::move(tensors);
+  return dataset;
+}
+
+absl::StatusOr<size_t> Dataset::FindColumn(absl::string_view name) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (columns_[i].name == name) return i;
+    names.push_back(columns_[i].name);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("the dataset has no column '", Excerpt(name), "'", DidYouMean(name, names)));
+}
+
+absl::Status Dataset::Append(absl::string_view column, absl::string_view bytes) {
+  ASSIGN_OR_RETURN(const size_t i, FindColumn(column));
+  std::lock_guard<std::mutex> lock(mu_);
+  if (committed_) return absl::FailedPreconditionError("the dataset is committed: its rows stay as they are");
+  const auto size = static_cast<int64_t>(tensors_[i].bytes());
+  if (static_cast<int64_t>(bytes.size()) > size - appended_[i]) {
+    return absl::OutOfRangeError(absl::StrCat("column '", column, "' has ", size, " bytes; ", appended_[i],
+                                              " are there, ", bytes.size(), " more are too many"));
+  }
+  std::memcpy(tensors_[i].data<char>() + appended_[i], bytes.data(), bytes.size());
+  appended_[i] += static_cast<int64_t>(bytes.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Dataset::bytes_appended(absl::string_view column) const {
+  ASSIGN_OR_RETURN(const size_t i, FindColumn(column));
+  std::lock_guard<std::mutex> lock(mu_);
+  return appended_[i];
+}
+
+absl::Status Dataset::Commit() {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const int64_t missing = static_cast<int64_t>(tensors_[i].bytes()) - appended_[i];
+    if (missing == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("column '", columns_[i].name, "' lacks ", missing, " of ",
+                                                      tensors_[i].bytes(), " bytes; append them, then commit"));
+  }
+  committed_ = true;
+  return absl::OkStatus();
+}
+
+bool Dataset::committed() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return committed_;
+}
+
+int64_t Dataset::bytes() const {
+  int64_t sum = 0;
+  for (const Tensor& tensor : tensors_) sum += static_cast<int64_t>(tensor.bytes());
+  return sum;
+}
+
+std::shared_ptr<const std::vector<int64_t>> Dataset::Order(uint64_t seed, uint64_t epoch) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (const KeptOrder& order : orders_) {
+    if (order.seed == seed && order.epoch == epoch) return order.rows;
+  }
+  if (orders_.size() == kKeptOrders) orders_.erase(orders_.begin());
+  orders_.push_back({seed, epoch, std::make_shared<const std::vector<int64_t>>(Permutation(seed, epoch, rows_))});
+  return orders_.back().rows;
+}
+
+absl::StatusOr<std::vector<int64_t>> Dataset::Rows(const RowRange& range) const {
+  if (range.first < 0 || range.count < 0 || range.first > rows_ || range.count > rows_ - range.first) {
+    return absl::InvalidArgumentError(absl::StrCat("rows [", range.first, ", ", range.first, " + ", range.count,
+                                                   ") are not within the dataset's ", rows_));
+  }
+  std::vector<int64_t> rows(static_cast<size_t>(range.count));
+  std::iota(rows.begin(), rows.end(), range.first);
+  if (!range.shuffle) return rows;
+  const auto order = Order(range.seed, range.epoch);
+  for (int64_t& row : rows) row = (*order)[static_cast<size_t>(row)];
+  return rows;
+}
+
+absl::Status Dataset::Gather(size_t column, absl::Span<const int64_t> rows, const Tensor& batch) const {
+  const Column& from = columns_[column];
+  const int64_t elements = from.row_shape.Size();
+  const int64_t from_bytes = elements * SizeOf(from.dtype), to_bytes = elements * SizeOf(batch.dtype());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0 || rows[i] >= rows_) {
+      return absl::OutOfRangeError(absl::StrCat("there is no row ", rows[i], "; the dataset has ", rows_));
+    }
+    ConvertValues(tensors_[column].data<char>() + rows[i] * from_bytes, from.dtype,
+                  batch.data<char>() + static_cast<int64_t>(i) * to_bytes, batch.dtype(), elements, from.scale,
+                  from.shift);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond

@@ -1,0 +1,140 @@
+// Embedding: rows of a table, by number. Numbers beyond the table take its first or last row, as MXNet does. The
+// gradient adds up in the order of the numbers, so that it is the same bits each time, on a GPU too.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/fill.h"
+#include "ops/kernel/launch.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+struct EmbeddingParam : Param<EmbeddingParam> {
+  int64_t input_dim, output_dim;
+  DType dtype;
+  bool sparse_grad;
+  static void Fields(Schema<EmbeddingParam>& s) {
+    constexpr int64_t kMax = int64_t{1} << 40;
+    s.Field("input_dim", &EmbeddingParam::input_dim).Range(1, kMax).Describe("Rows of the table.");
+    s.Field("output_dim", &EmbeddingParam::output_dim).Range(1, kMax).Describe("Columns of the table.");
+    s.Field("dtype", &EmbeddingParam::dtype).Default(DType::kFloat32).Describe("The table's type, where nothing else says it.");
+    s.Field("sparse_grad", &EmbeddingParam::sparse_grad).Default(false).Describe("Accepted for MXNet's sake: gradients are dense.");
+  }
+};
+
+HOST_DEVICE int64_t Clip(int64_t row, int64_t rows) { return row < 0 ? 0 : row < rows ? row : rows - 1; }
+
+template <class C>
+struct Gather {
+  In<int64_t> index;
+  In<C> table;
+  Out<C> y;
+  int64_t rows, cols;
+  HOST_DEVICE void operator()(int64_t i) const {
+    y.Set(i, table[Clip(index[i / cols], rows) * cols + i % cols]);
+  }
+};
+
+struct Embedding {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    const TBlob& table = in[1];
+    return DispatchCompute(out[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      return ForEach<D>(ctx, out[0].Size(), Gather<C>{In<int64_t>(in[0]), In<C>(table), Out<C>(out[0], req[0]),
+                                                      table.shape[0], table.shape[1]});
+    });
+  }
+};
+
+// One column of the table, from top to bottom of dy.
+template <class C>
+struct ScatterColumn {
+  In<int64_t> index;
+  In<C> dy;
+  Out<C> table;  // Adds.
+  int64_t count, rows, cols;
+  HOST_DEVICE void operator()(int64_t col) const {
+    for (int64_t i = 0; i < count; ++i) table.Set(Clip(index[i], rows) * cols + col, dy[i * cols + col]);
+  }
+};
+
+struct BackwardEmbedding {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    if (req[0] != kAddTo) RETURN_IF_ERROR(Fill<D>(ctx, 0, kWriteTo, out[0]));
+    const int64_t rows = out[0].shape[0], cols = out[0].shape[1], count = in[1].Size();
+    return DispatchCompute(out[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      return ForEach<D>(ctx, cols, ScatterColumn<C>{In<int64_t>(in[1]), In<C>(in[0]), Out<C>(out[0], kAddTo), count, rows, cols},
+                        std::max<int64_t>(1, kGrain / (count + 1)));
+    });
+  }
+};
+
+Shape TableShape(const NodeAttrs& attrs) {
+  const auto& param = attrs.param<EmbeddingParam>();
+  return {param.input_dim, param.output_dim};
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(in, 1, TableShape(attrs));
+  Shape y = (*in)[0];
+  if (!y.rank_known()) return false;
+  if (y.ndim() >= Shape::kMaxRank) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has rank ", y.ndim(), ", expected at most ", Shape::kMaxRank - 1));
+  }
+  y.Append(attrs.param<EmbeddingParam>().output_dim);
+  SHAPE_ASSIGN_CHECK(out, 0, y);
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+  TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+  if ((*in)[1] == DType::kUnknown) (*in)[1] = attrs.param<EmbeddingParam>().dtype;
+  TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+  return AllKnown(*in);
+}
+
+GLUOND_REGISTER_OP(Embedding)
+    .describe("y[...] = weight[data[...]]: a row of the table for each number; numbers beyond it take its first or last row.")
+    .add_argument("data", "NDArray", "Row numbers, of any shape and type.")
+    .add_argument("weight", "NDArray", "The table: (input_dim, output_dim).")
+    .add_arguments(EmbeddingParam::__FIELDS__())
+    .set_attr_parser(ParamParser<EmbeddingParam>)
+    .set_num_inputs(2)
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
+    })
+    .compute<Embedding>();
+
+GLUOND_REGISTER_OP(_backward_Embedding)
+    .describe("The gradient of Embedding's table: the rows of dy, each added to the row that it came from.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "Row numbers.")
+    .add_arguments(EmbeddingParam::__FIELDS__())
+    .set_attr_parser(ParamParser<EmbeddingParam>)
+    .set_num_inputs(2)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, TableShape(attrs));
+      return AllKnown(*in);
+    })
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+      return AllKnown(*in);
+    })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) -> Gradients {
+      return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
+    })
+    .compute<BackwardEmbedding>();
+
+}  // namespace
+}  // namespace gluond::ops

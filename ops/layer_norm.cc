@@ -1,0 +1,127 @@
+// LayerNorm: y = gamma (x - mean) / std + beta along an axis, std = sqrt(variance + eps) with the biased variance. The
+// gradient is a graph of operators from x, so that it can be differentiated again.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/math.h"
+#include "ops/kernel/rows.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+struct LayerNormParam : Param<LayerNormParam> {
+  int axis;
+  double eps;
+  bool output_mean_var;
+  static void Fields(Schema<LayerNormParam>& s) {
+    s.Field("axis", &LayerNormParam::axis).Default(-1).Describe("The axis to normalize.");
+    s.Field("eps", &LayerNormParam::eps).Default(1e-5).AtLeast(0.0).Describe("Added to the variance.");
+    s.Field("output_mean_var", &LayerNormParam::output_mean_var).Default(false)
+        .Describe("Show mean and std as outputs. No gradient flows through them.");
+  }
+};
+
+template <class C>
+struct NormalizeRow {
+  RowGeometry rows;
+  In<C> x, gamma, beta;
+  Out<C> y, mean, std;
+  double eps;
+  bool set_y, set_mean, set_std;
+
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t row) const {
+    const int64_t begin = rows.begin(row), step = rows.inner;
+    const C count = static_cast<C>(rows.n);
+    const C m = g.Sum(rows.n, [&](int64_t i) { return x[begin + i * step]; }) / count;
+    const C v = g.Sum(rows.n, [&](int64_t i) {
+      const C d = x[begin + i * step] - m;
+      return d * d;
+    }) / count;
+    const C s = math::Sqrt(v + static_cast<C>(eps));
+    if (set_y) {
+      g.ForEach(rows.n, [&](int64_t i) {
+        y.Set(begin + i * step, (x[begin + i * step] - m) / s * gamma[i] + beta[i]);
+      });
+    }
+    if (!g.first()) return;
+    if (set_mean) mean.Set(row, m);
+    if (set_std) std.Set(row, s);
+  }
+};
+
+struct LayerNorm {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const auto& p = attrs.param<LayerNormParam>();
+    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, in[0].shape.ndim()));
+    const RowGeometry rows = RowsOf(in[0].shape, axis);
+    return DispatchReal(out[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      return ForEachGroup<D>(ctx, rows.rows(), rows.n,
+                             NormalizeRow<C>{rows, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
+                                             Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp,
+                                             req[1] != kNullOp, req[2] != kNullOp});
+    });
+  }
+};
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  Shape row = (*in)[0];
+  if (!row.rank_known()) return false;
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LayerNormParam>().axis, row.ndim()));
+  for (int i = 1; i < 3; ++i) SHAPE_ASSIGN_CHECK(in, i, Shape({row[axis]}));
+  row[axis] = 1;
+  for (int i = 1; i < 3; ++i) SHAPE_ASSIGN_CHECK(out, i, row);
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+// With z = (x - mean) / std and d = gamma dy: dx = (d - mean(d) - z mean(d z)) / std. gamma lies along the axis: it gets
+// there by broadcasting against the last axis, once x's axis is the last.
+Gradients Gradient(const NodePtr& node, const Gradients& head) {
+  const auto& p = node->param<LayerNormParam>();
+  const AttrDict last = {{"axis", "-1"}, {"keepdims", "True"}};
+  const bool moved = p.axis != -1;
+  const AttrDict swap = {{"dim1", absl::StrCat(p.axis)}, {"dim2", "-1"}};
+  const auto to_last = [&](const NodeEntry& e) { return moved ? Call("SwapAxis", {e}, swap) : e; };
+  const auto mean = [&](const NodeEntry& e) { return Call("mean", {e}, last); };
+
+  const NodeEntry x = to_last(node->inputs[0]), dy = to_last(head[0]);
+  const NodeEntry centered = Call("broadcast_sub", {x, mean(x)});
+  const NodeEntry inverse = Call("rsqrt", {mean(Call("square", {centered})) + p.eps});
+  const NodeEntry z = Call("broadcast_mul", {centered, inverse});
+  const NodeEntry d = Call("broadcast_mul", {dy, node->inputs[1]});
+  const NodeEntry inner = Call("broadcast_sub", {d, mean(d)}) - Call("broadcast_mul", {z, mean(d * z)});
+  return {to_last(Call("broadcast_mul", {inner, inverse})), SumLike(dy * z, node->inputs[1]), SumLike(dy, node->inputs[2])};
+}
+
+GLUOND_REGISTER_OP(LayerNorm)
+    .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance along an axis.")
+    .add_argument("data", "NDArray", "x.")
+    .add_argument("gamma", "NDArray", "As long as the axis.")
+    .add_argument("beta", "NDArray", "As long as the axis.")
+    .add_arguments(LayerNormParam::__FIELDS__())
+    .set_attr_parser(ParamParser<LayerNormParam>)
+    .set_num_inputs(3)
+    .set_num_outputs(3)
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs& attrs) {
+      return attrs.param<LayerNormParam>().output_mean_var ? 3u : 1u;
+    })
+    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) {
+      return std::vector<std::string>{"output", "mean", "std"};
+    })
+    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", [](const NodeAttrs&, NodeAttrs* variable, int index) {
+      if (index > 0) variable->dict.emplace("__init__", index == 1 ? "[\"one\", {}]" : "[\"zero\", {}]");
+    })
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<LayerNorm>();
+
+}  // namespace
+}  // namespace gluond::ops

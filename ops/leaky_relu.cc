@@ -1,0 +1,245 @@
+// LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each channel
+// (axis 1) or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/channels.h"
+#include "ops/kernel/math.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+enum ActType { kLeaky, kPrelu, kElu, kSelu, kGelu };
+
+constexpr double kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+constexpr double kHalfRoot = 0.70710678118654752440;        // 1 / sqrt(2)
+constexpr double kNormalPeak = 0.39894228040143267794;      // 1 / sqrt(2 pi)
+
+struct LeakyReLUParam : Param<LeakyReLUParam> {
+  int act_type;
+  double slope, lower_bound, upper_bound;
+  static void Fields(Schema<LeakyReLUParam>& s) {
+    using P = LeakyReLUParam;
+    s.Field("act_type", &P::act_type)
+        .Enum({{"leaky", kLeaky}, {"prelu", kPrelu}, {"elu", kElu}, {"selu", kSelu}, {"gelu", kGelu}})
+        .Default("leaky").Describe("The function.");
+    s.Field("slope", &P::slope).Default(0.25).Describe("Of leaky and elu.");
+    s.Field("lower_bound", &P::lower_bound).Default(0.125).Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
+    s.Field("upper_bound", &P::upper_bound).Default(0.334).Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
+  }
+};
+
+// Each with f(x) and f'(x).
+struct Leaky {
+  double slope;
+  template <class C> HOST_DEVICE C F(C x) const { return x > 0 ? x : static_cast<C>(slope) * x; }
+  template <class C> HOST_DEVICE C Slope(C x) const { return x > 0 ? C(1) : static_cast<C>(slope); }
+};
+struct Elu {
+  double scale, alpha;
+  template <class C> HOST_DEVICE C F(C x) const {
+    return static_cast<C>(scale) * (x > 0 ? x : static_cast<C>(alpha) * math::Expm1(x));
+  }
+  template <class C> HOST_DEVICE C Slope(C x) const {
+    return static_cast<C>(scale) * (x > 0 ? C(1) : static_cast<C>(alpha) * math::Exp(x));
+  }
+};
+struct Gelu {
+  template <class C> HOST_DEVICE C F(C x) const {
+    return static_cast<C>(0.5) * x * (1 + math::Erf(x * static_cast<C>(kHalfRoot)));
+  }
+  template <class C> HOST_DEVICE C Slope(C x) const {
+    const C density = static_cast<C>(kNormalPeak) * math::Exp(static_cast<C>(-0.5) * x * x);
+    return static_cast<C>(0.5) * (1 + math::Erf(x * static_cast<C>(kHalfRoot))) + x * density;
+  }
+};
+
+template <class A>
+struct Value {
+  A a;
+  template <std::floating_point C> HOST_DEVICE C operator()(C x) const { return a.F(x); }
+};
+template <class A>
+struct Derivative {
+  A a;
+  template <std::floating_point C> HOST_DEVICE C operator()(C dy, C x) const { return dy * a.Slope(x); }
+};
+
+// Calls run(A) with the function that the attributes choose; not for prelu.
+template <class Run>
+absl::Status WithFunction(const LeakyReLUParam& p, const Run& run) {
+  switch (p.act_type) {
+    case kElu: return run(Elu{1, p.slope});
+    case kSelu: return run(Elu{kSeluScale, kSeluAlpha});
+    case kGelu: return run(Gelu{});
+    default: return run(Leaky{p.slope});
+  }
+}
+
+// (outer, channels, inner): gamma has one element for each channel; one for all is one channel.
+RowGeometry Channels(const Shape& x, const Shape& gamma) {
+  if (gamma.Size() == 1) return {1, 1, x.Size()};
+  return RowsOf(x, x.ndim() == 1 ? 0 : 1);
+}
+
+template <class C>
+struct Prelu {
+  RowGeometry shape;
+  In<C> x, gamma;
+  Out<C> y;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const C v = x[i];
+    y.Set(i, v > 0 ? v : gamma[i / shape.inner % shape.n] * v);
+  }
+};
+
+struct LeakyReLU {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    const auto& p = attrs.param<LeakyReLUParam>();
+    if (p.act_type != kPrelu) {
+      return WithFunction(p, [&](auto a) { return Map<D, 1>(ctx, Value<decltype(a)>{a}, in.data(), req[0], out[0]); });
+    }
+    return DispatchReal(out[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      return ForEach<D>(ctx, out[0].Size(), Prelu<C>{Channels(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
+    });
+  }
+};
+
+struct BackwardLeakyReLU {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    return WithFunction(attrs.param<LeakyReLUParam>(), [&](auto a) {
+      return Map<D, 2>(ctx, Derivative<decltype(a)>{a}, in.data(), req[0], out[0]);
+    });
+  }
+};
+
+template <class C>
+struct BackwardPreluChannel {
+  RowGeometry shape;
+  In<C> dy, x, gamma;
+  Out<C> dx, dgamma;
+  bool set_dx, set_dgamma;
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t c) const {
+    const C slope = gamma[c];
+    const C sum = SumChannel(g, shape, c, [&](int64_t i) { return x[i] > 0 ? C(0) : dy[i] * x[i]; });
+    if (set_dx) ForEachOfChannel(g, shape, c, [&](int64_t i) { dx.Set(i, x[i] > 0 ? dy[i] : slope * dy[i]); });
+    if (set_dgamma && g.first()) dgamma.Set(c, sum);
+  }
+};
+
+struct BackwardPrelu {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const RowGeometry shape = Channels(in[1].shape, in[2].shape);
+    return DispatchReal(out[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      return ForEachGroup<D>(ctx, shape.n, shape.outer * shape.inner,
+                             BackwardPreluChannel<C>{shape, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
+                                                     Out<C>(out[1], req[1]), req[0] != kNullOp, req[1] != kNullOp});
+    });
+  }
+};
+
+uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<LeakyReLUParam>().act_type == kPrelu ? 2 : 1; }
+
+absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  const Shape x = (*in)[0];
+  if (in->size() > 1 && x.rank_known()) {
+    const int64_t channels = x.ndim() == 0 ? 1 : x[x.ndim() == 1 ? 0 : 1];
+    if ((*in)[1] != Shape({1})) SHAPE_ASSIGN_CHECK(in, 1, Shape({channels}));
+  }
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  if (NumInputs(node->attrs) == 2) {
+    return OutputsOf(Call("_backward_prelu", {dy[0], node->inputs[0], node->inputs[1]}));
+  }
+  return {Call("_backward_LeakyReLU", {dy[0], node->inputs[0]}, node->attrs.dict)};
+}
+
+// Of dy f'(x), by dy and by x.
+Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+  const auto& p = node->param<LeakyReLUParam>();
+  const NodeEntry &dy = node->inputs[0], &x = node->inputs[1];
+  const NodeEntry by_dy = Call("_backward_LeakyReLU", {g[0], x}, node->attrs.dict);
+  const NodeEntry both = g[0] * dy;
+  const auto below_zero = [&](double scale) {
+    return both * CallScalar("_lesser_equal_scalar", x, 0) * Call("exp", {x}) * scale;
+  };
+  switch (p.act_type) {
+    case kElu: return {by_dy, below_zero(p.slope)};
+    case kSelu: return {by_dy, below_zero(kSeluScale * kSeluAlpha)};
+    case kGelu: {
+      const NodeEntry square = Call("square", {x});
+      return {by_dy, both * Call("exp", {square * -0.5}) * (2 - square) * kNormalPeak};
+    }
+    default: return {by_dy, {}};
+  }
+}
+
+GLUOND_REGISTER_OP(LeakyReLU)
+    .describe("x where x > 0, else: leaky, slope x; prelu, gamma x; elu, slope (e^x - 1). selu: 1.0507 times elu with slope "
+              "1.6733. gelu: x times the normal distribution function of x.")
+    .add_argument("data", "NDArray", "x: any shape.")
+    .add_argument("gamma", "NDArray", "For prelu only: (channels) or (1).")
+    .add_arguments(LeakyReLUParam::__FIELDS__())
+    .set_attr_parser(ParamParser<LeakyReLUParam>)
+    .set_num_inputs(NumInputs)
+    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
+      std::vector<std::string> names = {"data", "gamma"};
+      names.resize(NumInputs(attrs));
+      return names;
+    })
+    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", [](const NodeAttrs&, NodeAttrs* variable, int index) {
+      if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
+    })
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<LeakyReLU>();
+
+GLUOND_REGISTER_OP(_backward_LeakyReLU)
+    .describe("dx = dy f'(x).")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x.")
+    .add_arguments(LeakyReLUParam::__FIELDS__())
+    .set_attr_parser(ParamParser<LeakyReLUParam>)
+    .set_num_inputs(2)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
+    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .compute<BackwardLeakyReLU>();
+
+GLUOND_REGISTER_OP(_backward_prelu)
+    .describe("The gradients of prelu's x and gamma.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x.")
+    .add_argument("gamma", "NDArray", "gamma.")
+    .set_num_inputs(3)
+    .set_num_outputs(2)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
+      return AllKnown(*in) && AllKnown(*out);
+    })
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .compute<BackwardPrelu>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,134 @@
+// Random tensors: _random_uniform, _random_normal. Element i depends on the model's seed, the node, the run and i only,
+// so every device and every number of threads draws the same.
+
+#include <cmath>
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/kernel/convert.h"
+#include "ops/kernel/launch.h"
+#include "ops/kernel/math.h"
+#include "ops/shape_param.h"
+
+namespace gluond::ops {
+namespace {
+
+template <class P>
+void DtypeField(Schema<P>& s) {
+  s.Field("dtype", &P::dtype).Default(std::nullopt).Describe("The type of y, floating point; None: float32.")
+      .Check(IsFloating, "want float16, bfloat16, float32 or float64");
+}
+
+struct UniformParam : Param<UniformParam> {
+  double low, high;
+  std::vector<int64_t> shape;
+  std::string ctx;
+  std::optional<DType> dtype;
+  static void Fields(Schema<UniformParam>& s) {
+    s.Field("low", &UniformParam::low).Default(0.0).Describe("Lower bound.");
+    s.Field("high", &UniformParam::high).Default(1.0).Describe("Upper bound, which is left out.");
+    ShapeFields(s);
+    DtypeField(s);
+  }
+};
+
+struct NormalParam : Param<NormalParam> {
+  double loc, scale;
+  std::vector<int64_t> shape;
+  std::string ctx;
+  std::optional<DType> dtype;
+  static void Fields(Schema<NormalParam>& s) {
+    s.Field("loc", &NormalParam::loc).Default(0.0).Describe("Mean.");
+    s.Field("scale", &NormalParam::scale).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
+    ShapeFields(s);
+    DtypeField(s);
+  }
+};
+
+// The four elements that one block of the generator gives.
+template <class C>
+struct UniformBlock {
+  Philox random;
+  C low, range;
+  int64_t n;
+  Out<C> y;
+  HOST_DEVICE void operator()(int64_t block) const {
+    const Philox::Block words = random(static_cast<uint64_t>(block));
+    for (int k = 0; k < 4 && 4 * block + k < n; ++k) {
+      y.Set(4 * block + k, low + range * static_cast<C>(Philox::ToUniform(words.word[k])));
+    }
+  }
+};
+
+// Box and Muller: two uniform numbers, one of them in (0, 1], make two normal ones.
+template <class C>
+struct NormalBlock {
+  Philox random;
+  C mean, deviation;
+  int64_t n;
+  Out<C> y;
+  HOST_DEVICE void operator()(int64_t block) const {
+    const Philox::Block words = random(static_cast<uint64_t>(block));
+    for (int pair = 0; pair < 2; ++pair) {
+      const int64_t i = 4 * block + 2 * pair;
+      const C u = static_cast<C>(Philox::ToUniform(words.word[2 * pair])) + C(0x1p-24);
+      const C angle = static_cast<C>(2 * M_PI) * static_cast<C>(Philox::ToUniform(words.word[2 * pair + 1]));
+      const C radius = deviation * math::Sqrt(-2 * math::Log(u));
+      if (i < n) y.Set(i, mean + radius * math::Cos(angle));
+      if (i + 1 < n) y.Set(i + 1, mean + radius * math::Sin(angle));
+    }
+  }
+};
+
+template <template <class> class Block, class C, class D>
+absl::Status Draw(const OpContext& ctx, double a, double b, OpReqType req, const TBlob& y) {
+  constexpr int64_t kBlockGrain = 1024;  // One block costs as much as some 60 additions.
+  return ForEach<D>(ctx, (y.Size() + 3) / 4,
+                    Block<C>{ctx.random, static_cast<C>(a), static_cast<C>(b), y.Size(), Out<C>(y, req)}, kBlockGrain);
+}
+
+struct Uniform {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    const UniformParam& p = attrs.param<UniformParam>();
+    return DispatchReal(y[0].dtype, [&](auto c) {
+      return Draw<UniformBlock, decltype(c), D>(ctx, p.low, p.high - p.low, req[0], y[0]);
+    });
+  }
+};
+
+struct Normal {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    const NormalParam& p = attrs.param<NormalParam>();
+    return DispatchReal(y[0].dtype, [&](auto c) {
+      return Draw<NormalBlock, decltype(c), D>(ctx, p.loc, p.scale, req[0], y[0]);
+    });
+  }
+};
+
+#define RANDOM(name, P, text)                                         \
+  GLUOND_REGISTER_OP(name)                                            \
+      .describe(text)                                                 \
+      .set_num_inputs(0)                                              \
+      .add_arguments(P::__FIELDS__())                                 \
+      .set_attr_parser(ParamParser<P>)                                \
+      .set_attr<FInferShape>("FInferShape", ShapeOfParam<P>)          \
+      .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector*, TypeVector* out) -> absl::StatusOr<bool> { \
+        TYPE_ASSIGN_CHECK(out, 0, attrs.param<P>().dtype.value_or(DType::kFloat32)); \
+        return true;                                                  \
+      })                                                              \
+      .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs&) { return std::vector{ResourceRequest::kRandom}; }) \
+      .set_attr<FGradient>("FGradient", NoGradient)
+
+RANDOM(_random_uniform, UniformParam, "Uniform random numbers in [low, high).")
+    .add_alias("random_uniform").add_alias("uniform").compute<Uniform>();
+RANDOM(_random_normal, NormalParam, "Normally distributed random numbers.")
+    .add_alias("random_normal").add_alias("normal").compute<Normal>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,111 @@
+// take: slices of a along an axis, by index. Its gradient adds each slice back to where it came from.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/gather.h"
+
+namespace gluond::ops {
+namespace {
+
+struct TakeParam : Param<TakeParam> {
+  int axis, mode;
+  static void Fields(Schema<TakeParam>& s) {
+    s.Field("axis", &TakeParam::axis).Default(0).Describe("The axis of a that is indexed.");
+    s.Field("mode", &TakeParam::mode).Enum({{"clip", kClip}, {"raise", kRaise}, {"wrap", kWrap}}).Default("clip")
+        .Describe("An index out of range: the nearest there is, an error, or modulo the size.");
+  }
+};
+
+absl::StatusOr<bool> TakeShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const Shape &a = (*in)[0], &indices = (*in)[1];
+  if (!a.rank_known() || !indices.rank_known()) return false;
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<TakeParam>().axis, a.ndim()));
+  std::vector<int64_t> dims(a.begin(), a.begin() + axis);
+  dims.insert(dims.end(), indices.begin(), indices.end());
+  dims.insert(dims.end(), a.begin() + axis + 1, a.end());
+  ASSIGN_OR_RETURN(const Shape y, Shape::FromDims(dims));
+  if (a[axis] == 0 && y.known() && y.Size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", a.ToString(), ": no element to take along axis ", axis));
+  }
+  SHAPE_ASSIGN_CHECK(out, 0, y);
+  return a.known() && indices.known();
+}
+
+// The indices may be of another type.
+absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  return AllKnown(*in);
+}
+
+absl::StatusOr<GatherGeometry> GeometryOf(const NodeAttrs& attrs, const Shape& a, const Shape& indices) {
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<TakeParam>().axis, a.ndim()));
+  return GatherGeometry{a.Size(0, axis), a[axis], a.Size(axis + 1, a.ndim()), indices.Size()};
+}
+
+struct Take {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    ASSIGN_OR_RETURN(const GatherGeometry g, GeometryOf(attrs, x[0].shape, x[1].shape));
+    const IndexMode mode = static_cast<IndexMode>(attrs.param<TakeParam>().mode);
+    if (mode == kRaise) RETURN_IF_ERROR(CheckIndices<D>(ctx, x[1], g.n));
+    return Gather<D>(ctx, g, mode, x[0], x[1], req[0], y[0]);
+  }
+};
+
+// Inputs: dy, the indices, and a, of which only the shape is used.
+struct BackwardTake {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+    ASSIGN_OR_RETURN(const GatherGeometry g, GeometryOf(attrs, dx[0].shape, x[1].shape));
+    return ScatterAdd<D>(ctx, g, static_cast<IndexMode>(attrs.param<TakeParam>().mode), x[0], x[1], req[0], dx[0]);
+  }
+};
+
+GLUOND_REGISTER_OP(take)
+    .describe("y[..., i..., ...] = a[..., indices[i...], ...] along one axis.")
+    .set_num_inputs(2)
+    .add_argument("a", "NDArray", "Rank 1 or more.")
+    .add_argument("indices", "NDArray", "Any shape and type; fractions are cut off, and NaN is 0.")
+    .add_arguments(TakeParam::__FIELDS__())
+    .set_attr_parser(ParamParser<TakeParam>)
+    .set_attr<FInferShape>("FInferShape", TakeShape)
+    .set_attr<FInferType>("FInferType", FirstType)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {Call("_backward_take", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
+    })
+    .compute<Take>();
+
+GLUOND_REGISTER_OP(_backward_take)
+    .describe("The gradient of take's a.")
+    .set_num_inputs(3)
+    .add_argument("dy", "NDArray", "dL/dy.")
+    .add_argument("indices", "NDArray", "As given to take.")
+    .add_argument("like", "NDArray", "a; only its shape is used.")
+    .add_arguments(TakeParam::__FIELDS__())
+    .set_attr_parser(ParamParser<TakeParam>)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
+      SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
+      ShapeVector forward = {(*in)[2], (*in)[1]}, dy = {(*in)[0]};
+      RETURN_IF_ERROR(TakeShape(attrs, &forward, &dy).status());
+      (*in)[0] = dy[0];
+      return AllKnown(*in);
+    })
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TypeVector values = {(*in)[0], (*in)[2]};
+      RETURN_IF_ERROR(SameType({}, &values, out).status());
+      (*in)[0] = (*in)[2] = values[0];
+      return AllKnown(*in);
+    })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {2}; })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {Call("take", {dy[0], node->inputs[1]}, node->attrs.dict), {}, {}};
+    })
+    .compute<BackwardTake>();
+
+}  // namespace
+}  // namespace gluond::ops

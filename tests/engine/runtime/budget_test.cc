@@ -1,0 +1,124 @@
+// Memory is charged before it is allocated, to a model's budget and to the server's, and comes back.
+
+#include "engine/runtime/budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/engine/runtime/test_ops.h"
+
+namespace gluond {
+namespace {
+
+TEST(BudgetTest, SaysWhatIsUsedUp) {
+  Budget budget("model 'lenet'", 1000, "--max_model_bytes");
+  ASSERT_EQ(budget.Charge(600), absl::OkStatus());
+  EXPECT_EQ(budget.Charge(401),
+            absl::ResourceExhaustedError("memory of model 'lenet': 401 bytes wanted, 600 of 1000 in use; free some, or "
+                                         "raise --max_model_bytes"));
+  EXPECT_EQ(budget.used(), 600);
+  EXPECT_EQ(budget.Charge(400), absl::OkStatus());
+  budget.Refund(1000);
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(BudgetTest, ChargesTheBudgetAroundIt) {
+  const auto server = std::make_shared<Budget>("the server", 100, "--max_tensor_bytes");
+  Budget one("model 'one'", 80, "--max_model_bytes", server);
+  Budget two("model 'two'", 80, "--max_model_bytes", server);
+  ASSERT_EQ(one.Charge(70), absl::OkStatus());
+  EXPECT_EQ(two.Charge(40), absl::ResourceExhaustedError("memory of the server: 40 bytes wanted, 70 of 100 in use; "
+                                                         "free some, or raise --max_tensor_bytes"));
+  EXPECT_EQ(two.used(), 0) << "charged both or neither";
+  one.Refund(70);
+  EXPECT_EQ(server->used(), 0);
+  EXPECT_EQ(two.Charge(40), absl::OkStatus());
+}
+
+TEST(BudgetTest, SumsDoNotOverflow) {
+  Budget budget("b", 1000, "--f");
+  ASSERT_EQ(budget.Charge(1000), absl::OkStatus());
+  EXPECT_EQ(budget.Charge(std::numeric_limits<int64_t>::max()).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(BudgetTest, NeverExceedsItsLimitAmongThreads) {
+  Budget budget("b", 10, "--f");
+  std::atomic<int> inside = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10000; ++i) {
+        if (!budget.Charge(4).ok()) continue;
+        EXPECT_LE(++inside, 2);
+        --inside;
+        budget.Refund(4);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(DeviceAllocatorTest, GivesMemoryBackWithTheLastTensor) {
+  auto budget = std::make_shared<Budget>("b", 1000, "--f");
+  auto allocator = *DeviceAllocator::Create(Device(), budget);
+  Tensor kept;
+  {
+    auto tensor = Tensor::Empty(*allocator, Shape{100}, DType::kFloat32);
+    ASSERT_TRUE(tensor.ok());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data()) % 64, 0u);
+    kept = tensor->Reshaped(Shape{10, 10});
+    EXPECT_EQ(Tensor::Empty(*allocator, Shape{151}, DType::kFloat32).status().code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(budget->used(), 400);
+  allocator.reset();  // A buffer may outlive it.
+  kept = Tensor();
+  EXPECT_EQ(budget->used(), 0);
+}
+
+TEST(DeviceAllocatorTest, RefundsWhatTheDeviceRefuses) {
+  auto budget = std::make_shared<Budget>("b", std::numeric_limits<int64_t>::max(), "--f");
+  auto allocator = *DeviceAllocator::Create(Device(), budget);
+  EXPECT_EQ(allocator->Allocate(size_t{1} << 62).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(allocator->Allocate(~size_t{0}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(budget->used(), 0);
+}
+
+TEST(DeviceAllocatorTest, UnknownDevicesAreUnavailable) {
+  const Device gpu = {DeviceType::kGpu, 99};
+  EXPECT_EQ(DeviceAllocator::Create(gpu, nullptr).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Compiling says whose memory is used up, and leaves nothing charged.
+TEST(ExecutorBudgetTest, ARefusedGraphLeavesNothingCharged) {
+  Bench bench;
+  auto budget = std::make_shared<Budget>("model 'm'", 10000, "--max_model_bytes");
+  auto allocator = *DeviceAllocator::Create(Device(), budget);
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry square = MakeNode("t_square", "s", {x});
+  const std::vector<NodeEntry> outputs = {MakeNode("t_square", "t", {square})};
+  const auto compile = [&](int64_t n) {
+    return Executor::Compile(Graph{outputs}, SignatureOf(outputs, n), {}, bench.lane(), *allocator);
+  };
+  EXPECT_EQ(compile(4000).status(),
+            absl::ResourceExhaustedError("the arena of a graph: memory of model 'm': 16000 bytes wanted, 0 of 10000 in "
+                                         "use; free some, or raise --max_model_bytes"));
+  EXPECT_EQ(budget->used(), 0);
+  auto executor = compile(2000);
+  ASSERT_TRUE(executor.ok());
+  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}), nullptr),
+            absl::ResourceExhaustedError("output 0: memory of model 'm': 8000 bytes wanted, 8000 of 10000 in use; free "
+                                         "some, or raise --max_model_bytes"));
+  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}, {bench.Filled(2000, 0)}), nullptr),
+            absl::OkStatus());
+  executor->reset();
+  bench.Drain();  // The lane may still be leaving the run.
+  EXPECT_EQ(budget->used(), 0);
+}
+
+}  // namespace
+}  // namespace gluond

@@ -1,0 +1,153 @@
+// Executors are compiled once for each graph, signature and mode, and shared.
+
+#include "engine/runtime/executor_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "engine/runtime/random_state.h"
+#include "tests/engine/runtime/test_ops.h"
+
+namespace gluond {
+namespace {
+
+using testing::Each;
+
+class ExecutorCacheTest : public testing::Test {
+ protected:
+  ExecutorKeyPtr KeyOf(int64_t n, bool is_train = false) {
+    return ExecutorKey::Make(graph_, SignatureOf(graph_->outputs, n), {.is_train = is_train});
+  }
+
+  // Doubles n ones by an executor of the cache.
+  std::future<std::vector<float>> Double(ExecutorCache& cache, const ExecutorKeyPtr& key, int64_t n) {
+    auto result = std::make_shared<std::promise<std::vector<float>>>();
+    cache.Checkout(key, [this, result, n](absl::StatusOr<ExecutorLease> lease) {
+      ASSERT_TRUE(lease.ok()) << lease.status();
+      EXPECT_TRUE(bench_.lane().IsCurrent());
+      auto executor = std::make_shared<ExecutorLease>(*std::move(lease));
+      (*executor)->StartHere(MakeRun({bench_.Filled(n, 1)}), [executor, result](absl::Status status) {
+        EXPECT_EQ(status, absl::OkStatus());
+        result->set_value(Values((*executor)->run().outputs[0]));
+      });
+    });
+    return result->get_future();
+  }
+
+  Bench bench_;
+  const std::shared_ptr<const Graph> graph_ = std::make_shared<const Graph>(
+      Graph{{MakeNode("t_scale", "s", {MakeVariable("x")}, {{"by", "2"}})}});
+};
+
+TEST_F(ExecutorCacheTest, AlternatingSignaturesAreCompiledOnce) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  for (int i = 0; i < 10; ++i) {
+    for (const int64_t n : {3, 5, 64}) {
+      // A key that is equal serves as well as the same one.
+      EXPECT_THAT(Double(cache, KeyOf(n), n).get(), testing::AllOf(testing::SizeIs(n), Each(2)));
+    }
+  }
+  bench_.Drain();  // The last lease has come back.
+  EXPECT_EQ(cache.num_compiled(), 3);
+  EXPECT_EQ(cache.num_idle(), 3u);
+}
+
+TEST_F(ExecutorCacheTest, ModesAndGraphsDiffer) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  Double(cache, KeyOf(3, false), 3).get();
+  Double(cache, KeyOf(3, true), 3).get();
+  const auto copy = ExecutorKey::Make(std::make_shared<const Graph>(*graph_), KeyOf(3)->known, {});
+  Double(cache, copy, 3).get();
+  EXPECT_EQ(cache.num_compiled(), 3);
+}
+
+TEST_F(ExecutorCacheTest, RunsThatQueueShareAnExecutor) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  Double(cache, KeyOf(3), 3).get();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      std::vector<std::future<std::vector<float>>> results;
+      for (int i = 0; i < 100; ++i) results.push_back(Double(cache, KeyOf(3), 3));
+      for (auto& result : results) EXPECT_THAT(result.get(), Each(2));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cache.num_compiled(), 1);
+}
+
+TEST_F(ExecutorCacheTest, ASecondUserGetsAnotherInstance) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  {
+    auto one = cache.CheckoutAndWait(KeyOf(3));
+    auto two = cache.CheckoutAndWait(KeyOf(3));
+    ASSERT_TRUE(one.ok() && two.ok());
+    EXPECT_NE(&**one, &**two);
+    EXPECT_EQ((*two)->RunAndWait(MakeRun({bench_.Filled(3, 1)}), nullptr), absl::OkStatus());
+  }
+  EXPECT_EQ(cache.num_idle(), 2u);
+}
+
+TEST_F(ExecutorCacheTest, DropsTheLeastRecentlyUsed) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator(), 2);
+  for (const int64_t n : {1, 2, 1, 3}) Double(cache, KeyOf(n), n).get();
+  bench_.Drain();
+  EXPECT_EQ(cache.num_idle(), 2u);
+  Double(cache, KeyOf(1), 1).get();
+  EXPECT_EQ(cache.num_compiled(), 3) << "1 was kept";
+  Double(cache, KeyOf(2), 2).get();
+  EXPECT_EQ(cache.num_compiled(), 4) << "2 had gone";
+}
+
+TEST_F(ExecutorCacheTest, LetsGoOfTensorsAndOfLeasesAfterIt) {
+  auto cache = std::make_unique<ExecutorCache>(bench_.lane(), bench_.allocator());
+  auto lease = cache->CheckoutAndWait(KeyOf(1000));
+  ASSERT_TRUE(lease.ok());
+  const int64_t before = bench_.budget().used();
+  ASSERT_EQ((*lease)->RunAndWait(MakeRun({bench_.Filled(1000, 1)}, {bench_.Filled(1000, 0)}), nullptr),
+            absl::OkStatus());
+  EXPECT_GT(bench_.budget().used(), before);
+  cache.reset();
+  bench_.Drain();
+  *lease = ExecutorLease();
+  EXPECT_EQ(bench_.budget().used(), 0);
+}
+
+TEST_F(ExecutorCacheTest, ReportsWhatDoesNotCompile) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  std::promise<absl::Status> status;
+  cache.Checkout(ExecutorKey::Make(graph_, {}, {}), [&](absl::StatusOr<ExecutorLease> lease) {
+    status.set_value(lease.status());
+  });
+  EXPECT_EQ(status.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ExecutorCacheTest, DropsIdleExecutorsWhenMemoryIsShort) {
+  const auto graph = std::make_shared<const Graph>(
+      Graph{{MakeNode("t_square", "t", {MakeNode("t_square", "s", {MakeVariable("x")})})}});
+  auto budget = std::make_shared<Budget>("b", 10000, "--f");
+  auto allocator = *DeviceAllocator::Create(Device(), budget);
+  ExecutorCache cache(bench_.lane(), *allocator);
+  for (const int64_t n : {1000, 2000}) {
+    const auto lease = cache.CheckoutAndWait(ExecutorKey::Make(graph, SignatureOf(graph->outputs, n), {}));
+    EXPECT_TRUE(lease.ok()) << lease.status();
+  }
+  EXPECT_EQ(cache.num_idle(), 1u);
+}
+
+TEST(RandomStateTest, EachRunHasANumberOfItsOwn) {
+  RandomState random{7, 3};
+  gluond::Run one, two;
+  random.Draw(&one);
+  random.Draw(&two);
+  EXPECT_EQ(one.seed, 7u);
+  EXPECT_EQ(one.random_run, 3u);
+  EXPECT_EQ(two.random_run, 4u);
+  EXPECT_EQ(random.runs, 5u);
+}
+
+}  // namespace
+}  // namespace gluond

@@ -1,0 +1,145 @@
+// A lane does its work in order, on one thread, with its compute threads and scratch space.
+
+#include "engine/runtime/lane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <numeric>
+#include <thread>
+
+#include "engine/runtime/bump_scratch.h"
+#include "engine/runtime/open_mp_threads.h"
+#include "tests/engine/runtime/test_ops.h"
+
+namespace gluond {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(LaneTest, WorksInOrderOfPosting) {
+  std::vector<int> order;
+  {
+    Bench bench;
+    for (int i = 0; i < 1000; ++i) bench.lane().Post([&order, i] { order.push_back(i); });
+  }  // A lane does what is posted before it ends.
+  std::vector<int> expected(1000);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(order, expected);
+}
+
+TEST(LaneTest, IsOneThread) {
+  Bench bench;
+  EXPECT_FALSE(bench.lane().IsCurrent());
+  std::promise<bool> inside;
+  bench.lane().Post([&] { inside.set_value(bench.lane().IsCurrent()); });
+  EXPECT_TRUE(inside.get_future().get());
+  EXPECT_EQ(bench.lane().device(), Device());
+  EXPECT_EQ(bench.lane().threads()->count(), 2);
+}
+
+TEST(LaneTest, WorkFromManyThreadsIsAllDone) {
+  int done = 0;  // Of the lane's thread.
+  {
+    Bench bench;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 1000; ++i) bench.lane().Post([&done] { ++done; });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(done, 4000);
+}
+
+TEST(LaneTest, LongWorkRunsBesideIt) {
+  Bench bench;
+  std::promise<void> finish, finished;
+  bench.lane().PostBeside([&] {
+    finish.get_future().wait();
+    bench.lane().Post([&] { finished.set_value(); });
+  });
+  bench.Drain();  // Goes on meanwhile.
+  finish.set_value();
+  finished.get_future().wait();
+}
+
+struct Tick final : Work {
+  void Do() override { at.set_value(Lane::Clock::now()); }
+  std::promise<Lane::Clock::time_point> at;
+};
+
+TEST(LaneTest, DoesThingsAtTheirTime) {
+  Bench bench;
+  Tick late, early, never;
+  const auto start = Lane::Clock::now();
+  bench.lane().Post([&] {
+    bench.lane().DoAt(start + milliseconds(40), &late);
+    bench.lane().DoAt(start + milliseconds(1), &never);
+    bench.lane().DoAt(start + milliseconds(20), &early);
+    bench.lane().Forget(&never);
+  });
+  const auto early_at = early.at.get_future().get();
+  const auto late_at = late.at.get_future().get();
+  EXPECT_GE(early_at, start + milliseconds(20));
+  EXPECT_GE(late_at, start + milliseconds(40));
+  EXPECT_GE(late_at, early_at);
+  EXPECT_EQ(never.at.get_future().wait_for(milliseconds(0)), std::future_status::timeout);
+}
+
+TEST(LaneTest, UnknownDevicesAreUnavailable) {
+  Bench bench;
+  EXPECT_EQ(Lane::Create({DeviceType::kGpu, 99}, {}, bench.allocator()).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(OpenMpThreadsTest, PartitionsDependOnSizesOnly) {
+  const OpenMpThreads threads(4);
+  EXPECT_EQ(threads.count(), 4);
+  EXPECT_GE(OpenMpThreads(0).count(), 1);
+  struct Case {
+    int64_t n, grain;
+    std::vector<std::pair<int64_t, int64_t>> pieces;
+  };
+  for (const Case& c : std::vector<Case>{{0, 1, {}},
+                                         {1, 1, {{0, 1}}},
+                                         {10, 1, {{0, 3}, {3, 6}, {6, 9}, {9, 10}}},
+                                         {10, 6, {{0, 6}, {6, 10}}},
+                                         {10, 100, {{0, 10}}},
+                                         {3, 0, {{0, 1}, {1, 2}, {2, 3}}}}) {
+    for (int i = 0; i < 3; ++i) {
+      std::mutex mu;
+      std::vector<std::pair<int64_t, int64_t>> pieces;
+      threads.ParallelFor(c.n, c.grain, [&](int64_t begin, int64_t end) {
+        std::lock_guard lock(mu);
+        pieces.emplace_back(begin, end);
+      });
+      std::sort(pieces.begin(), pieces.end());
+      EXPECT_EQ(pieces, c.pieces) << "n " << c.n << ", grain " << c.grain;
+    }
+  }
+}
+
+TEST(BumpScratchTest, ReachesASteadyState) {
+  Bench bench;
+  BumpScratch scratch(bench.allocator(), **FindDriver(Device()), nullptr);
+  for (int i = 0; i < 3; ++i) {
+    char* const a = static_cast<char*>(*scratch.Get(100));
+    char* const b = static_cast<char*>(*scratch.Get(1000));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(b) % 64, 0u);
+    std::fill(a, a + 100, 1);
+    std::fill(b, b + 1000, 2);
+    EXPECT_EQ(a[99], 1) << "pieces are apart";
+    scratch.Reset();
+    EXPECT_EQ(scratch.capacity(), 128u + 1024u);
+  }
+  EXPECT_TRUE(scratch.Get(0).ok());
+  EXPECT_EQ(scratch.Get(~size_t{0}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(scratch.Get(size_t{1} << 40).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace gluond

@@ -1,0 +1,149 @@
+// Where outputs go: every OpReqType, memory that overlaps, values wanted twice.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/runtime/test_ops.h"
+
+namespace gluond {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class OutputsTest : public testing::Test {
+ protected:
+  absl::Status Do(Executor& executor, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
+                  std::vector<OpReqType> reqs = {}) {
+    return executor.RunAndWait(MakeRun(std::move(inputs), std::move(outputs), std::move(reqs)), nullptr);
+  }
+
+  Bench bench_;
+  const NodeEntry x_ = MakeVariable("x");
+  const NodeEntry y_ = MakeVariable("y");
+  const NodeEntry sum_ = MakeNode("t_add", "sum", {x_, y_});
+  const NodeEntry squared_ = MakeNode("t_square", "squared", {sum_});
+  const Tensor three_ = bench_.Filled(3, 3), four_ = bench_.Filled(3, 4);
+};
+
+// The four ways in which an output's value comes to be, each with each request.
+TEST_F(OutputsTest, HonoursEveryRequest) {
+  struct Case {
+    const char* what;
+    std::vector<NodeEntry> outputs;
+    size_t output;
+    float value;
+  };
+  const NodeEntry split = MakeNode("t_split", "split", {x_});
+  for (const Case& c : std::vector<Case>{
+           {"nobody else reads it", {squared_}, 0, 49},
+           {"another node reads it", {squared_, sum_}, 1, 7},
+           {"a variable", {squared_, y_}, 1, 4},
+           {"the first of two that want it", {squared_, squared_}, 0, 49},
+           {"the second of two that want it", {squared_, squared_}, 1, 49},
+           {"one of a node's outputs", {split, {split.node, 1}, y_}, 1, 2},
+       }) {
+    SCOPED_TRACE(c.what);
+    auto executor = bench_.Compile(c.outputs);
+    std::vector<Tensor> inputs;
+    for (const auto& variable : executor->inputs()) inputs.push_back(variable.name == "x" ? three_ : four_);
+    for (const OpReqType req : {kNullOp, kWriteTo, kWriteInplace, kAddTo}) {
+      for (const OpReqType others : {kNullOp, kWriteTo, kAddTo}) {
+        SCOPED_TRACE(testing::Message() << "request " << req << ", of the others " << others);
+        std::vector<Tensor> outputs;
+        std::vector<OpReqType> reqs(c.outputs.size(), others);
+        for (size_t k = 0; k < c.outputs.size(); ++k) outputs.push_back(bench_.Filled(3, 100));
+        reqs[c.output] = req;
+        ASSERT_EQ(Do(*executor, inputs, outputs, reqs), absl::OkStatus());
+        const float expected = req == kNullOp ? 100 : req == kAddTo ? 100 + c.value : c.value;
+        EXPECT_THAT(Values(outputs[c.output]), Each(expected));
+        EXPECT_THAT(Values(three_), Each(3)) << "an input was written";
+        EXPECT_THAT(Values(four_), Each(4)) << "an input was written";
+      }
+    }
+  }
+}
+
+TEST_F(OutputsTest, WritesStraightToTheCaller) {
+  auto executor = bench_.Compile({squared_});
+  const Tensor out = bench_.Filled(3, 0);
+  const int64_t used = bench_.budget().used();
+  ASSERT_EQ(Do(*executor, {three_, four_}, {out}), absl::OkStatus());
+  ASSERT_EQ(Do(*executor, {three_, four_}, {out}, {kAddTo}), absl::OkStatus());
+  EXPECT_EQ(bench_.budget().used(), used) << "no memory of its own";
+  EXPECT_THAT(Values(out), Each(98));
+}
+
+TEST_F(OutputsTest, LendsWhatIsBoundToNothing) {
+  auto executor = bench_.Compile({squared_, sum_, x_, squared_});
+  std::vector<Tensor> outputs;
+  ASSERT_EQ(executor->RunAndWait(MakeRun({three_, four_}), &outputs), absl::OkStatus());
+  EXPECT_THAT(Values(outputs[0]), Each(49));
+  EXPECT_THAT(Values(outputs[1]), Each(7));
+  EXPECT_THAT(Values(outputs[2]), Each(3));
+  EXPECT_THAT(Values(outputs[3]), Each(49));
+  EXPECT_NE(outputs[2].data(), three_.data()) << "an input's memory is not lent";
+}
+
+// What an optimizer's update does: the new weight goes where the old one is.
+TEST_F(OutputsTest, UpdatesAnInputInPlace) {
+  const NodeEntry update = MakeNode("t_add", "update", {x_, MakeNode("t_scale", "step", {y_}, {{"by", "-0.5"}})});
+  auto executor = bench_.Compile({update});
+  const Tensor weight = bench_.Filled(3, 10);
+  const int64_t used = bench_.budget().used();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Do(*executor, {weight, four_}, {weight}), absl::OkStatus());
+  EXPECT_THAT(Values(weight), Each(4));
+  EXPECT_EQ(bench_.budget().used(), used) << "the operator can do it in place";
+}
+
+TEST_F(OutputsTest, WaitsWithAnInputThatIsReadLater) {
+  // x is read again after the output that overwrites it has been computed.
+  const NodeEntry first = MakeNode("t_scale", "first", {x_}, {{"by", "2"}});
+  const NodeEntry second = MakeNode("t_square", "second", {x_});
+  for (const bool overlaps_wholly : {true, false}) {
+    const Tensor base = bench_.Of({1, 2, 3, 4});
+    const Tensor x(base.buffer(), 0, Shape{3}, DType::kFloat32);
+    const Tensor out(base.buffer(), overlaps_wholly ? 0 : sizeof(float), Shape{3}, DType::kFloat32);
+    auto executor = bench_.Compile({first, second});
+    const Tensor squares = bench_.Filled(3, 0);
+    ASSERT_EQ(Do(*executor, {x}, {out, squares}), absl::OkStatus());
+    EXPECT_THAT(Values(out), ElementsAre(2, 4, 6));
+    EXPECT_THAT(Values(squares), ElementsAre(1, 4, 9));
+  }
+}
+
+TEST_F(OutputsTest, DoesNotRunInPlaceWhatCannot) {
+  auto executor = bench_.Compile({MakeNode("t_square", "s", {x_})});
+  const Tensor x = bench_.Of({1, 2, 3});
+  ASSERT_EQ(Do(*executor, {x}, {x}), absl::OkStatus());
+  EXPECT_THAT(Values(x), ElementsAre(1, 4, 9));
+  ASSERT_EQ(Do(*executor, {x}, {x}, {kAddTo}), absl::OkStatus());
+  EXPECT_THAT(Values(x), ElementsAre(2, 20, 90));
+}
+
+TEST_F(OutputsTest, KeepsAVariableThatIsAnOutputUntilTheEnd) {
+  auto executor = bench_.Compile({MakeNode("t_scale", "s", {x_}, {{"by", "2"}}), x_});
+  const Tensor x = bench_.Filled(3, 1), old = bench_.Filled(3, 0);
+  ASSERT_EQ(Do(*executor, {x}, {x, old}), absl::OkStatus());
+  EXPECT_THAT(Values(x), Each(2));
+  EXPECT_THAT(Values(old), Each(1));
+}
+
+TEST_F(OutputsTest, RefusesMemoryThatCannotWork) {
+  const Tensor x = bench_.Filled(3, 1), y = bench_.Filled(3, 2);
+  const auto refusal = [&](Executor& executor, std::vector<Tensor> inputs, std::vector<Tensor> outputs) {
+    const absl::Status status = Do(executor, std::move(inputs), std::move(outputs));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(*bench_.Compile({squared_, sum_}), {x, y}, {x, x}),
+            "outputs 0 and 1 overlap; bind them to memory of their own");
+  EXPECT_EQ(refusal(*bench_.Compile({x_, y_}), {x, y}, {y, x}),
+            "output 1 overlaps input 'x', which is an output, too; copy it first");
+  EXPECT_EQ(refusal(*bench_.Compile({MakeNode("t_bump", "bump", {x_, y_})}), {x, x}, {y}),
+            "inputs 'x' and 'y' overlap, and an operator writes 'y'");
+}
+
+}  // namespace
+}  // namespace gluond

@@ -1,0 +1,153 @@
+// A numbered call is applied once: replays, gaps, failures, and calls that arrive while another one runs.
+
+#include "server/sequence.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace gluond::server {
+namespace {
+
+// What became of one arrival.
+struct Outcome {
+  std::unique_ptr<Sequences::Turn> turn;  // It runs.
+  std::string answer;                     // It was a repetition.
+  absl::Status refused;
+};
+
+std::shared_ptr<Outcome> Arrive(Sequences& sequences, uint64_t number, uint64_t payload = 0,
+                                const std::string& client = "ann", const std::string& model = "lenet") {
+  auto outcome = std::make_shared<Outcome>();
+  sequences.Arrive({client, model, number, payload,
+                    [outcome](std::unique_ptr<Sequences::Turn> turn) { outcome->turn = std::move(turn); },
+                    [outcome](const std::string& answer) { outcome->answer = answer; },
+                    [outcome](absl::Status status) { outcome->refused = std::move(status); }});
+  return outcome;
+}
+
+void Apply(Sequences& sequences, uint64_t number, const std::string& answer) {
+  auto outcome = Arrive(sequences, number);
+  ASSERT_NE(outcome->turn, nullptr) << outcome->refused;
+  outcome->turn->Applied(answer);
+}
+
+TEST(Sequences, NumbersAreAppliedInOrder) {
+  Sequences sequences(100);
+  Apply(sequences, 1, "first");
+  Apply(sequences, 2, "second");
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 2u);
+  EXPECT_EQ(sequences.Last("ann", "other"), 0u);
+  EXPECT_EQ(sequences.Last("bob", "lenet"), 0u);
+}
+
+TEST(Sequences, ARepetitionGetsTheFirstAnswer) {
+  Sequences sequences(100);
+  Apply(sequences, 1, "first");
+  Apply(sequences, 2, "second");
+  EXPECT_EQ(Arrive(sequences, 1)->answer, "first");
+  EXPECT_EQ(Arrive(sequences, 2)->answer, "second");
+}
+
+TEST(Sequences, AnotherPayloadIsRefused) {
+  Sequences sequences(100);
+  Apply(sequences, 1, "first");
+  const auto outcome = Arrive(sequences, 1, /*payload=*/99);
+  EXPECT_EQ(outcome->refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(outcome->turn, nullptr);
+}
+
+TEST(Sequences, AGapNamesTheLastApplied) {
+  Sequences sequences(100);
+  Apply(sequences, 1, "first");
+  const auto outcome = Arrive(sequences, 3);
+  EXPECT_EQ(outcome->refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(outcome->refused.message().find("last applied for client 'ann' and model 'lenet' is 1; send 2 next"),
+            absl::string_view::npos)
+      << outcome->refused;
+}
+
+TEST(Sequences, AFailedCallHasNotUsedItsNumberUp) {
+  Sequences sequences(100);
+  Arrive(sequences, 1)->turn.reset();
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 0u);
+  Apply(sequences, 1, "second try");
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 1u);
+}
+
+TEST(Sequences, ARepetitionWaitsForTheOriginalThatRuns) {
+  Sequences sequences(100);
+  const auto original = Arrive(sequences, 1);
+  const auto repetition = Arrive(sequences, 1);
+  EXPECT_EQ(repetition->turn, nullptr);
+  EXPECT_TRUE(repetition->answer.empty());
+  original->turn->Applied("answer");
+  EXPECT_EQ(repetition->answer, "answer");
+  EXPECT_EQ(repetition->turn, nullptr);
+}
+
+TEST(Sequences, ARepetitionRunsWhenTheOriginalFails) {
+  Sequences sequences(100);
+  const auto original = Arrive(sequences, 1);
+  const auto repetition = Arrive(sequences, 1);
+  original->turn.reset();
+  ASSERT_NE(repetition->turn, nullptr);
+  repetition->turn->Applied("answer");
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 1u);
+}
+
+TEST(Sequences, CallsThatWaitRunInTheOrderOfTheirNumbers) {
+  Sequences sequences(100);
+  const auto first = Arrive(sequences, 1);
+  const auto third = Arrive(sequences, 3);
+  const auto second = Arrive(sequences, 2);
+  first->turn->Applied("1");
+  ASSERT_NE(second->turn, nullptr);
+  EXPECT_EQ(third->turn, nullptr);
+  second->turn->Applied("2");
+  ASSERT_NE(third->turn, nullptr);
+  third->turn->Applied("3");
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 3u);
+}
+
+TEST(Sequences, AfterAFailureTheNextNumberIsAGap) {
+  Sequences sequences(100);
+  const auto first = Arrive(sequences, 1);
+  const auto second = Arrive(sequences, 2);
+  first->turn.reset();
+  EXPECT_EQ(second->refused.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Sequences, OnlyTheLast64AnswersAreKept) {
+  Sequences sequences(100);
+  for (uint64_t i = 1; i <= 70; ++i) Apply(sequences, i, std::to_string(i));
+  EXPECT_EQ(Arrive(sequences, 7)->answer, "7");
+  const auto old = Arrive(sequences, 6);
+  EXPECT_EQ(old->refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Arrive(sequences, 0)->refused.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Sequences, TheClientSilentForLongestIsForgotten) {
+  Sequences sequences(2);
+  for (const char* client : {"a", "b", "a", "c"}) {
+    const uint64_t next = sequences.Last(client, "m") + 1;
+    Arrive(sequences, next, 0, client, "m")->turn->Applied("");
+  }
+  EXPECT_EQ(sequences.Last("a", "m"), 2u);
+  EXPECT_EQ(sequences.Last("b", "m"), 0u);
+  EXPECT_EQ(sequences.Last("c", "m"), 1u);
+}
+
+TEST(Sequences, ClientsThatRunAreNotForgotten) {
+  Sequences sequences(1);
+  const auto running = Arrive(sequences, 1, 0, "a", "m");
+  const auto refused = Arrive(sequences, 1, 0, "b", "m");
+  EXPECT_EQ(refused->refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refused->refused.message().find("--max_clients"), absl::string_view::npos);
+  running->turn->Applied("");
+}
+
+}  // namespace
+}  // namespace gluond::server

@@ -1,0 +1,162 @@
+// Cut takes large byte fields out of a serialized message, Weave puts them back: together they change nothing, whatever
+// the message, however it is broken into slices. Broken input is refused, never read beyond its end.
+
+#include "server/wire_cut.h"
+
+#include <random>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "proto/operator.pb.h"
+#include "proto/training.pb.h"
+#include "server/wire_check.h"
+
+namespace gluond::server {
+namespace {
+
+// `text` in slices of `piece` bytes.
+Slices Split(const std::string& text, size_t piece) {
+  Slices slices;
+  for (size_t i = 0; i < text.size(); i += piece) slices.emplace_back(text.substr(i, piece));
+  return slices;
+}
+
+std::string Join(const Slices& slices) {
+  std::string text(Bytes(slices).size(), '\0');
+  Bytes(slices).CopyTo(text.data());
+  return text;
+}
+
+std::string Pattern(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 7 + i / 251);
+  return bytes;
+}
+
+v1::TrainStepRequest Batch(size_t image_bytes, size_t label_bytes) {
+  v1::TrainStepRequest request;
+  request.set_model("lenet");
+  v1::Tensor& data = (*request.mutable_inputs())["data"];
+  data.add_shape(64);
+  data.set_raw(Pattern(image_bytes));
+  (*request.mutable_inputs())["label"].set_raw(Pattern(label_bytes));
+  request.set_sequence(7);
+  request.set_client_id("laptop");
+  return request;
+}
+
+TEST(WireCut, TakesLargeBytesOutAndLeavesTheRest) {
+  const v1::TrainStepRequest request = Batch(200'704, 256);
+  std::string rest;
+  Attachments attachments;
+  ASSERT_TRUE(Cut(Split(request.SerializeAsString(), 16384), *request.GetDescriptor(), &rest, &attachments).ok());
+  EXPECT_LT(rest.size(), 1000u);
+  EXPECT_EQ(attachments.size(), 1u);
+
+  v1::TrainStepRequest cut;
+  ASSERT_TRUE(cut.ParseFromString(rest));
+  EXPECT_EQ(cut.model(), "lenet");
+  EXPECT_EQ(cut.sequence(), 7u);
+  const Bytes data = attachments.Get(cut.inputs().at("data").raw());
+  std::string bytes(data.size(), '\0');
+  data.CopyTo(bytes.data());
+  EXPECT_EQ(bytes, request.inputs().at("data").raw());
+  EXPECT_EQ(cut.inputs().at("label").raw(), request.inputs().at("label").raw());
+}
+
+TEST(WireCut, OneSliceIsNotCopied) {
+  const v1::TrainStepRequest request = Batch(200'704, 256);
+  const Slices slices = Split(request.SerializeAsString(), 1 << 20);
+  std::string rest;
+  Attachments attachments;
+  ASSERT_TRUE(Cut(slices, *request.GetDescriptor(), &rest, &attachments).ok());
+  v1::TrainStepRequest cut;
+  ASSERT_TRUE(cut.ParseFromString(rest));
+  const char* data = attachments.Get(cut.inputs().at("data").raw()).contiguous();
+  const char* begin = reinterpret_cast<const char*>(slices[0].begin());
+  ASSERT_NE(data, nullptr);
+  EXPECT_GE(data, begin);
+  EXPECT_LT(data, begin + slices[0].size());
+}
+
+TEST(WireCut, WeaveUndoesCutForAnySlicing) {
+  for (const size_t image : {size_t{0}, size_t{100}, kAttachmentBytes - 1, kAttachmentBytes, size_t{70'000}}) {
+    const v1::TrainStepRequest request = Batch(image, kAttachmentBytes + 3);
+    const std::string text = request.SerializeAsString();
+    for (const size_t piece : {size_t{1}, size_t{2}, size_t{3}, size_t{17}, size_t{4096}, size_t{1 << 20}}) {
+      std::string rest;
+      Attachments attachments;
+      ASSERT_TRUE(Cut(Split(text, piece), *request.GetDescriptor(), &rest, &attachments).ok());
+      EXPECT_EQ(Join(Weave(rest, *request.GetDescriptor(), attachments)), text) << image << " in " << piece;
+    }
+  }
+}
+
+TEST(WireCut, AClientCannotMakeAPlaceholder) {
+  v1::InvokeRequest request;
+  request.add_inputs()->set_raw(std::string(Attachments::kPlaceholderSize, '\0'));
+  request.add_inputs()->set_raw(Pattern(kAttachmentBytes));
+  std::string rest;
+  Attachments attachments;
+  ASSERT_TRUE(Cut(Split(request.SerializeAsString(), 100), *request.GetDescriptor(), &rest, &attachments).ok());
+  v1::InvokeRequest cut;
+  ASSERT_TRUE(cut.ParseFromString(rest));
+  EXPECT_EQ(attachments.Find(cut.inputs(0).raw()), nullptr);
+  EXPECT_NE(attachments.Find(cut.inputs(1).raw()), nullptr);
+  // And what is a placeholder of one message is none of another.
+  EXPECT_EQ(Attachments().Find(cut.inputs(1).raw()), nullptr);
+}
+
+TEST(WireCut, EveryTruncationIsRefusedOrParsesAsProtobufSays) {
+  const v1::TrainStepRequest request = Batch(kAttachmentBytes + 50, 30);
+  const std::string text = request.SerializeAsString();
+  for (size_t length = 0; length < text.size(); ++length) {
+    const std::string part = text.substr(0, length);
+    std::string rest;
+    Attachments attachments;
+    const absl::Status status = Cut(Split(part, 1000), *request.GetDescriptor(), &rest, &attachments);
+    v1::TrainStepRequest expected, cut;
+    const bool valid = expected.ParseFromString(part);
+    EXPECT_EQ(valid, status.ok() && cut.ParseFromString(rest)) << "of the first " << length << " bytes";
+    if (!status.ok()) EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(WireCut, FlippedBytesNeverBreakIt) {
+  const std::string text = Batch(kAttachmentBytes + 50, 30).SerializeAsString();
+  std::mt19937 random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string broken = text;
+    for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips) {
+      // Mostly where the structure is, not in the middle of the data.
+      const size_t at = random() % 4 == 0 ? random() % broken.size() : random() % 60;
+      broken[at] = static_cast<char>(random());
+    }
+    std::string rest;
+    Attachments attachments;
+    v1::TrainStepRequest message;
+    const absl::Status status =
+        Cut(Split(broken, 1 + random() % 3000), *message.GetDescriptor(), &rest, &attachments);
+    if (!status.ok()) continue;
+    if (message.ParseFromString(rest)) {
+      EXPECT_TRUE(v1::TrainStepRequest().ParseFromString(broken));
+    } else {
+      EXPECT_FALSE(FindDamage(rest, *message.GetDescriptor()).empty());
+    }
+  }
+}
+
+TEST(FindDamage, NamesTheFieldAndThePlace) {
+  v1::InvokeRequest request;
+  request.set_op("relu");
+  request.add_inputs()->set_raw("abcdefgh");
+  const std::string text = request.SerializeAsString();
+  const auto damage = [](const std::string& t) { return FindDamage(t, *v1::InvokeRequest::descriptor()); };
+  EXPECT_EQ(damage(text.substr(0, text.size() - 3)), "inputs is longer than what holds it, at byte 8 of 15");
+  EXPECT_EQ(damage("\x0a\x03" "a\xff" "b"), "op is not UTF-8, at byte 2 of 5");
+  EXPECT_EQ(damage("\x0b"), "op has the unknown wire type 3, at byte 1 of 1");
+  EXPECT_EQ(damage("\x12\x03\x0a\x01\xff"), "inputs.shape ends in the middle of a number, at byte 5 of 5");
+}
+
+}  // namespace
+}  // namespace gluond::server
