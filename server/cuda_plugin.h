@@ -11,7 +11,8 @@
 namespace gluond::server {
 
 // Empty `path`: looked for beside this program, in ../lib, and in ../ops. UNAVAILABLE, in one line: it is not there, it
-// cannot be loaded (no driver), it is of another build, or it finds no GPU.
+// is no plugin or one of another build (known before any code of it runs), it cannot be loaded (CUDA's libraries are
+// not there), or it finds no GPU (no driver). To be called before threads look at the registry.
 absl::Status LoadCudaPlugin(const std::string& path);
 
 }  // namespace gluond::server

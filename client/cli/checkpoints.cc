@@ -14,7 +14,7 @@ absl::Status Checkpoints(const Arguments& arguments) {
   bool erase = false;
   ServerOptions server;
   Options options("gluond checkpoints",
-                  "Lists the checkpoints in a server's store, newest first, or deletes one.");
+                  "Lists the checkpoints in a server's store, or deletes one.");
   options.AddExample("gluond checkpoints");
   options.AddExample("gluond checkpoints lenet --delete");
   options.AddPositional("NAME", &name, "The checkpoint to delete.");
@@ -33,11 +33,10 @@ absl::Status Checkpoints(const Arguments& arguments) {
     return absl::OkStatus();
   }
   CLIENT_ASSIGN_OR_RETURN(const auto checkpoints, client.ListCheckpoints());
-  Table rows = {{"checkpoint", "model", "step", "size", "saved"}};
+  Table rows = {{"checkpoint", "step", "size", "saved"}};
   for (const v1::Checkpoint& checkpoint : checkpoints) {
     const absl::Time saved = absl::FromUnixSeconds(checkpoint.created().seconds());
-    rows.push_back({checkpoint.name(), checkpoint.model(), absl::StrCat(checkpoint.step()),
-                    Bytes(checkpoint.bytes()),
+    rows.push_back({checkpoint.name(), absl::StrCat(checkpoint.step()), Bytes(checkpoint.bytes()),
                     absl::FormatTime("%Y-%m-%d %H:%M:%S", saved, absl::LocalTimeZone())});
   }
   std::cout << (checkpoints.empty() ? "no checkpoints; `gluond train` saves one\n" : Aligned(rows));

@@ -132,7 +132,7 @@ std::string Plot(double left, const std::string& title, const std::string& below
 
 std::string ToSvg(const TrainingCurve& curve) {
   const double second = kLeft + kWidth + kGap;
-  const std::vector<Series> losses = {{"loss", "#1f6fb4", Thinned(curve.step_losses)}};
+  const std::vector<Series> losses = {{"loss", "#1f6fb4", Thinned(curve.losses)}};
   const std::vector<Series> accuracies = {{"training", "#1f6fb4", curve.train_accuracy},
                                           {"test", "#d1495b", curve.test_accuracy}};
   std::string svg = absl::StrFormat(
@@ -143,7 +143,7 @@ std::string ToSvg(const TrainingCurve& curve) {
       "<text x='%g' y='22' font-size='16' font-weight='bold'>%s</text>\n",
       second + kWidth + 20, kTop + kHeight + 40, kLeft, Escaped(curve.title));
   absl::StrAppend(&svg,
-                  Plot(kLeft, "loss", absl::StrCat(curve.step_losses.size(), " steps"), losses,
+                  Plot(kLeft, "loss", absl::StrCat(curve.steps, " steps"), losses,
                        AxisFor(losses, /*from_zero=*/true)),
                   Plot(second, "accuracy", absl::StrCat(curve.test_accuracy.size(), " epochs"),
                        accuracies, AxisFor(accuracies, /*from_zero=*/false)),

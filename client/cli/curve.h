@@ -1,8 +1,9 @@
-// Draws a training curve as SVG: loss per step on the left, accuracy per epoch on the right.
+// Draws a training curve as SVG: loss on the left, accuracy per epoch on the right.
 
 #ifndef GLUOND_CLIENT_CLI_CURVE_H_
 #define GLUOND_CLIENT_CLI_CURVE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace gluond::cli {
 
 struct TrainingCurve {
   std::string title;
-  std::vector<float> step_losses;
+  int64_t steps = 0;                   // That the losses come from.
+  std::vector<float> losses;           // Of equally many steps each, in their order.
   std::vector<double> train_accuracy;  // After each epoch, in [0, 1].
   std::vector<double> test_accuracy;   // The same.
 };

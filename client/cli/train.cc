@@ -70,9 +70,8 @@ absl::Status TrainOptions::Complete() {
 
 // Uploads the images, unless the server has them.
 absl::Status Upload(const client::Client& client, const std::string& name, LabelledImages part) {
-  return client.UploadDataset(
-      name, {{"data", std::move(part.images), kPixelScale, kPixelShift},
-             {"label", std::move(part.labels), 1.0}});  // With a scale, labels leave as float32.
+  return client.UploadDataset(name, {{"data", std::move(part.images), kPixelScale, kPixelShift},
+                                     {"label", std::move(part.labels)}});
 }
 
 absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOptions& options,
@@ -85,7 +84,7 @@ absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOp
                          {.device = options.device,
                           .seed = static_cast<uint64_t>(options.seed),
                           .replace = options.replace}));
-  CLIENT_RETURN_IF_ERROR(model.Initialize(client::Named("Xavier"), options.seed));
+  CLIENT_RETURN_IF_ERROR(model.Initialize(client::Named("Xavier")));
   CLIENT_RETURN_IF_ERROR(
       model
           .CreateTrainer({.loss = client::Named("SoftmaxCrossEntropyLoss"),
@@ -104,7 +103,7 @@ double Accuracy(const google::protobuf::Map<std::string, double>& metrics) {
   return it == metrics.end() ? 0 : it->second;
 }
 
-// One pass over the training images. Appends each step's loss to the curve.
+// One pass over the training images. Appends each call's loss to the curve.
 absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::string& dataset,
                                        const TrainOptions& options, int64_t epoch, int64_t images,
                                        const Progress& progress, TrainingCurve* curve) {
@@ -126,9 +125,8 @@ absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::st
     if (step.next_begin() <= rows.begin()) return absl::InternalError("the server took no step.");
     rows.set_begin(step.next_begin());
     report.Add(step.samples(), step.loss(), Accuracy(step.metrics()));
-    curve->step_losses.insert(curve->step_losses.end(), step.step_losses().begin(),
-                              step.step_losses().end());
-    if (step.step_losses().empty()) curve->step_losses.push_back(static_cast<float>(step.loss()));
+    curve->losses.push_back(static_cast<float>(step.loss()));
+    curve->steps = step.report().step();
     progress.Update(epoch, report);
   }
   return report;

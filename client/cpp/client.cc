@@ -121,12 +121,9 @@ absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint,
   return GetModel(model);
 }
 
-absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints(
-    const std::string& model) const {
-  v1::ListCheckpointsRequest request;
-  request.set_model(model);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Models::ListCheckpoints, request, timeout_));
+absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints() const {
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::ListCheckpoints,
+                                                           v1::ListCheckpointsRequest(), timeout_));
   return ToVector(response.mutable_checkpoints());
 }
 

@@ -49,7 +49,7 @@ struct LoadOptions {
   std::string device = "";
 };
 
-// A column of a dataset. Rows leave it as x * scale + shift in float32, where one of them is given.
+// A column of a dataset. Rows leave it as x * scale + shift, in the dtype of what they feed.
 struct DatasetColumn {
   std::string name;
   Tensor values;
@@ -82,7 +82,7 @@ class Client {
 
   absl::StatusOr<Model> LoadCheckpoint(const std::string& checkpoint, const std::string& model,
                                        const LoadOptions& options = {}) const;
-  absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(const std::string& model = "") const;
+  absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints() const;
   absl::Status DeleteCheckpoint(const std::string& checkpoint) const;
 
   // Uploads and commits. Goes on where an upload by the same client_id stopped. Where the server

@@ -45,11 +45,9 @@ absl::Status Model::Delete() const {
       .status();
 }
 
-absl::Status Model::Initialize(const v1::Component& initializer, std::optional<uint64_t> seed,
-                               bool force_reinit) const {
+absl::Status Model::Initialize(const v1::Component& initializer, bool force_reinit) const {
   auto request = For<v1::InitializeParametersRequest>(name_);
   if (!initializer.name().empty()) *request.mutable_initializer() = initializer;
-  if (seed.has_value()) request.set_seed(*seed);
   request.set_force_reinit(force_reinit);
   return connection_->Apply(&Models::InitializeParameters, std::move(request), timeout_).status();
 }
@@ -120,7 +118,8 @@ absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) 
   if (options.lr_scheduler.has_value()) *request.mutable_lr_scheduler() = *options.lr_scheduler;
   request.mutable_metrics()->Add(options.metrics.begin(), options.metrics.end());
   request.set_prediction(options.prediction);
-  request.set_label(options.label);
+  request.set_clip_global_norm(options.clip_global_norm);
+  request.set_skip_nonfinite(options.skip_nonfinite);
   request.set_replace(options.replace);
   CLIENT_ASSIGN_OR_RETURN(
       auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));

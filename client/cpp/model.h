@@ -27,7 +27,8 @@ struct TrainerOptions {
   std::vector<v1::Component> metrics = {};
   std::string loss_output = "";
   std::string prediction = "";  // The output that loss and metrics read. Default: the first.
-  std::string label = "label";  // The name under which labels come.
+  double clip_global_norm = 0;  // 0: never.
+  bool skip_nonfinite = true;
   bool replace = false;
 };
 
@@ -44,8 +45,7 @@ class Model {
   absl::Status Delete() const;
 
   // Values for the parameters that have none (all of them, where `force_reinit`).
-  absl::Status Initialize(const v1::Component& initializer = {}, std::optional<uint64_t> seed = {},
-                          bool force_reinit = false) const;
+  absl::Status Initialize(const v1::Component& initializer = {}, bool force_reinit = false) const;
 
   // Sets them all or none. Large ones travel in chunks; a broken connection costs only the chunk
   // under way.

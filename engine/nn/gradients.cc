@@ -13,8 +13,8 @@ absl::StatusOr<std::vector<GraphOutput>> GradientOutputs(const std::vector<NodeE
   std::map<size_t, NodePtr> variables;
   PostOrderVisit(ys, [&](const NodePtr& node) {
     if (!node->is_variable()) return;
-    const absl::StatusOr<size_t> parameter = parameters.Find(node->name());
-    if (parameter.ok() && parameters[*parameter].grad_req != GradReq::kNull) variables[*parameter] = node;
+    const absl::StatusOr<Parameter> parameter = parameters.Get(node->name());
+    if (parameter.ok() && parameter->grad_req != GradReq::kNull) variables[*parameters.Find(node->name())] = node;
   });
   std::vector<NodeEntry> xs;
   for (const auto& [parameter, variable] : variables) xs.push_back({variable, 0});

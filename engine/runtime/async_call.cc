@@ -42,7 +42,7 @@ void AsyncCall::Complete(absl::Status status) {
 
 void AsyncCall::Release() {
   if (copies_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  Complete(absl::InternalError("the operator dropped its call without completing it"));
+  if (!completed()) Complete(absl::InternalError("the operator dropped its call without completing it"));
   const std::shared_ptr<AsyncCall> self = std::move(self_);
   const std::shared_ptr<AsyncOwner> owner = std::move(owner_);
   in_use_.store(false, std::memory_order_release);

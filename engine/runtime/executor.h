@@ -29,6 +29,8 @@
 
 namespace gluond {
 
+class Execution;
+
 struct ExecutorOptions {
   bool is_train = false;
 };
@@ -85,7 +87,8 @@ class Executor {
   // than compiled, or memory that overlaps (see Run). FAILED_PRECONDITION: not idle(). Otherwise what the operators
   // say, with the node in front, CANCELLED or DEADLINE_EXCEEDED; outputs are then unspecified.
   void Start(Run run, Done done);
-  // The same within this call, as far as the first kAsync node. Requires: the lane is the caller.
+  // The same within this call, as far as the first kAsync node, unless that completes at once. Requires: the caller is
+  // the lane. From a `done`, Start is better: it lets others' work pass, and a chain of StartHere would nest.
   void StartHere(Run run, Done done);
   // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start.
   const Run& run() const;
@@ -103,8 +106,8 @@ class Executor {
   int64_t unshared_bytes() const;
 
  private:
-  explicit Executor(std::shared_ptr<class Execution> execution);
-  const std::shared_ptr<class Execution> execution_;  // Shared with the lane while a run goes on.
+  explicit Executor(std::shared_ptr<Execution> execution);
+  const std::shared_ptr<Execution> execution_;  // Shared with the lane while a run goes on.
 };
 
 }  // namespace gluond

@@ -150,11 +150,13 @@ ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle)
     : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle)) {}
 
 void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready) {
-  pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready)] {
+  // `ready` is moved along: what it holds goes when the lane is through with it, and not later on another thread.
+  pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready)]() mutable {
     if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
-    pool->lane().PostBeside([pool, key, ready] {
+    Lane& lane = pool->lane();
+    lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready)]() mutable {
       auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
-      pool->lane().Post([lease = std::move(lease), ready] { ready(std::move(*lease)); });
+      lane.Post([lease = std::move(lease), ready = std::move(ready)] { ready(std::move(*lease)); });
     });
   });
 }

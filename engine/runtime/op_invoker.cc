@@ -33,9 +33,11 @@ struct Call {
   Run run;
   OpInvoker::Done done;
 
-  void Finish(absl::Status status) {
-    if (!status.ok()) return done(std::move(status));
-    done(std::move(executor->TakeRun().outputs));
+  void Finish(const absl::Status& status) {
+    std::vector<Tensor> outputs = std::move(executor->TakeRun().outputs);
+    executor = ExecutorLease();  // Before the caller can make the next call.
+    if (!status.ok()) return done(status);
+    done(std::move(outputs));
   }
 };
 
@@ -82,7 +84,7 @@ void OpInvoker::Invoke(absl::string_view op, AttrDict attrs, std::vector<Tensor>
   cache_.Checkout(*std::move(key), [call](absl::StatusOr<ExecutorLease> executor) {
     if (!executor.ok()) return call->done(executor.status());
     call->executor = *std::move(executor);
-    call->executor->StartHere(std::move(call->run), [call](absl::Status status) { call->Finish(std::move(status)); });
+    call->executor->StartHere(std::move(call->run), [call](const absl::Status& status) { call->Finish(status); });
   });
 }
 

@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/nn/model.h"
+#include "engine/train/batches.h"
 #include "engine/train/dataset.h"
 #include "engine/train/lr_schedule.h"
 #include "engine/train/metric.h"
@@ -40,7 +41,7 @@ struct TrainerOptions {
   std::vector<Spec> metrics;
   // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
   double clip_global_norm = 0;
-  bool skip_nonfinite = true;           // A step with a gradient that is not finite changes nothing.
+  bool skip_nonfinite = false;          // A step with a loss or a gradient that is not finite changes nothing.
 };
 
 struct MetricValue {
@@ -71,13 +72,6 @@ struct EvaluateReport {
 
 struct TrainStepOptions {
   int64_t batch_size = 0;  // The divisor of gradients; 0: the first dimension of the first input.
-};
-
-// Where the next step of a dataset draws its rows.
-struct DatasetPosition {
-  uint64_t seed = 0;
-  uint64_t epoch = 0;
-  int64_t row = 0;
 };
 
 // Rows of a dataset; its columns are named like the model's inputs, "label" and "sample_weight"; others are left out.
@@ -116,7 +110,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   const std::shared_ptr<Model>& model() const { return model_; }
   const TrainerOptions& options() const { return options_; }
-  // What TrainStep wants: the model's inputs, then "label". "sample_weight" may come with them.
+  // What TrainStep wants: the model's inputs, then, with a loss, "label" and, left out at will, "sample_weight".
   const std::vector<ModelInput>& inputs() const { return inputs_; }
 
   // Updates from the gradients in the parameters (Model::Backward), divided by batch_size.
@@ -147,14 +141,27 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   void Restore(TrainerState state, OnStatus done);
 
  private:
-  class Steps;
-  struct Parts;
+  class Pass;    // One call: batch after batch.
+  struct Parts;  // What the strand owns.
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
+  absl::Status Initialize();
+  // The compiled-on-demand graph of a step (or of an evaluation), for batches with or without sample weights. Outputs:
+  // the loss, the prediction if there are metrics, gradients.
+  absl::StatusOr<BoundGraph*> StepGraph(bool train, bool weighted);
+  absl::StatusOr<std::unique_ptr<BoundGraph>> MakeStepGraph(bool train, bool weighted) const;
+  // Updates `parameters` from their gradients divided by `divisor`, or skips that, and reports.
+  absl::Status Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report);
+  // Parameters that a step should update and that are not among `fresh`.
+  std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
+  void Run(bool train, std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()> open, double divisor,
+           CancellationPtr cancellation, OnStep done);
 
   const std::shared_ptr<Model> model_;
   const TrainerOptions options_;
-  std::vector<ModelInput> inputs_;
+  std::vector<ModelInput> inputs_;       // With "sample_weight" last, if there is a loss.
+  size_t num_optional_ = 0;              // Of inputs_: 1 or 0.
+  size_t prediction_ = 0;                // The output that the loss reads.
   std::unique_ptr<Parts> parts_;  // The strand's.
 
   mutable std::mutex mu_;

@@ -23,8 +23,8 @@ struct PoolSize {
   int64_t planes;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
 
-  int64_t in_plane() const { return in[0] * in[1]; }
-  int64_t out_plane() const { return out[0] * out[1]; }
+  HOST_DEVICE int64_t in_plane() const { return in[0] * in[1]; }
+  HOST_DEVICE int64_t out_plane() const { return out[0] * out[1]; }
 };
 
 // The part [begin, end) of the input that output o sees along an axis; empty beyond the edge.

@@ -28,7 +28,7 @@ TEST(PictureTest, ColorsAreOfTheGreyRampAndEndWithTheLine) {
 }
 
 TEST(CurveTest, ShowsLossAndBothAccuracies) {
-  const std::string svg = ToSvg({"LeNet <1>", {2, 1, 0.5f}, {0.8, 0.9}, {0.7, 0.85}});
+  const std::string svg = ToSvg({"LeNet <1>", 3, {2, 1, 0.5f}, {0.8, 0.9}, {0.7, 0.85}});
   EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
   EXPECT_NE(svg.find("LeNet &lt;1&gt;"), std::string::npos);
   EXPECT_NE(svg.find("3 steps"), std::string::npos);
@@ -38,14 +38,14 @@ TEST(CurveTest, ShowsLossAndBothAccuracies) {
 
 TEST(CurveTest, ALossThatIsNoNumberLeavesAGap) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::string svg = ToSvg({"", {2, nan, 1, 1}, {}, {}});
+  const std::string svg = ToSvg({"", 4, {2, nan, 1, 1}, {}, {}});
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_EQ(Count(svg.substr(svg.find("<path d='M50.0 ")), "M183"), 0u);
   EXPECT_NE(svg.find("M316.7 "), std::string::npos) << svg;
 }
 
 TEST(CurveTest, ManyStepsMakeASmallPicture) {
-  EXPECT_LT(ToSvg({"", std::vector<float>(1000000, 1.f), {0.5}, {0.5}}).size(), 20000u);
+  EXPECT_LT(ToSvg({"", 1000000, std::vector<float>(1000000, 1.f), {0.5}, {0.5}}).size(), 20000u);
 }
 
 TEST(CurveTest, AFileThatCannotBeWrittenIsAnError) {

@@ -133,6 +133,8 @@ TEST(Gradient, DoesNotAskOperatorsThatAreNotOnTheWay) {
               ElementsAre(Values{7}));
   EXPECT_THAT(Gradient({Call("BlockGrad", "stop", {Call("opaque", "dark", {x})})}, {x}, {{"x", {5}}}),
               ElementsAre(Values{0}));
+  const NodeEntry h = Call("opaque", "dark", {x});  // Differentiated by, not through.
+  EXPECT_THAT(Gradient({h * h}, {h}, {{"x", {5}}}), ElementsAre(Values{10}));
 }
 
 TEST(Gradient, ReportsAGradientOfTheWrongNumberOfEntries) {

@@ -114,6 +114,14 @@ TEST(Infer, GivesABackwardNodeTheShapesOfItsForwardNode) {
   EXPECT_EQ(inferred->types[graph.entry(dy)], kF32);
 }
 
+TEST(Infer, ComparesABackwardNodeWithItsForwardNode) {
+  const NodeEntry x = MakeVariable("x"), y = Call("cube", "y", {x}), other = MakeVariable("other");
+  const Gradients dx = *BuildGradient({y}, {x}, {NodeEntry{}});
+  const IndexedGraph graph({{dx[0] + other}});
+  ExpectStatus(InferShapeType(graph, {{"x", {{2}, kF32}}, {"other", {{3}, kF32}}}), absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("Error in operator"), HasSubstr("[2]"), HasSubstr("[3]")));
+}
+
 TEST(Infer, LearnsTheForwardShapesLateAndStillTellsTheBackwardNode) {
   const NodeEntry x = MakeVariable("x"), y = Call("cube", "y", {x});
   const Gradients dx = *BuildGradient({y}, {x}, {NodeEntry{}});

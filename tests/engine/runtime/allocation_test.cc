@@ -134,7 +134,7 @@ TEST_F(AllocationTest, SuspendedRunsAllocateNothing) {
       std::this_thread::yield();
     }
   });
-  auto run = MakeRun({three_, four_}, {bench_.Filled(1000, 0)}, {},  {});
+  auto run = MakeRun({three_, four_}, {bench_.Filled(1000, 0)}, {}, {});
   run.cancellation = std::make_shared<Cancellation>(Cancellation::Clock::now() + std::chrono::hours(1));
   for (int i = 0; i < 50; ++i) {
     if (i > 0) run = executor->TakeRun();

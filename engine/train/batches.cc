@@ -1,0 +1,181 @@
+#include "engine/train/batches.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/convert.h"
+
+namespace gluond {
+namespace {
+
+int64_t SamplesOf(const Tensor& tensor) { return tensor.shape().ndim() > 0 ? tensor.shape()[0] : 1; }
+
+class Sent : public BatchSource {
+ public:
+  Sent(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs, Staging* staging)
+      : tensors_(std::move(tensors)), inputs_(inputs), staging_(staging) {}
+
+  absl::StatusOr<bool> Next(Batch* batch) override {
+    if (done_) return false;
+    done_ = true;
+    batch->samples = SamplesOf(tensors_[0]);
+    batch->host = tensors_;
+    batch->device.resize(tensors_.size());
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      Tensor& value = batch->host[i];
+      if (!value.defined()) continue;
+      if (value.dtype() != inputs_[i].dtype) {
+        ASSIGN_OR_RETURN(Tensor converted, staging_->Host(i, value.shape(), inputs_[i].dtype));
+        ConvertValues(value.data(), value.dtype(), converted.data(), converted.dtype(), value.Size());
+        value = std::move(converted);
+      }
+      ASSIGN_OR_RETURN(batch->device[i], staging_->ToDevice(i, value));
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<Tensor> tensors_;
+  const std::vector<ModelInput>& inputs_;
+  Staging* const staging_;
+  bool done_ = false;
+};
+
+class FromDataset : public BatchSource {
+ public:
+  FromDataset(DatasetBatchesOptions options, const std::vector<ModelInput>& inputs, std::vector<int> columns,
+              Staging* staging)
+      : options_(std::move(options)), inputs_(inputs), columns_(std::move(columns)), staging_(staging),
+        position_(options_.from) {}
+
+  absl::StatusOr<bool> Next(Batch* batch) override {
+    const absl::Span<const int64_t> rows = options_.rows.empty() ? NextRows() : NextGivenRows();
+    if (rows.empty()) return false;
+    batch->samples = static_cast<int64_t>(rows.size());
+    batch->host.assign(inputs_.size(), Tensor());
+    batch->device.assign(inputs_.size(), Tensor());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (columns_[i] < 0) continue;
+      const auto column = static_cast<size_t>(columns_[i]);
+      Shape shape = {batch->samples};
+      for (int64_t dim : options_.dataset->columns()[column].row_shape.dims()) shape.Append(dim);
+      ASSIGN_OR_RETURN(batch->host[i], staging_->Host(i, shape, inputs_[i].dtype));
+      RETURN_IF_ERROR(options_.dataset->Gather(column, rows, batch->host[i]));
+      ASSIGN_OR_RETURN(batch->device[i], staging_->ToDevice(i, batch->host[i]));
+    }
+    return true;
+  }
+
+  const DatasetPosition* position() const override { return options_.rows.empty() ? &position_ : nullptr; }
+
+ private:
+  absl::Span<const int64_t> NextGivenRows() {
+    const auto size = static_cast<int64_t>(options_.rows.size());
+    const int64_t begin = drawn_ * options_.batch_size;
+    if (begin >= size || (options_.batches > 0 && drawn_ == options_.batches)) return {};
+    ++drawn_;
+    return absl::MakeConstSpan(options_.rows).subspan(static_cast<size_t>(begin),
+                                                      static_cast<size_t>(options_.batch_size));
+  }
+
+  absl::Span<const int64_t> NextRows() {
+    const int64_t all = options_.end;
+    int64_t rest = all - position_.row;
+    if (options_.batches > 0 ? drawn_ == options_.batches : rest == 0) return {};
+    if (rest < options_.batch_size && !(options_.keep_last && rest > 0)) {
+      if (options_.batches == 0) return {};
+      ++position_.epoch;
+      position_.row = 0;
+      rest = all;
+    }
+    ++drawn_;
+    const auto begin = static_cast<size_t>(position_.row);
+    const auto count = static_cast<size_t>(std::min(rest, options_.batch_size));
+    position_.row += static_cast<int64_t>(count);
+    if (options_.shuffle) {
+      if (order_ == nullptr || order_epoch_ != position_.epoch) {
+        order_ = options_.dataset->Order(position_.seed, position_.epoch);
+        order_epoch_ = position_.epoch;
+      }
+      return absl::MakeConstSpan(*order_).subspan(begin, count);
+    }
+    plain_.resize(count);
+    std::iota(plain_.begin(), plain_.end(), static_cast<int64_t>(begin));
+    return plain_;
+  }
+
+  const DatasetBatchesOptions options_;
+  const std::vector<ModelInput>& inputs_;
+  const std::vector<int> columns_;  // By input; -1: none.
+  Staging* const staging_;
+  DatasetPosition position_;
+  int64_t drawn_ = 0;
+  std::shared_ptr<const std::vector<int64_t>> order_;
+  uint64_t order_epoch_ = 0;
+  std::vector<int64_t> plain_;
+};
+
+absl::Status CheckColumn(const Column& column, const ModelInput& input) {
+  Shape shape = {Shape::kUnknown};
+  for (int64_t dim : column.row_shape.dims()) shape.Append(dim);
+  Shape merged = input.shape;
+  if (ShapeAssign(&merged, shape)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has rows of shape ",
+                                                 column.row_shape.ToString(), "; the model's input wants batches ",
+                                                 input.shape.ToString()));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> Staging::Reuse(Tensor* kept, const Shape& shape, DType dtype, Allocator& allocator) {
+  if (!kept->defined() || kept->shape() != shape || kept->dtype() != dtype) {
+    ASSIGN_OR_RETURN(*kept, Tensor::Empty(allocator, shape, dtype));
+  }
+  return *kept;
+}
+
+absl::StatusOr<Tensor> Staging::ToDevice(size_t input, const Tensor& value) {
+  if (options_.lane->device().type == DeviceType::kCpu) return value;
+  ASSIGN_OR_RETURN(Tensor copy, Reuse(&device_[input], value.shape(), value.dtype(), *options_.allocator));
+  RETURN_IF_ERROR(CopyFromHost(*options_.lane, value, copy));
+  return copy;
+}
+
+std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs,
+                                       Staging* staging) {
+  return std::make_unique<Sent>(std::move(tensors), inputs, staging);
+}
+
+absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
+                                                            const std::vector<ModelInput>& inputs, size_t optional,
+                                                            Staging* staging) {
+  const Dataset& dataset = *options.dataset;
+  if (!dataset.committed()) return absl::FailedPreconditionError("the dataset is not committed yet");
+  if (options.batch_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", options.batch_size, "; want 1 or more"));
+  }
+  if (options.rows.empty() && !options.keep_last && options.batch_size > dataset.rows()) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", options.batch_size, " rows is more than the dataset's ",
+                                                   dataset.rows()));
+  }
+  if (options.end == 0) options.end = dataset.rows();
+  if (options.from.row < 0 || options.from.row > options.end || options.end > dataset.rows()) {
+    return absl::InvalidArgumentError(absl::StrCat("rows [", options.from.row, ", ", options.end,
+                                                   ") are not within the dataset's ", dataset.rows()));
+  }
+  std::vector<int> columns;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const absl::StatusOr<size_t> column = dataset.FindColumn(inputs[i].name);
+    if (!column.ok() && i + optional < inputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", inputs[i].name, "': ", column.status().message()));
+    }
+    if (column.ok()) RETURN_IF_ERROR(CheckColumn(dataset.columns()[*column], inputs[i]));
+    columns.push_back(column.ok() ? static_cast<int>(*column) : -1);
+  }
+  return std::make_unique<FromDataset>(std::move(options), inputs, std::move(columns), staging);
+}
+
+}  // namespace gluond

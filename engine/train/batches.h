@@ -1,0 +1,80 @@
+// BatchSource: where a pass of a trainer takes its batches from: one that a client sent, or rows of a dataset.
+
+#ifndef ENGINE_TRAIN_BATCHES_H_
+#define ENGINE_TRAIN_BATCHES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/model.h"
+#include "engine/train/dataset.h"
+
+namespace gluond {
+
+// Where the next step of a dataset draws its rows.
+struct DatasetPosition {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  int64_t row = 0;
+};
+
+// In the order of the trainer's inputs; an optional input that a batch does not have is undefined.
+struct Batch {
+  std::vector<Tensor> host;
+  std::vector<Tensor> device;
+  int64_t samples = 0;
+};
+
+// Memory for batches, reused from step to step as long as their shapes stay. For work on the model's strand.
+class Staging {
+ public:
+  Staging(const Model& model, size_t num_inputs) : options_(model.options()), host_(num_inputs), device_(num_inputs) {}
+
+  absl::StatusOr<Tensor> Host(size_t input, const Shape& shape, DType dtype) {
+    return Reuse(&host_[input], shape, dtype, *options_.host_allocator);
+  }
+  // `value`, which lies on the host, on the device.
+  absl::StatusOr<Tensor> ToDevice(size_t input, const Tensor& value);
+
+ private:
+  static absl::StatusOr<Tensor> Reuse(Tensor* kept, const Shape& shape, DType dtype, Allocator& allocator);
+
+  const ModelOptions& options_;
+  std::vector<Tensor> host_, device_;
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // False: there are no more.
+  virtual absl::StatusOr<bool> Next(Batch* batch) = 0;
+  // Where the batch after the last one begins; null when it is not from a dataset.
+  virtual const DatasetPosition* position() const { return nullptr; }
+};
+
+// One batch; its tensors are converted to the inputs' types.
+std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs,
+                                       Staging* staging);
+
+struct DatasetBatchesOptions {
+  std::shared_ptr<const Dataset> dataset;
+  int64_t batch_size = 0;
+  int64_t batches = 0;        // 0: to `end`, in one epoch.
+  DatasetPosition from;
+  int64_t end = 0;            // One after the last row of an epoch that is used; 0: all.
+  bool shuffle = true;
+  bool keep_last = false;     // A smaller last batch of an epoch is used.
+  std::vector<int64_t> rows;  // If not empty, these instead.
+};
+
+// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the last `optional`, rows of a
+// shape that does not fit, or fewer rows than a batch; a batch size below 1; a position outside the dataset.
+absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
+                                                            const std::vector<ModelInput>& inputs, size_t optional,
+                                                            Staging* staging);
+
+}  // namespace gluond
+
+#endif  // ENGINE_TRAIN_BATCHES_H_

@@ -1,0 +1,232 @@
+#include "engine/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/gradients.h"
+#include "engine/nn/loss.h"
+#include "engine/train/trainer_parts.h"
+
+namespace gluond {
+namespace {
+
+constexpr char kLabel[] = "label";
+constexpr char kSampleWeight[] = "sample_weight";
+
+}  // namespace
+
+Trainer::Trainer(std::shared_ptr<Model> model, TrainerOptions options)
+    : model_(std::move(model)), options_(std::move(options)) {}
+
+Trainer::~Trainer() = default;
+
+absl::StatusOr<std::shared_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> model, TrainerOptions options) {
+  std::shared_ptr<Trainer> trainer(new Trainer(std::move(model), std::move(options)));
+  RETURN_IF_ERROR(trainer->Initialize());
+  return trainer;
+}
+
+absl::Status Trainer::Initialize() {
+  std::vector<std::string> outputs;
+  for (const ModelOutput& output : model_->outputs()) outputs.push_back(output.name);
+  const auto found = std::find(outputs.begin(), outputs.end(), options_.prediction);
+  if (!options_.prediction.empty() && found == outputs.end()) {
+    return absl::NotFoundError(absl::StrCat("prediction: the model has no output '", Excerpt(options_.prediction), "'",
+                                            DidYouMean(options_.prediction, outputs), " Outputs: ",
+                                            absl::StrJoin(outputs, ", ")));
+  }
+  prediction_ = options_.prediction.empty() ? 0 : static_cast<size_t>(found - outputs.begin());
+  inputs_ = model_->inputs();
+  if (!options_.loss.type.empty()) {
+    for (const char* name : {kLabel, kSampleWeight}) {
+      for (const ModelInput& input : inputs_) {
+        if (input.name != name) continue;
+        return absl::InvalidArgumentError(absl::StrCat("the model has an input '", name, "', which is the loss's; "
+                                                       "rename it, or train without a loss"));
+      }
+    }
+    inputs_.push_back({kLabel, Shape(), options_.label_dtype});
+    inputs_.push_back({kSampleWeight, Shape(), DType::kFloat32});
+    num_optional_ = 1;
+  }
+  if (inputs_.empty()) return absl::InvalidArgumentError("the model has no inputs to train on");
+  if (!(options_.clip_global_norm >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip_global_norm is ", options_.clip_global_norm, "; want 0 (off) or more"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                   Optimizers().Make(options_.optimizer.type, options_.optimizer.attrs));
+  const double base_lr = optimizer->param().learning_rate;
+  parts_ = std::make_unique<Parts>(*model_, inputs_.size(), std::move(optimizer));
+  if (!options_.lr_schedule.type.empty()) {
+    ASSIGN_OR_RETURN(parts_->lr_schedule,
+                     LrSchedules().Make(options_.lr_schedule.type, options_.lr_schedule.attrs, base_lr));
+  }
+  for (const Spec& spec : options_.metrics) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Metric> metric, Metrics().Make(spec.type, spec.attrs));
+    parts_->metrics.emplace_back(spec.type, std::move(metric));
+  }
+  // Tells mistakes now rather than at the first step.
+  return MakeStepGraph(/*train=*/true, /*weighted=*/false).status();
+}
+
+absl::StatusOr<std::unique_ptr<BoundGraph>> Trainer::MakeStepGraph(bool train, bool weighted) const {
+  const NodeEntry& prediction = model_->definition().outputs[prediction_];
+  NodeEntry loss = prediction;
+  if (!options_.loss.type.empty()) {
+    LossInputs inputs = {prediction, MakeVariable(kLabel), {}};
+    if (weighted) inputs.sample_weight = MakeVariable(kSampleWeight);
+    ASSIGN_OR_RETURN(loss, Losses().Make(options_.loss.type, options_.loss.attrs, inputs));
+  }
+  std::vector<GraphOutput> outputs = {{loss}};
+  if (!options_.metrics.empty()) outputs.push_back({prediction});
+  if (train) {
+    ASSIGN_OR_RETURN(std::vector<GraphOutput> gradients, GradientOutputs({loss}, {NodeEntry()}, model_->parameters()));
+    outputs.insert(outputs.end(), gradients.begin(), gradients.end());
+  }
+  BoundGraphOptions options = {train, {}, model_->options().max_compiled};
+  for (const ModelInput& input : inputs_) options.inputs.push_back(input.name);
+  if (!weighted && num_optional_ > 0) options.inputs.pop_back();
+  return model_->Bind(std::move(outputs), std::move(options));
+}
+
+absl::StatusOr<BoundGraph*> Trainer::StepGraph(bool train, bool weighted) {
+  Parts::Compiled& compiled = parts_->graphs[train][weighted];
+  const uint64_t version = model_->parameters().version();
+  if (compiled.graph == nullptr || compiled.version != version) {
+    ASSIGN_OR_RETURN(compiled.graph, MakeStepGraph(train, weighted));
+    compiled.version = version;
+  }
+  return compiled.graph.get();
+}
+
+int64_t Trainer::step() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return step_;
+}
+
+double Trainer::learning_rate() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (parts_->lr_schedule != nullptr) return (*parts_->lr_schedule)(step_ + 1);
+  return learning_rate_.value_or(parts_->updater.optimizer().param().learning_rate);
+}
+
+absl::Status Trainer::SetLearningRate(double learning_rate) {
+  if (parts_->lr_schedule != nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the schedule '", options_.lr_schedule.type, "' sets the learning rate"));
+  }
+  if (!(learning_rate >= 0 && std::isfinite(learning_rate))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("learning_rate is ", learning_rate, "; want a finite number, 0 or more"));
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  learning_rate_ = learning_rate;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite,
+                            StepReport* report) {
+  for (size_t i : parameters) model_->fresh_gradients()[i] = false;
+  ASSIGN_OR_RETURN(const double norm, parts_->updater.GradientNorm(parameters));
+  report->gradient_norm = norm / divisor;
+  report->learning_rate = learning_rate();
+  if (!loss_is_finite || !std::isfinite(norm)) {
+    report->nonfinite = true;
+    if (options_.skip_nonfinite) {
+      ++report->skipped;
+      return absl::OkStatus();
+    }
+  }
+  double rescale = 1 / divisor;
+  if (options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm) {
+    rescale *= options_.clip_global_norm / report->gradient_norm;
+  }
+  model_->ForgetForward();
+  RETURN_IF_ERROR(parts_->updater.Update(parameters, report->learning_rate, rescale));
+  std::lock_guard<std::mutex> lock(mu_);
+  ++step_;
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Trainer::Stale(absl::Span<const size_t> fresh) const {
+  std::vector<std::string> stale;
+  for (size_t i = 0; i < model_->parameters().size(); ++i) {
+    const Parameter& p = model_->parameters()[i];
+    if (p.grad_req == GradReq::kNull || std::find(fresh.begin(), fresh.end(), i) != fresh.end()) continue;
+    stale.push_back(p.name);
+  }
+  return stale;
+}
+
+void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
+  model_->Enqueue([self = shared_from_this(), batch_size, ignore_stale_grad,
+                   done = std::move(done)](Model::Finished finished) {
+    StepReport report;
+    const auto step = [&]() -> absl::Status {
+      if (batch_size < 1) {
+        return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more"));
+      }
+      std::vector<size_t> fresh;
+      for (size_t i = 0; i < self->model_->fresh_gradients().size(); ++i) {
+        const Parameter& p = self->model_->parameters()[i];
+        if (self->model_->fresh_gradients()[i] && p.grad.defined()) fresh.push_back(i);
+      }
+      report.stale = self->Stale(fresh);
+      if (!report.stale.empty() && !ignore_stale_grad) {
+        std::vector<std::string> names = report.stale;
+        if (names.size() > 8) names.resize(8), names.push_back("...");
+        return absl::FailedPreconditionError(
+            absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since the "
+                         "last step. Call Forward and Backward first, or set ignore_stale_grad"));
+      }
+      return self->Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report);
+    };
+    const absl::Status status = step();
+    report.step = self->step();
+    finished();
+    status.ok() ? done(std::move(report)) : done(status);
+  });
+}
+
+void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done) {
+  model_->Enqueue([self = shared_from_this(), done = std::move(done)](Model::Finished finished) {
+    const auto snapshot = [&]() -> absl::StatusOr<std::pair<ModelState, TrainerState>> {
+      ASSIGN_OR_RETURN(ModelState model, self->model_->SnapshotNow());
+      TrainerState state;
+      state.options = self->options_;
+      state.position = self->parts_->position;
+      state.updates = self->parts_->updater.SnapshotUpdates();
+      ASSIGN_OR_RETURN(state.states, self->parts_->updater.SnapshotStates());
+      std::lock_guard<std::mutex> lock(self->mu_);
+      state.step = self->step_;
+      state.learning_rate = self->learning_rate_;
+      return std::pair(std::move(model), std::move(state));
+    };
+    auto result = snapshot();
+    finished();
+    done(std::move(result));
+  });
+}
+
+void Trainer::Restore(TrainerState state, OnStatus done) {
+  model_->Enqueue([self = shared_from_this(), state = std::move(state), done = std::move(done)](Model::Finished finished) {
+    absl::Status status = state.step < 0 ? absl::InvalidArgumentError("the step number is negative")
+                                         : self->parts_->updater.Restore(state.states, state.updates);
+    if (status.ok()) {
+      self->parts_->position = state.position;
+      std::lock_guard<std::mutex> lock(self->mu_);
+      self->step_ = state.step;
+      self->learning_rate_ = state.learning_rate;
+    }
+    finished();
+    done(std::move(status));
+  });
+}
+
+}  // namespace gluond

@@ -1,0 +1,204 @@
+// A trainer's passes over batches: TrainStep, TrainSteps and Evaluate.
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/convert.h"
+#include "engine/nn/inputs.h"
+#include "engine/train/trainer_parts.h"
+
+namespace gluond {
+
+// Runs the step's graph on one batch after the other, on the model's strand. Between two batches the lane takes other
+// models' work. Keeps itself alive until it calls `done`.
+class Trainer::Pass : public std::enable_shared_from_this<Pass> {
+ public:
+  Pass(std::shared_ptr<Trainer> trainer, bool train, std::unique_ptr<BatchSource> source, double divisor,
+       CancellationPtr cancellation, OnStep done, Model::Finished finished)
+      : trainer_(std::move(trainer)), parts_(*trainer_->parts_), model_(*trainer_->model_), train_(train),
+        source_(std::move(source)), divisor_(divisor), cancellation_(std::move(cancellation)), done_(std::move(done)),
+        finished_(std::move(finished)), metrics_(parts_.metrics.size()) {}
+
+  void Next(bool later) {
+    absl::StatusOr<bool> more = CheckCancelled();
+    if (more.ok()) more = source_->Next(&batch_);
+    if (!more.ok() || !*more) return Finish(more.status());
+    const bool weighted = trainer_->num_optional_ > 0 && batch_.device.back().defined();
+    absl::StatusOr<BoundGraph*> graph = trainer_->StepGraph(train_, weighted);
+    if (!graph.ok()) return Finish(graph.status());
+    graph_ = *graph;
+    BoundGraph::Call call;
+    call.inputs = batch_.device;
+    if (trainer_->num_optional_ > 0 && !weighted) call.inputs.pop_back();
+    call.random = model_.random();
+    call.cancellation = cancellation_;
+    graph_->Start(std::move(call), [self = shared_from_this()](absl::Status status) {
+      if (status.ok()) status = self->Absorb();
+      status.ok() ? self->Next(/*later=*/true) : self->Finish(std::move(status));
+    }, later);
+  }
+
+ private:
+  absl::StatusOr<bool> CheckCancelled() const {
+    if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->Check());
+    return true;
+  }
+
+  // What one run left: the loss, metrics, and, in training, gradients to step by.
+  absl::Status Absorb() {
+    ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));
+    double sum = 0;
+    SumOf(loss, &sum);
+    loss_.sum += sum;
+    loss_.count += loss.Size();
+    samples_ += batch_.samples;
+    if (!parts_.metrics.empty()) {
+      ASSIGN_OR_RETURN(const Tensor prediction, OnHost(graph_->output(1), &parts_.host_prediction));
+      const Tensor label = trainer_->num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
+      for (size_t i = 0; i < metrics_.size(); ++i) {
+        RETURN_IF_ERROR(parts_.metrics[i].second->Add(prediction, label, loss, &metrics_[i]));
+      }
+    }
+    if (!train_) return absl::OkStatus();
+    ++model_.random().runs;
+    const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
+    RETURN_IF_ERROR(trainer_->Apply(graph_->gradients(), divisor, std::isfinite(sum), &report_));
+    if (source_->position() != nullptr) parts_.position = *source_->position();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tensor> OnHost(const Tensor& value, Tensor* copy) {
+    const ModelOptions& options = model_.options();
+    if (options.lane->device().type == DeviceType::kCpu) return value;
+    if (!copy->defined() || copy->shape() != value.shape() || copy->dtype() != value.dtype()) {
+      ASSIGN_OR_RETURN(*copy, Tensor::Empty(*options.host_allocator, value.shape(), value.dtype()));
+    }
+    RETURN_IF_ERROR(CopyToHost(*options.lane, value, *copy));
+    return *copy;
+  }
+
+  static void SumOf(const Tensor& values, double* sum) {
+    const auto bytes = SizeOf(values.dtype());
+    for (int64_t i = 0; i < values.Size(); ++i) {
+      double value;
+      ConvertValues(values.data<char>() + i * bytes, values.dtype(), &value, DType::kFloat64, 1);
+      *sum += value;
+    }
+  }
+
+  void Finish(absl::Status status) {
+    report_.step = trainer_->step();
+    report_.loss = loss_.mean();
+    report_.samples = samples_;
+    report_.epoch = parts_.position.epoch;
+    report_.next_row = parts_.position.row;
+    for (size_t i = 0; i < metrics_.size(); ++i) {
+      report_.metrics.push_back({parts_.metrics[i].first, metrics_[i].mean(), metrics_[i].count});
+    }
+    if (train_ && status.ok() && graph_ != nullptr) report_.stale = trainer_->Stale(graph_->gradients());
+    finished_();
+    status.ok() ? done_(std::move(report_)) : done_(std::move(status));
+  }
+
+  const std::shared_ptr<Trainer> trainer_;
+  Parts& parts_;
+  Model& model_;
+  const bool train_;
+  const std::unique_ptr<BatchSource> source_;
+  const double divisor_;  // 0: each batch's size.
+  const CancellationPtr cancellation_;
+  const OnStep done_;
+  const Model::Finished finished_;
+
+  Batch batch_;
+  BoundGraph* graph_ = nullptr;
+  StepReport report_;
+  MetricSum loss_;
+  std::vector<MetricSum> metrics_;
+  int64_t samples_ = 0;
+};
+
+void Trainer::Run(bool train, std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()> open, double divisor,
+                  CancellationPtr cancellation, OnStep done) {
+  model_->Enqueue([self = shared_from_this(), train, open = std::move(open), divisor,
+                   cancellation = std::move(cancellation), done = std::move(done)](Model::Finished finished) {
+    absl::StatusOr<std::unique_ptr<BatchSource>> source = open();
+    if (!source.ok()) {
+      finished();
+      return done(source.status());
+    }
+    std::make_shared<Pass>(self, train, *std::move(source), divisor, cancellation, done, finished)
+        ->Next(/*later=*/false);
+  });
+}
+
+void Trainer::TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done) {
+  const auto open = [this, inputs = std::move(inputs), batch_size = options.batch_size]()
+      -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+    if (batch_size < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more, or 0"));
+    }
+    ASSIGN_OR_RETURN(std::vector<Tensor> tensors, MatchInputs(inputs_, inputs, num_optional_));
+    return SentBatch(std::move(tensors), inputs_, &parts_->staging);
+  };
+  Run(/*train=*/true, open, static_cast<double>(options.batch_size), std::move(cancellation), std::move(done));
+}
+
+void Trainer::TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done) {
+  const auto open = [this, steps = std::move(steps)]() -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+    if (steps.steps < 1) return absl::InvalidArgumentError(absl::StrCat("steps is ", steps.steps, "; want 1 or more"));
+    DatasetBatchesOptions options;
+    options.dataset = steps.dataset;
+    options.batch_size = steps.batch_size;
+    options.batches = steps.steps;
+    options.from = steps.from.value_or(parts_->position);
+    options.shuffle = steps.shuffle;
+    options.keep_last = steps.keep_last;
+    options.rows = steps.rows;
+    return DatasetBatches(std::move(options), inputs_, num_optional_, &parts_->staging);
+  };
+  Run(/*train=*/true, open, /*divisor=*/0, std::move(cancellation), std::move(done));
+}
+
+namespace {
+
+Trainer::OnStep EvaluateOnly(Trainer::OnEvaluate done) {
+  return [done = std::move(done)](absl::StatusOr<StepReport> report) {
+    if (!report.ok()) return done(report.status());
+    done(EvaluateReport{report->loss, std::move(report->metrics), report->samples});
+  };
+}
+
+}  // namespace
+
+void Trainer::Evaluate(NamedTensors inputs, CancellationPtr cancellation, OnEvaluate done) {
+  const auto open = [this, inputs = std::move(inputs)]() -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+    ASSIGN_OR_RETURN(std::vector<Tensor> tensors, MatchInputs(inputs_, inputs, num_optional_));
+    return SentBatch(std::move(tensors), inputs_, &parts_->staging);
+  };
+  Run(/*train=*/false, open, /*divisor=*/0, std::move(cancellation), EvaluateOnly(std::move(done)));
+}
+
+void Trainer::Evaluate(std::shared_ptr<const Dataset> dataset, int64_t batch_size, int64_t first, int64_t count,
+                       CancellationPtr cancellation, OnEvaluate done) {
+  const auto open = [this, dataset = std::move(dataset), batch_size, first,
+                     count]() -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+    if (first < 0 || count < 0 || first >= dataset->rows() || count > dataset->rows() - first) {
+      return absl::InvalidArgumentError(absl::StrCat("rows [", first, ", ", first, " + ", count,
+                                                     ") are not within the dataset's ", dataset->rows()));
+    }
+    DatasetBatchesOptions options;
+    options.dataset = dataset;
+    options.batch_size = batch_size;
+    options.from.row = first;
+    options.shuffle = false;
+    options.keep_last = true;
+    options.end = count == 0 ? dataset->rows() : first + count;
+    return DatasetBatches(std::move(options), inputs_, num_optional_, &parts_->staging);
+  };
+  Run(/*train=*/false, open, /*divisor=*/0, std::move(cancellation), EvaluateOnly(std::move(done)));
+}
+
+}  // namespace gluond

@@ -1,0 +1,146 @@
+#include "engine/train/updater.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/convert.h"
+
+namespace gluond {
+
+Updater::Updater(Model& model, std::unique_ptr<Optimizer> optimizer)
+    : model_(model), lane_(*model.options().lane), optimizer_(std::move(optimizer)), op_(optimizer_->op()),
+      state_names_(optimizer_->states()), slots_(model.parameters().size()) {}
+
+absl::Status Updater::AllocateStates(size_t parameter) {
+  Slot& slot = slots_[parameter];
+  const Parameter& p = model_.parameters()[parameter];
+  while (slot.states.size() < state_names_.size()) {
+    ASSIGN_OR_RETURN(Tensor state, Tensor::Empty(*model_.options().allocator, p.shape, p.dtype));
+    RETURN_IF_ERROR(lane_.driver().Zero(state.data(), state.bytes(), lane_.stream()));
+    slot.states.push_back(std::move(state));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Updater::PrepareCall(size_t parameter) {
+  RETURN_IF_ERROR(AllocateStates(parameter));
+  Slot& slot = slots_[parameter];
+  const Parameter& p = model_.parameters()[parameter];
+  std::vector<Tensor> in = {p.data, p.grad};
+  in.insert(in.end(), slot.states.begin(), slot.states.end());
+  ASSIGN_OR_RETURN(slot.call, OpCall::Make(op_, optimizer_->attrs(), std::move(in), p.data, lane_));
+  slot.grad = p.grad.data();
+  return absl::OkStatus();
+}
+
+absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale) {
+  // Memory for all first: no parameter changes when there is not enough.
+  for (size_t i : parameters) {
+    if (slots_[i].call == nullptr || slots_[i].grad != model_.parameters()[i].grad.data()) {
+      RETURN_IF_ERROR(PrepareCall(i));
+    }
+  }
+  for (size_t i : parameters) {
+    Slot& slot = slots_[i];
+    const Parameter& p = model_.parameters()[i];
+    const int64_t t = slot.updates + 1;
+    for (const StepNumber& number : optimizer_->numbers(t, lr * p.lr_mult, optimizer_->param().wd * p.wd_mult)) {
+      RETURN_IF_ERROR(slot.call->Set(number.name, number.value));
+    }
+    RETURN_IF_ERROR(slot.call->Set("rescale_grad", rescale));
+    RETURN_IF_ERROR(Annotate(slot.call->Run(), absl::StrCat("parameter '", p.name, "'")));
+    slot.updates = t;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Updater::PrepareNorm(absl::Span<const size_t> parameters) {
+  bool same = norm_call_ != nullptr && norm_of_.size() == parameters.size();
+  for (size_t k = 0; same && k < parameters.size(); ++k) {
+    same = norm_of_[k] == std::pair(parameters[k],
+                                    static_cast<const void*>(model_.parameters()[parameters[k]].grad.data()));
+  }
+  if (same) return absl::OkStatus();
+  norm_call_.reset();
+  norm_of_.clear();
+  std::vector<Tensor> gradients;
+  for (size_t i : parameters) {
+    gradients.push_back(model_.parameters()[i].grad);
+    norm_of_.emplace_back(i, gradients.back().data());
+  }
+  const Shape shape = {static_cast<int64_t>(parameters.size())};
+  ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
+  ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));
+  ASSIGN_OR_RETURN(norm_call_, OpCall::Make("multi_sum_sq", {}, std::move(gradients), squares_, lane_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Updater::GradientNorm(absl::Span<const size_t> parameters) {
+  if (parameters.empty()) return 0.0;
+  RETURN_IF_ERROR(PrepareNorm(parameters));
+  RETURN_IF_ERROR(norm_call_->Run());
+  RETURN_IF_ERROR(CopyToHost(lane_, squares_, host_squares_));
+  double sum = 0;
+  for (int64_t i = 0; i < host_squares_.Size(); ++i) sum += host_squares_.data<float>()[i];
+  return std::sqrt(sum);
+}
+
+absl::StatusOr<NamedTensors> Updater::SnapshotStates() const {
+  NamedTensors tensors;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    for (size_t s = 0; s < slots_[i].states.size(); ++s) {
+      ASSIGN_OR_RETURN(Tensor copy, HostCopy(lane_, slots_[i].states[s], *model_.options().host_allocator));
+      tensors.push_back({absl::StrCat(model_.parameters()[i].name, "/", state_names_[s]), std::move(copy)});
+    }
+  }
+  return tensors;
+}
+
+std::vector<std::pair<std::string, int64_t>> Updater::SnapshotUpdates() const {
+  std::vector<std::pair<std::string, int64_t>> updates;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].updates > 0) updates.emplace_back(model_.parameters()[i].name, slots_[i].updates);
+  }
+  return updates;
+}
+
+absl::Status Updater::Restore(const NamedTensors& states,
+                              const std::vector<std::pair<std::string, int64_t>>& updates) {
+  struct Target {
+    size_t parameter;
+    size_t state;
+  };
+  std::vector<Target> targets;
+  for (const NamedTensor& value : states) {
+    const size_t slash = value.name.rfind('/');
+    const std::string state = slash == std::string::npos ? "" : value.name.substr(slash + 1);
+    ASSIGN_OR_RETURN(const size_t parameter, model_.parameters().Find(value.name.substr(0, slash)));
+    size_t s = 0;
+    while (s < state_names_.size() && state_names_[s] != state) ++s;
+    const Parameter& p = model_.parameters()[parameter];
+    if (s == state_names_.size() || value.tensor.shape() != p.shape || value.tensor.dtype() != p.dtype) {
+      return absl::InvalidArgumentError(absl::StrCat("optimizer state '", Excerpt(value.name), "' of shape ",
+                                                     value.tensor.shape().ToString(), " does not belong to operator ",
+                                                     op_, " and parameter '", p.name, "' of shape ",
+                                                     p.shape.ToString()));
+    }
+    targets.push_back({parameter, s});
+  }
+  for (const auto& [name, count] : updates) RETURN_IF_ERROR(model_.parameters().Find(name).status());
+  for (const Target& target : targets) RETURN_IF_ERROR(AllocateStates(target.parameter));
+  for (Slot& slot : slots_) {
+    slot.updates = 0;
+    for (const Tensor& state : slot.states) {
+      RETURN_IF_ERROR(lane_.driver().Zero(state.data(), state.bytes(), lane_.stream()));
+    }
+  }
+  for (size_t k = 0; k < states.size(); ++k) {
+    RETURN_IF_ERROR(CopyFromHost(lane_, states[k].tensor, slots_[targets[k].parameter].states[targets[k].state]));
+  }
+  for (const auto& [name, count] : updates) slots_[*model_.parameters().Find(name)].updates = count;
+  return lane_.driver().Synchronize(lane_.stream());
+}
+
+}  // namespace gluond

@@ -1,0 +1,67 @@
+// Updater: an optimizer at work on a model's parameters: the states, and one prepared operator call for each parameter.
+// For work on the model's strand.
+
+#ifndef ENGINE_TRAIN_UPDATER_H_
+#define ENGINE_TRAIN_UPDATER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/nn/model.h"
+#include "engine/train/op_call.h"
+#include "engine/train/optimizer.h"
+
+namespace gluond {
+
+class Updater {
+ public:
+  // `model` must outlive it.
+  Updater(Model& model, std::unique_ptr<Optimizer> optimizer);
+
+  const Optimizer& optimizer() const { return *optimizer_; }
+
+  // Updates the parameters (by index) with the learning rate `lr` times their own multipliers, from their gradients
+  // times `rescale`. Allocates states, zero at first, when it meets a parameter for the first time.
+  absl::Status Update(absl::Span<const size_t> parameters, double lr, double rescale);
+
+  // The L2 norm of the gradients of these parameters together. Waits for the device.
+  absl::StatusOr<double> GradientNorm(absl::Span<const size_t> parameters);
+
+  // Names are "<parameter>/<state>".
+  absl::StatusOr<NamedTensors> SnapshotStates() const;
+  std::vector<std::pair<std::string, int64_t>> SnapshotUpdates() const;
+  // INVALID_ARGUMENT: states that this optimizer, or the model, does not have, or of another shape. All or nothing.
+  absl::Status Restore(const NamedTensors& states, const std::vector<std::pair<std::string, int64_t>>& updates);
+
+ private:
+  struct Slot {
+    std::vector<Tensor> states;
+    std::unique_ptr<OpCall> call;
+    const void* grad = nullptr;  // The memory that the call reads.
+    int64_t updates = 0;
+  };
+
+  absl::Status AllocateStates(size_t parameter);
+  absl::Status PrepareCall(size_t parameter);
+  absl::Status PrepareNorm(absl::Span<const size_t> parameters);
+
+  Model& model_;
+  Lane& lane_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const std::string op_;
+  const std::vector<std::string> state_names_;
+  std::vector<Slot> slots_;  // By parameter.
+
+  std::vector<std::pair<size_t, const void*>> norm_of_;  // Parameters and gradients' memory of norm_call_.
+  std::unique_ptr<OpCall> norm_call_;
+  Tensor squares_, host_squares_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_TRAIN_UPDATER_H_

@@ -1,0 +1,68 @@
+// What the kernels that call cuBLAS and cuDNN share: handles, one for each thread and device, and their errors as Status.
+// For *.cu only.
+
+#ifndef OPS_KERNEL_CUDA_LIBRARY_H_
+#define OPS_KERNEL_CUDA_LIBRARY_H_
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/dtype.h"
+#include "engine/core/op_context.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::ops {
+
+inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const std::string message = absl::StrCat(what, ": CUDA: ", cudaGetErrorString(error));
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
+  return absl::InternalError(message);
+}
+inline absl::Status CudaStatus(cublasStatus_t status, absl::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(what, ": cuBLAS: ", cublasGetStatusString(status)));
+}
+inline absl::Status CudaStatus(cudnnStatus_t status, absl::string_view what) {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(what, ": cuDNN: ", cudnnGetErrorString(status)));
+}
+
+// The calling thread's handle for the context's device, set to its stream. It lives until exit, as a lane does: what a
+// library frees after the driver has shut down is freed twice.
+inline absl::StatusOr<cublasHandle_t> BlasHandle(const OpContext& ctx) {
+  thread_local absl::flat_hash_map<int, cublasHandle_t> handles;
+  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ctx.device.id), "cudaSetDevice"));
+  cublasHandle_t& handle = handles[ctx.device.id];
+  if (handle == nullptr) RETURN_IF_ERROR(CudaStatus(cublasCreate(&handle), "cublasCreate"));
+  RETURN_IF_ERROR(CudaStatus(cublasSetStream(handle, static_cast<cudaStream_t>(ctx.stream)), "cublasSetStream"));
+  return handle;
+}
+inline absl::StatusOr<cudnnHandle_t> DnnHandle(const OpContext& ctx) {
+  thread_local absl::flat_hash_map<int, cudnnHandle_t> handles;
+  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ctx.device.id), "cudaSetDevice"));
+  cudnnHandle_t& handle = handles[ctx.device.id];
+  if (handle == nullptr) RETURN_IF_ERROR(CudaStatus(cudnnCreate(&handle), "cudnnCreate"));
+  RETURN_IF_ERROR(CudaStatus(cudnnSetStream(handle, static_cast<cudaStream_t>(ctx.stream)), "cudnnSetStream"));
+  return handle;
+}
+
+// The factors alpha and beta as the libraries want them: double for float64, else float.
+class Scalar {
+ public:
+  Scalar(DType type, double value) : float_(static_cast<float>(value)), double_(value), wide_(type == DType::kFloat64) {}
+  const void* get() const { return wide_ ? static_cast<const void*>(&double_) : &float_; }
+
+ private:
+  float float_;
+  double double_;
+  bool wide_;
+};
+
+}  // namespace gluond::ops
+
+#endif  // OPS_KERNEL_CUDA_LIBRARY_H_
