@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -79,6 +80,20 @@ absl::StatusOr<AttrDict> AttrsFromProto(const ProtoAttributes& attributes) {
     dict[key] = *std::move(text);
   }
   return dict;
+}
+
+void AttrsToProto(const AttrDict& attrs, ProtoAttributes* attributes) {
+  for (const auto& [key, text] : attrs) {
+    Value& value = (*attributes)[key];
+    double number = 0;
+    if (text == "True" || text == "False") {
+      value.set_bool_value(text == "True");
+    } else if (absl::SimpleAtod(text, &number) && std::isfinite(number)) {
+      value.set_number_value(number);
+    } else {
+      value.set_string_value(text);
+    }
+  }
 }
 
 }  // namespace gluond::server

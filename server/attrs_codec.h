@@ -18,6 +18,9 @@ using ProtoAttributes = google::protobuf::Map<std::string, google::protobuf::Val
 // "Xavier(magnitude=2)". INVALID_ARGUMENT: another object, deep nesting; names the attribute.
 absl::StatusOr<AttrDict> AttrsFromProto(const ProtoAttributes& attributes);
 
+// The same values back: numbers and booleans as such, everything else as text.
+void AttrsToProto(const AttrDict& attrs, ProtoAttributes* attributes);
+
 }  // namespace gluond::server
 
 #endif  // SERVER_ATTRS_CODEC_H_

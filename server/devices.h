@@ -23,7 +23,7 @@ struct Place {
   int64_t memory_bytes = 0;
   int threads = 0;  // Of a CPU.
   std::shared_ptr<Budget> budget;
-  std::unique_ptr<DeviceAllocator> allocator;
+  std::shared_ptr<DeviceAllocator> allocator;
   std::unique_ptr<Lane> lane;
 };
 

@@ -22,9 +22,9 @@ namespace gluond {
 
 struct BlockSpec {
   std::string type;  // "Dense".
-  std::string name;  // Among its siblings; empty: its index.
-  AttrDict attrs;
-  std::vector<BlockSpec> children;
+  std::string name = {};  // Among its siblings; empty: its index.
+  AttrDict attrs = {};
+  std::vector<BlockSpec> children = {};
 };
 
 struct BlockLimits {

@@ -24,8 +24,8 @@ namespace gluond {
 
 // A name from a catalog with attributes as text: what a client sends and a checkpoint keeps.
 struct Spec {
-  std::string type;
-  AttrDict attrs;
+  std::string type = {};
+  AttrDict attrs = {};
 };
 
 // The attributes of `dict` as a P. INVALID_ARGUMENT as SchemaBase::Parse.

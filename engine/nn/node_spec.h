@@ -20,8 +20,8 @@ struct EntrySpec {
 struct NodeSpec {
   std::string op;    // Empty, or MXNet's "null": a variable.
   std::string name;  // Unique.
-  std::vector<EntrySpec> inputs;
-  AttrDict attrs;    // Of a variable: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
+  std::vector<EntrySpec> inputs = {};
+  AttrDict attrs = {};  // Of a variable: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
 };
 
 // The model whose variables are `inputs` and, all others, parameters. Nodes may come in any order. As in MXNet,

@@ -1,5 +1,5 @@
-// AsyncCall: one call of a kAsync operator, between the kernel's return and its completion. Thread-safe where Completion
-// is; the rest is the lane's. Private to engine/runtime.
+// AsyncCall: one call of a kAsync operator, between the kernel's return and its completion. Thread-safe where
+// Completion is; the rest is the lane's. Private to engine/runtime.
 
 #ifndef ENGINE_RUNTIME_ASYNC_CALL_H_
 #define ENGINE_RUNTIME_ASYNC_CALL_H_

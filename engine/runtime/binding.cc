@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "engine/core/status_macros.h"
 
@@ -115,7 +116,9 @@ absl::Status Binding::CheckOverlaps(const Run& run) {
   for (uint32_t k = 0; k < targets_.size(); ++k) {
     if (targets_[k].to != nullptr) add(run.outputs[k], true, k);
   }
-  std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
+    return std::tie(a.begin, a.output, a.index) < std::tie(b.begin, b.output, b.index);
+  });
   for (const Range& range : ranges_) {
     std::erase_if(open_, [&range](const Range& before) { return before.end <= range.begin; });
     for (const Range& before : open_) RETURN_IF_ERROR(OnOverlap(before, range));

@@ -30,7 +30,8 @@
 
 namespace gluond {
 
-// What an executor is compiled for. Two keys are equal when they name the same Graph object, equal signatures and modes.
+// What an executor is compiled for. Two keys are equal when they name the same Graph object, equal signatures and
+// modes.
 struct ExecutorKey {
   std::shared_ptr<const Graph> graph;
   Signatures known;

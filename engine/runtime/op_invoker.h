@@ -1,7 +1,8 @@
 // OpInvoker: runs single operators, as an NDArray function does. Compiled calls are kept in an ExecutorCache, so that
 // the same operator with the same attributes and signatures costs one trip through the lane. Thread-safe.
 //
-//   invoker.Invoke("FullyConnected", {{"num_hidden", "10"}}, {x, w, b}, {}, [](absl::StatusOr<std::vector<Tensor>> y) {...});
+//   invoker.Invoke("FullyConnected", {{"num_hidden", "10"}}, {x, w, b}, {},
+//                  [](absl::StatusOr<std::vector<Tensor>> y) { ... });
 
 #ifndef ENGINE_RUNTIME_OP_INVOKER_H_
 #define ENGINE_RUNTIME_OP_INVOKER_H_

@@ -34,11 +34,11 @@ struct TrainerOptions {
   // Of losses (engine/nn/loss.h), on one output of the model and the inputs "label" and, if a batch has it,
   // "sample_weight". An empty type: the output itself is the loss, head gradient ones.
   Spec loss = {"SoftmaxCrossEntropyLoss", {}};
-  std::string prediction;               // The output that the loss reads; empty: the first.
+  std::string prediction = {};          // The output that the loss reads; empty: the first.
   DType label_dtype = DType::kFloat32;  // Labels of another type are converted.
   Spec optimizer = {"sgd", {}};
-  Spec lr_schedule;                     // An empty type: the optimizer's learning rate.
-  std::vector<Spec> metrics;
+  Spec lr_schedule = {};                // An empty type: the optimizer's learning rate.
+  std::vector<Spec> metrics = {};
   // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
   double clip_global_norm = 0;
   bool skip_nonfinite = false;          // A step with a loss or a gradient that is not finite changes nothing.
@@ -76,14 +76,14 @@ struct TrainStepOptions {
 
 // Rows of a dataset; its columns are named like the model's inputs, "label" and "sample_weight"; others are left out.
 struct DatasetSteps {
-  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const Dataset> dataset = {};
   int64_t batch_size = 0;
   int64_t steps = 1;
   // Where to begin; without it, where the last call on a dataset ended (a checkpoint keeps that).
-  std::optional<DatasetPosition> from;
+  std::optional<DatasetPosition> from = {};
   bool shuffle = true;
   bool keep_last = false;  // An epoch's last batch, if smaller, is trained on; otherwise left out.
-  std::vector<int64_t> rows;  // If not empty: these rows in this order, batch_size for each step; no shuffling.
+  std::vector<int64_t> rows = {};  // If not empty: these rows in this order, batch_size for each step; no shuffling.
 };
 
 // What a checkpoint keeps of a trainer.

@@ -1,7 +1,11 @@
 #include "engine/core/graph.h"
 
+#include <pthread.h>
+
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
@@ -71,14 +75,31 @@ TEST(IndexedGraph, RunsAnOutputAsSoonAsItCan) {
   EXPECT_EQ(graph.outputs()[0].entry, graph.entry(far));
 }
 
+// Drops `entry` in a thread with a stack of 256 KiB, which no recursion along the graph would fit in.
+void DestroyOnASmallStack(NodeEntry entry) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+  pthread_t thread;
+  const auto drop = [](void* e) -> void* {
+    *static_cast<NodeEntry*>(e) = {};
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, drop, &entry), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+}
+
 TEST(Graph, DestroysALongChain) {
   NodeEntry y = MakeVariable("x");
   for (int i = 0; i < kLong; ++i) y = MakeNode("neg", "n", {y});
+  DestroyOnASmallStack(std::move(y));
 }
 
 TEST(Graph, DestroysALongChainOfSquares) {
   NodeEntry y = MakeVariable("x");
   for (int i = 0; i < kLong; ++i) y = y * y;
+  DestroyOnASmallStack(std::move(y));
 }
 
 TEST(Graph, DestroysALongChainOfControlDependencies) {
@@ -88,6 +109,7 @@ TEST(Graph, DestroysALongChainOfControlDependencies) {
     next.node->control_deps = {y.node, y.node};
     y = next;
   }
+  DestroyOnASmallStack(std::move(y));
 }
 
 TEST(Graph, DestroysOnlyWhatNobodyElseHolds) {

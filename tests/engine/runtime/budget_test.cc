@@ -83,9 +83,12 @@ TEST(DeviceAllocatorTest, GivesMemoryBackWithTheLastTensor) {
 TEST(DeviceAllocatorTest, RefundsWhatTheDeviceRefuses) {
   auto budget = std::make_shared<Budget>("b", std::numeric_limits<int64_t>::max(), "--f");
   auto allocator = *DeviceAllocator::Create(Device(), budget);
-  EXPECT_EQ(allocator->Allocate(size_t{1} << 62).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(allocator->Allocate(~size_t{0}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(budget->used(), 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Their malloc ends the program instead.
+  EXPECT_EQ(allocator->Allocate(size_t{1} << 62).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(budget->used(), 0);
+#endif
 }
 
 TEST(DeviceAllocatorTest, UnknownDevicesAreUnavailable) {

@@ -139,8 +139,8 @@ TEST_F(OutputsTest, RefusesMemoryThatCannotWork) {
   };
   EXPECT_EQ(refusal(*bench_.Compile({squared_, sum_}), {x, y}, {x, x}),
             "outputs 0 and 1 overlap; bind them to memory of their own");
-  EXPECT_EQ(refusal(*bench_.Compile({x_, y_}), {x, y}, {y, x}),
-            "output 1 overlaps input 'x', which is an output, too; copy it first");
+  EXPECT_THAT(refusal(*bench_.Compile({x_, y_}), {x, y}, {y, x}),
+              HasSubstr("which is an output, too; copy it first"));
   EXPECT_EQ(refusal(*bench_.Compile({MakeNode("t_bump", "bump", {x_, y_})}), {x, x}, {y}),
             "inputs 'x' and 'y' overlap, and an operator writes 'y'");
 }

@@ -1,0 +1,178 @@
+#include "server/definition_codec.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/block.h"
+#include "engine/nn/initializer.h"
+#include "engine/nn/node_spec.h"
+#include "server/components.h"
+#include "server/graph_codec.h"
+#include "server/tensor_codec.h"
+
+namespace gluond::server {
+namespace {
+
+using Declarations = google::protobuf::RepeatedPtrField<v1::Variable>;
+
+constexpr int kMaxBlockDepth = 32;
+
+absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
+  if (depth > kMaxBlockDepth) {
+    return absl::InvalidArgumentError(absl::StrCat("blocks are nested deeper than ", kMaxBlockDepth));
+  }
+  BlockSpec block;
+  block.type = proto.block();
+  block.name = proto.name();
+  absl::StatusOr<AttrDict> attrs = AttrsFromProto(proto.attributes());
+  if (!attrs.ok()) return Annotate(attrs.status(), absl::StrCat("block ", Excerpt(proto.block())));
+  block.attrs = *std::move(attrs);
+  for (const v1::Block& child : proto.children()) {
+    ASSIGN_OR_RETURN(block.children.emplace_back(), BlockFromProto(child, depth + 1));
+  }
+  return block;
+}
+
+// What is declared of an input; without a declaration, nothing is known.
+absl::StatusOr<ModelInput> InputNamed(const std::string& name, const Declarations& declared) {
+  ModelInput input;
+  input.name = name;
+  for (const v1::Variable& variable : declared) {
+    if (variable.name() != name) continue;
+    if (!variable.shape().empty()) {
+      ASSIGN_OR_RETURN(input.shape, ShapeFromProto(variable.shape(), /*known=*/false));
+    }
+    if (variable.has_dtype()) {
+      ASSIGN_OR_RETURN(input.dtype, FromProto(variable.dtype()));
+    }
+  }
+  return input;
+}
+
+// A tree's inputs: those declared as such, or the one called `data`.
+absl::StatusOr<std::vector<ModelInput>> BlockInputs(const Declarations& declared) {
+  std::vector<ModelInput> inputs;
+  for (const v1::Variable& variable : declared) {
+    if (variable.kind() == v1::Variable::INPUT || variable.name() == "data") {
+      ASSIGN_OR_RETURN(inputs.emplace_back(), InputNamed(variable.name(), declared));
+    }
+  }
+  if (inputs.empty()) inputs.push_back({"data", Shape(), DType::kFloat32});
+  return inputs;
+}
+
+absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter) {
+  if (!declared.shape().empty()) {
+    ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(declared.shape(), /*known=*/false));
+    if (!ShapeAssign(&parameter->shape, shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " is declared, but the graph says ",
+                                                     parameter->shape.ToString()));
+    }
+  }
+  if (declared.has_dtype()) {
+    ASSIGN_OR_RETURN(parameter->dtype, FromProto(declared.dtype()));
+  }
+  if (declared.has_initializer()) {
+    ASSIGN_OR_RETURN(parameter->initializer, SpecFromProto(declared.initializer(), Initializers()));
+  }
+  for (const auto& [given, value] : {std::pair(declared.has_lr_mult(), declared.lr_mult()),
+                                     std::pair(declared.has_wd_mult(), declared.wd_mult())}) {
+    if (given && !(value >= 0 && value <= 1e30)) {
+      return absl::InvalidArgumentError(absl::StrCat("a multiplier is ", value, "; want a finite number of 0 or more"));
+    }
+  }
+  if (declared.has_lr_mult()) parameter->lr_mult = declared.lr_mult();
+  if (declared.has_wd_mult()) parameter->wd_mult = declared.wd_mult();
+  if (!declared.has_grad_req()) return absl::OkStatus();
+  if (parameter->auxiliary && declared.grad_req() != v1::Variable::NULL_) {
+    return absl::InvalidArgumentError("an auxiliary state has no gradient; leave `grad_req` out");
+  }
+  parameter->grad_req = declared.grad_req() == v1::Variable::ADD     ? GradReq::kAdd
+                        : declared.grad_req() == v1::Variable::WRITE ? GradReq::kWrite
+                                                                     : GradReq::kNull;
+  return absl::OkStatus();
+}
+
+absl::Status ApplyDeclarations(const Declarations& declarations, ModelDefinition* definition) {
+  absl::flat_hash_map<std::string, Parameter*> parameters;
+  std::vector<std::string> names;
+  for (Parameter& parameter : definition->parameters) {
+    parameters[parameter.name] = &parameter;
+    names.push_back(parameter.name);
+  }
+  for (const ModelInput& input : definition->inputs) names.push_back(input.name);
+  for (const v1::Variable& declared : declarations) {
+    const std::string where = absl::StrCat("variable '", Excerpt(declared.name()), "'");
+    if (const auto found = parameters.find(declared.name()); found != parameters.end()) {
+      RETURN_IF_ERROR(Annotate(ApplyDeclaration(declared, found->second), where));
+    } else if (std::find(names.begin(), names.end(), declared.name()) == names.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, " is declared, but nothing reads it", DidYouMean(declared.name(), names)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelDefinition> FromGraph(const v1::Graph& proto, const Declarations& declared) {
+  ASSIGN_OR_RETURN(GraphSpec graph, GraphFromProto(proto, declared));
+  std::vector<ModelInput> inputs;
+  for (const std::string& name : graph.inputs) {
+    absl::StatusOr<ModelInput> input = InputNamed(name, declared);
+    if (!input.ok()) return Annotate(input.status(), absl::StrCat("variable '", Excerpt(name), "'"));
+    inputs.push_back(*std::move(input));
+  }
+  ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(graph.nodes, std::move(inputs), graph.outputs));
+  if (!graph.output_names.empty()) definition.output_names = std::move(graph.output_names);
+  return definition;
+}
+
+absl::Status TooManyNodes(int64_t nodes, int64_t max_nodes) {
+  return absl::ResourceExhaustedError(absl::StrCat("the graph has ", nodes, " nodes, more than the ", max_nodes,
+                                                   " of --max_graph_nodes; make it smaller"));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest& request, int64_t max_nodes) {
+  ModelDefinition definition;
+  if (request.has_block()) {
+    ASSIGN_OR_RETURN(const BlockSpec block, BlockFromProto(request.block(), 1));
+    ASSIGN_OR_RETURN(std::vector<ModelInput> inputs, BlockInputs(request.variables()));
+    ASSIGN_OR_RETURN(definition, ExpandBlock(block, std::move(inputs)));
+  } else if (request.has_graph()) {
+    if (request.graph().nodes_size() > max_nodes) return TooManyNodes(request.graph().nodes_size(), max_nodes);
+    ASSIGN_OR_RETURN(definition, FromGraph(request.graph(), request.variables()));
+  } else {
+    return absl::InvalidArgumentError("want `block` or `graph`, got neither");
+  }
+  if (const int64_t nodes = CountOperators(definition); nodes > max_nodes) return TooManyNodes(nodes, max_nodes);
+  RETURN_IF_ERROR(ApplyDeclarations(request.variables(), &definition));
+  return definition;
+}
+
+void GraphToProto(const ModelDefinition& definition, v1::Graph* graph) {
+  for (const NodeSpec& spec : ListNodes(definition.outputs)) {
+    if (spec.op.empty() || spec.op == "null") continue;
+    v1::Node* node = graph->add_nodes();
+    node->set_name(spec.name);
+    node->set_op(spec.op);
+    AttrsToProto(spec.attrs, node->mutable_attributes());
+    for (const EntrySpec& input : spec.inputs) {
+      node->add_inputs(input.index == 0 ? input.node : absl::StrCat(input.node, ":", input.index));
+    }
+  }
+  for (const NodeEntry& output : definition.outputs) {
+    graph->add_outputs(output.index == 0 ? output.node->name() : absl::StrCat(output.node->name(), ":", output.index));
+  }
+}
+
+int64_t CountOperators(const ModelDefinition& definition) {
+  int64_t count = 0;
+  PostOrderVisit(definition.outputs, [&](const NodePtr& node) { count += !node->is_variable(); });
+  return count;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,40 @@
+// Every operator has a case. This program links those of all of them.
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "engine/core/op.h"
+#include "tests/ops/op_case.h"
+
+namespace gluond::testing {
+namespace {
+
+// What FGradient is made of, and nobody else calls, is run by the gradient checks.
+bool IsPartOfGradients(const std::string& op) {
+  static const std::set<std::string> kParts = {"_cast_like", "_digamma", "_spread", "_sum_like"};
+  return absl::StartsWith(op, "_backward_") || kParts.count(op) > 0;
+}
+
+TEST(Coverage, EveryOperatorHasACase) {
+  for (const std::string& op : Op::ListNames()) {
+    if (IsPartOfGradients(op)) continue;
+    EXPECT_TRUE(CoveredOps().count(op) > 0) << "operator '" << op << "' has no case in tests/ops";
+  }
+}
+
+TEST(Coverage, EveryCaseIsOfARegisteredOperator) {
+  for (const std::string& op : CoveredOps()) EXPECT_NE(Op::Find(op), nullptr) << op;
+}
+
+TEST(Coverage, EveryOperatorIsDescribed) {
+  for (const std::string& name : Op::ListNames()) {
+    const Op& op = *Op::Find(name);
+    EXPECT_FALSE(op.description().empty()) << name;
+    EXPECT_TRUE(op.HasAttr("FInferShape")) << name;
+    for (const ArgumentDoc& argument : op.arguments()) EXPECT_FALSE(argument.description.empty()) << name << " " << argument.name;
+  }
+}
+
+TEST(Coverage, TheRegistryHasNoMistake) { EXPECT_TRUE(CheckRegistry().ok()) << CheckRegistry(); }
+
+}  // namespace
+}  // namespace gluond::testing

@@ -1,0 +1,61 @@
+// Gemm against three nested loops, for every transposition, type and request.
+
+#include "ops/kernel/gemm.h"
+
+#include "tests/ops/kernel/kernel_context.h"
+
+namespace gluond::ops {
+namespace {
+
+std::vector<double> Naive(const GemmSize& s, const std::vector<double>& a, const std::vector<double>& b,
+                          std::vector<double> c) {
+  for (int64_t batch = 0; batch < s.batch; ++batch) {
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < s.k; ++k) {
+          sum += a[batch * s.m * s.k + (s.transpose_a ? k * s.m + i : i * s.k + k)] *
+                 b[batch * s.k * s.n + (s.transpose_b ? j * s.k + k : k * s.n + j)];
+        }
+        c[(batch * s.m + i) * s.n + j] += s.alpha * sum;
+      }
+    }
+  }
+  return c;
+}
+
+class GemmTest : public testing::TestWithParam<GemmSize> {};
+
+TEST_P(GemmTest, EqualsThreeLoops) {
+  KernelContext context;
+  GemmSize size = GetParam();
+  for (DType type : kFloats) {
+    for (int bits = 0; bits < 8; ++bits) {
+      size.transpose_a = bits & 1;
+      size.transpose_b = bits & 2;
+      const OpReqType req = bits & 4 ? kAddTo : kWriteTo;
+      const std::vector<double> a = Numbers(size.batch * size.m * size.k, 1), b = Numbers(size.batch * size.k * size.n, 2);
+      const std::vector<double> before = Numbers(size.batch * size.m * size.n, 3);
+      Values x(type, a), y(type, b), c(type, before);
+      ASSERT_TRUE(Gemm<cpu>(context.ctx, type, size, x.data(), y.data(), req, c.data()).ok());
+      const std::vector<double> start = req == kAddTo ? before : std::vector<double>(before.size());
+      c.ExpectNear(Naive(size, a, b, start), Tolerance(type), absl::StrCat(Name(type), " bits ", bits));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest, testing::Values(
+    GemmSize{.m = 1, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3}, GemmSize{.m = 64, .n = 10, .k = 33},
+    GemmSize{.m = 1, .n = 129, .k = 65}, GemmSize{.m = 70, .n = 1, .k = 17}, GemmSize{.m = 0, .n = 4, .k = 4},
+    GemmSize{.m = 3, .n = 4, .k = 0}, GemmSize{.m = 9, .n = 8, .k = 31, .batch = 3},
+    GemmSize{.m = 4, .n = 6, .k = 8, .batch = 2, .alpha = -0.5}));
+
+TEST(GemmTest, NullRequestWritesNothing) {
+  KernelContext context;
+  Values a(DType::kFloat32, {1}), b(DType::kFloat32, {1}), c(DType::kFloat32, {7});
+  ASSERT_TRUE(Gemm<cpu>(context.ctx, DType::kFloat32, {.m = 1, .n = 1, .k = 1}, a.data(), b.data(), kNullOp, c.data()).ok());
+  EXPECT_EQ(c[0], 7);
+}
+
+}  // namespace
+}  // namespace gluond::ops
