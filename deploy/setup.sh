@@ -20,6 +20,7 @@ libgrpc++-dev            the server and its clients
 libabsl-dev              Status, strings, flags, hash maps
 libdnnl-dev              oneDNN: matrix products and convolutions on the CPU
 libopenblas-dev          matrix products in float64, which oneDNN lacks
+zlib1g-dev               the client reads compressed image files
 libgtest-dev             tests
 libgmock-dev             tests
 libbenchmark-dev         benchmarks

@@ -7,7 +7,6 @@
 #include "engine/core/op.h"
 #include "ops/gradient.h"
 #include "ops/kernel/channels.h"
-#include "ops/kernel/fill.h"
 #include "ops/kernel/math.h"
 #include "ops/types.h"
 
@@ -131,8 +130,6 @@ struct BackwardBatchNorm {
     const auto& p = attrs.param<BatchNormParam>();
     const TBlob &dy = in[0], &x = in[1], &gamma = in[2], &mean = in[3], &inverse_std = in[4];
     const RowGeometry shape = Channels(p, x.shape);
-    const bool dx_apart = req[0] != kNullOp;
-    for (int i = 3; i < 5; ++i) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[i], out[i]));  // The running ones have no gradient.
     return WithAccess(x.dtype, {dy.dtype, x.dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) {
       using C = decltype(c);
       using X = std::remove_pointer_t<decltype(in_type)>;
@@ -141,7 +138,7 @@ struct BackwardBatchNorm {
           ctx, shape.n, shape.outer * shape.inner,
           BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma), In<C>(mean),
                                      In<C>(inverse_std), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
-                                     UsesBatch(p, ctx), p.fix_gamma, dx_apart, req[1] != kNullOp, req[2] != kNullOp});
+                                     UsesBatch(p, ctx), p.fix_gamma, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
@@ -204,14 +201,16 @@ GLUOND_REGISTER_OP(BatchNorm)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      return MakeGradNode("_backward_BatchNorm", node,
-                          {dy[0], node->inputs[kData], node->inputs[kGamma], Output(node, 1), Output(node, 2)},
-                          node->attrs.dict);
+      Gradients gradients = OutputsOf(
+          Call("_backward_BatchNorm",
+               {dy[0], node->inputs[kData], node->inputs[kGamma], Output(node, 1), Output(node, 2)}, node->attrs.dict));
+      gradients.resize(5);  // The running ones have none.
+      return gradients;
     })
     .compute<BatchNorm>();
 
 GLUOND_REGISTER_OP(_backward_BatchNorm)
-    .describe("The gradients of BatchNorm's inputs.")
+    .describe("The gradients of BatchNorm's data, gamma and beta.")
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "x.")
     .add_argument("gamma", "NDArray", "gamma.")
@@ -220,8 +219,17 @@ GLUOND_REGISTER_OP(_backward_BatchNorm)
     .add_arguments(BatchNormParam::__FIELDS__())
     .set_attr_parser(ParamParser<BatchNormParam>)
     .set_num_inputs(5)
-    .set_num_outputs(5)
-    .set_attr<TIsBackward>("TIsBackward", true)
+    .set_num_outputs(3)
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      for (size_t i = 1; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[2]);
+      return AllKnown(*in) && AllKnown(*out);
+    })
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      for (size_t i = 1; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[2]);
+      return AllKnown(*in) && AllKnown(*out);
+    })
     .compute<BackwardBatchNorm>();
 
 }  // namespace

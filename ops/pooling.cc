@@ -5,6 +5,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/gradient.h"
 #include "ops/kernel/pool.h"
 #include "ops/spatial.h"
 #include "ops/types.h"
@@ -148,14 +149,20 @@ struct BackwardPooling {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const PoolSize size = SizeOf(attrs.param<PoolingParam>(), out[0].shape, in[0].shape);
-    return PoolBackward<D>(ctx, size, in[0], in.size() < 2 ? TBlob() : in[1], req[0], out[0]);
+    return PoolBackward<D>(ctx, size, in[0], in.size() < 3 ? TBlob() : in[2], req[0], out[0]);
   }
 };
 
 Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  std::vector<NodeEntry> inputs = {dy[0]};
+  std::vector<NodeEntry> inputs = {dy[0], node->inputs[0]};
   if (IsMax(node->attrs)) inputs.push_back(Output(node, 1));
-  return MakeGradNode("_backward_Pooling", node, std::move(inputs), node->attrs.dict);
+  return {Call("_backward_Pooling", std::move(inputs), node->attrs.dict)};
+}
+
+// Averages and sums are linear in x, so that what goes back through them goes forward through the same windows.
+absl::StatusOr<Gradients> GradientOfBackward(const NodePtr& node, const Gradients& g) {
+  if (!IsMax(node->attrs)) return Gradients{Call("Pooling", {g[0]}, node->attrs.dict), {}};
+  return absl::UnimplementedError("the gradient of max pooling cannot be differentiated again; use pool_type avg");
 }
 
 GLUOND_REGISTER_OP(Pooling)
@@ -175,12 +182,22 @@ GLUOND_REGISTER_OP(Pooling)
 GLUOND_REGISTER_OP(_backward_Pooling)
     .describe("The gradient of Pooling's input.")
     .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x, for its shape only.")
     .add_argument("index", "NDArray", "The positions of the maxima; for pool_type max only.")
     .add_arguments(PoolingParam::__FIELDS__())
     .set_attr_parser(Parse)
-    .set_num_inputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 2u : 1u; })
-    .set_attr<TIsBackward>("TIsBackward", true)
+    .set_num_inputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 3u : 2u; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; })
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      return AllKnown(*in) && AllKnown(*out);
+    })
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      return AllKnown(*in) && AllKnown(*out);
+    })
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", GradientOfBackward)
     .compute<BackwardPooling>();
 
 }  // namespace

@@ -20,7 +20,7 @@
 
 namespace gluond::server {
 
-class HostedModel {
+class HostedModel : public std::enable_shared_from_this<HostedModel> {
  public:
   using Clock = std::chrono::steady_clock;
 

@@ -3,9 +3,8 @@
 #
 #   deploy/grpcurl/run.sh HOST:PORT
 #
-# A document is called ORDER-METHOD[-REMARK].json; one whose remark is xN is sent N times. The server
-# needs a --store_dir for the checkpoint. The models are called grpcurl-*; ones of these names are
-# replaced.
+# A document is called ORDER-METHOD[-REMARK].json; with the remark xN it is sent N times. The server
+# needs a --store_dir for the checkpoint. The models are called grpcurl-*, and replace older ones.
 set -euo pipefail
 if [ $# -ne 1 ]; then
   sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2

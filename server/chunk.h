@@ -1,0 +1,21 @@
+// What every upload in chunks has in common.
+
+#ifndef SERVER_CHUNK_H_
+#define SERVER_CHUNK_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "proto/tensor.pb.h"
+#include "server/attachments.h"
+
+namespace gluond::server {
+
+// How many bytes at the chunk's beginning were received before, when `received` of `total` bytes were: those after them
+// are new. FAILED_PRECONDITION: the chunk begins after what was received. INVALID_ARGUMENT: it goes beyond the end.
+// DATA_LOSS: its checksum is another one.
+absl::StatusOr<size_t> CheckChunk(const v1::Chunk& chunk, const Bytes& bytes, uint64_t received, uint64_t total);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CHUNK_H_

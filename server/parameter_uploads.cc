@@ -1,0 +1,112 @@
+#include "server/parameter_uploads.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/chunk.h"
+#include "server/tensor_codec.h"
+
+namespace gluond::server {
+namespace {
+
+struct Whole {
+  Shape shape;
+  DType dtype;
+  int64_t bytes;
+};
+
+// What the request says of the whole parameter, if the model agrees.
+absl::StatusOr<Whole> CheckWhole(const v1::UploadParameterRequest& request, HostedModel& model) {
+  ASSIGN_OR_RETURN(const Parameter parameter, model.model().parameters().Get(request.parameter()));
+  Whole whole;
+  ASSIGN_OR_RETURN(whole.shape, ShapeFromProto(request.shape(), /*known=*/true));
+  ASSIGN_OR_RETURN(whole.dtype, FromProto(request.dtype()));
+  ASSIGN_OR_RETURN(whole.bytes, CheckedBytes(whole.shape, SizeOf(whole.dtype)));
+  Shape agreed = parameter.shape;
+  if (!ShapeAssign(&agreed, whole.shape) || whole.dtype != parameter.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parameter '", parameter.name, "' is of shape ", parameter.shape.ToString(), " and dtype ",
+        Name(parameter.dtype), ", got ", whole.shape.ToString(), " and ", Name(whole.dtype)));
+  }
+  return whole;
+}
+
+// Copies what follows the first `skip` bytes.
+void CopyFrom(const Bytes& bytes, size_t skip, char* to) {
+  for (absl::string_view piece : bytes.pieces()) {
+    const size_t drop = std::min(skip, piece.size());
+    skip -= drop;
+    piece.remove_prefix(drop);
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::UploadParameterRequest& request,
+                                                                     const Attachments& attachments,
+                                                                     HostedModel& model) {
+  if (request.client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
+  ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
+  const Bytes bytes = attachments.Get(request.chunk().data());
+  const auto total = static_cast<uint64_t>(whole.bytes);
+  const Key key{request.client_id(), &model, request.parameter()};
+  std::lock_guard lock(mu_);
+  const auto found = uploads_.find(key);
+  const bool goes_on = found != uploads_.end() && !request.restart() && found->second.model.lock().get() == &model;
+  if (goes_on && (found->second.tensor.shape() != whole.shape || found->second.tensor.dtype() != whole.dtype)) {
+    return absl::InvalidArgumentError("shape or dtype differs from the first chunk's; set `restart` to begin anew");
+  }
+  ASSIGN_OR_RETURN(const size_t known, CheckChunk(request.chunk(), bytes, goes_on ? found->second.received : 0, total));
+  if (!goes_on && bytes.size() == 0) return Progress{0, total};
+  Upload& upload = uploads_[key];
+  if (!goes_on) {
+    upload = Upload();
+    absl::StatusOr<Tensor> tensor = Tensor::Empty(model.host_allocator(), whole.shape, whole.dtype);
+    if (!tensor.ok()) {
+      uploads_.erase(key);
+      return tensor.status();
+    }
+    upload.tensor = *std::move(tensor);
+    upload.model = model.weak_from_this();
+  }
+  CopyFrom(bytes, known, upload.tensor.data<char>() + request.chunk().offset() + known);
+  upload.received = std::max<uint64_t>(upload.received, request.chunk().offset() + bytes.size());
+  upload.last_used = Clock::now();
+  return Progress{upload.received, total};
+}
+
+absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client, HostedModel& model,
+                                                       const std::string& parameter) const {
+  std::lock_guard lock(mu_);
+  const auto found = uploads_.find({client, &model, parameter});
+  if (found == uploads_.end()) {
+    return absl::NotFoundError(absl::StrCat("client '", Excerpt(client), "' has uploaded no parameter '",
+                                            Excerpt(parameter), "'; send it with UploadParameter"));
+  }
+  const Upload& upload = found->second;
+  if (upload.received < upload.tensor.bytes()) {
+    return absl::FailedPreconditionError(absl::StrCat("the upload of parameter '", Excerpt(parameter), "' has ",
+                                                      upload.received, " of ", upload.tensor.bytes(), " bytes"));
+  }
+  return NamedTensor{parameter, upload.tensor};
+}
+
+void ParameterUploads::Forget(const std::string& client, HostedModel& model, const std::string& parameter) {
+  std::lock_guard lock(mu_);
+  uploads_.erase({client, &model, parameter});
+}
+
+void ParameterUploads::Expire() {
+  std::lock_guard lock(mu_);
+  const Clock::time_point now = Clock::now();
+  for (auto it = uploads_.begin(); it != uploads_.end();) {
+    const bool silent = now - it->second.last_used > lease_ || it->second.model.expired();
+    it = silent ? uploads_.erase(it) : std::next(it);
+  }
+}
+
+}  // namespace gluond::server

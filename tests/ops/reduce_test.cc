@@ -1,0 +1,87 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/ops/op_case.h"
+
+namespace gluond::testing {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+const Numbers kX = {{2, 3}, {1, 2, 4, -3, 5, 0.5}};
+const Numbers kCube = {{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
+const AttrDict kRows = {{"axis", "1"}}, kColumns = {{"axis", "0"}};
+
+OP_CASES(Reduce, {
+    OpCase{"Everything", "sum", {kX}, {}, {{{1}, {9.5}}}}.TwiceDifferentiable(),
+    {"Rows", "sum", {kX}, kRows, {{{2}, {7, 2.5}}}},
+    {"Columns", "sum", {kX}, kColumns, {{{3}, {-2, 7, 4.5}}}},
+    {"KeepsAxes", "sum", {kX}, {{"axis", "-1"}, {"keepdims", "True"}}, {{{2, 1}, {7, 2.5}}}},
+    {"KeepsAllAxes", "sum", {kX}, {{"keepdims", "True"}}, {{{1, 1}, {9.5}}}},
+    {"OuterAndInner", "sum", {kCube}, {{"axis", "(0, 2)"}}, {{{2}, {14, 22}}}},
+    {"Middle", "sum", {kCube}, {{"axis", "(1,)"}}, {{{2, 2}, {4, 6, 12, 14}}}},
+    {"Excluded", "sum", {kCube}, {{"axis", "1"}, {"exclude", "True"}}, {{{2}, {14, 22}}}},
+    {"EmptyAxesAreAll", "sum", {kCube}, {{"axis", "()"}}, {{{1}, {36}}}},
+    {"RankZero", "sum", {{Shape::Scalar(), {3}}}, {}, {{{1}, {3}}}},
+    {"OfNothingIsZero", "sum", {{{0, 2}, {}}}, kColumns, {{{2}, {0, 0}}}},
+    {"ToNothing", "sum", {{{0, 2}, {}}}, kRows, {{{0}, {}}}},
+    OpCase{"Mean", "mean", {kX}, kRows, {{{2}, {7.0 / 3, 2.5 / 3}}}}.TwiceDifferentiable(),
+    OpCase{"MeanOfNothingIsNan", "mean", {{{0}, {}}}, {}, {{{1}, {kNan}}}}.OnlyFloats(),
+    OpCase{"Prod", "prod", {kX}, kRows, {{{2}, {8, -7.5}}}}.TwiceDifferentiable(),
+    {"ProdColumns", "prod", {kX}, kColumns, {{{3}, {-3, 10, 2}}}},
+    {"ProdOfNothingIsOne", "prod", {{{0}, {}}}, {}, {{{1}, {1}}}},
+    OpCase{"Nansum", "nansum", {{{2, 2}, {1, kNan, 3, 4}}}, kRows, {{{2}, {1, 7}}}}.WithoutGradient(),
+    {"NansumOfNumbers", "nansum", {kX}, kRows, {{{2}, {7, 2.5}}}},
+    OpCase{"Nanprod", "nanprod", {{{2, 2}, {2, kNan, 3, 4}}}, kRows, {{{2}, {2, 12}}}}.WithoutGradient(),
+    {"NanprodOfNumbers", "nanprod", {kX}, kRows, {{{2}, {8, -7.5}}}},
+    {"Max", "max", {kX}, kRows, {{{2}, {4, 5}}}},
+    {"MaxColumns", "max", {kX}, kColumns, {{{3}, {1, 5, 4}}}},
+    {"Min", "min", {kX}, kRows, {{{2}, {1, -3}}}},
+    OpCase{"MaxOfNanIsNan", "max", {{{2, 2}, {1, kNan, kNan, 2}}}, kRows, {{{2}, {kNan, kNan}}}}.WithoutGradient(),
+    OpCase{"Norm", "norm", {kX}, kRows, {{{2}, {4.5825756950, 5.8523499553}}}}.TwiceDifferentiable(),
+    {"NormOfOrderOne", "norm", {kX}, {{"ord", "1"}, {"axis", "0"}}, {{{3}, {4, 7, 4.5}}}},
+    {"NormOfEverything", "norm", {{{2}, {3, -4}}}, {}, {{{1}, {5}}}},
+    OpCase{"NormInAnotherType", "norm", {{{2}, {3, -4}}}, {{"out_dtype", "float32"}}, {{{1}, {5}}}}.WithoutGradient(),
+    OpCase{"CumsumRows", "_np_cumsum", {kX}, kRows, {{{2, 3}, {1, 3, 7, -3, 2, 2.5}}}}.TwiceDifferentiable(),
+    {"CumsumColumns", "_np_cumsum", {kX}, kColumns, {{{2, 3}, {1, 2, 4, -2, 7, 4.5}}}},
+    {"CumsumOfAll", "_np_cumsum", {kX}, {}, {{{6}, {1, 3, 7, 4, 9, 9.5}}}},
+    {"Argmax", "argmax", {kX}, kRows, {{{2}, {2, 1}}}},
+    {"ArgmaxColumns", "argmax", {kX}, {{"axis", "0"}, {"keepdims", "True"}}, {{{1, 3}, {0, 1, 0}}}},
+    {"ArgmaxOfAll", "argmax", {kX}, {}, {{{1}, {4}}}},
+    {"ArgmaxTakesTheFirst", "argmax", {{{4}, {1, 7, 7, 0}}}, {}, {{{1}, {1}}}},
+    {"ArgmaxFindsNan", "argmax", {{{3}, {1, kNan, 7}}}, {}, {{{1}, {1}}}},
+    {"Argmin", "argmin", {kX}, kRows, {{{2}, {0, 0}}}},
+});
+
+HostTensor Sum(const HostTensor& x, const AttrDict& attrs) {
+  std::vector<HostTensor> inputs = {x};
+  return (*OneByOne().Call(**TryMakeNode("sum", "y", {MakeVariable("x")}, attrs), &inputs))[0];
+}
+
+// float32's own addition would stop at 2^24.
+TEST(Reduce, SumsOfManyAreExact) {
+  const int64_t n = 200003;
+  Numbers x = {{n}, std::vector<double>(n, 0.1f)};
+  x.values[0] = 0x1p24;
+  const double want = 0x1p24 + (n - 1) * double{0.1f};
+  EXPECT_NEAR(Sum(HostTensor::Of(x, DType::kFloat32), {}).values()[0], want, 2);
+}
+
+TEST(Reduce, LongColumns) {
+  const int64_t rows = 1000, columns = 700;
+  Numbers x = {{rows, columns}, {}};
+  for (int64_t i = 0; i < rows * columns; ++i) x.values.push_back(i % columns);
+  const std::vector<double> y = Sum(HostTensor::Of(x, DType::kFloat32), {{"axis", "0"}}).values();
+  ASSERT_EQ(y.size(), columns);
+  for (int64_t j = 0; j < columns; ++j) EXPECT_EQ(y[j], static_cast<double>(j * rows));
+}
+
+TEST(Reduce, RefusesAnAxisThatIsNotThere) {
+  EXPECT_EQ(ErrorOf("sum", {kX}, {{"axis", "2"}}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf("sum", {kX}, {{"axis", "(0, -2)"}}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf("norm", {kX}, {{"ord", "3"}}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf("argmax", {{{0}, {}}}).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gluond::testing
