@@ -11,7 +11,7 @@
 #include "engine/passes/gradient.h"
 #include "engine/runtime/executor.h"
 #include "server/dtype_switch.h"
-#include "server/invoker.h"
+#include "server/one_call.h"
 
 namespace gluond::server {
 namespace {

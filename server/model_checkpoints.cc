@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/nn/node_spec.h"
-#include "engine/nn/strand.h"
 #include "server/describe_model.h"
 #include "server/model_service.h"
 

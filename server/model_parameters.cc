@@ -57,7 +57,6 @@ void ModelService::InitializeParameters(
     ASSIGN_OR_FINISH(call, options.initializer, SpecFromProto(request.initializer(), Initializers()));
     if (options.initializer.type.empty()) options.initializer = InitializeOptions().initializer;
   }
-  if (request.has_seed()) options.seed = request.seed();
   Model& model = hosted->model();
   auto before = std::make_shared<absl::flat_hash_set<std::string>>();
   model.Enqueue([hosted, before, force = options.force_reinit](Model::Finished finished) {

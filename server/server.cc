@@ -8,8 +8,10 @@
 #include "engine/core/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "server/model_service.h"
 #include "server/operator_service.h"
 #include "server/server_service.h"
+#include "server/training_service.h"
 
 namespace gluond::server {
 namespace {
@@ -17,6 +19,11 @@ namespace {
 constexpr int64_t kLargestMessage = int64_t{1} << 30;
 
 absl::Status CheckLimits(const Limits& limits) {
+  for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
+                              limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
+                              limits.max_clients, limits.upload_lease_seconds}) {
+    if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
+  }
   if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
     return absl::InvalidArgumentError(
         absl::StrCat("--max_message_bytes is ", limits.max_message_bytes, "; want 1 to ", kLargestMessage));
@@ -49,11 +56,29 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 }
 
 absl::Status Server::CreateServices(const ServerOptions& options) {
+  const Limits& limits = options.limits;
+  if (!options.store_dir.empty()) {
+    ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
+  }
+  models_ = std::make_unique<Models>(limits.max_models);
+  datasets_ = std::make_unique<Datasets>(limits.max_datasets);
+  uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds));
+  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
+    return static_cast<int64_t>(models_->size());
+  }));
   services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_));
-  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, !options.store_dir.empty(),
-                                                      [] { return int64_t{0}; }));
+  services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, store_.get()));
+  services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_));
   for (const auto& service : services_) RETURN_IF_ERROR(service->CheckComplete());
+  sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); });
   return absl::OkStatus();
+}
+
+void Server::Sweep() {
+  models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
+  uploads_->Expire();
+  const std::chrono::seconds lease(runner_->limits.upload_lease_seconds);
+  datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });
 }
 
 absl::Status Server::Listen(const ServerOptions& options) {

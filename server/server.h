@@ -16,10 +16,15 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
+#include "engine/store/checkpoint.h"
 #include "server/devices.h"
+#include "server/hosted_dataset.h"
+#include "server/hosted_model.h"
 #include "server/limits.h"
 #include "server/log.h"
+#include "server/parameter_uploads.h"
 #include "server/raw_service.h"
+#include "server/sweeper.h"
 
 namespace gluond::server {
 
@@ -49,12 +54,18 @@ class Server {
  private:
   Server() = default;
   absl::Status CreateServices(const ServerOptions& options);
+  void Sweep();
   absl::Status Listen(const ServerOptions& options);
 
   // In the order of use: the last is destroyed first.
   std::unique_ptr<Devices> devices_;
+  std::unique_ptr<CheckpointStore> store_;  // Null without --store_dir.
+  std::unique_ptr<Models> models_;
+  std::unique_ptr<Datasets> datasets_;
+  std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
+  std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

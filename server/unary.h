@@ -33,6 +33,7 @@
 #include "server/limits.h"
 #include "server/log.h"
 #include "server/sequence.h"
+#include "server/tensors_codec.h"
 #include "server/workers.h"
 
 namespace gluond::server {
@@ -200,9 +201,13 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
-    unary_internal::RunInOrder(state, [handler](const std::shared_ptr<State>& s) {
-      (*handler)(Call<Request, Response>(s));
-    });
+    const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
+    if constexpr (requires { HasLargeFill(state->request->inputs()); }) {
+      if (HasLargeFill(state->request->inputs())) {
+        return state->runner().workers.Post([state, answer] { unary_internal::RunInOrder(state, answer); });
+      }
+    }
+    unary_internal::RunInOrder(state, answer);
   };
   if (method.weight == Weight::kLight && bytes <= unary_internal::kLargeRequest) {
     work();

@@ -44,7 +44,7 @@ struct FindBadIndex {
   In<int64_t> index;
   int64_t n;
   unsigned long long* first;  // The position of the first bad one; at the start, that of none.
-  HOST_DEVICE void operator()(int64_t i) const {
+  HOST_DEVICE void operator()([[maybe_unused]] int64_t i) const {
 #ifdef __CUDA_ARCH__
     if (index[i] < -n || index[i] >= n) atomicMin(first, static_cast<unsigned long long>(i));
 #endif

@@ -90,6 +90,11 @@ void ForEachType(const OpCase& c, const Node& node, const Check& check) {
   EXPECT_GT(checked, 0) << "no type was checked";
 }
 
+// A program may have tests of another kind only.
+}  // namespace
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpTest);
+namespace {
+
 TEST_P(OpTest, Forward) {
   const OpCase& c = GetParam();
   const absl::StatusOr<Call> call = MakeCall(c);

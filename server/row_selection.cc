@@ -1,0 +1,32 @@
+#include "server/row_selection.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+
+absl::StatusOr<Positions> CheckRange(const v1::Rows& rows, int64_t num_rows) {
+  const Positions range{rows.begin(), rows.end() == 0 ? num_rows : rows.end()};
+  if (range.begin >= 0 && range.begin < range.end && range.end <= num_rows) return range;
+  return absl::InvalidArgumentError(absl::StrCat("rows from ", rows.begin(), " to ", rows.end(), " of dataset '",
+                                                 rows.dataset(), "' are no range within its ", num_rows, " rows"));
+}
+
+absl::StatusOr<std::vector<int64_t>> SelectRows(const v1::Rows& rows, const Dataset& dataset) {
+  if (rows.indices().empty()) {
+    ASSIGN_OR_RETURN(const Positions range, CheckRange(rows, dataset.rows()));
+    return dataset.Rows({.seed = rows.seed(), .epoch = rows.epoch(), .first = range.begin,
+                         .count = range.end - range.begin, .shuffle = rows.shuffle()});
+  }
+  if (rows.shuffle() || rows.begin() != 0 || rows.end() != 0) {
+    return absl::InvalidArgumentError("rows: want `indices` or a range, got both");
+  }
+  for (int i = 0; i < rows.indices_size(); ++i) {
+    if (rows.indices(i) >= 0 && rows.indices(i) < dataset.rows()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("rows.indices[", i, "] is ", rows.indices(i), "; dataset '",
+                                                   rows.dataset(), "' has the rows 0 to ", dataset.rows() - 1));
+  }
+  return std::vector<int64_t>(rows.indices().begin(), rows.indices().end());
+}
+
+}  // namespace gluond::server

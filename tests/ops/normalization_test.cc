@@ -1,0 +1,126 @@
+// BatchNorm, LayerNorm and Dropout.
+
+#include <cmath>
+
+#include "engine/core/elementwise.h"
+#include "tests/ops/op_case.h"
+
+namespace gluond::testing {
+namespace {
+
+const Numbers kX = {{2, 3, 2}, {0, 0.25, 1, 2.25, 4, 6.25, 9, 12.25, 16, 20.25, 25, 30.25}};
+const Numbers kGamma = {{3}, {1, 2, 0.5}}, kBeta = {{3}, {0, 1, -1}};
+const Numbers kMovingMean = {{3}, {0, 0.5, 1}}, kMovingVar = {{3}, {1, 2, 0.5}};
+const std::vector<Numbers> kInputs = {kX, kGamma, kBeta, kMovingMean, kMovingVar};
+
+OP_CASES(BatchNorm, {
+    OpCase{"OfTheBatch", "BatchNorm", kInputs, {{"fix_gamma", "False"}, {"output_mean_var", "True"}},
+           {{{2, 3, 2}, {-0.99998269, -0.95347187, -1.113745, -0.81603446, -1.5413454, -1.4429189, 0.67440693, 1.2790476,
+                         2.4587818, 3.4709977, -0.62269868, -0.39303701}},
+            {{3}, {5.375, 9.875, 16.375}}, {{3}, {0.18604329, 0.11908423, 0.08749016}}}}
+        .Constant({3, 4}).Tolerance(4).WithoutGradient(),
+    OpCase{"GradientOfTheBatch", "BatchNorm", kInputs, {{"fix_gamma", "False"}}}.Constant({3, 4}).Tolerance(4),
+    OpCase{"WithGammaFixedToOne", "BatchNorm", kInputs, {},
+           {{{2, 3, 2}, {-0.99998269, -0.95347187, -0.056872512, 0.091982771, -2.0826907, -1.8858379, 0.67440693, 1.2790476,
+                         1.7293909, 2.2354989, -0.24539737, 0.21392598}}}}.Constant({3, 4}).Tolerance(4),
+    OpCase{"PredictingByTheRunningStatistics", "BatchNorm", kInputs, {{"fix_gamma", "False"}},
+           {{{2, 3, 2}, {0, 0.24987509, 1.7069301, 3.4742552, 1.1192022, 2.7086038, 8.9955034, 12.24388, 22.914832,
+                         28.923738, 15.953618, 19.662221}}}}.Constant({3, 4}).Predicting().Tolerance(4),
+    OpCase{"TrainingByTheRunningStatistics", "BatchNorm", kInputs, {{"use_global_stats", "True"}, {"fix_gamma", "False"}}}
+        .Constant({3, 4}).Tolerance(4),
+    OpCase{"OfTheLastAxis", "BatchNorm",
+           {{{4, 2}, {1, 2, 3, 5, 0, 1, 7, 2}}, {{2}, {1, 2}}, {{2}, {0, 1}}, {{2}, {0, 0}}, {{2}, {1, 1}}},
+           {{"axis", "-1"}, {"fix_gamma", "False"}}}.Constant({3, 4}).Tolerance(4),
+});
+
+OP_CASES(LayerNorm, {
+    OpCase{"OfRows", "LayerNorm", {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta}, {{"output_mean_var", "True"}},
+           {{{2, 3}, {-1.0690415, 0.46547923, -0.33184904, -0.39223159, -0.96115796, -0.31359472}},
+            {{2, 1}, {2.3333333, 0.66666667}}, {{2, 1}, {1.2472231, 1.6996761}}}}.WithoutGradient(),
+    OpCase{"GradientOfRows", "LayerNorm", {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta}, {}}.TwiceDifferentiable().Tolerance(4),
+    OpCase{"OfColumns", "LayerNorm", {{{2, 3}, {1, 2, 4, 0, -1, 3}}, {{2}, {1, 2}}, {{2}, {0.5, 0}}}, {{"axis", "0"}, {"eps", "0.25"}}}
+        .TwiceDifferentiable().Tolerance(4),
+});
+
+std::vector<HostTensor> Tensors(const std::vector<Numbers>& numbers, DType type) {
+  std::vector<HostTensor> tensors;
+  for (const Numbers& n : numbers) tensors.push_back(HostTensor::Of(n, type));
+  return tensors;
+}
+
+NodePtr NodeOf(const char* op, size_t inputs, const AttrDict& attrs) {
+  std::vector<NodeEntry> xs;
+  for (size_t i = 0; i < inputs; ++i) xs.push_back(MakeVariable(absl::StrCat("x", i)));
+  return *TryMakeNode(op, "y", xs, attrs);
+}
+
+// moving = 0.9 moving + 0.1 batch, with the biased variance, in the forward pass.
+TEST(BatchNorm, TrainingMovesTheRunningStatistics) {
+  std::vector<HostTensor> inputs = Tensors(kInputs, DType::kFloat64);
+  ASSERT_TRUE(OneByOne(true).Call(*NodeOf("BatchNorm", 5, {}), &inputs).ok());
+  const std::vector<double> mean = inputs[3].values(), var = inputs[4].values();
+  const double want_mean[] = {0.5375, 1.4375, 2.5375}, want_var[] = {3.7890625, 8.8515625, 13.5140625};
+  for (int c = 0; c < 3; ++c) {
+    EXPECT_NEAR(mean[c], want_mean[c], 1e-12);
+    EXPECT_NEAR(var[c], want_var[c], 1e-12);
+  }
+}
+
+TEST(BatchNorm, PredictingAndGlobalStatisticsMoveNothing) {
+  for (const bool is_train : {false, true}) {
+    std::vector<HostTensor> inputs = Tensors(kInputs, DType::kFloat64);
+    const AttrDict attrs = is_train ? AttrDict{{"use_global_stats", "True"}} : AttrDict{};
+    ASSERT_TRUE(OneByOne(is_train).Call(*NodeOf("BatchNorm", 5, attrs), &inputs).ok());
+    EXPECT_EQ(inputs[3].values(), kMovingMean.values);
+    EXPECT_EQ(inputs[4].values(), kMovingVar.values);
+  }
+}
+
+TEST(BatchNorm, ParametersOf16BitDataAreFloat32) {
+  const auto infer = *Op::Find("BatchNorm")->GetAttr<FInferType>("FInferType");
+  TypeVector in(5, DType::kUnknown), out(3, DType::kUnknown);
+  in[0] = DType::kFloat16;
+  EXPECT_TRUE(infer(NodeOf("BatchNorm", 5, {})->attrs, &in, &out).value());
+  EXPECT_EQ(in[1], DType::kFloat32);
+  EXPECT_EQ(out[0], DType::kFloat16);
+}
+
+OP_CASES(Dropout, {
+    OpCase{"IsTheIdentityWhenPredicting", "Dropout", {kX}, {}, {kX}}.Predicting(),
+    OpCase{"OfNothingIsTheIdentity", "Dropout", {kX}, {{"p", "0"}}, {kX}}.TwiceDifferentiable(),
+    OpCase{"GradientOfAMask", "Dropout", {kX}, {{"p", "0.5"}}}.TwiceDifferentiable(),
+    OpCase{"GradientOfASharedMask", "Dropout", {kX}, {{"p", "0.5"}, {"axes", "(1,)"}}}.TwiceDifferentiable(),
+});
+
+TEST(Dropout, KeepsThePartThatItShould) {
+  const int64_t n = 10000;
+  std::vector<HostTensor> x = Tensors({{{n}, std::vector<double>(n, 1)}}, DType::kFloat32);
+  const auto ys = OneByOne(true).Call(*NodeOf("Dropout", 1, {{"p", "0.25"}}), &x);
+  ASSERT_TRUE(ys.ok()) << ys.status();
+  EXPECT_EQ((*ys)[0].values(), (*ys)[1].values());  // Of ones the output is the mask.
+  int kept = 0;
+  for (double v : (*ys)[0].values()) {
+    EXPECT_TRUE(v == 0 || std::abs(v - 4.0 / 3) < 1e-6) << v;
+    kept += v != 0;
+  }
+  EXPECT_NEAR(kept, 7500, 200);
+}
+
+TEST(Dropout, SharesTheMaskAlongAxes) {
+  std::vector<HostTensor> x = Tensors({{{50, 4}, std::vector<double>(200, 1)}}, DType::kFloat32);
+  const auto ys = OneByOne(true).Call(*NodeOf("Dropout", 1, {{"axes", "(1,)"}}), &x);
+  ASSERT_TRUE(ys.ok()) << ys.status();
+  const std::vector<double> y = (*ys)[0].values();
+  EXPECT_EQ((*ys)[1].shape, Shape({50, 1}));
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(y[i], (*ys)[1].values()[i / 4]);
+}
+
+TEST(Dropout, AlwaysMeansAlways) {
+  std::vector<HostTensor> x = Tensors({{{100}, std::vector<double>(100, 1)}}, DType::kFloat32);
+  const auto ys = OneByOne(false).Call(*NodeOf("Dropout", 1, {{"mode", "always"}}), &x);
+  ASSERT_TRUE(ys.ok()) << ys.status();
+  EXPECT_NE((*ys)[0].values(), std::vector<double>(100, 1));
+}
+
+}  // namespace
+}  // namespace gluond::testing

@@ -1,0 +1,107 @@
+// softmax and its relatives, by formula; SoftmaxOutput's gradient, which is no derivative, by its own.
+
+#include <cmath>
+#include <limits>
+
+#include "engine/core/elementwise.h"
+#include "tests/ops/op_case.h"
+
+namespace gluond::testing {
+namespace {
+
+const Numbers kX = {{2, 3}, {1, 2, 3, 0.5, -1, 2}};
+
+OP_CASES(Softmax, {
+    OpCase{"SumsToOne", "softmax", {{{4}, {0, 0, 0, 0}}}, {}, {{{4}, {0.25, 0.25, 0.25, 0.25}}}},
+    OpCase{"ByRows", "softmax", {kX}, {},
+           {{{2, 3}, {0.090030573, 0.24472847, 0.66524096, 0.17529039, 0.039112573, 0.78559703}}}}.TwiceDifferentiable(),
+    OpCase{"ByColumns", "softmax", {kX}, {{"axis", "0"}},
+           {{{2, 3}, {0.62245933, 0.95257413, 0.73105858, 0.37754067, 0.047425873, 0.26894142}}}}.TwiceDifferentiable(),
+    OpCase{"Warm", "softmax", {kX}, {{"temperature", "2"}},
+           {{{2, 3}, {0.18632372, 0.30719589, 0.50648039, 0.27860069, 0.13160165, 0.58979766}}}}.TwiceDifferentiable(),
+    OpCase{"IgnoresACommonShift", "softmax", {{{1, 2}, {1001, 1002}}}, {}, {{{1, 2}, {0.26894142, 0.73105858}}}},
+    OpCase{"Logarithm", "log_softmax", {kX}, {},
+           {{{2, 3}, {-2.407606, -1.407606, -0.40760596, -1.7413113, -3.2413113, -0.2413113}}}}.TwiceDifferentiable(),
+    OpCase{"WarmLogarithmByColumns", "log_softmax", {kX}, {{"axis", "-2"}, {"temperature", "2"}}}.TwiceDifferentiable(),
+    OpCase{"OfTheNegative", "softmin", {kX}, {},
+           {{{2, 3}, {0.66524096, 0.24472847, 0.090030573, 0.17529039, 0.78559703, 0.039112573}}}}.TwiceDifferentiable(),
+    OpCase{"WarmNegative", "softmin", {kX}, {{"temperature", "0.5"}}}.TwiceDifferentiable(),
+    OpCase{"CrossEntropy", "softmax_cross_entropy", {kX, {{2}, {2, 0}}}, {}, {{{1}, {2.1489173}}}}.Indices({1}),
+    OpCase{"Output", "SoftmaxOutput", {kX, {{2}, {2, 0}}}, {},
+           {{{2, 3}, {0.090030573, 0.24472847, 0.66524096, 0.17529039, 0.039112573, 0.78559703}}}}
+        .Indices({1}).WithoutGradient(),
+    OpCase{"OutputAlongAxisOne", "SoftmaxOutput", {{{2, 2, 1}, {0, 0, 1, 1}}, {{2, 1}, {0, 1}}}, {{"multi_output", "True"}},
+           {{{2, 2, 1}, {0.5, 0.5, 0.5, 0.5}}}}.Indices({1}).WithoutGradient(),
+});
+
+// dx of SoftmaxOutput, for the head gradient `head` in every element.
+std::vector<double> OutputGradient(const Numbers& x, const Numbers& label, const AttrDict& attrs, double head = 5) {
+  const NodeEntry xs = MakeVariable("x"), labels = MakeVariable("label"), dy = MakeVariable("dy");
+  const absl::StatusOr<NodePtr> node = TryMakeNode("SoftmaxOutput", "y", {xs, labels}, attrs);
+  EXPECT_TRUE(node.ok()) << node.status();
+  const Gradients dx = *(*(*node)->op()->GetAttr<FGradient>("FGradient"))(*node, {dy});
+  const Numbers heads = {x.shape, std::vector<double>(x.values.size(), head)};
+  const auto values = OneByOne().Evaluate({dx[0]}, {{"x", HostTensor::Of(x, DType::kFloat64)},
+                                                    {"label", HostTensor::Of(label, DType::kFloat32)},
+                                                    {"dy", HostTensor::Of(heads, DType::kFloat64)}});
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? (*values)[0].values() : std::vector<double>();
+}
+
+void ExpectNear(const std::vector<double>& got, const std::vector<double>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-7) << "element " << i;
+}
+
+const std::vector<double> kGradient = {0.090030573, 0.24472847, -0.33475904, -0.82470961, 0.039112573, 0.78559703};
+std::vector<double> Times(double factor, std::vector<double> v) {
+  for (double& x : v) x *= factor;
+  return v;
+}
+
+TEST(SoftmaxOutput, GradientIgnoresTheHeadGradient) {
+  ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {}), kGradient);
+}
+TEST(SoftmaxOutput, GradientIsScaled) {
+  ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {{"grad_scale", "3"}}), Times(3, kGradient));
+  ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {{"normalization", "batch"}}), Times(0.5, kGradient));
+  ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {{"out_grad", "True"}}), Times(5, kGradient));
+}
+TEST(SoftmaxOutput, IgnoredLabelsHaveNoGradient) {
+  std::vector<double> want = kGradient;
+  for (int i = 3; i < 6; ++i) want[i] = 0;
+  ExpectNear(OutputGradient(kX, {{2}, {2, -1}}, {{"use_ignore", "True"}}), want);
+  // Of two labels one counts.
+  ExpectNear(OutputGradient(kX, {{2}, {2, -1}}, {{"use_ignore", "True"}, {"normalization", "valid"}}), want);
+  ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {{"use_ignore", "True"}, {"normalization", "valid"}}), Times(0.5, kGradient));
+}
+TEST(SoftmaxOutput, LabelsCanBeSmoothed) {
+  ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {{"smooth_alpha", "0.3"}}),
+             {-0.059969427, 0.094728471, -0.034759044, -0.52470961, -0.11088743, 0.63559703});
+}
+TEST(SoftmaxOutput, LabelsCanBeProbabilities) {
+  ExpectNear(OutputGradient(kX, {{2, 3}, {0, 0, 1, 1, 0, 0}}, {}), kGradient);
+}
+TEST(SoftmaxOutput, RowsCanLieAlongAxisOne) {
+  const Numbers x = {{1, 3, 2}, {1, 0.5, 2, -1, 3, 2}};  // kX transposed.
+  std::vector<double> want = {kGradient[0], kGradient[3], kGradient[1], kGradient[4], kGradient[2], kGradient[5]};
+  ExpectNear(OutputGradient(x, {{1, 2}, {2, 0}}, {{"multi_output", "True"}}), Times(0.5, want));
+  ExpectNear(OutputGradient(x, {{1, 2}, {2, 0}}, {{"multi_output", "True"}, {"normalization", "valid"}}), Times(0.5, want));
+}
+TEST(SoftmaxOutput, RowsCanLieAlongTheLastAxis) {
+  ExpectNear(OutputGradient({{1, 2, 3}, kX.values}, {{1, 2}, {2, 0}}, {{"preserve_shape", "True"}}), kGradient);
+}
+
+// A label that is no class never reads or writes outside the row.
+TEST(Labels, WhatIsNoClassIsAnErrorThatNamesIt) {
+  if (TestDevice().type == DeviceType::kGpu) GTEST_SKIP() << "a GPU makes the loss NaN";
+  for (double bad : {3.0, -1.0, 1e30, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    const absl::Status status = ErrorOf("softmax_cross_entropy", {kX, {{2}, {0, bad}}});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_NE(status.message().find("label 1 is"), absl::string_view::npos) << status;
+    EXPECT_EQ(ErrorOf("_backward_SoftmaxOutput", {kX, {{2}, {0, bad}}}).code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace gluond::testing
