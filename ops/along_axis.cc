@@ -22,7 +22,8 @@ struct ArgParam : Param<ArgParam> {
   std::optional<int> axis;
   bool keepdims;
   static void Fields(Schema<ArgParam>& s) {
-    s.Field("axis", &ArgParam::axis).Default(std::nullopt).Describe("The axis to search; None: all elements, as one row.");
+    s.Field("axis", &ArgParam::axis).Default(std::nullopt)
+        .Describe("The axis to search; None: all elements, as one row.");
     s.Field("keepdims", &ArgParam::keepdims).Default(false).Describe("Keeps the axis with size 1.");
   }
 };
@@ -64,7 +65,8 @@ struct ArgRow {
       const bool ties = a_nan || b_nan ? a_nan && b_nan : b.value == a.value;
       return wins || (ties && b.at < a.at) ? b : a;
     };
-    const Found found = g.Reduce(rows.n, Found{x[begin], 0}, [&](int64_t i) { return Found{x[begin + i * rows.inner], i}; }, better);
+    const auto at = [&](int64_t i) { return Found{x[begin + i * rows.inner], i}; };
+    const Found found = g.Reduce(rows.n, at(0), at, better);
     if (g.first()) y.Set(row, static_cast<float>(found.at));
   }
 };
@@ -78,7 +80,8 @@ struct Arg {
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<ArgParam>().axis, x[0].shape));
     return DispatchCompute(x[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEachGroup<D>(ctx, rows.rows(), rows.n, ArgRow<C, largest>{rows, In<C>(x[0]), Out<float>(y[0], req[0])});
+      return ForEachGroup<D>(ctx, rows.rows(), rows.n,
+                             ArgRow<C, largest>{rows, In<C>(x[0]), Out<float>(y[0], req[0])});
     });
   }
 };
@@ -162,7 +165,8 @@ GLUOND_REGISTER_OP(_np_cumsum)
     .add_arguments(CumsumParam::__FIELDS__())
     .set_attr_parser(ParamParser<CumsumParam>)
     .set_attr<FInferShape>("FInferShape", CumsumShape)
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
       TYPE_ASSIGN_CHECK(out, 0, attrs.param<CumsumParam>().dtype.value_or((*in)[0]));
       return AllKnown(*in);
     })
@@ -178,7 +182,8 @@ GLUOND_REGISTER_OP(_backward_np_cumsum)
     .add_argument("like", "NDArray", "a; only its shape and type are used.")
     .add_arguments(CumsumParam::__FIELDS__())
     .set_attr_parser(ParamParser<CumsumParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
       SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
       ShapeVector a = {(*in)[1]}, dy = {(*in)[0]};
@@ -191,7 +196,7 @@ GLUOND_REGISTER_OP(_backward_np_cumsum)
       TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
       return AllKnown(*in);
     })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_np_cumsum", {dy[0]}, node->attrs.dict), {}};
     })

@@ -54,19 +54,23 @@ struct AddN {
     HOST_DEVICE C operator()(C a) const { return a; }
   };
 
+  // Of the first `terms`, at most four.
+  template <class D>
+  static absl::Status Sum(const OpContext& ctx, size_t terms, const TBlob* x, OpReqType req, const TBlob& y) {
+    switch (terms) {
+      case 1: return Map<D, 1>(ctx, Sum1(), x, req, y);
+      case 2: return Map<D, 2>(ctx, Add(), x, req, y);
+      case 3: return Map<D, 3>(ctx, Sum3(), x, req, y);
+      default: return Map<D, 4>(ctx, Sum4(), x, req, y);
+    }
+  }
+
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
     OpReqType write = req[0];
     for (size_t i = 0; i < x.size() && write != kNullOp; i += 4, write = kAddTo) {
-      absl::Status status;
-      switch (std::min<size_t>(4, x.size() - i)) {
-        case 1: status = Map<D, 1>(ctx, Sum1(), &x[i], write, y[0]); break;
-        case 2: status = Map<D, 2>(ctx, Add(), &x[i], write, y[0]); break;
-        case 3: status = Map<D, 3>(ctx, Sum3(), &x[i], write, y[0]); break;
-        default: status = Map<D, 4>(ctx, Sum4(), &x[i], write, y[0]); break;
-      }
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(Sum<D>(ctx, x.size() - i, &x[i], write, y[0]));
     }
     return absl::OkStatus();
   }

@@ -82,7 +82,8 @@ GLUOND_REGISTER_OP(_sum_like)
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "Any shape.")
     .add_argument("like", "NDArray", "A shape that broadcasts to that of data.")
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
       SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
       if (!AllKnown(*in)) return false;
@@ -95,7 +96,7 @@ GLUOND_REGISTER_OP(_sum_like)
     })
     .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("broadcast_like", {dy[0], node->inputs[0]}), {}};
     })

@@ -132,7 +132,7 @@ REPEAT(broadcast_like, BroadcastLikeParam, LikeShape, "lhs repeated to the shape
     .set_num_inputs(2)
     .add_argument("lhs", "NDArray", "Equal to rhs from the last axis on, or 1 along an axis.")
     .add_argument("rhs", "NDArray", "Only its shape is used.")
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; });
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>);
 
 }  // namespace
 }  // namespace gluond::ops

@@ -147,7 +147,8 @@ GLUOND_REGISTER_OP(_backward_Concat)
     .set_attr_parser(ParamParser<ConcatParam>)
     .set_num_inputs([](const NodeAttrs& attrs) { return NumArgs<ConcatParam>(attrs) + 1; })
     .set_num_outputs(NumArgs<ConcatParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       for (size_t i = 0; i < out->size(); ++i) {
         SHAPE_ASSIGN_CHECK(out, i, (*in)[i + 1]);
         SHAPE_ASSIGN_CHECK(in, i + 1, (*out)[i]);
@@ -237,11 +238,15 @@ absl::StatusOr<bool> SplitShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   if (part[axis] != Shape::kUnknown) part[axis] /= p.num_outputs;
   if (p.squeeze_axis) part = Removed(part, axis);
   for (const Shape& y : *out) {
-    if (!ShapeAssign(&part, y)) return absl::InvalidArgumentError(absl::StrCat("outputs have shape ", part.ToString(), " and ", y.ToString()));
+    if (ShapeAssign(&part, y)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("outputs have shapes ", part.ToString(), " and ", y.ToString(), "; want one shape"));
   }
   for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, part);
   if (p.squeeze_axis) part = Inserted(part, axis, 1);
-  if (part[axis] > (int64_t{1} << 48) / p.num_outputs) return absl::InvalidArgumentError("input 0 is too large");
+  if (part[axis] > (int64_t{1} << 48) / p.num_outputs) {
+    return absl::InvalidArgumentError("the parts are too large to be of one tensor of 2^48 elements");
+  }
   if (part[axis] != Shape::kUnknown) part[axis] *= p.num_outputs;
   SHAPE_ASSIGN_CHECK(in, 0, part);
   return AllKnown(*in);
@@ -268,7 +273,8 @@ GLUOND_REGISTER_OP(SliceChannel)
     .add_argument("data", "NDArray", "Any shape.")
     .add_arguments(SplitParam::__FIELDS__())
     .set_attr_parser(ParamParser<SplitParam>)
-    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<SplitParam>().num_outputs); })
+    .set_num_outputs(
+        [](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<SplitParam>().num_outputs); })
     .set_attr<FInferShape>("FInferShape", SplitShape)
     .set_attr<FInferType>("FInferType", SameType)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {

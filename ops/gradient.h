@@ -24,6 +24,10 @@ inline NodeEntry CallScalar(const char* op, const NodeEntry& x, double scalar) {
 // dy summed to the shape of `like`: the gradient of an input that was broadcast.
 inline NodeEntry SumLike(const NodeEntry& dy, const NodeEntry& like) { return Call("_sum_like", {dy, like}); }
 
+// FIgnoreInputs: only the shape of input i is used.
+template <uint32_t i>
+std::vector<uint32_t> Ignore(const NodeAttrs&) { return {i}; }
+
 // FGradient of y = f(x), from an expression of dL/dx in x, y and dy = dL/dy.
 using UnaryGradient = NodeEntry (*)(const NodeEntry& x, const NodeEntry& y, const NodeEntry& dy);
 struct Chain {

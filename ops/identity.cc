@@ -3,6 +3,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/gradient.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
 
@@ -10,8 +11,6 @@ namespace gluond::ops {
 namespace {
 
 std::vector<bool> SameBytes(const NodeAttrs&) { return {true}; }
-std::vector<uint32_t> IgnoreFirst(const NodeAttrs&) { return {0}; }
-std::vector<uint32_t> IgnoreSecond(const NodeAttrs&) { return {1}; }
 
 #define IDENTITY(name)                                            \
   GLUOND_REGISTER_OP(name)                                        \
@@ -35,7 +34,7 @@ IDENTITY(BlockGrad)
 IDENTITY(make_loss)
     .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
-      return {MakeNode("ones_like", "ones_like", {node->inputs[0]})};
+      return {Call("ones_like", {node->inputs[0]})};
     });
 
 struct CastParam : Param<CastParam> {
@@ -60,7 +59,7 @@ struct Cast {
 };
 
 Gradients CastGradient(const NodePtr& node, const Gradients& dy) {
-  return {MakeNode("_cast_like", "cast_like", {dy[0], node->inputs[0]})};
+  return {Call("_cast_like", {dy[0], node->inputs[0]})};
 }
 
 GLUOND_REGISTER_OP(Cast)
@@ -71,7 +70,8 @@ GLUOND_REGISTER_OP(Cast)
     .add_arguments(CastParam::__FIELDS__())
     .set_attr_parser(ParamParser<CastParam>)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
       TYPE_ASSIGN_CHECK(out, 0, attrs.param<CastParam>().dtype);
       return AllKnown(*in);
     })
@@ -84,7 +84,8 @@ GLUOND_REGISTER_OP(_cast_like)
     .add_argument("data", "NDArray", "Any shape.")
     .add_argument("like", "NDArray", "Any shape.")
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
       SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
       return AllKnown(*in);
@@ -94,9 +95,9 @@ GLUOND_REGISTER_OP(_cast_like)
       TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
       return AllKnown(*in);
     })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", IgnoreSecond)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {MakeNode("_cast_like", "cast_like", {dy[0], node->inputs[0]}), {}};
+      return {Call("_cast_like", {dy[0], node->inputs[0]}), {}};
     })
     .compute<Cast>();
 
@@ -115,7 +116,7 @@ struct FillLike {
       .add_argument("data", "NDArray", "Any shape.")              \
       .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)  \
       .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)     \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", IgnoreFirst)      \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)      \
       .set_attr<FGradient>("FGradient", NoGradient)               \
       .compute<FillLike<value>>()
 

@@ -120,7 +120,8 @@ struct Arange {
     const ArangeParam& p = attrs.param<ArangeParam>();
     return DispatchCompute(y[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, y[0].Size(), ArangeElement<C>{p.stop || p.infer_range ? p.start : 0, p.step, p.repeat, Out<C>(y[0], req[0])});
+      const double start = p.stop || p.infer_range ? p.start : 0;
+      return ForEach<D>(ctx, y[0].Size(), ArangeElement<C>{start, p.step, p.repeat, Out<C>(y[0], req[0])});
     });
   }
 };
@@ -157,7 +158,8 @@ struct Eye {
     if (req[0] == kNullOp) return absl::OkStatus();
     return DispatchCompute(y[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, y[0].Size(), EyeElement<C>{y[0].shape[1], attrs.param<EyeParam>().k, Out<C>(y[0], req[0])});
+      const int64_t k = attrs.param<EyeParam>().k;
+      return ForEach<D>(ctx, y[0].Size(), EyeElement<C>{y[0].shape[1], k, Out<C>(y[0], req[0])});
     });
   }
 };

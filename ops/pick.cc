@@ -4,6 +4,7 @@
 #include "engine/core/op.h"
 #include "ops/axes.h"
 #include "ops/gradient.h"
+#include "ops/indexed_type.h"
 #include "ops/kernel/index.h"
 #include "ops/kernel/rows.h"
 
@@ -88,7 +89,8 @@ struct Pick {
     const IndexMode mode = static_cast<IndexMode>(attrs.param<PickParam>().mode);
     return DispatchCompute(y[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, y[0].Size(), PickElement<C>{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(y[0], req[0])});
+      const PickElement<C> pick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(y[0], req[0])};
+      return ForEach<D>(ctx, y[0].Size(), pick);
     });
   }
 };
@@ -103,16 +105,11 @@ struct BackwardPick {
     const IndexMode mode = static_cast<IndexMode>(attrs.param<PickParam>().mode);
     return DispatchCompute(dx[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, dx[0].Size(), UnpickElement<C>{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(dx[0], req[0])});
+      const UnpickElement<C> unpick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(dx[0], req[0])};
+      return ForEach<D>(ctx, dx[0].Size(), unpick);
     });
   }
 };
-
-absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
-  return AllKnown(*in);
-}
 
 GLUOND_REGISTER_OP(pick)
     .describe("The element of each row, along an axis, that the index tells.")
@@ -123,7 +120,7 @@ GLUOND_REGISTER_OP(pick)
     .add_arguments(PickParam::__FIELDS__())
     .set_attr_parser(ParamParser<PickParam>)
     .set_attr<FInferShape>("FInferShape", PickShape)
-    .set_attr<FInferType>("FInferType", FirstType)
+    .set_attr<FInferType>("FInferType", IndexedType)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_backward_pick", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
     })
@@ -137,7 +134,8 @@ GLUOND_REGISTER_OP(_backward_pick)
     .add_argument("like", "NDArray", "data; only its shape is used.")
     .add_arguments(PickParam::__FIELDS__())
     .set_attr_parser(ParamParser<PickParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
       SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
       ShapeVector forward = {(*in)[2], (*in)[1]}, dy = {(*in)[0]};
@@ -145,13 +143,8 @@ GLUOND_REGISTER_OP(_backward_pick)
       (*in)[0] = dy[0];
       return AllKnown(*in);
     })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TypeVector values = {(*in)[0], (*in)[2]};
-      RETURN_IF_ERROR(SameType({}, &values, out).status());
-      (*in)[0] = (*in)[2] = values[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {2}; })
+    .set_attr<FInferType>("FInferType", IndexedGradientType)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<2>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("pick", {dy[0], node->inputs[1]}, node->attrs.dict), {}, {}};
     })
@@ -197,7 +190,8 @@ GLUOND_REGISTER_OP(one_hot)
     .add_argument("indices", "NDArray", "Any shape and type; fractions are cut off.")
     .add_arguments(OneHotParam::__FIELDS__())
     .set_attr_parser(ParamParser<OneHotParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];
       if (!x.rank_known()) return false;
       std::vector<int64_t> dims(x.begin(), x.end());
@@ -206,7 +200,8 @@ GLUOND_REGISTER_OP(one_hot)
       SHAPE_ASSIGN_CHECK(out, 0, y);
       return x.known();
     })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
       TYPE_ASSIGN_CHECK(out, 0, attrs.param<OneHotParam>().dtype);
       return AllKnown(*in);
     })

@@ -75,15 +75,21 @@ struct NanProd : Prod {
 // NaN when an element is.
 struct Max : SumReducer {
   template <class A> HOST_DEVICE static A Init() {
-    if constexpr (std::is_integral_v<A>) return std::numeric_limits<A>::min();
-    return static_cast<A>(-std::numeric_limits<double>::infinity());
+    if constexpr (std::is_integral_v<A>) {
+      return std::numeric_limits<A>::min();
+    } else {
+      return -std::numeric_limits<A>::infinity();
+    }
   }
   template <class A> HOST_DEVICE static A Combine(A a, A b) { return a > b || IsNan(a) ? a : b; }
 };
 struct Min : SumReducer {
   template <class A> HOST_DEVICE static A Init() {
-    if constexpr (std::is_integral_v<A>) return std::numeric_limits<A>::max();
-    return static_cast<A>(std::numeric_limits<double>::infinity());
+    if constexpr (std::is_integral_v<A>) {
+      return std::numeric_limits<A>::max();
+    } else {
+      return std::numeric_limits<A>::infinity();
+    }
   }
   template <class A> HOST_DEVICE static A Combine(A a, A b) { return a < b || IsNan(a) ? a : b; }
 };
@@ -168,7 +174,8 @@ GLUOND_REGISTER_OP(norm)
     .add_arguments(NormParam::__FIELDS__())
     .set_attr_parser(ParamParser<NormParam>)
     .set_attr<FInferShape>("FInferShape", ReduceShape<NormParam>)
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
       TYPE_ASSIGN_CHECK(out, 0, attrs.param<NormParam>().out_dtype.value_or((*in)[0]));
       return AllKnown(*in);
     })
@@ -209,7 +216,8 @@ GLUOND_REGISTER_OP(_spread)
     .add_argument("like", "NDArray", "What it was made of; only the shape is used.")
     .add_arguments(SpreadParam::__FIELDS__())
     .set_attr_parser(ParamParser<SpreadParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
       SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
       const Shape& like = (*in)[1];
@@ -220,7 +228,7 @@ GLUOND_REGISTER_OP(_spread)
       return AllKnown(*in);
     })
     .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       AttrDict dict = node->attrs.dict;
       dict.erase("mean");

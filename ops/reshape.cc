@@ -134,7 +134,8 @@ SAME_ELEMENTS(Reshape)
     .add_alias("reshape")
     .add_arguments(ReshapeParam::__FIELDS__())
     .set_attr_parser(ParamParser<ReshapeParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const ReshapeParam& p = attrs.param<ReshapeParam>();
       if ((*out)[0].known()) FillFromSize(&(*in)[0], (*out)[0].Size());
       if (!(*in)[0].known()) return false;
@@ -195,13 +196,14 @@ SAME_ELEMENTS(reshape_like)
     .add_argument("rhs", "NDArray", "Only its shape is used.")
     .add_arguments(ReshapeLikeParam::__FIELDS__())
     .set_attr_parser(ParamParser<ReshapeLikeParam>)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FInferShape>("FInferShape", ReshapeLikeShape);
 
 SAME_ELEMENTS(Flatten)
     .describe("All axes but the first become one: (n, a, b, ...) to (n, a b ...).")
     .add_alias("flatten")
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];
       if (!x.rank_known()) return false;
       Shape y = Shape::OfRank(2);
@@ -227,7 +229,8 @@ SAME_ELEMENTS(expand_dims)
     .describe("Inserts an axis of size 1.")
     .add_arguments(ExpandDimsParam::__FIELDS__())
     .set_attr_parser(ParamParser<ExpandDimsParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const int ndim = (*in)[0].rank_known() ? (*in)[0].ndim() : (*out)[0].ndim() - 1;
       if (ndim < 0) return false;
       if (ndim == Shape::kMaxRank) {
@@ -255,7 +258,8 @@ SAME_ELEMENTS(squeeze)
     .describe("Removes axes of size 1.")
     .add_arguments(SqueezeParam::__FIELDS__())
     .set_attr_parser(ParamParser<SqueezeParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];
       const AxisList& axes = attrs.param<SqueezeParam>().axis;
       if (!x.rank_known() || (!axes && !x.known())) return false;

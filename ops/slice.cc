@@ -54,7 +54,8 @@ absl::StatusOr<std::vector<Range>> RangesOf(const SliceParam& p, const Shape& x)
     return absl::InvalidArgumentError("begin, end and step want one length");
   }
   if (static_cast<int>(p.begin.size()) > x.ndim()) {
-    return absl::InvalidArgumentError(absl::StrCat("begin has ", p.begin.size(), " entries; input 0 has rank ", x.ndim()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("begin has ", p.begin.size(), " entries; input 0 has rank ", x.ndim()));
   }
   std::vector<Range> ranges;
   for (int axis = 0; axis < x.ndim(); ++axis) {
@@ -157,7 +158,7 @@ struct BackwardSlice {
         return AllKnown(*in);                                                         \
       })                                                                              \
       .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)                         \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {1}; }) \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>) \
       .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients { \
         return {Call(#forward, {dy[0]}, node->attrs.dict), {}};                       \
       })                                                                              \

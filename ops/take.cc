@@ -3,6 +3,7 @@
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
+#include "ops/indexed_type.h"
 #include "ops/kernel/gather.h"
 
 namespace gluond::ops {
@@ -26,17 +27,11 @@ absl::StatusOr<bool> TakeShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   dims.insert(dims.end(), a.begin() + axis + 1, a.end());
   ASSIGN_OR_RETURN(const Shape y, Shape::FromDims(dims));
   if (a[axis] == 0 && y.known() && y.Size() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", a.ToString(), ": no element to take along axis ", axis));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 has shape ", a.ToString(), ": no element to take along axis ", axis));
   }
   SHAPE_ASSIGN_CHECK(out, 0, y);
   return a.known() && indices.known();
-}
-
-// The indices may be of another type.
-absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
-  return AllKnown(*in);
 }
 
 absl::StatusOr<GatherGeometry> GeometryOf(const NodeAttrs& attrs, const Shape& a, const Shape& indices) {
@@ -73,7 +68,7 @@ GLUOND_REGISTER_OP(take)
     .add_arguments(TakeParam::__FIELDS__())
     .set_attr_parser(ParamParser<TakeParam>)
     .set_attr<FInferShape>("FInferShape", TakeShape)
-    .set_attr<FInferType>("FInferType", FirstType)
+    .set_attr<FInferType>("FInferType", IndexedType)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_backward_take", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
     })
@@ -87,7 +82,8 @@ GLUOND_REGISTER_OP(_backward_take)
     .add_argument("like", "NDArray", "a; only its shape is used.")
     .add_arguments(TakeParam::__FIELDS__())
     .set_attr_parser(ParamParser<TakeParam>)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
       SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
       ShapeVector forward = {(*in)[2], (*in)[1]}, dy = {(*in)[0]};
@@ -95,13 +91,8 @@ GLUOND_REGISTER_OP(_backward_take)
       (*in)[0] = dy[0];
       return AllKnown(*in);
     })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TypeVector values = {(*in)[0], (*in)[2]};
-      RETURN_IF_ERROR(SameType({}, &values, out).status());
-      (*in)[0] = (*in)[2] = values[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) -> std::vector<uint32_t> { return {2}; })
+    .set_attr<FInferType>("FInferType", IndexedGradientType)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<2>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("take", {dy[0], node->inputs[1]}, node->attrs.dict), {}, {}};
     })

@@ -48,7 +48,8 @@ struct Where {
     const int64_t row = z[0].Size() / x[0].Size();
     return DispatchCompute(z[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, z[0].Size(), WhereElement<C>{row, In<double>(x[0]), In<C>(x[1]), In<C>(x[2]), Out<C>(z[0], req[0])});
+      const WhereElement<C> where{row, In<double>(x[0]), In<C>(x[1]), In<C>(x[2]), Out<C>(z[0], req[0])};
+      return ForEach<D>(ctx, z[0].Size(), where);
     });
   }
 };

@@ -157,8 +157,8 @@ void Model::RunForward(NamedTensors inputs, std::vector<std::string> output_name
   call.cancellation = std::move(cancellation);
   graph->Start(std::move(call), [self = shared_from_this(), graph, outputs = std::move(outputs), remembered, train,
                                  done = std::move(done), finished = std::move(finished)](absl::Status status) {
-    absl::StatusOr<NamedTensors> result = status;
-    if (status.ok()) result = self->CollectOutputs(*graph, outputs);
+    absl::StatusOr<NamedTensors> result =
+        status.ok() ? self->CollectOutputs(*graph, outputs) : absl::StatusOr<NamedTensors>(status);
     if (train && result.ok()) {
       self->forward_ = remembered;
       ++self->random_.runs;
@@ -227,16 +227,13 @@ void Model::RunBackward(NamedTensors head_gradients, CancellationPtr cancellatio
   call.cancellation = std::move(cancellation);
   graph->Start(std::move(call), [self = shared_from_this(), graph, done = std::move(done),
                                  finished = std::move(finished)](absl::Status status) {
-    absl::StatusOr<BackwardReport> report = status;
-    if (status.ok()) {
-      report = BackwardReport();
-      for (size_t parameter : graph->gradients()) {
-        self->fresh_[parameter] = true;
-        report->written.push_back(self->parameters_[parameter].name);
-      }
+    BackwardReport report;
+    for (size_t parameter : graph->gradients()) {
+      self->fresh_[parameter] = self->fresh_[parameter] || status.ok();
+      report.written.push_back(self->parameters_[parameter].name);
     }
     finished();
-    done(std::move(report));
+    status.ok() ? done(std::move(report)) : done(std::move(status));
   });
 }
 

@@ -7,24 +7,28 @@
 //   ASSIGN_OR_RETURN(auto model, Model::Create(checkpoint.model.definition, options));
 //   model->Restore(std::move(checkpoint.model), ...);
 //
-// On disk: <directory>/<name>/<version>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
-// trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names the version. Save
-// writes a new version, makes it durable, and then replaces CURRENT by a rename: whoever stops the process or the power
-// at any moment finds the old checkpoint or the new one, whole. The old version is removed after that.
+// On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
+// trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names the version and the
+// checksum of its manifest. Save writes a new version, makes it durable, and then replaces CURRENT by a rename: whoever
+// stops the program or the power at any moment finds the old checkpoint or the new one, whole. The old version is removed
+// after that; what a stopped save left behind, at the next Open, or the next Save of that name.
+//
+// Several processes may share the directory: <directory>/.lock keeps a save from all that others do meanwhile.
 
 #ifndef ENGINE_STORE_CHECKPOINT_H_
 #define ENGINE_STORE_CHECKPOINT_H_
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/nn/model.h"
 #include "engine/store/file_system.h"
+#include "engine/store/manifest.h"
 #include "engine/train/trainer.h"
 
 namespace gluond {
@@ -50,32 +54,53 @@ class CheckpointStore {
  public:
   static constexpr int64_t kDefaultMaxBytes = int64_t{1} << 36;
 
-  // Makes the directory if it is missing. `files` must outlive the store. No file over `max_bytes` is read.
+  // Makes the directory if it is missing; its parent must be there. `files` must outlive the store. No file over
+  // `max_bytes` is read.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files, std::string directory,
                                                                int64_t max_bytes = kDefaultMaxBytes);
 
-  // Replaces a checkpoint of that name. INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: the disk is full; the old
-  // checkpoint is untouched.
+  // Replaces a checkpoint of that name. INVALID_ARGUMENT: the name, or a model that could not be read back.
+  // RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the old checkpoint is damaged so far that it must be deleted first.
+  // After an error the old checkpoint is as it was (or, if the disk fails in the last moment, the new one is there whole).
   absl::StatusOr<CheckpointSummary> Save(absl::string_view name, const Checkpoint& checkpoint);
-  // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names. DATA_LOSS: a file is missing, damaged
-  // or of a newer format; says which. NOT_FOUND also for operators that this server does not have.
+  // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names, or an operator that this server does not
+  // have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
+  // RESOURCE_EXHAUSTED: no memory, or a file over the limit.
   absl::StatusOr<Checkpoint> Load(absl::string_view name, Allocator& host_allocator) const;
-  // Sorted by name. Directories without a whole checkpoint are left out.
+  // Sorted by name. What has no readable manifest is left out.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
-  // NOT_FOUND lists the closest names.
+  // Damaged ones, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
 
  private:
-  CheckpointStore(FileSystem& files, std::string directory, int64_t max_bytes)
-      : files_(files), directory_(std::move(directory)), max_bytes_(max_bytes) {}
+  // What CURRENT says.
+  struct Current {
+    int64_t version = 0;
+    uint32_t manifest_crc = 0;
+  };
 
-  absl::StatusOr<std::string> CurrentVersion(absl::string_view name) const;
-  absl::Status NotFound(absl::string_view name) const;
+  CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes)
+      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes) {}
+
+  std::string Path(absl::string_view name) const;
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(FileSystem::LockMode mode) const;
+  absl::Status MissingCheckpoint(absl::string_view name) const;
+  // NOT_FOUND: there is no checkpoint of that name.
+  absl::StatusOr<Current> ReadCurrent(absl::string_view name) const;
+  absl::StatusOr<Manifest> ReadManifest(absl::string_view name, std::string* version_directory) const;
+  absl::StatusOr<Checkpoint> LoadLocked(absl::string_view name, Allocator& host_allocator) const;
+
+  // Writes a version, with the next CURRENT beside it, all durable.
+  absl::StatusOr<Manifest> WriteVersion(const std::string& directory, int64_t version, const Checkpoint& checkpoint);
+  absl::Status Publish(const std::string& directory);
+  // Removes all versions but `keep`. Touches nothing that could be anybody else's.
+  void RemoveOthers(const std::string& directory, int64_t keep);
+  bool IsOurVersion(const std::string& directory, const std::string& entry) const;
+  absl::Status RemoveLeftovers();
 
   FileSystem& files_;
-  const std::string directory_;
+  const std::string directory_;  // Ends with '/': it may itself be a symbolic link.
   const int64_t max_bytes_;
-  mutable std::mutex mu_;  // Held by every call: two saves of one name, or a save and a load, do not meet.
 };
 
 }  // namespace gluond

@@ -1,9 +1,11 @@
-// FileSystem: the few file operations that a durable write needs, as an interface, so that a test can stop the process
-// before and after each of them. Thread-safe. Paths are the caller's; errors name them.
+// FileSystem: the few file operations that a durable write needs, as an interface, so that a test can stop the program
+// before and after each of them. Thread-safe. Paths are the caller's; errors name them. No operation follows a symbolic
+// link at the end of its path (a path that ends with '/' goes to what the link names).
 
 #ifndef ENGINE_STORE_FILE_SYSTEM_H_
 #define ENGINE_STORE_FILE_SYSTEM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,6 +24,21 @@ class WritableFile {
   virtual absl::Status Sync() = 0;
 };
 
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  // When it was opened.
+  virtual int64_t size() const = 0;
+  // Exactly `bytes`, from where the last call ended. DATA_LOSS: the file ends before.
+  virtual absl::Status Read(void* to, size_t bytes) = 0;
+};
+
+// Releases in its destructor what FileSystem::Lock has locked.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -31,13 +48,23 @@ class FileSystem {
   // Atomically; replaces a file of that name. Durable only after SyncDirectory.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
-  virtual absl::Status MakeDirectory(const std::string& path) = 0;  // OK when it is there already.
-  virtual absl::Status RemoveTree(const std::string& path) = 0;     // OK when there is nothing. Follows no links.
+  // OK when it is there already. FAILED_PRECONDITION: it is something else.
+  virtual absl::Status MakeDirectory(const std::string& path) = 0;
+  virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when there is nothing.
 
-  // NOT_FOUND: no such file. RESOURCE_EXHAUSTED: longer than `max_bytes`.
-  virtual absl::StatusOr<std::string> Read(const std::string& path, int64_t max_bytes) const = 0;
+  // NOT_FOUND: no such file. FAILED_PRECONDITION: a link, a directory, a pipe.
+  virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) const = 0;  // Sorted.
+  virtual bool IsDirectory(const std::string& path) const = 0;
+
+  // Waits until no other holder, in this process or another, has the lock of that name; shared ones have it together.
+  // A process that dies gives its locks back.
+  enum class LockMode { kShared, kExclusive };
+  virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const = 0;
 };
+
+// The whole file. As Open; RESOURCE_EXHAUSTED: it has more than `max_bytes`.
+absl::StatusOr<std::string> ReadWhole(const FileSystem& files, const std::string& path, int64_t max_bytes);
 
 // The computer's own. Lives until exit.
 FileSystem& LocalFileSystem();

@@ -14,7 +14,7 @@ struct Forward {
   In<C> x;
   Out<C> y;
   int32_t* index;
-  bool set_y;
+  bool set_y, add_index;
 
   HOST_DEVICE void operator()(int64_t i) const {
     const int64_t plane = i / s.out_plane(), o = i % s.out_plane();
@@ -32,7 +32,7 @@ struct Forward {
         }
       }
     }
-    if (index != nullptr) index[i] = static_cast<int32_t>(at);
+    if (index != nullptr) index[i] = static_cast<int32_t>(add_index ? index[i] + at : at);
     if (set_y) y.Set(i, s.type == PoolType::kMax ? best : sum / static_cast<C>(Divisor(s, rows, cols)));
   }
 };
@@ -77,7 +77,7 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
   return DispatchReal(x.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<gpu>(ctx, y.Size(), Forward<C>{size, In<C>(x), Out<C>(y, req), at, req != kNullOp});
+    return ForEach<gpu>(ctx, y.Size(), Forward<C>{size, In<C>(x), Out<C>(y, req), at, req != kNullOp, index_req == kAddTo});
   });
 }
 

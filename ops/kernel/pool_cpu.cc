@@ -35,7 +35,8 @@ void ForEachRun(const PoolSize& s, int64_t oy, int64_t first, int64_t last, cons
 }
 
 template <class C>
-void MaxRow(const PoolSize& s, const C* x, int64_t oy, int64_t first, int64_t last, bool add, C* y, int32_t* index) {
+void MaxRow(const PoolSize& s, const C* x, int64_t oy, int64_t first, int64_t last, bool add, C* y, bool add_index,
+            int32_t* index) {
   C best[kChunk];
   int32_t at[kChunk];
   std::fill_n(best, last - first, -std::numeric_limits<C>::infinity());
@@ -56,7 +57,7 @@ void MaxRow(const PoolSize& s, const C* x, int64_t oy, int64_t first, int64_t la
   for (int64_t j = 0; j < last - first; ++j) {
     const C v = at[j] < 0 ? 0 : best[j];
     if (y != nullptr) y[first + j] = add ? y[first + j] + v : v;
-    if (index != nullptr) index[first + j] = at[j];
+    if (index != nullptr) index[first + j] = add_index ? index[first + j] + at[j] : at[j];
   }
 }
 
@@ -99,7 +100,8 @@ void ForEachPlane(const OpContext& ctx, const PoolSize& s, const Body& body) {
 }
 
 template <class C>
-void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, int32_t* index) {
+void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, OpReqType index_req,
+             int32_t* index) {
   ForEachPlane(ctx, s, [&](int64_t plane) {
     for (int64_t oy = 0; oy < s.out[0]; ++oy) {
       const int64_t row = plane * s.out_plane() + oy * s.out[1];
@@ -107,7 +109,7 @@ void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req,
         const int64_t last = std::min(ox + kChunk, s.out[1]);
         if (s.type == PoolType::kMax) {
           MaxRow(s, x + plane * s.in_plane(), oy, ox, last, req == kAddTo, y == nullptr ? y : y + row,
-                 index == nullptr ? index : index + row);
+                 index_req == kAddTo, index == nullptr ? index : index + row);
         } else {
           SumRow(s, x + plane * s.in_plane(), oy, ox, last, req == kAddTo, y + row);
         }
@@ -145,17 +147,17 @@ absl::Status PoolForward<cpu>(const OpContext& ctx, const PoolSize& size, const 
   int32_t* const at = size.type == PoolType::kMax && index_req != kNullOp ? index.dptr<int32_t>() : nullptr;
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
   if (x.dtype == DType::kFloat64) {
-    Forward(ctx, size, x.dptr<double>(), req, req == kNullOp ? nullptr : y.dptr<double>(), at);
+    Forward(ctx, size, x.dptr<double>(), req, req == kNullOp ? nullptr : y.dptr<double>(), index_req, at);
     return absl::OkStatus();
   }
   if (x.dtype == DType::kFloat32) {
-    Forward(ctx, size, x.dptr<float>(), req, req == kNullOp ? nullptr : y.dptr<float>(), at);
+    Forward(ctx, size, x.dptr<float>(), req, req == kNullOp ? nullptr : y.dptr<float>(), index_req, at);
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const float* wide_x, Widen(ctx, x.dtype, x.data, x.Size()));
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(y.Size() * sizeof(float)));
   float* wide_y = static_cast<float*>(space);
-  Forward(ctx, size, wide_x, kWriteTo, wide_y, at);
+  Forward(ctx, size, wide_x, kWriteTo, wide_y, index_req, at);
   Narrow(ctx, y.dtype, wide_y, req, y.data, y.Size());
   return absl::OkStatus();
 }

@@ -78,7 +78,6 @@ CpuAcc<C> Contiguous(const R& r, const TBlob& x, int64_t begin, int64_t n, CpuAc
   ForTiles<C>(x, begin, n, [&](int64_t, int64_t count, const C* in) {
     int64_t j = 0;
     for (; j + kLanes <= count; j += kLanes) {
-#pragma GCC unroll 8
       for (int k = 0; k < kLanes; ++k) lanes[k] = r.Combine(lanes[k], r.Map(static_cast<A>(in[j + k])));
     }
     for (; j < count; ++j) lanes[0] = r.Combine(lanes[0], r.Map(static_cast<A>(in[j])));

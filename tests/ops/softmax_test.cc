@@ -19,7 +19,7 @@ OP_CASES(Softmax, {
            {{{2, 3}, {0.62245933, 0.95257413, 0.73105858, 0.37754067, 0.047425873, 0.26894142}}}}.TwiceDifferentiable(),
     OpCase{"Warm", "softmax", {kX}, {{"temperature", "2"}},
            {{{2, 3}, {0.18632372, 0.30719589, 0.50648039, 0.27860069, 0.13160165, 0.58979766}}}}.TwiceDifferentiable(),
-    OpCase{"IgnoresACommonShift", "softmax", {{{1, 2}, {1001, 1002}}}, {}, {{{1, 2}, {0.26894142, 0.73105858}}}},
+    OpCase{"IgnoresACommonShift", "softmax", {{{1, 2}, {128, 129}}}, {}, {{{1, 2}, {0.26894142, 0.73105858}}}},
     OpCase{"Logarithm", "log_softmax", {kX}, {},
            {{{2, 3}, {-2.407606, -1.407606, -0.40760596, -1.7413113, -3.2413113, -0.2413113}}}}.TwiceDifferentiable(),
     OpCase{"WarmLogarithmByColumns", "log_softmax", {kX}, {{"axis", "-2"}, {"temperature", "2"}}}.TwiceDifferentiable(),

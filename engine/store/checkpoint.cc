@@ -1,0 +1,258 @@
+#include "engine/store/checkpoint.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/store/state_json.h"
+#include "engine/store/version_files.h"
+
+namespace gluond {
+namespace {
+
+constexpr char kCurrent[] = "CURRENT";
+constexpr char kNextCurrent[] = "CURRENT.tmp";
+constexpr char kManifest[] = "manifest.json";
+constexpr char kGraph[] = "graph.json";
+constexpr char kParameters[] = "parameters.safetensors";
+constexpr char kOptimizer[] = "optimizer.safetensors";
+constexpr const char* kFiles[] = {kManifest, kGraph, kParameters, kOptimizer};
+constexpr int64_t kMaxVersion = int64_t{1} << 53;
+
+std::string In(const std::string& directory, absl::string_view entry) { return absl::StrCat(directory, "/", entry); }
+std::string VersionName(int64_t version) { return absl::StrCat("v", version); }
+
+CheckpointSummary Summarize(absl::string_view name, const Manifest& manifest) {
+  CheckpointSummary summary;
+  summary.name = std::string(name);
+  summary.step = manifest.step();
+  summary.has_trainer = manifest.trainer.has_value();
+  summary.bytes = manifest.bytes();
+  summary.saved_unix_seconds = manifest.saved_unix_seconds;
+  return summary;
+}
+
+absl::Status At(absl::string_view name, const absl::Status& status) {
+  return Annotate(status, absl::StrCat("checkpoint '", name, "'"));
+}
+
+}  // namespace
+
+absl::Status CheckName(absl::string_view kind, absl::string_view name) {
+  bool good = !name.empty() && name.size() <= 128 && absl::ascii_isalnum(name[0]);
+  for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-');
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the ", kind, " name '", Excerpt(name), "' is not allowed; want 1 to 128 of A-Z a-z 0-9 . _ -, the "
+                   "first a letter or digit"));
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory,
+                                                                       int64_t max_bytes) {
+  if (directory.empty()) return absl::InvalidArgumentError("the directory of the checkpoint store has no name");
+  auto store = std::unique_ptr<CheckpointStore>(new CheckpointStore(files, directory, max_bytes));
+  RETURN_IF_ERROR(files.MakeDirectory(store->directory_));
+  // A parent that cannot be opened is one where we have made nothing.
+  files.SyncDirectory(store->directory_ + "..").IgnoreError();
+  RETURN_IF_ERROR(store->RemoveLeftovers());
+  return store;
+}
+
+std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, name); }
+
+absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(FileSystem::LockMode mode) const {
+  return files_.Lock(Path(".lock"), mode);  // No checkpoint can have that name.
+}
+
+absl::Status CheckpointStore::MissingCheckpoint(absl::string_view name) const {
+  std::vector<std::string> names;
+  if (absl::StatusOr<std::vector<std::string>> found = files_.List(directory_); found.ok()) names = *std::move(found);
+  return absl::NotFoundError(absl::StrCat("there is no checkpoint '", name, "'", DidYouMean(name, names)));
+}
+
+absl::StatusOr<CheckpointStore::Current> CheckpointStore::ReadCurrent(absl::string_view name) const {
+  const std::string directory = Path(name);
+  if (!files_.IsDirectory(directory)) return MissingCheckpoint(name);  // Nor is a link one.
+  const absl::StatusOr<std::string> text = ReadWhole(files_, In(directory, kCurrent), 64);
+  if (absl::IsNotFound(text.status())) return MissingCheckpoint(name);
+  Current current;
+  if (text.ok()) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ');
+    if (parts.size() == 2 && absl::SimpleAtoi(parts[0], &current.version) && current.version >= 1 &&
+        current.version < kMaxVersion && absl::SimpleAtoi(parts[1], &current.manifest_crc)) {
+      return current;
+    }
+  } else if (!absl::IsResourceExhausted(text.status())) {
+    return Damaged(text.status(), kCurrent);
+  }
+  return absl::DataLossError("CURRENT is damaged; delete the checkpoint");
+}
+
+absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint) {
+  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
+  const std::string directory = Path(name);
+  RETURN_IF_ERROR(At(name, files_.MakeDirectory(directory)));
+  RETURN_IF_ERROR(files_.SyncDirectory(directory_));
+  const absl::StatusOr<Current> current = ReadCurrent(name);
+  if (!current.ok() && !absl::IsNotFound(current.status())) return At(name, current.status());
+  const int64_t version = current.ok() ? current->version + 1 : 1;
+
+  const absl::StatusOr<Manifest> manifest = WriteVersion(directory, version, checkpoint);
+  if (!manifest.ok()) {  // The disk may be full: give back what was taken.
+    RemoveOthers(directory, version - 1);
+    return At(name, manifest.status());
+  }
+  RETURN_IF_ERROR(At(name, Publish(directory)));
+  RemoveOthers(directory, version);
+  return Summarize(name, *manifest);
+}
+
+absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& directory, int64_t version,
+                                                       const Checkpoint& checkpoint) {
+  const Json graph = DefinitionToJson(checkpoint.model.definition);
+  RETURN_IF_ERROR(Annotate(DefinitionFromJson(graph).status(), "the model cannot be read back"));
+
+  const std::string version_directory = In(directory, VersionName(version));
+  if (files_.IsDirectory(version_directory) && !IsOurVersion(directory, VersionName(version))) {
+    return absl::FailedPreconditionError(absl::StrCat(version_directory, " holds files that are no checkpoint's; "
+                                                      "choose another name"));
+  }
+  RETURN_IF_ERROR(files_.RemoveTree(version_directory));  // What a stopped save left behind.
+  RETURN_IF_ERROR(files_.MakeDirectory(version_directory));
+  VersionWriter writer(files_, version_directory);
+  Manifest manifest;
+  const auto add = [&manifest](absl::StatusOr<FileEntry> written) {
+    if (written.ok()) manifest.files.push_back(*std::move(written));
+    return written.status();
+  };
+  RETURN_IF_ERROR(add(writer.Write(kGraph, graph)));
+  RETURN_IF_ERROR(add(writer.Write(kParameters, checkpoint.model.parameters)));
+  if (checkpoint.trainer.has_value()) RETURN_IF_ERROR(add(writer.Write(kOptimizer, checkpoint.trainer->states)));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  manifest.saved_unix_seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  manifest.random = checkpoint.model.random;
+  manifest.trainer = checkpoint.trainer;
+  ASSIGN_OR_RETURN(const FileEntry listed, writer.Write(kManifest, ManifestToJson(manifest)));
+  RETURN_IF_ERROR(files_.SyncDirectory(version_directory));
+
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> next, files_.Create(In(directory, kNextCurrent)));
+  RETURN_IF_ERROR(next->Append(absl::StrCat(version, " ", listed.crc32c, "\n")));
+  RETURN_IF_ERROR(next->Sync());
+  RETURN_IF_ERROR(files_.SyncDirectory(directory));
+  return manifest;
+}
+
+// The moment of truth: CURRENT names the new version, or still the old one. When an error leaves open which, both stay.
+absl::Status CheckpointStore::Publish(const std::string& directory) {
+  RETURN_IF_ERROR(files_.Rename(In(directory, kNextCurrent), In(directory, kCurrent)));
+  return files_.SyncDirectory(directory);
+}
+
+bool CheckpointStore::IsOurVersion(const std::string& directory, const std::string& entry) const {
+  int64_t version = 0;
+  if (entry[0] != 'v' || !absl::SimpleAtoi(entry.substr(1), &version) || VersionName(version) != entry) return false;
+  if (!files_.IsDirectory(In(directory, entry))) return false;
+  const absl::StatusOr<std::vector<std::string>> names = files_.List(In(directory, entry));
+  return names.ok() && std::all_of(names->begin(), names->end(), [](const std::string& name) {
+    return std::find(std::begin(kFiles), std::end(kFiles), name) != std::end(kFiles);
+  });
+}
+
+void CheckpointStore::RemoveOthers(const std::string& directory, int64_t keep) {
+  const absl::StatusOr<std::vector<std::string>> entries = files_.List(directory);
+  if (!entries.ok()) return;
+  for (const std::string& entry : *entries) {
+    if (entry == kNextCurrent || (entry != VersionName(keep) && IsOurVersion(directory, entry))) {
+      files_.RemoveTree(In(directory, entry)).IgnoreError();
+    }
+  }
+}
+
+absl::Status CheckpointStore::RemoveLeftovers() {
+  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
+  for (const std::string& name : names) {
+    if (!CheckName("checkpoint", name).ok() || !files_.IsDirectory(Path(name))) continue;
+    const absl::StatusOr<Current> current = ReadCurrent(name);
+    if (current.ok()) RemoveOthers(Path(name), current->version);
+    if (absl::IsNotFound(current.status())) RemoveOthers(Path(name), 0);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, std::string* version_directory) const {
+  ASSIGN_OR_RETURN(const Current current, ReadCurrent(name));
+  *version_directory = In(Path(name), VersionName(current.version));
+  if (!files_.IsDirectory(*version_directory)) {
+    return absl::DataLossError(absl::StrCat("the directory ", VersionName(current.version), " is missing"));
+  }
+  const VersionReader reader(files_, *version_directory, max_bytes_);
+  ASSIGN_OR_RETURN(const Json json, reader.ReadJson(kManifest, current.manifest_crc));
+  absl::StatusOr<Manifest> manifest = ManifestFromJson(json);
+  if (!manifest.ok()) return Damaged(manifest.status(), kManifest);
+  return manifest;
+}
+
+absl::StatusOr<Checkpoint> CheckpointStore::Load(absl::string_view name, Allocator& host_allocator) const {
+  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kShared));
+  if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
+  absl::StatusOr<Checkpoint> checkpoint = LoadLocked(name, host_allocator);
+  if (!checkpoint.ok()) return At(name, checkpoint.status());
+  return checkpoint;
+}
+
+absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, Allocator& host_allocator) const {
+  std::string version_directory;
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(name, &version_directory));
+  const VersionReader reader(files_, version_directory, max_bytes_);
+  Checkpoint checkpoint;
+  ASSIGN_OR_RETURN(const FileEntry graph, manifest.Find(kGraph));
+  ASSIGN_OR_RETURN(const Json json, reader.ReadJson(graph));
+  absl::StatusOr<ModelDefinition> definition = DefinitionFromJson(json);
+  if (absl::IsNotFound(definition.status())) return Annotate(definition.status(), kGraph);  // An operator.
+  RETURN_IF_ERROR(Damaged(definition.status(), kGraph));
+  checkpoint.model.definition = *std::move(definition);
+  ASSIGN_OR_RETURN(const FileEntry parameters, manifest.Find(kParameters));
+  ASSIGN_OR_RETURN(checkpoint.model.parameters, reader.ReadTensors(parameters, host_allocator));
+  checkpoint.model.random = manifest.random;
+  checkpoint.trainer = manifest.trainer;
+  if (checkpoint.trainer.has_value()) {
+    ASSIGN_OR_RETURN(const FileEntry optimizer, manifest.Find(kOptimizer));
+    ASSIGN_OR_RETURN(checkpoint.trainer->states, reader.ReadTensors(optimizer, host_allocator));
+  }
+  return checkpoint;
+}
+
+absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
+  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kShared));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
+  std::vector<CheckpointSummary> summaries;
+  for (const std::string& name : names) {
+    std::string version_directory;
+    if (!CheckName("checkpoint", name).ok()) continue;
+    const absl::StatusOr<Manifest> manifest = ReadManifest(name, &version_directory);
+    if (manifest.ok()) summaries.push_back(Summarize(name, *manifest));
+  }
+  return summaries;
+}
+
+absl::Status CheckpointStore::Delete(absl::string_view name) {
+  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
+  if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
+  const std::string directory = Path(name);
+  // Without CURRENT it is no checkpoint any more, whatever of its files is still there.
+  RETURN_IF_ERROR(At(name, files_.RemoveTree(In(directory, kCurrent))));
+  RETURN_IF_ERROR(At(name, files_.SyncDirectory(directory)));
+  RETURN_IF_ERROR(At(name, files_.RemoveTree(directory)));
+  return files_.SyncDirectory(directory_);
+}
+
+}  // namespace gluond

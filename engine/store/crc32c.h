@@ -1,0 +1,17 @@
+// CRC-32C (Castagnoli), as in iSCSI and ext4: the checksum of a checkpoint's files.
+
+#ifndef ENGINE_STORE_CRC32C_H_
+#define ENGINE_STORE_CRC32C_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace gluond {
+
+// Of what `crc` is the checksum of, followed by `bytes`. Crc32c("123456789") is 0xE3069283.
+uint32_t Crc32c(absl::string_view bytes, uint32_t crc = 0);
+
+}  // namespace gluond
+
+#endif  // ENGINE_STORE_CRC32C_H_

@@ -1,0 +1,190 @@
+#include "engine/store/file_system.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+namespace {
+
+absl::Status Failed(absl::string_view what, const std::string& path, int error) {
+  const std::string message = absl::StrCat("cannot ", what, " ", path, ": ", std::generic_category().message(error));
+  switch (error) {
+    case ENOENT: return absl::NotFoundError(message);
+    case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: return absl::ResourceExhaustedError(message);
+    case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: return absl::FailedPreconditionError(message);
+    case EIO: return absl::DataLossError(message);
+    default: return absl::InternalError(message);
+  }
+}
+
+// A file descriptor that is closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) : fd_(std::exchange(other.fd_, -1)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor& operator=(Descriptor&&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Opens without following a link at the end of the path.
+absl::StatusOr<Descriptor> OpenDescriptor(absl::string_view what, const std::string& path, int flags) {
+  int fd;
+  do fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0) return Failed(what, path, errno);
+  return Descriptor(fd);
+}
+
+absl::Status SyncDescriptor(const Descriptor& fd, const std::string& path) {
+  return fsync(fd.get()) == 0 ? absl::OkStatus() : Failed("sync", path, errno);
+}
+
+class LocalWritableFile : public WritableFile {
+ public:
+  LocalWritableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  absl::Status Append(absl::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = write(fd_.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return Failed("write", path_, errno);
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Sync() override { return SyncDescriptor(fd_, path_); }
+
+ private:
+  const Descriptor fd_;
+  const std::string path_;
+};
+
+class LocalReadableFile : public ReadableFile {
+ public:
+  LocalReadableFile(Descriptor fd, int64_t size, std::string path)
+      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
+
+  int64_t size() const override { return size_; }
+  absl::Status Read(void* to, size_t bytes) override {
+    char* at = static_cast<char*>(to);
+    while (bytes > 0) {
+      const ssize_t got = read(fd_.get(), at, bytes);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return Failed("read", path_, errno);
+      if (got == 0) return absl::DataLossError(absl::StrCat(path_, " ends ", bytes, " bytes too early"));
+      at += got;
+      bytes -= static_cast<size_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Descriptor fd_;
+  const int64_t size_;
+  const std::string path_;
+};
+
+// The descriptor's end gives the lock back.
+class LocalFileLock : public FileLock {
+ public:
+  explicit LocalFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+
+ private:
+  const Descriptor fd_;
+};
+
+class Local : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("create", path, O_WRONLY | O_CREAT | O_TRUNC));
+    return std::make_unique<LocalWritableFile>(std::move(fd), path);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return std::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : Failed("rename to", to, errno);
+  }
+  absl::Status SyncDirectory(const std::string& path) override {
+    ASSIGN_OR_RETURN(const Descriptor fd, OpenDescriptor("open", path, O_RDONLY | O_DIRECTORY));
+    return SyncDescriptor(fd, path);
+  }
+  absl::Status MakeDirectory(const std::string& path) override {
+    if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
+    const int error = errno;
+    if (error != EEXIST) return Failed("make directory", path, error);
+    return IsDirectory(path) ? absl::OkStatus() : Failed("make directory", path, ENOTDIR);
+  }
+  absl::Status RemoveTree(const std::string& path) override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    return error ? Failed("remove", path, error.value()) : absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override {
+    // O_NONBLOCK: a pipe must not stop us.
+    ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("read", path, O_RDONLY | O_NONBLOCK));
+    struct stat stat;
+    if (fstat(fd.get(), &stat) != 0) return Failed("read", path, errno);
+    if (!S_ISREG(stat.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is no regular file"));
+    return std::make_unique<LocalReadableFile>(std::move(fd), int64_t{stat.st_size}, path);
+  }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& directory) const override {
+    std::error_code error;
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    if (error) return Failed("list", directory, error.value());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  bool IsDirectory(const std::string& path) const override {
+    struct stat stat;
+    return lstat(path.c_str(), &stat) == 0 && S_ISDIR(stat.st_mode);
+  }
+
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {
+    ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("lock", path, O_RDONLY | O_CREAT));
+    int result;
+    do result = flock(fd.get(), mode == LockMode::kShared ? LOCK_SH : LOCK_EX);
+    while (result != 0 && errno == EINTR);
+    if (result != 0) return Failed("lock", path, errno);
+    return std::make_unique<LocalFileLock>(std::move(fd));
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadWhole(const FileSystem& files, const std::string& path, int64_t max_bytes) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  if (file->size() > max_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, " has ", file->size(), " bytes, at most ", max_bytes, " are read"));
+  }
+  std::string bytes(static_cast<size_t>(file->size()), '\0');
+  RETURN_IF_ERROR(file->Read(bytes.data(), bytes.size()));
+  return bytes;
+}
+
+FileSystem& LocalFileSystem() {
+  static Local& local = *new Local;
+  return local;
+}
+
+}  // namespace gluond

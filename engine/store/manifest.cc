@@ -1,0 +1,91 @@
+#include "engine/store/manifest.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/store/state_json.h"
+
+namespace gluond {
+namespace {
+
+// Grows when an older server would misread what this one writes.
+constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kMaxFileBytes = int64_t{1} << 56;  // The sum over the files of a manifest stays below 2^63.
+constexpr size_t kMaxFiles = 64;
+
+Json ToJson(const FileEntry& file) {
+  Json json = Json::Object();
+  json.Set("name", file.name);
+  json.Set("bytes", file.bytes);
+  json.Set("crc32c", uint64_t{file.crc32c});
+  return json;
+}
+
+absl::Status Read(const Json& json, FileEntry* file) {
+  uint64_t crc = 0;
+  RETURN_IF_ERROR(json.Get("name", &file->name));
+  RETURN_IF_ERROR(json.Get("bytes", &file->bytes));
+  RETURN_IF_ERROR(json.Get("crc32c", &crc));
+  if (file->bytes < 0 || file->bytes > kMaxFileBytes || crc > UINT32_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("file '", Excerpt(file->name), "' has ", file->bytes, " bytes, checksum ", crc));
+  }
+  file->crc32c = static_cast<uint32_t>(crc);
+  return absl::OkStatus();
+}
+
+absl::Status CheckVersion(const Json& json) {
+  int64_t version = 0;
+  RETURN_IF_ERROR(json.Get("format_version", &version));
+  if (version > kFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("format_version is ", version, ", this server reads up to ",
+                                                      kFormatVersion, "; load it with the newer server that wrote it"));
+  }
+  if (version == kFormatVersion) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("format_version is ", version, ", expected ", kFormatVersion));
+}
+
+}  // namespace
+
+int64_t Manifest::bytes() const {
+  int64_t sum = 0;
+  for (const FileEntry& file : files) sum += file.bytes;
+  return sum;
+}
+
+absl::StatusOr<FileEntry> Manifest::Find(absl::string_view file) const {
+  for (const FileEntry& entry : files) if (entry.name == file) return entry;
+  return absl::DataLossError(absl::StrCat("the manifest does not list ", file));
+}
+
+Json ManifestToJson(const Manifest& manifest) {
+  Json files = Json::Array();
+  for (const FileEntry& file : manifest.files) files.Append(ToJson(file));
+  Json json = Json::Object();
+  json.Set("format_version", kFormatVersion);
+  json.Set("saved_unix_seconds", manifest.saved_unix_seconds);
+  json.Set("step", manifest.step());  // For people.
+  json.Set("random", RandomToJson(manifest.random));
+  json.Set("files", std::move(files));
+  if (manifest.trainer.has_value()) json.Set("trainer", TrainerToJson(*manifest.trainer));
+  return json;
+}
+
+absl::StatusOr<Manifest> ManifestFromJson(const Json& json) {
+  RETURN_IF_ERROR(CheckVersion(json));
+  Manifest manifest;
+  RETURN_IF_ERROR(json.Get("saved_unix_seconds", &manifest.saved_unix_seconds));
+  ASSIGN_OR_RETURN(const Json* random, json.GetChild("random", Json::kObject));
+  ASSIGN_OR_RETURN(manifest.random, RandomFromJson(*random));
+  ASSIGN_OR_RETURN(const Json* files, json.GetChild("files", Json::kArray));
+  if (files->elements().size() > kMaxFiles) return absl::InvalidArgumentError("too many files");
+  for (const Json& file : files->elements()) RETURN_IF_ERROR(Read(file, &manifest.files.emplace_back()));
+  if (const Json* trainer = json.Find("trainer")) {
+    ASSIGN_OR_RETURN(manifest.trainer, TrainerFromJson(*trainer));
+  }
+  return manifest;
+}
+
+}  // namespace gluond

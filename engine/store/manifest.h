@@ -1,0 +1,44 @@
+// Manifest: what a checkpoint's manifest.json says: the sizes and checksums of the files beside it, and the state that is
+// no tensor.
+
+#ifndef ENGINE_STORE_MANIFEST_H_
+#define ENGINE_STORE_MANIFEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/runtime/random_state.h"
+#include "engine/store/json.h"
+#include "engine/train/trainer.h"
+
+namespace gluond {
+
+struct FileEntry {
+  std::string name;
+  int64_t bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+struct Manifest {
+  int64_t saved_unix_seconds = 0;
+  RandomState random;
+  std::optional<TrainerState> trainer;  // Without the optimizer's tensors.
+  std::vector<FileEntry> files;
+
+  int64_t step() const { return trainer.has_value() ? trainer->step : 0; }
+  int64_t bytes() const;  // Of all files.
+  // DATA_LOSS: the file is not listed.
+  absl::StatusOr<FileEntry> Find(absl::string_view file) const;
+};
+
+Json ManifestToJson(const Manifest& manifest);
+// FAILED_PRECONDITION: written by a newer server. INVALID_ARGUMENT: a member is missing or wrong; names it.
+absl::StatusOr<Manifest> ManifestFromJson(const Json& json);
+
+}  // namespace gluond
+
+#endif  // ENGINE_STORE_MANIFEST_H_

@@ -1,0 +1,38 @@
+// Safetensors: tensors by name in one file. Eight bytes, little-endian: the length of a JSON header; the header, a member
+// for each tensor {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]} and "__metadata__", strings by name;
+// then the bytes, row-major and little-endian, without gaps. What the Python package `safetensors` reads and writes.
+
+#ifndef ENGINE_STORE_SAFETENSORS_H_
+#define ENGINE_STORE_SAFETENSORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/core/node_attrs.h"
+#include "engine/nn/named_tensor.h"
+
+namespace gluond {
+
+// Hands the file to `append` piece by piece. Requires: tensors on the host. INVALID_ARGUMENT: a name twice, or the name
+// "__metadata__". Returns what append returns.
+absl::Status WriteSafetensors(const NamedTensors& tensors, const AttrDict& metadata,
+                              const std::function<absl::Status(absl::string_view)>& append);
+
+struct Safetensors {
+  NamedTensors tensors;  // In the header's order.
+  AttrDict metadata;
+};
+
+// Takes the file, of `size` bytes, from `read`, which gives the next bytes and is called until the last byte. INVALID_ARGUMENT:
+// not such a file; says what is wrong. Every size is checked against `size` before memory is allocated. Tensors are read
+// to where they stay.
+absl::StatusOr<Safetensors> ReadSafetensors(uint64_t size, const std::function<absl::Status(void* to, size_t)>& read,
+                                            Allocator& host_allocator);
+absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes, Allocator& host_allocator);
+
+}  // namespace gluond
+
+#endif  // ENGINE_STORE_SAFETENSORS_H_

@@ -1,0 +1,201 @@
+#include "engine/nn/model.h"
+
+#include <thread>
+
+#include "engine/nn/node_spec.h"
+#include "tests/engine/nn/model_fixture.h"
+
+namespace gluond {
+namespace {
+
+// y = x w' + b with w = {{1, 2}, {3, 4}}, b = {10, 20}.
+class LinearModelTest : public ModelTest {
+ protected:
+  LinearModelTest() : model_(MakeModel({"Dense", "", {{"units", "2"}}}, {{"data", {-1, 2}}})) {
+    EXPECT_OK(Set(*model_, {{"weight", Make<float>({2, 2}, {1, 2, 3, 4})}, {"bias", Make<float>({2}, {10, 20})}}));
+  }
+  const std::shared_ptr<Model> model_;
+};
+
+TEST_F(LinearModelTest, PredictsBatchesOfAnySize) {
+  EXPECT_EQ(model_->outputs()[0].signature.shape, Shape({-1, 2}));
+  auto y = Predict(*model_, {{"data", Make<float>({1, 2}, {1, 1})}});
+  ASSERT_OK(y.status());
+  EXPECT_EQ((*y)[0].name, "output");
+  EXPECT_EQ(Values((*y)[0].tensor), (std::vector<float>{13, 27}));
+  auto z = Predict(*model_, {{"data", Make<float>({2, 2}, {1, 0, 0, 1})}});
+  ASSERT_OK(z.status());
+  EXPECT_EQ(Values((*z)[0].tensor), (std::vector<float>{11, 23, 12, 24}));
+  EXPECT_EQ(Values((*y)[0].tensor), (std::vector<float>{13, 27})) << "the first answer is the caller's";
+}
+
+TEST_F(LinearModelTest, ConvertsInputs) {
+  auto y = Predict(*model_, {{"data", Make<uint8_t>({1, 2}, {255, 0})}});
+  ASSERT_OK(y.status());
+  EXPECT_EQ(Values((*y)[0].tensor), (std::vector<float>{265, 785}));
+}
+
+TEST_F(LinearModelTest, GoesBackFromHeadGradients) {
+  ASSERT_OK(Forward(*model_, {{"data", Make<float>({2, 2}, {1, 2, 3, 4})}}).status());
+  const auto report = Backward(*model_, {{"output", Make<float>({2, 2}, {1, 0, 0, 2})}});
+  ASSERT_OK(report.status());
+  EXPECT_EQ(report->written, (std::vector<std::string>{"weight", "bias"}));
+  auto grads = *Gradients(*model_);
+  EXPECT_EQ(Values(grads[0].tensor), (std::vector<float>{1, 2, 6, 8}));  // dy' x.
+  EXPECT_EQ(Values(grads[1].tensor), (std::vector<float>{1, 2}));
+}
+
+TEST_F(LinearModelTest, ABackwardNeedsAForwardOfItsOwn) {
+  EXPECT_EQ(Backward(*model_).status().code(), absl::StatusCode::kFailedPrecondition);
+  const Tensor x = Make<float>({1, 2}, {1, 1});
+  ASSERT_OK(Forward(*model_, {{"data", x}}, Mode::kPredict).status());
+  EXPECT_EQ(Backward(*model_).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK(Forward(*model_, {{"data", x}}).status());
+  ASSERT_OK(Backward(*model_).status());
+  EXPECT_EQ(Backward(*model_).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK(Forward(*model_, {{"data", x}}).status());
+  ASSERT_OK(Set(*model_, {{"bias", Make<float>({2}, {0, 0})}}));
+  EXPECT_EQ(Backward(*model_).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(LinearModelTest, HonoursGradReq) {
+  const auto configure = [&](const char* name, GradReq req) {
+    return Await<absl::Status>([&](auto done) { model_->Configure(name, {req, {}, {}}, done); });
+  };
+  ASSERT_OK(configure("weight", GradReq::kNull));
+  ASSERT_OK(configure("bias", GradReq::kAdd));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(Forward(*model_, {{"data", Make<float>({2, 2}, {1, 2, 3, 4})}}).status());
+    EXPECT_EQ(Backward(*model_)->written, std::vector<std::string>{"bias"});
+  }
+  EXPECT_EQ(Values((*Gradients(*model_, {"bias"}))[0].tensor), (std::vector<float>{6, 6}));
+  EXPECT_EQ(Gradients(*model_, {"weight"}).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK(Await<absl::Status>([&](auto done) { model_->ZeroGradients(done); }));
+  EXPECT_EQ(Values((*Gradients(*model_, {"bias"}))[0].tensor), (std::vector<float>{0, 0}));
+}
+
+TEST_F(LinearModelTest, SetsAllOrNothing) {
+  const absl::Status status =
+      Set(*model_, {{"bias", Make<float>({2}, {0, 0})}, {"weight", Make<float>({2, 3}, {0, 0, 0, 0, 0, 0})}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("'weight' is float32[2,2], got float32[2,3]"), absl::string_view::npos) << status;
+  EXPECT_EQ(Values((*Get(*model_, {"bias"}))[0].tensor), (std::vector<float>{10, 20}));
+  EXPECT_EQ(Set(*model_, {{"bais", Make<float>({2}, {0, 0})}}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(LinearModelTest, RefusesWrongInputs) {
+  const Tensor x = Make<float>({1, 2}, {1, 1});
+  const auto code = [&](NamedTensors inputs) { return Predict(*model_, inputs).status().code(); };
+  EXPECT_EQ(code({}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"date", x}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"data", x}, {"data", x}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"data", Make<float>({2}, {1, 1})}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"data", Make<float>({1, 3}, {1, 1, 1})}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Predict(*model_, {{"data", x}}, {"outptu"}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_OK(Predict(*model_, {{"data", x}}).status());
+}
+
+TEST_F(ModelTest, DeferredParametersGetTheirShapeFromTheFirstBatch) {
+  auto model = MakeModel({"Dense", "", {{"units", "2"}}}, {{"data", Shape()}});
+  EXPECT_FALSE(model->parameters().Get("weight")->shape.known());
+  const Tensor x = Make<float>({1, 3}, {1, 1, 1});
+  EXPECT_EQ(Predict(*model, {{"data", x}}).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK(Initialize(*model, {{"One", {}}}));
+  auto y = Predict(*model, {{"data", x}});
+  ASSERT_OK(y.status());
+  EXPECT_EQ(Values((*y)[0].tensor), (std::vector<float>{3, 3}));
+  EXPECT_EQ(model->parameters().Get("weight")->shape, Shape({2, 3}));
+  EXPECT_EQ(Predict(*model, {{"data", Make<float>({1, 4}, {1, 1, 1, 1})}}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ModelTest, InitializationDependsOnSeedAndNameAlone) {
+  const BlockSpec net = {"HybridSequential", "", {}, {{"Dense", "a", {{"units", "4"}}}, {"Dense", "b", {{"units", "4"}}}}};
+  const auto values = [&](uint64_t seed, const char* name) {
+    auto model = MakeModel(net, {{"data", {-1, 4}}}, seed);
+    EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
+    return Values((*Get(*model, {name}))[0].tensor);
+  };
+  EXPECT_EQ(values(1, "a.weight"), values(1, "a.weight"));
+  EXPECT_NE(values(1, "a.weight"), values(2, "a.weight"));
+  EXPECT_NE(values(1, "a.weight"), values(1, "b.weight"));
+  EXPECT_EQ(values(1, "a.bias"), std::vector<float>(4, 0));
+}
+
+// Dropout and running means: the recomputed forward pass draws the same masks and updates no mean again.
+TEST_F(ModelTest, BackwardSeesWhatForwardSaw) {
+  auto model = MakeModel({"HybridSequential", "", {}, {{"BatchNorm"}, {"Dropout", "", {{"rate", "0.5"}}},
+                                                       {"Dense", "", {{"units", "1"}, {"use_bias", "False"}}}}},
+                         {{"data", {-1, 16}}});
+  ASSERT_OK(Initialize(*model, {{"One", {}}}));
+  const Tensor x = MakeNoise({8, 16}, 3);
+  for (int i = 0; i < 3; ++i) {
+    auto y = Forward(*model, {{"data", x}});
+    ASSERT_OK(y.status());
+    const auto means = Values((*Get(*model, {"0.running_mean"}))[0].tensor);
+    ASSERT_OK(Backward(*model).status());
+    EXPECT_EQ(Values((*Get(*model, {"0.running_mean"}))[0].tensor), means);
+    // With weights of one, the sum of the outputs is the sum of the weight's gradient.
+    double sum_y = 0, sum_dw = 0;
+    for (float v : Values((*y)[0].tensor)) sum_y += v;
+    for (float v : Values((*Gradients(*model, {"2.weight"}))[0].tensor)) sum_dw += v;
+    EXPECT_NEAR(sum_y, sum_dw, 1e-3);
+    EXPECT_GT(std::abs(sum_y), 1e-2);
+  }
+}
+
+TEST_F(ModelTest, PredictionsChangeNoTraining) {
+  const auto run = [&](bool predict) {
+    auto model = MakeModel({"Dropout", "", {{"rate", "0.5"}}}, {{"data", {-1, 64}}});
+    if (predict) {
+      EXPECT_OK(Predict(*model, {{"data", MakeNoise({2, 64}, 1)}}).status());
+      EXPECT_FALSE(Forward(*model, {}).ok());
+    }
+    return Bytes((*Forward(*model, {{"data", MakeNoise({2, 64}, 1)}}))[0].tensor);
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+TEST_F(ModelTest, SeveralOutputsByName) {
+  auto definition = ExpandNodes({{"relu", "a", {{"data"}}}, {"negative", "b", {{"data"}}}}, {{"data", {-1}}}, {});
+  ASSERT_OK(definition.status());
+  auto model = *Model::Create(*definition, Options());
+  auto both = Predict(*model, {{"data", Make<float>({2}, {1, -1})}});
+  ASSERT_OK(both.status());
+  ASSERT_EQ(both->size(), 2u);
+  auto b = Predict(*model, {{"data", Make<float>({2}, {1, -1})}}, {"b"});
+  ASSERT_OK(b.status());
+  ASSERT_EQ(b->size(), 1u);
+  EXPECT_EQ(Values((*b)[0].tensor), (std::vector<float>{-1, 1}));
+}
+
+TEST_F(LinearModelTest, ManyClientsAtOnce) {
+  // Writers set weight and bias together; a reader never sees half of that.
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const auto v = static_cast<float>(t + 1);
+        EXPECT_OK(Set(*model_, {{"weight", Make<float>({2, 2}, {v, v, v, v})}, {"bias", Make<float>({2}, {v, v})}}));
+        const auto y = Predict(*model_, {{"data", Make<float>({1, 2}, {1, 1})}});
+        ASSERT_OK(y.status());
+        const float got = (*y)[0].tensor.data<float>()[0];
+        EXPECT_EQ(got, 3 * std::round(got / 3));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(LinearModelTest, ACancelledCallSaysSo) {
+  auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  const auto y = Await<absl::StatusOr<NamedTensors>>([&](auto done) {
+    model_->Predict({{"data", Make<float>({1, 2}, {1, 1})}}, {}, cancellation, done);
+  });
+  EXPECT_EQ(y.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_OK(Predict(*model_, {{"data", Make<float>({1, 2}, {1, 1})}}).status());
+}
+
+}  // namespace
+}  // namespace gluond

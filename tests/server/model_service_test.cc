@@ -1,0 +1,188 @@
+// ModelService through a real stub: a model's life, its values, and its checkpoints.
+
+#include "server/crc32c.h"
+#include "tests/server/service_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+using Stub = v1::ModelService::Stub;
+using grpc::StatusCode;
+
+class ModelServiceTest : public ServiceTest {
+ protected:
+  v1::UploadParameterRequest Chunk(const std::string& bytes, uint64_t offset) {
+    auto request = Json<v1::UploadParameterRequest>(
+        R"({"model": "mlp", "parameter": "0.weight", "shape": [8, 4], "client_id": "ann"})");
+    request.mutable_chunk()->set_offset(offset);
+    request.mutable_chunk()->set_data(bytes);
+    request.mutable_chunk()->set_crc32c(Crc32c(bytes));
+    return request;
+  }
+};
+
+TEST_F(ModelServiceTest, DefinesFromATreeOfBlocks) {
+  DefineMlp("mlp");
+  const auto model = Call(models_, &Stub::GetModel, R"({"model": "mlp", "graph": true})").model();
+  EXPECT_EQ(model.device(), "cpu");
+  ASSERT_EQ(model.parameters_size(), 4);
+  EXPECT_EQ(model.parameters(0).name(), "0.weight");
+  EXPECT_EQ(model.parameters(0).shape(1), 4);
+  EXPECT_TRUE(model.parameters(0).initialized());
+  EXPECT_EQ(model.parameter_elements(), 8 * 4 + 8 + 3 * 8 + 3);
+  EXPECT_EQ(model.inputs(0).name(), "data");
+  EXPECT_EQ(model.outputs(0).shape(1), 3);
+  EXPECT_GT(model.graph().nodes_size(), 1);
+  EXPECT_TRUE(model.has_trainer());
+}
+
+TEST_F(ModelServiceTest, DefinesFromNodesInAnyOrder) {
+  const auto model = Call(models_, &Stub::DefineModel, R"({"model": "net", "graph": {"nodes": [
+      {"name": "out", "op": "FullyConnected", "inputs": ["act"], "attributes": {"num_hidden": 3}},
+      {"name": "act", "op": "Activation", "inputs": ["fc1"], "attributes": {"act_type": "relu"}},
+      {"name": "fc1", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 8}}],
+      "outputs": ["out", "act"]}, "variables": [{"name": "data", "shape": [-1, 4]},
+      {"name": "fc1_weight", "lr_mult": 0.5, "initializer": {"name": "one"}}]})").model();
+  EXPECT_EQ(model.outputs(0).name(), "out");
+  EXPECT_EQ(model.outputs(1).name(), "act");
+  EXPECT_EQ(model.inputs_size(), 1);
+  Call(models_, &Stub::InitializeParameters, R"({"model": "net"})");
+  const auto weight = Call(models_, &Stub::GetParameters, R"({"model": "net", "names": ["fc1_weight"]})");
+  EXPECT_EQ(weight.parameters().at("fc1_weight").float_data(31), 1);
+}
+
+TEST_F(ModelServiceTest, PredictsWithValuesThatWereSet) {
+  Call(models_, &Stub::DefineModel, R"({"model": "line", "graph": {"nodes": [
+      {"name": "y", "op": "FullyConnected", "inputs": ["x"], "attributes": {"num_hidden": 1}}]},
+      "variables": [{"name": "x", "shape": [-1, 2]}]})");
+  Call(models_, &Stub::Predict, R"({"model": "line", "inputs": {"x": {"shape": [1, 2], "float_data": [1, 2]}}})",
+       StatusCode::FAILED_PRECONDITION);
+  Call(models_, &Stub::SetParameters, R"({"model": "line", "parameters": {
+      "y_weight": {"shape": [1, 2], "float_data": [3, 4]}, "y_bias": {"shape": [1], "float_data": [5]}}})");
+  const auto y = Call(models_, &Stub::Predict,
+                      R"({"model": "line", "inputs": {"x": {"shape": [2, 2], "float_data": [1, 2, 0, 1]}}})");
+  EXPECT_EQ(y.outputs().at("y").float_data(0), 16);
+  EXPECT_EQ(y.outputs().at("y").float_data(1), 9);
+  EXPECT_EQ(y.version(), 1u);
+}
+
+TEST_F(ModelServiceTest, AModelLivesUntilItIsDeletedOrReplaced) {
+  DefineMlp("mlp");
+  Call(models_, &Stub::DefineModel, R"({"model": "mlp", "block": {"block": "Flatten"}})", StatusCode::ALREADY_EXISTS);
+  Call(models_, &Stub::DefineModel, R"({"model": "mlp", "block": {"block": "Flatten"}, "replace": true})");
+  EXPECT_EQ(Call(models_, &Stub::ListModels, "{}").models_size(), 1);
+  Call(models_, &Stub::DeleteModel, R"({"model": "mlp"})");
+  Call(models_, &Stub::GetModel, R"({"model": "mlp"})", StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call(models_, &Stub::ListModels, "{}").models_size(), 0);
+}
+
+TEST_F(ModelServiceTest, DeletedModelsGiveTheirMemoryBack) {
+  const int64_t before = server_->devices().tensor_bytes();
+  DefineMlp("mlp");
+  EXPECT_GT(server_->devices().tensor_bytes(), before);
+  Call(models_, &Stub::DeleteModel, R"({"model": "mlp"})");
+  for (int i = 0; i < 100 && server_->devices().tensor_bytes() > before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(server_->devices().tensor_bytes(), before);
+}
+
+TEST_F(ModelServiceTest, AModelWithATtlExpires) {
+  Call(models_, &Stub::DefineModel, R"({"model": "mlp", "block": {"block": "Flatten"}, "ttl": "0.1s"})");
+  for (int i = 0; i < 200 && Call(models_, &Stub::ListModels, "{}").models_size() > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(Call(models_, &Stub::ListModels, "{}").models_size(), 0);
+}
+
+TEST_F(ModelServiceTest, LargeParametersTravelInChunks) {
+  DefineMlp("mlp");
+  std::string bytes(8 * 4 * 4, '\0');
+  for (int i = 0; i < 32; ++i) {
+    const float value = static_cast<float>(i);
+    std::memcpy(&bytes[4 * static_cast<size_t>(i)], &value, 4);
+  }
+  EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk("", 0)).received(), 0u);
+  EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(0, 50), 0)).received(), 50u);
+  Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(60), 60), StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("only 50 bytes were received");
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "ann"})",
+       StatusCode::FAILED_PRECONDITION);
+  auto damaged = Chunk(bytes.substr(50), 50);
+  (*damaged.mutable_chunk()->mutable_data())[3] ^= 1;
+  Call(models_, &Stub::UploadParameter, damaged, StatusCode::DATA_LOSS);
+  EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(0, 50), 0)).received(), 50u) << "again";
+  EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(40), 40)).received(), 128u) << "overlapping";
+  Call(models_, &Stub::UploadParameter, Chunk("x", 128), StatusCode::INVALID_ARGUMENT);
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "bob"})",
+       StatusCode::NOT_FOUND);
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "ann"})");
+  EXPECT_EQ(Parameters("mlp")["0.weight"], bytes);
+
+  std::string downloaded;
+  auto request = Json<v1::DownloadParameterRequest>(R"({"model": "mlp", "parameter": "0.weight", "max_bytes": 50})");
+  for (;;) {
+    const auto chunk = Call(models_, &Stub::DownloadParameter, request);
+    EXPECT_EQ(chunk.chunk().crc32c(), Crc32c(chunk.chunk().data()));
+    downloaded += chunk.chunk().data();
+    request.set_offset(downloaded.size());
+    request.set_version(chunk.version());
+    if (downloaded.size() == chunk.total()) break;
+    ASSERT_FALSE(chunk.chunk().data().empty());
+  }
+  EXPECT_EQ(downloaded, bytes);
+}
+
+TEST_F(ModelServiceTest, AllOrNothingIsSet) {
+  DefineMlp("mlp");
+  const auto before = Parameters("mlp");
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "parameters": {
+      "0.bias": {"shape": [8], "fill": {}}, "1.bias": {"shape": [4], "fill": {}}}})", StatusCode::INVALID_ARGUMENT);
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "parameters": {
+      "0.bias": {"shape": [8], "fill": {}}, "1.bais": {"shape": [3], "fill": {}}}})", StatusCode::NOT_FOUND);
+  ExpectMessage("1.bias");
+  EXPECT_EQ(Parameters("mlp"), before);
+}
+
+TEST_F(ModelServiceTest, AResumedRunEqualsTheOneThatWasNot) {
+  DefineMlp("mlp");
+  for (int i = 0; i < 5; ++i) Call(training_, &v1::TrainingService::Stub::TrainStep, Batch("mlp", i));
+  const auto saved = Call(models_, &Stub::SaveCheckpoint, R"({"model": "mlp"})").checkpoint();
+  EXPECT_EQ(saved.name(), "mlp");
+  EXPECT_EQ(saved.step(), 5);
+  EXPECT_TRUE(saved.has_trainer());
+  for (int i = 5; i < 10; ++i) Call(training_, &v1::TrainingService::Stub::TrainStep, Batch("mlp", i));
+  const auto expected = Parameters("mlp");
+
+  Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "mlp", "model": "copy"})");
+  for (int i = 5; i < 10; ++i) Call(training_, &v1::TrainingService::Stub::TrainStep, Batch("copy", i));
+  EXPECT_EQ(Parameters("copy"), expected) << "in a new model";
+
+  EXPECT_EQ(Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "mlp"})").model().step(), 5);
+  for (int i = 5; i < 10; ++i) Call(training_, &v1::TrainingService::Stub::TrainStep, Batch("mlp", i));
+  EXPECT_EQ(Parameters("mlp"), expected) << "in the same model";
+
+  StartServer({});
+  Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "mlp"})");
+  for (int i = 5; i < 10; ++i) Call(training_, &v1::TrainingService::Stub::TrainStep, Batch("mlp", i));
+  EXPECT_EQ(Parameters("mlp"), expected) << "after a restart";
+}
+
+TEST_F(ModelServiceTest, CheckpointsAreListedReplacedAndDeleted) {
+  DefineMlp("mlp");
+  Call(models_, &Stub::SaveCheckpoint, R"({"model": "mlp", "checkpoint": "a"})");
+  Call(models_, &Stub::SaveCheckpoint, R"({"model": "mlp", "checkpoint": "a"})", StatusCode::ALREADY_EXISTS);
+  Call(models_, &Stub::SaveCheckpoint, R"({"model": "mlp", "checkpoint": "a", "overwrite": true})");
+  EXPECT_EQ(Call(models_, &Stub::ListCheckpoints, "{}").checkpoints_size(), 1);
+  Call(models_, &Stub::DefineModel, R"({"model": "other", "block": {"block": "Flatten"}})");
+  Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "a", "model": "other"})", StatusCode::FAILED_PRECONDITION);
+  Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "a", "model": "other", "replace": true})");
+  Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "a", "model": "values", "parameters_only": true})");
+  EXPECT_FALSE(Call(models_, &Stub::GetModel, R"({"model": "values"})").model().has_trainer());
+  EXPECT_EQ(Parameters("values"), Parameters("mlp"));
+  Call(models_, &Stub::DeleteCheckpoint, R"({"checkpoint": "a"})");
+  Call(models_, &Stub::LoadCheckpoint, R"({"checkpoint": "a"})", StatusCode::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace gluond::server

@@ -1,0 +1,144 @@
+// OperatorService through a real stub: list, describe, invoke, check a gradient.
+
+#include "tests/server/service_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+using Stub = v1::OperatorService::Stub;
+using grpc::StatusCode;
+
+class OperatorServiceTest : public ServiceTest {
+ protected:
+  v1::InvokeResponse Invoke(const std::string& json, StatusCode expected = StatusCode::OK) {
+    return Call(operators_, &Stub::Invoke, json, expected);
+  }
+};
+
+TEST_F(OperatorServiceTest, ListsWhatTheRegistryHas) {
+  const auto all = Call(operators_, &Stub::ListOperators, "{}");
+  EXPECT_GT(all.operators_size(), 100);
+  for (int i = 1; i < all.operators_size(); ++i) EXPECT_LT(all.operators(i - 1).name(), all.operators(i).name());
+  const auto some = Call(operators_, &Stub::ListOperators, R"({"contains": "CONVOL", "full": true})");
+  ASSERT_EQ(some.operators_size(), 1);
+  EXPECT_EQ(some.operators(0).name(), "Convolution");
+  EXPECT_EQ(some.operators(0).inputs(1).name(), "weight");
+}
+
+TEST_F(OperatorServiceTest, DescribesOne) {
+  const auto op = Call(operators_, &Stub::DescribeOperator, R"({"op": "Activation"})").operator_();
+  EXPECT_TRUE(op.differentiable());
+  EXPECT_EQ(op.devices(0), "cpu");
+  ASSERT_EQ(op.parameters_size(), 1);
+  EXPECT_EQ(op.parameters(0).name(), "act_type");
+  EXPECT_TRUE(op.parameters(0).required());
+  EXPECT_EQ(op.parameters(0).values(0), "relu");
+  Call(operators_, &Stub::DescribeOperator, R"({"op": "Activatoin"})", StatusCode::NOT_FOUND);
+  ExpectMessage("Activation");
+}
+
+TEST_F(OperatorServiceTest, InvokesWithTypedValues) {
+  const auto reply = Invoke(R"({"op": "relu", "inputs": [{"shape": [3], "float_data": [-1, 0, 2]}]})");
+  ASSERT_EQ(reply.outputs_size(), 1);
+  EXPECT_EQ(reply.outputs(0).shape(0), 3);
+  EXPECT_EQ(reply.outputs(0).float_data(2), 2);
+  EXPECT_EQ(reply.outputs(0).float_data(0), 0);
+}
+
+TEST_F(OperatorServiceTest, AnswersInTheFormThatIsAsked) {
+  const std::string input = R"({"op": "_copy", "inputs": [{"shape": [2], "fill": {"constant": 3}}], "encoding": )";
+  EXPECT_EQ(Invoke(input + "\"RAW\"}").outputs(0).raw().size(), 8u);
+  EXPECT_EQ(Invoke(input + "\"STATISTICS\"}").outputs(0).statistics().mean(), 3);
+  EXPECT_EQ(Invoke(input + "\"NONE\"}").outputs_size(), 0);
+  EXPECT_EQ(Invoke(input + "\"AUTO\"}").outputs(0).float_data(1), 3);
+  v1::InvokeRequest raw;
+  raw.set_op("_copy");
+  raw.add_inputs()->add_shape(1);
+  raw.mutable_inputs(0)->set_raw("abcd");
+  EXPECT_EQ(Call(operators_, &Stub::Invoke, raw).outputs(0).raw(), "abcd");
+}
+
+TEST_F(OperatorServiceTest, LargeTensorsPassWhole) {
+  v1::InvokeRequest request;
+  request.set_op("_copy");
+  request.add_inputs()->add_shape(1'000'003);
+  std::string* raw = request.mutable_inputs(0)->mutable_raw();
+  raw->resize(4'000'012);
+  for (size_t i = 0; i < raw->size(); ++i) (*raw)[i] = static_cast<char>(i % 251 % 127);
+  for (int i = 0; i < 3; ++i) {
+    const auto reply = Call(operators_, &Stub::Invoke, request);
+    ASSERT_EQ(reply.outputs_size(), 1);
+    EXPECT_EQ(reply.outputs(0).raw(), *raw);
+  }
+}
+
+TEST_F(OperatorServiceTest, ARepliesMemoryIsNotReusedUnderIt) {
+  // Two replies of the same compiled call, held at once, keep their own values.
+  const std::string text = R"({"op": "_copy", "encoding": "RAW", "inputs": [{"shape": [5000], "fill": {"constant": )";
+  const auto one = Invoke(text + "1}}]}");
+  const auto two = Invoke(text + "2}}]}");
+  float first = 0;
+  std::memcpy(&first, one.outputs(0).raw().data(), 4);
+  EXPECT_EQ(first, 1);
+}
+
+TEST_F(OperatorServiceTest, TheSeedDecidesRandomNumbers) {
+  const std::string text = R"({"op": "_random_uniform", "attributes": {"shape": [4]}, "seed": )";
+  const auto a = Invoke(text + "\"1\"}"), b = Invoke(text + "\"1\"}"), c = Invoke(text + "\"2\"}");
+  EXPECT_EQ(a.SerializeAsString(), b.SerializeAsString());
+  EXPECT_NE(a.SerializeAsString(), c.SerializeAsString());
+}
+
+TEST_F(OperatorServiceTest, SaysWhatIsWrong) {
+  Invoke(R"({"op": "rellu"})", StatusCode::NOT_FOUND);
+  ExpectMessage("Invoke: ");
+  ExpectMessage("relu");
+  Invoke(R"({"op": "relu"})", StatusCode::INVALID_ARGUMENT);
+  Invoke(R"({"op": "relu", "inputs": [{"shape": [2], "float_data": [1]}]})", StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("inputs[0]: shape [2] has 2 elements, but float_data has 1");
+  Invoke(R"({"op": "relu", "device": "gpu:7", "inputs": [{"float_data": [1]}]})", StatusCode::NOT_FOUND);
+  ExpectMessage("it has: cpu");
+  Invoke(R"({"op": "Activation", "attributes": {"act_type": "tanhh"}, "inputs": [{"float_data": [1]}]})",
+         StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("act_type");
+}
+
+TEST_F(OperatorServiceTest, EachFailureIsOneLineOfJson) {
+  Invoke(R"({"op": "no\nsuch"})", StatusCode::NOT_FOUND);
+  const std::vector<std::string> lines = log_.Take();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(std::count(lines[0].begin(), lines[0].end(), '\n'), 1);
+  EXPECT_NE(lines[0].find(R"("method":"/gluond.v1.OperatorService/Invoke","code":"NOT_FOUND")"), std::string::npos)
+      << lines[0];
+}
+
+TEST_F(OperatorServiceTest, ChecksGradients) {
+  const std::string good = R"({"op": "sigmoid", "inputs": [{"shape": [2, 3], "fill": {"normal": {"seed": "1"}}}]})";
+  const auto report = Call(operators_, &Stub::CheckGradient, good);
+  EXPECT_TRUE(report.passed());
+  ASSERT_EQ(report.inputs_size(), 1);
+  EXPECT_LT(report.inputs(0).error(), 1e-5);
+  const auto two = Call(operators_, &Stub::CheckGradient, R"({"op": "dot", "inputs": [
+      {"shape": [2, 3], "fill": {"normal": {"seed": "1"}}}, {"shape": [3, 2], "fill": {"normal": {"seed": "2"}}}]})");
+  EXPECT_TRUE(two.passed());
+  EXPECT_EQ(two.inputs_size(), 2);
+  // At its kink the rule of relu (0) and the central difference (1/2) differ.
+  const auto kink = Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}]})");
+  EXPECT_FALSE(kink.passed());
+  Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [20000], "fill": {}}]})",
+       StatusCode::INVALID_ARGUMENT);
+  Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "epsilon": -1, "inputs": [{"shape": [1], "fill": {}}]})",
+       StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(OperatorServiceTest, TheServerTellsWhatItIs) {
+  const auto info = Call(info_, &v1::ServerService::Stub::GetServerInfo, "{}");
+  EXPECT_EQ(info.devices(0).name(), "cpu");
+  EXPECT_EQ(info.devices(0).threads(), 2);
+  EXPECT_EQ(info.limits().max_message_bytes(), 64 << 20);
+  EXPECT_TRUE(info.has_store());
+  EXPECT_NE(info.incarnation(), 0u);
+}
+
+}  // namespace
+}  // namespace gluond::server

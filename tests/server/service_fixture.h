@@ -1,0 +1,165 @@
+// A whole server in this process, and stubs of its services. No port: calls go through InProcessChannel.
+
+#ifndef TESTS_SERVER_SERVICE_FIXTURE_H_
+#define TESTS_SERVER_SERVICE_FIXTURE_H_
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/util/json_util.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "proto/model.grpc.pb.h"
+#include "proto/operator.grpc.pb.h"
+#include "proto/server.grpc.pb.h"
+#include "proto/training.grpc.pb.h"
+#include "server/server.h"
+
+namespace gluond::server {
+
+// A message from JSON, as a client writes it by hand.
+template <class Message>
+Message Json(const std::string& text) {
+  Message message;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &message);
+  EXPECT_TRUE(status.ok()) << text << "\n" << status.ToString();
+  return message;
+}
+
+// Lines that the server logged.
+class Log {
+ public:
+  LogSink sink() {
+    return [this](absl::string_view line) {
+      std::lock_guard lock(mu_);
+      lines_.emplace_back(line);
+    };
+  }
+  std::vector<std::string> Take() {
+    std::lock_guard lock(mu_);
+    return std::move(lines_);
+  }
+
+ private:
+  std::mutex mu_;
+  std::vector<std::string> lines_;
+};
+
+class ServiceTest : public testing::Test {
+ protected:
+  void SetUp() override { StartServer({}); }
+
+  void StartServer(Limits limits) {
+    StopServer();
+    store_ = testing::TempDir() + "/store-" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    ServerOptions options;
+    options.devices = "cpu";
+    options.cpu_threads = 2;
+    options.store_dir = store_;
+    options.limits = limits;
+    options.log = log_.sink();
+    absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = server_->InProcessChannel();
+    operators_ = v1::OperatorService::NewStub(channel_);
+    models_ = v1::ModelService::NewStub(channel_);
+    training_ = v1::TrainingService::NewStub(channel_);
+    info_ = v1::ServerService::NewStub(channel_);
+  }
+  // Stubs hold the channel, which keeps calls possible: they go first.
+  void StopServer() {
+    operators_.reset();
+    models_.reset();
+    training_.reset();
+    info_.reset();
+    channel_.reset();
+    server_.reset();
+  }
+  void TearDown() override {
+    StopServer();
+    std::error_code error;
+    std::filesystem::remove_all(store_, error);
+  }
+
+  // Calls a method with a request as JSON. The reply is empty when it fails.
+  template <class Stub, class Request, class Response>
+  Response Call(const std::unique_ptr<Stub>& stub,
+                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
+                grpc::StatusCode expected = grpc::StatusCode::OK) {
+    grpc::ClientContext context;
+    Response response;
+    status_ = (stub.get()->*method)(&context, request, &response);
+    EXPECT_EQ(status_.error_code(), expected) << request.ShortDebugString() << "\n" << status_.error_message();
+    return response;
+  }
+  template <class Stub, class Request, class Response>
+  Response Call(const std::unique_ptr<Stub>& stub,
+                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const std::string& json,
+                grpc::StatusCode expected = grpc::StatusCode::OK) {
+    return Call(stub, method, Json<Request>(json), expected);
+  }
+  // The last call's message says this.
+  void ExpectMessage(const std::string& part) {
+    EXPECT_NE(status_.error_message().find(part), std::string::npos) << status_.error_message();
+  }
+
+  // A small classifier of 4 features into 3 classes, with values and a trainer.
+  void DefineMlp(const std::string& name, const std::string& optimizer = R"({"name": "sgd", "attributes":
+      {"learning_rate": 0.1, "momentum": 0.9}})") {
+    Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": ")" + name + R"(", "seed": "1", "block":
+        {"block": "HybridSequential", "children": [
+          {"block": "Dense", "attributes": {"units": 8, "activation": "relu"}},
+          {"block": "Dense", "attributes": {"units": 3}}]},
+        "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})");
+    Call(models_, &v1::ModelService::Stub::InitializeParameters,
+         R"({"model": ")" + name + R"(", "initializer": {"name": "xavier"}})");
+    Call(training_, &v1::TrainingService::Stub::CreateTrainer, R"({"model": ")" + name + R"(",
+        "loss": {"name": "SoftmaxCrossEntropyLoss"}, "metrics": [{"name": "accuracy"}], "optimizer": )" + optimizer + "}");
+  }
+  // One step on a batch of 6 that depends on `i`.
+  static v1::TrainStepRequest Batch(const std::string& model, int i, const std::string& client = "",
+                                    uint64_t sequence = 0) {
+    v1::TrainStepRequest request;
+    request.set_model(model);
+    v1::Tensor& data = (*request.mutable_inputs())["data"];
+    v1::Tensor& label = (*request.mutable_inputs())["label"];
+    data.add_shape(6);
+    data.add_shape(4);
+    label.add_shape(6);
+    for (int row = 0; row < 6; ++row) {
+      const int kind = (row + i) % 3;
+      for (int j = 0; j < 4; ++j) data.add_float_data(static_cast<float>(kind == j) + 0.1f * static_cast<float>(row));
+      label.add_int_data(kind);
+    }
+    request.set_client_id(client);
+    request.set_sequence(sequence);
+    return request;
+  }
+  // Every parameter's bytes, to compare two runs.
+  std::map<std::string, std::string> Parameters(const std::string& model) {
+    std::map<std::string, std::string> bytes;
+    const auto response = Call(models_, &v1::ModelService::Stub::GetParameters,
+                               R"({"model": ")" + model + R"(", "encoding": "RAW"})");
+    for (const auto& [name, tensor] : response.parameters()) bytes[name] = tensor.raw();
+    return bytes;
+  }
+
+  Log log_;
+  std::string store_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::OperatorService::Stub> operators_;
+  std::unique_ptr<v1::ModelService::Stub> models_;
+  std::unique_ptr<v1::TrainingService::Stub> training_;
+  std::unique_ptr<v1::ServerService::Stub> info_;
+  grpc::Status status_;
+};
+
+}  // namespace gluond::server
+
+#endif  // TESTS_SERVER_SERVICE_FIXTURE_H_
