@@ -17,7 +17,11 @@ struct ActivationParam : Param<ActivationParam> {
   int act_type;
   static void Fields(Schema<ActivationParam>& s) {
     s.Field("act_type", &ActivationParam::act_type)
-        .Enum({{"relu", kRelu}, {"sigmoid", kSigmoid}, {"tanh", kTanh}, {"softrelu", kSoftrelu}, {"softsign", kSoftsign}})
+        .Enum({{"relu", kRelu},
+               {"sigmoid", kSigmoid},
+               {"tanh", kTanh},
+               {"softrelu", kSoftrelu},
+               {"softsign", kSoftsign}})
         .Describe("relu max(x, 0); sigmoid 1 / (1 + e^-x); tanh; softrelu log(1 + e^x); softsign x / (1 + |x|).");
   }
 };

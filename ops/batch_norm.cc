@@ -22,8 +22,12 @@ struct BatchNormParam : Param<BatchNormParam> {
     s.Field("eps", &P::eps).Default(1e-3).AtLeast(0.0).Describe("Added to the variance.");
     s.Field("momentum", &P::momentum).Default(0.9).Range(0.0, 1.0).Describe("Of the running mean and variance.");
     s.Field("fix_gamma", &P::fix_gamma).Default(true).Describe("Take gamma as 1; its gradient is 0.");
-    s.Field("use_global_stats", &P::use_global_stats).Default(false).Describe("Use the running mean and variance while training, too.");
-    s.Field("output_mean_var", &P::output_mean_var).Default(false).Describe("Show the mean and 1 / sqrt(var + eps) as outputs.");
+    s.Field("use_global_stats", &P::use_global_stats)
+        .Default(false)
+        .Describe("Use the running mean and variance while training, too.");
+    s.Field("output_mean_var", &P::output_mean_var)
+        .Default(false)
+        .Describe("Show the mean and 1 / sqrt(var + eps) as outputs.");
     s.Field("axis", &P::axis).Default(1).Describe("The channels' axis.");
     s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
   }
@@ -87,10 +91,11 @@ struct BatchNorm {
       using Y = std::remove_pointer_t<decltype(out_type)>;
       return ForEachGroup<D>(
           ctx, shape.n, shape.outer * shape.inner,
-          Normalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]), In<C>(in[kMovingMean]),
-                             In<C>(in[kMovingVar]), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
-                             Out<C>(in[kMovingMean], kWriteTo), Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum,
-                             from_batch, p.fix_gamma, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+          Normalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]),
+                             In<C>(in[kMovingMean]), In<C>(in[kMovingVar]), Out<C>(out[1], req[1]),
+                             Out<C>(out[2], req[2]), Out<C>(in[kMovingMean], kWriteTo),
+                             Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum, from_batch, p.fix_gamma,
+                             req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
@@ -134,11 +139,11 @@ struct BackwardBatchNorm {
       using C = decltype(c);
       using X = std::remove_pointer_t<decltype(in_type)>;
       using Y = std::remove_pointer_t<decltype(out_type)>;
-      return ForEachGroup<D>(
-          ctx, shape.n, shape.outer * shape.inner,
-          BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma), In<C>(mean),
-                                     In<C>(inverse_std), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
-                                     UsesBatch(p, ctx), p.fix_gamma, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+      return ForEachGroup<D>(ctx, shape.n, shape.outer * shape.inner,
+                             BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma),
+                                                        In<C>(mean), In<C>(inverse_std), Out<C>(out[1], req[1]),
+                                                        Out<C>(out[2], req[2]), UsesBatch(p, ctx), p.fix_gamma,
+                                                        req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
@@ -179,8 +184,9 @@ void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
 }
 
 GLUOND_REGISTER_OP(BatchNorm)
-    .describe("y = gamma (x - mean) / sqrt(var + eps) + beta for each channel. While training, mean and biased variance "
-              "are the batch's, and the forward pass updates moving_mean and moving_var; otherwise those are used.")
+    .describe(
+        "y = gamma (x - mean) / sqrt(var + eps) + beta for each channel. While training, mean and biased variance "
+        "are the batch's, and the forward pass updates moving_mean and moving_var; otherwise those are used.")
     .add_argument("data", "NDArray", "x.")
     .add_argument("gamma", "NDArray", "(channels).")
     .add_argument("beta", "NDArray", "(channels).")
@@ -190,23 +196,30 @@ GLUOND_REGISTER_OP(BatchNorm)
     .set_attr_parser(ParamParser<BatchNormParam>)
     .set_num_inputs(5)
     .set_num_outputs(3)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs& attrs) {
-      return attrs.param<BatchNormParam>().output_mean_var ? 3u : 1u;
-    })
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) {
-      return std::vector<std::string>{"output", "mean", "var"};
-    })
-    .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{kMovingMean, kMovingVar}; })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                  [](const NodeAttrs& attrs) {
+                                    return attrs.param<BatchNormParam>().output_mean_var ? 3u : 1u;
+                                  })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs&) {
+                                  return std::vector<std::string>{"output", "mean", "var"};
+                                })
+    .set_attr<FMutateInputs>("FMutateInputs",
+                             [](const NodeAttrs&) {
+                               return std::vector<uint32_t>{kMovingMean, kMovingVar};
+                             })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", InferType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      Gradients gradients = OutputsOf(
-          Call("_backward_BatchNorm",
-               {dy[0], node->inputs[kData], node->inputs[kGamma], Output(node, 1), Output(node, 2)}, node->attrs.dict));
-      gradients.resize(5);  // The running ones have none.
-      return gradients;
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           Gradients gradients = OutputsOf(Call(
+                               "_backward_BatchNorm",
+                               {dy[0], node->inputs[kData], node->inputs[kGamma], Output(node, 1), Output(node, 2)},
+                               node->attrs.dict));
+                           gradients.resize(5);  // The running ones have none.
+                           return gradients;
+                         })
     .compute<BatchNorm>();
 
 GLUOND_REGISTER_OP(_backward_BatchNorm)
@@ -220,16 +233,18 @@ GLUOND_REGISTER_OP(_backward_BatchNorm)
     .set_attr_parser(ParamParser<BatchNormParam>)
     .set_num_inputs(5)
     .set_num_outputs(3)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      for (size_t i = 1; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[2]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      for (size_t i = 1; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[2]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             for (size_t i = 1; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[2]);
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                            for (size_t i = 1; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[2]);
+                            return AllKnown(*in) && AllKnown(*out);
+                          })
     .compute<BackwardBatchNorm>();
 
 }  // namespace

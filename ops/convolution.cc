@@ -33,7 +33,9 @@ struct ConvolutionParam : Param<ConvolutionParam> {
     s.Field("num_filter", &P::num_filter).Range(1, int64_t{1} << 31).Describe("Channels of the output.");
     s.Field("num_group", &P::num_group).Default(1).Range(1, int64_t{1} << 31)
         .Describe("Parts that the channels are split into; each output channel sees one.");
-    s.Field("workspace", &P::workspace).Default(1024).Describe("Accepted for MXNet's sake; temporary space is as needed.");
+    s.Field("workspace", &P::workspace)
+        .Default(1024)
+        .Describe("Accepted for MXNet's sake; temporary space is as needed.");
     s.Field("no_bias", &P::no_bias).Default(false).Describe("Leave the bias out.");
     s.Field("cudnn_tune", &P::cudnn_tune).Default("None").Describe("Accepted for MXNet's sake, not used.");
     s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
@@ -82,7 +84,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
     if (size < 0) continue;
     const int64_t window = (param.kernel[axis] - 1) * param.dilate[axis] + 1;
     const int64_t padded = size + 2 * param.pad[axis];
-    if (window > padded) {
+    if (window > padded || size == 0) {
       return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", size, " elements along axis ", 2 + axis,
                                                      ", ", padded, " with padding; expected at least the window's ",
                                                      window));
@@ -194,12 +196,14 @@ GLUOND_REGISTER_OP(_backward_Convolution)
     .set_attr_parser(Parse)
     .set_num_inputs(3)
     .set_num_outputs(NumInputs)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-      if (out->size() > 2) SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<ConvolutionParam>().num_filter}));
-      return AllKnown(*in) && AllKnown(*out);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
+                             if (out->size() > 2)
+                               SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<ConvolutionParam>().num_filter}));
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", GradientOfBackward)

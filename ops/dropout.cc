@@ -1,5 +1,5 @@
-// Dropout: y = x mask, where an element of the mask is 1 / (1 - p) with probability 1 - p, else 0. Element i of the mask
-// is drawn by word i of the node's Philox stream: the same on every device. The mask is a hidden output.
+// Dropout: y = x mask, where an element of the mask is 1 / (1 - p) with probability 1 - p, else 0. Element i of the
+// mask is drawn by word i of the node's Philox stream: the same on every device. The mask is a hidden output.
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
@@ -87,11 +87,10 @@ struct Dropout {
     const bool shared = !param.axes.empty();
     return DispatchReal(y.dtype, [&](auto c) -> absl::Status {
       using C = decltype(c);
-      RETURN_IF_ERROR(ForEach<D>(
-          ctx, (mask.Size() + 3) / 4,
-          DropFour<C>{draw, mask.Size(), In<C>(x), Out<C>(y, req[0]), Out<C>(mask, req[1]), !shared && req[0] != kNullOp,
-                      req[1] != kNullOp},
-          kGrain / 4));
+      RETURN_IF_ERROR(ForEach<D>(ctx, (mask.Size() + 3) / 4,
+                                 DropFour<C>{draw, mask.Size(), In<C>(x), Out<C>(y, req[0]), Out<C>(mask, req[1]),
+                                             !shared && req[0] != kNullOp, req[1] != kNullOp},
+                                 kGrain / 4));
       if (!shared || req[0] == kNullOp) return absl::OkStatus();
       DropShared<C> drop = {draw, In<C>(x), Out<C>(y, req[0]), x.shape.ndim(), {}, {}};
       int64_t stride = 1;

@@ -19,8 +19,12 @@ struct EmbeddingParam : Param<EmbeddingParam> {
     constexpr int64_t kMax = int64_t{1} << 40;
     s.Field("input_dim", &EmbeddingParam::input_dim).Range(1, kMax).Describe("Rows of the table.");
     s.Field("output_dim", &EmbeddingParam::output_dim).Range(1, kMax).Describe("Columns of the table.");
-    s.Field("dtype", &EmbeddingParam::dtype).Default(DType::kFloat32).Describe("The table's type, where nothing else says it.");
-    s.Field("sparse_grad", &EmbeddingParam::sparse_grad).Default(false).Describe("Accepted for MXNet's sake: gradients are dense.");
+    s.Field("dtype", &EmbeddingParam::dtype)
+        .Default(DType::kFloat32)
+        .Describe("The table's type, where nothing else says it.");
+    s.Field("sparse_grad", &EmbeddingParam::sparse_grad)
+        .Default(false)
+        .Describe("Accepted for MXNet's sake: gradients are dense.");
   }
 };
 
@@ -72,7 +76,8 @@ struct BackwardEmbedding {
     const int64_t rows = out[0].shape[0], cols = out[0].shape[1], count = in[1].Size();
     return DispatchCompute(out[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, cols, ScatterColumn<C>{In<int64_t>(in[1]), In<C>(in[0]), Out<C>(out[0], kAddTo), count, rows, cols},
+      return ForEach<D>(ctx, cols,
+                        ScatterColumn<C>{In<int64_t>(in[1]), In<C>(in[0]), Out<C>(out[0], kAddTo), count, rows, cols},
                         std::max<int64_t>(1, kGrain / (count + 1)));
     });
   }
@@ -88,7 +93,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   Shape y = (*in)[0];
   if (!y.rank_known()) return false;
   if (y.ndim() >= Shape::kMaxRank) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has rank ", y.ndim(), ", expected at most ", Shape::kMaxRank - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 'data' has rank ", y.ndim(), ", expected at most ", Shape::kMaxRank - 1));
   }
   y.Append(attrs.param<EmbeddingParam>().output_dim);
   SHAPE_ASSIGN_CHECK(out, 0, y);
@@ -103,7 +109,9 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
 }
 
 GLUOND_REGISTER_OP(Embedding)
-    .describe("y[...] = weight[data[...]]: a row of the table for each number; numbers beyond it take its first or last row.")
+    .describe(
+        "y[...] = weight[data[...]]: a row of the table for each number; numbers beyond it take its first or last "
+        "row.")
     .add_argument("data", "NDArray", "Row numbers, of any shape and type.")
     .add_argument("weight", "NDArray", "The table: (input_dim, output_dim).")
     .add_arguments(EmbeddingParam::__FIELDS__())
@@ -111,9 +119,10 @@ GLUOND_REGISTER_OP(Embedding)
     .set_num_inputs(2)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", InferType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
+                         })
     .compute<Embedding>();
 
 GLUOND_REGISTER_OP(_backward_Embedding)
@@ -123,17 +132,20 @@ GLUOND_REGISTER_OP(_backward_Embedding)
     .add_arguments(EmbeddingParam::__FIELDS__())
     .set_attr_parser(ParamParser<EmbeddingParam>)
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, TableShape(attrs));
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-      return AllKnown(*in);
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) -> Gradients {
-      return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, TableShape(attrs));
+                             return AllKnown(*in);
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+                            return AllKnown(*in);
+                          })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& g) -> Gradients {
+                           return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
+                         })
     .compute<BackwardEmbedding>();
 
 }  // namespace

@@ -132,12 +132,14 @@ GLUOND_REGISTER_OP(_backward_FullyConnected)
     .set_attr_parser(ParamParser<FullyConnectedParam>)
     .set_num_inputs(3)
     .set_num_outputs(NumInputs)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-      if (out->size() > 2) SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<FullyConnectedParam>().num_hidden}));
-      return AllKnown(*in) && AllKnown(*out);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
+                             if (out->size() > 2)
+                               SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<FullyConnectedParam>().num_hidden}));
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", GradientOfBackward)

@@ -81,8 +81,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// With z = (x - mean) / std and d = gamma dy: dx = (d - mean(d) - z mean(d z)) / std. gamma lies along the axis: it gets
-// there by broadcasting against the last axis, once x's axis is the last.
+// With z = (x - mean) / std and d = gamma dy: dx = (d - mean(d) - z mean(d z)) / std. gamma lies along the axis: it
+// gets there by broadcasting against the last axis, once x's axis is the last.
 Gradients Gradient(const NodePtr& node, const Gradients& head) {
   const auto& p = node->param<LayerNormParam>();
   const AttrDict last = {{"axis", "-1"}, {"keepdims", "True"}};
@@ -97,7 +97,8 @@ Gradients Gradient(const NodePtr& node, const Gradients& head) {
   const NodeEntry z = Call("broadcast_mul", {centered, inverse});
   const NodeEntry d = Call("broadcast_mul", {dy, node->inputs[1]});
   const NodeEntry inner = Call("broadcast_sub", {d, mean(d)}) - Call("broadcast_mul", {z, mean(d * z)});
-  return {to_last(Call("broadcast_mul", {inner, inverse})), SumLike(dy * z, node->inputs[1]), SumLike(dy, node->inputs[2])};
+  return {to_last(Call("broadcast_mul", {inner, inverse})), SumLike(dy * z, node->inputs[1]),
+          SumLike(dy, node->inputs[2])};
 }
 
 GLUOND_REGISTER_OP(LayerNorm)
@@ -109,15 +110,20 @@ GLUOND_REGISTER_OP(LayerNorm)
     .set_attr_parser(ParamParser<LayerNormParam>)
     .set_num_inputs(3)
     .set_num_outputs(3)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs& attrs) {
-      return attrs.param<LayerNormParam>().output_mean_var ? 3u : 1u;
-    })
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) {
-      return std::vector<std::string>{"output", "mean", "std"};
-    })
-    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", [](const NodeAttrs&, NodeAttrs* variable, int index) {
-      if (index > 0) variable->dict.emplace("__init__", index == 1 ? "[\"one\", {}]" : "[\"zero\", {}]");
-    })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                  [](const NodeAttrs& attrs) {
+                                    return attrs.param<LayerNormParam>().output_mean_var ? 3u : 1u;
+                                  })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs&) {
+                                  return std::vector<std::string>{"output", "mean", "std"};
+                                })
+    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
+                                         [](const NodeAttrs&, NodeAttrs* variable, int index) {
+                                           if (index > 0)
+                                             variable->dict.emplace("__init__",
+                                                                    index == 1 ? "[\"one\", {}]" : "[\"zero\", {}]");
+                                         })
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FGradient>("FGradient", Gradient)

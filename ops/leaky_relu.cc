@@ -1,5 +1,5 @@
-// LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each channel
-// (axis 1) or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
+// LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each
+// channel (axis 1) or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
@@ -27,8 +27,12 @@ struct LeakyReLUParam : Param<LeakyReLUParam> {
         .Enum({{"leaky", kLeaky}, {"prelu", kPrelu}, {"elu", kElu}, {"selu", kSelu}, {"gelu", kGelu}})
         .Default("leaky").Describe("The function.");
     s.Field("slope", &P::slope).Default(0.25).Describe("Of leaky and elu.");
-    s.Field("lower_bound", &P::lower_bound).Default(0.125).Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
-    s.Field("upper_bound", &P::upper_bound).Default(0.334).Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
+    s.Field("lower_bound", &P::lower_bound)
+        .Default(0.125)
+        .Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
+    s.Field("upper_bound", &P::upper_bound)
+        .Default(0.334)
+        .Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
   }
 };
 
@@ -107,7 +111,9 @@ struct LeakyReLU {
     }
     return DispatchReal(out[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEach<D>(ctx, out[0].Size(), Prelu<C>{Channels(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
+      return ForEach<D>(
+          ctx, out[0].Size(),
+          Prelu<C>{Channels(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
     });
   }
 };
@@ -144,9 +150,10 @@ struct BackwardPrelu {
     const RowGeometry shape = Channels(in[1].shape, in[2].shape);
     return DispatchReal(out[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEachGroup<D>(ctx, shape.n, shape.outer * shape.inner,
-                             BackwardPreluChannel<C>{shape, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
-                                                     Out<C>(out[1], req[1]), req[0] != kNullOp, req[1] != kNullOp});
+      return ForEachGroup<D>(
+          ctx, shape.n, shape.outer * shape.inner,
+          BackwardPreluChannel<C>{shape, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
+                                  Out<C>(out[1], req[1]), req[0] != kNullOp, req[1] != kNullOp});
     });
   }
 };
@@ -192,21 +199,26 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
 }
 
 GLUOND_REGISTER_OP(LeakyReLU)
-    .describe("x where x > 0, else: leaky, slope x; prelu, gamma x; elu, slope (e^x - 1). selu: 1.0507 times elu with slope "
-              "1.6733. gelu: x times the normal distribution function of x.")
+    .describe(
+        "x where x > 0, else: leaky, slope x; prelu, gamma x; elu, slope (e^x - 1). selu: 1.0507 times elu with "
+        "slope "
+        "1.6733. gelu: x times the normal distribution function of x.")
     .add_argument("data", "NDArray", "x: any shape.")
     .add_argument("gamma", "NDArray", "For prelu only: (channels) or (1).")
     .add_arguments(LeakyReLUParam::__FIELDS__())
     .set_attr_parser(ParamParser<LeakyReLUParam>)
     .set_num_inputs(NumInputs)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names = {"data", "gamma"};
-      names.resize(NumInputs(attrs));
-      return names;
-    })
-    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", [](const NodeAttrs&, NodeAttrs* variable, int index) {
-      if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
-    })
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs& attrs) {
+                                 std::vector<std::string> names = {"data", "gamma"};
+                                 names.resize(NumInputs(attrs));
+                                 return names;
+                               })
+    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
+                                         [](const NodeAttrs&, NodeAttrs* variable, int index) {
+                                           if (index == 1)
+                                             variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
+                                         })
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
@@ -233,11 +245,12 @@ GLUOND_REGISTER_OP(_backward_prelu)
     .add_argument("gamma", "NDArray", "gamma.")
     .set_num_inputs(3)
     .set_num_outputs(2)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
     .set_attr<FInferType>("FInferType", SameFloatType)
     .compute<BackwardPrelu>();
 

@@ -118,14 +118,20 @@ struct Gemm2Param : MatrixPair<Gemm2Param> {
 };
 template <class P>
 void PairFields(Schema<P>& s) {
-  s.template Field<bool>("transpose_a", &P::transpose_a).Default(false).Describe("Transpose the first input's matrices.");
-  s.template Field<bool>("transpose_b", &P::transpose_b).Default(false).Describe("Transpose the second input's matrices.");
+  s.template Field<bool>("transpose_a", &P::transpose_a)
+      .Default(false)
+      .Describe("Transpose the first input's matrices.");
+  s.template Field<bool>("transpose_b", &P::transpose_b)
+      .Default(false)
+      .Describe("Transpose the second input's matrices.");
 }
 void BatchDotParam::Fields(Schema<BatchDotParam>& s) { PairFields(s), StypeField(s); }
 void Gemm2Param::Fields(Schema<Gemm2Param>& s) {
   PairFields(s);
   s.Field("alpha", &Gemm2Param::alpha).Default(1.0).Describe("Multiplies the product.");
-  s.Field("axis", &Gemm2Param::axis).Default(-2).Check([](int v) { return v == -2; }, "want -2; transpose the input instead")
+  s.Field("axis", &Gemm2Param::axis)
+      .Default(-2)
+      .Check([](int v) { return v == -2; }, "want -2; transpose the input instead")
       .Describe("The axis of the matrices' rows; the last but one.");
 }
 

@@ -39,12 +39,18 @@ template <class P>
 void CommonFields(Schema<P>& s) {
   s.template Field<double>("lr", &P::lr).Describe("Learning rate.");
   s.template Field<double>("wd", &P::wd).Default(0.0).Describe("Weight decay.");
-  s.template Field<double>("rescale_grad", &P::rescale_grad).Default(1.0).Describe("Multiplies the gradient; 1 / batch size, usually.");
-  s.template Field<double>("clip_gradient", &P::clip_gradient).Default(-1.0).Describe("Limit of the gradient's magnitude; negative: none.");
+  s.template Field<double>("rescale_grad", &P::rescale_grad)
+      .Default(1.0)
+      .Describe("Multiplies the gradient; 1 / batch size, usually.");
+  s.template Field<double>("clip_gradient", &P::clip_gradient)
+      .Default(-1.0)
+      .Describe("Limit of the gradient's magnitude; negative: none.");
 }
 template <class P>
 void LazyField(Schema<P>& s) {
-  s.Field("lazy_update", &P::lazy_update).Default(true).Describe("Accepted for MXNet's sake: of sparse gradients only.");
+  s.Field("lazy_update", &P::lazy_update)
+      .Default(true)
+      .Describe("Accepted for MXNet's sake: of sparse gradients only.");
 }
 
 struct SgdParam : Param<SgdParam>, Common {
@@ -207,7 +213,11 @@ struct RmsPropAlex {
   Common p;
   double gamma1, gamma2, epsilon, clip_weights;
   explicit RmsPropAlex(const P& param)
-      : p(param), gamma1(param.gamma1), gamma2(param.gamma2), epsilon(param.epsilon), clip_weights(param.clip_weights) {}
+      : p(param),
+        gamma1(param.gamma1),
+        gamma2(param.gamma2),
+        epsilon(param.epsilon),
+        clip_weights(param.clip_weights) {}
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     const C d = p.Clip(p.Rescale(g) + C(p.wd) * w);
@@ -288,8 +298,10 @@ UPDATE(sgd_mom_update, SgdMomentum, "mom")
 UPDATE(nag_mom_update, Nag, "mom")
     .describe("Nesterov: u = clip(rescale_grad g) + wd w; m' = momentum m; m = m' - lr u; w += (momentum + 1) m - m'.");
 UPDATE(adam_update, Adam, "mean", "var")
-    .describe("g = clip(rescale_grad g + wd w); mean, var: moving averages of g, g^2; w -= lr mean / (sqrt(var) + epsilon). "
-              "The caller corrects lr for the averages' start.");
+    .describe(
+        "g = clip(rescale_grad g + wd w); mean, var: moving averages of g, g^2; w -= lr mean / (sqrt(var) + "
+        "epsilon). "
+        "The caller corrects lr for the averages' start.");
 UPDATE(adamw_update, AdamW, "mean", "var")
     .describe("g = clip(rescale_grad g); mean, var: moving averages of g, g^2; "
               "w -= eta (lr mean / (sqrt(var) + epsilon) + wd w).");

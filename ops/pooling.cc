@@ -40,7 +40,9 @@ struct PoolingParam : Param<PoolingParam> {
         .Describe("Steps of the window. Default: 1 for each axis.");
     s.Field("pad", &P::pad).Default(std::vector<int64_t>{}).Elements<int64_t>(0, kMaxSpatial)
         .Describe("Padding on both sides of each axis, less than the kernel. Default: 0.");
-    s.Field("p_value", &P::p_value).Default("None").Describe("Accepted for MXNet's sake: of pool_type lp, which is not offered.");
+    s.Field("p_value", &P::p_value)
+        .Default("None")
+        .Describe("Accepted for MXNet's sake: of pool_type lp, which is not offered.");
     s.Field("count_include_pad", &P::count_include_pad).Default("None")
         .Describe("Averages divide by the window's size with its padding. Default: True.");
     s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}}).Default("None").Describe("Channels come first.");
@@ -77,8 +79,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
   if (x.ndim() != 3 && x.ndim() != 4) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
-                                                   ", expected (batch, channels, width) or (batch, channels, height, width)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 'data' has shape ", x.ToString(),
+                     ", expected (batch, channels, width) or (batch, channels, height, width)"));
   }
   Shape y = {x[0], x[1]};
   for (int axis = 0; axis + 2 < x.ndim(); ++axis) {
@@ -188,14 +191,16 @@ GLUOND_REGISTER_OP(_backward_Pooling)
     .set_attr_parser(Parse)
     .set_num_inputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 3u : 2u; })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; })
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                            return AllKnown(*in) && AllKnown(*out);
+                          })
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", GradientOfBackward)
     .compute<BackwardPooling>();

@@ -24,12 +24,19 @@ struct SoftmaxOutputParam : Param<SoftmaxOutputParam> {
     s.Field("grad_scale", &P::grad_scale).Default(1.0).Describe("Multiplies the gradient.");
     s.Field("ignore_label", &P::ignore_label).Default(-1.0).Range(-0x1p31, 0x1p31)
         .Describe("With use_ignore, rows of this label have gradient 0.");
-    s.Field("multi_output", &P::multi_output).Default(false).Describe("Softmax along axis 1; a label for each other position.");
+    s.Field("multi_output", &P::multi_output)
+        .Default(false)
+        .Describe("Softmax along axis 1; a label for each other position.");
     s.Field("use_ignore", &P::use_ignore).Default(false).Describe("Heed ignore_label.");
-    s.Field("preserve_shape", &P::preserve_shape).Default(false)
-        .Describe("Softmax along the last axis, a label for each row; otherwise along all axes but the first together.");
-    s.Field("normalization", &P::normalization).Enum({{"null", kNull}, {"batch", kBatch}, {"valid", kValid}})
-        .Default("null").Describe("Divide the gradient by nothing, by the number of labels (batch), or of those not ignored (valid).");
+    s.Field("preserve_shape", &P::preserve_shape)
+        .Default(false)
+        .Describe(
+            "Softmax along the last axis, a label for each row; otherwise along all axes but the first together.");
+    s.Field("normalization", &P::normalization)
+        .Enum({{"null", kNull}, {"batch", kBatch}, {"valid", kValid}})
+        .Default("null")
+        .Describe(
+            "Divide the gradient by nothing, by the number of labels (batch), or of those not ignored (valid).");
     s.Field("out_grad", &P::out_grad).Default(false).Describe("Multiply the gradient with that of the output.");
     s.Field("smooth_alpha", &P::smooth_alpha).Default(0.0).Range(0.0, 1.0)
         .Describe("Part of the label's probability that is spread over the other classes.");
@@ -50,7 +57,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
   if (x.ndim() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected rank 2 or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected rank 2 or more"));
   }
   if (!x.known()) return false;
   const Shape label = (*in)[1];
@@ -102,7 +110,8 @@ struct CountValid {
   double* count;
   template <class Group>
   HOST_DEVICE void operator()(Group g, int64_t) const {
-    const double valid = g.Sum(rows, [&](int64_t r) { return static_cast<int64_t>(labels.label[r]) == labels.ignore ? 0.0 : 1.0; });
+    const double valid =
+        g.Sum(rows, [&](int64_t r) { return static_cast<int64_t>(labels.label[r]) == labels.ignore ? 0.0 : 1.0; });
     if (g.first()) *count = valid > 0 ? valid : 1;
   }
 };
@@ -300,23 +309,27 @@ struct BackwardSoftmaxCrossEntropy {
 
 // (softmax(x) - onehot(label)) is SoftmaxOutput's gradient; what it becomes when differentiated again is not offered.
 GLUOND_REGISTER_OP(softmax_cross_entropy)
-    .describe("The sum over the rows of log(sum_j exp(x[j])) - x[label]. A label that is no class is an error on a CPU; on "
-              "a GPU the loss is NaN.")
+    .describe(
+        "The sum over the rows of log(sum_j exp(x[j])) - x[label]. A label that is no class is an error on a CPU; on "
+        "a GPU the loss is NaN.")
     .add_argument("data", "NDArray", "x: (batch, classes).")
     .add_argument("label", "NDArray", "The class of each row, of any type.")
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(2));
-      SHAPE_ASSIGN_CHECK(in, 1, Shape({(*in)[0][0]}));
-      SHAPE_ASSIGN_CHECK(in, 0, Shape({(*in)[1][0], Shape::kUnknown}));
-      SHAPE_ASSIGN_CHECK(out, 0, Shape({1}));
-      return AllKnown(*in);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(2));
+                             SHAPE_ASSIGN_CHECK(in, 1, Shape({(*in)[0][0]}));
+                             SHAPE_ASSIGN_CHECK(in, 0, Shape({(*in)[1][0], Shape::kUnknown}));
+                             SHAPE_ASSIGN_CHECK(out, 0, Shape({1}));
+                             return AllKnown(*in);
+                           })
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_softmax_cross_entropy", {dy[0], node->inputs[0], node->inputs[1]}), {}};
-    })
+    .set_attr<FGradient>(
+        "FGradient",
+        [](const NodePtr& node, const Gradients& dy) -> Gradients {
+          return {Call("_backward_softmax_cross_entropy", {dy[0], node->inputs[0], node->inputs[1]}), {}};
+        })
     .compute<SoftmaxCrossEntropy>();
 
 GLUOND_REGISTER_OP(_backward_softmax_cross_entropy)
@@ -325,14 +338,16 @@ GLUOND_REGISTER_OP(_backward_softmax_cross_entropy)
     .add_argument("data", "NDArray", "x.")
     .add_argument("label", "NDArray", "The class of each row.")
     .set_num_inputs(3)
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      return AllKnown(*in) && AllKnown(*out);
-    })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                            return AllKnown(*in) && AllKnown(*out);
+                          })
     .compute<BackwardSoftmaxCrossEntropy>();
 
 }  // namespace

@@ -80,7 +80,9 @@ struct MultiSumSqParam : Param<MultiSumSqParam> {
 struct AllFiniteParam : Param<AllFiniteParam> {
   bool init_output;
   static void Fields(Schema<AllFiniteParam>& s) {
-    s.Field("init_output", &AllFiniteParam::init_output).Default(true).Describe("Start from 1, not from the output's value.");
+    s.Field("init_output", &AllFiniteParam::init_output)
+        .Default(true)
+        .Describe("Start from 1, not from the output's value.");
   }
 };
 struct MultiAllFiniteParam : Param<MultiAllFiniteParam> {
@@ -103,7 +105,8 @@ struct MultiSumSq {
       ASSIGN_OR_RETURN(void* space, ctx.scratch->Get((blocks + 1) * sizeof(double)));
       double* partial = static_cast<double*>(space);
       RETURN_IF_ERROR((SumBlocks<D, Square>(ctx, in[k], partial)));
-      RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, blocks, SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
+      RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, blocks,
+                                      SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
     }
     return absl::OkStatus();
   }
@@ -145,7 +148,9 @@ GLUOND_REGISTER_OP(multi_sum_sq)
     .add_argument("data", "NDArray[]", "Tensors of any shapes and types.")
     .add_arguments(MultiSumSqParam::__FIELDS__())
     .set_attr_parser(ParamParser<MultiSumSqParam>)
-    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<MultiSumSqParam>().num_arrays); })
+    .set_num_inputs([](const NodeAttrs& attrs) {
+      return static_cast<uint32_t>(attrs.param<MultiSumSqParam>().num_arrays);
+    })
     .set_attr<key_var_num_args>("key_var_num_args", "num_arrays")
     .set_attr<FInferShape>("FInferShape", InferShape<true>)
     .set_attr<FInferType>("FInferType", InferType)
@@ -167,7 +172,9 @@ GLUOND_REGISTER_OP(multi_all_finite)
     .add_argument("data", "NDArray[]", "Tensors of any shapes and types.")
     .add_arguments(MultiAllFiniteParam::__FIELDS__())
     .set_attr_parser(ParamParser<MultiAllFiniteParam>)
-    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<MultiAllFiniteParam>().num_arrays); })
+    .set_num_inputs([](const NodeAttrs& attrs) {
+      return static_cast<uint32_t>(attrs.param<MultiAllFiniteParam>().num_arrays);
+    })
     .set_attr<key_var_num_args>("key_var_num_args", "num_arrays")
     .set_attr<FInferShape>("FInferShape", InferShape<false>)
     .set_attr<FInferType>("FInferType", InferType)

@@ -12,6 +12,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/address.h"
@@ -117,7 +118,7 @@ absl::Status Main() {
   options.store_dir = absl::GetFlag(FLAGS_store_dir);
   options.limits = LimitsFromFlags();
   RETURN_IF_ERROR(CheckAddress(options.address, absl::GetFlag(FLAGS_insecure_public)));
-  if (options.devices != "cpu") {
+  if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;
     if (!loaded.ok()) std::cerr << "gluond-server: " << loaded.message() << "; computing on the CPU\n";
@@ -148,7 +149,7 @@ int main(int argc, char** argv) {
     std::cerr << "gluond-server: '" << rest[1] << "' is no flag; --help lists them\n";
     return 2;
   }
-  gluond::server::BlockSignals();
+  gluond::server::CatchSignals();
   if (const absl::Status status = gluond::server::Main(); !status.ok()) {
     std::cerr << "gluond-server: " << status.message() << "\n";
     return 1;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "server/model_service.h"
@@ -31,9 +32,11 @@ absl::Status CheckLimits(const Limits& limits) {
   return absl::OkStatus();
 }
 
-// gRPC has no switch per server for these; both must be on before the first builder.
+// Neither gRPC nor protobuf has a switch per server for these; gRPC's must be on before the first builder.
 void EnablePlugins() {
   static const bool once = [] {
+    // What is wrong with a message is said in its reply and logged there, in one line.
+    google::protobuf::SetLogHandler(nullptr);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;

@@ -1,31 +1,39 @@
 #include "server/signals.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 
 namespace gluond::server {
 namespace {
 
-sigset_t StopSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
+int g_pipe[2];  // The handler writes, WaitForStop reads.
+
+void OnSignal(int signal) {
+  const int saved = errno;
+  const auto byte = static_cast<unsigned char>(signal);
+  [[maybe_unused]] const ssize_t written = write(g_pipe[1], &byte, 1);
+  errno = saved;
 }
 
 }  // namespace
 
-void BlockSignals() {
-  const sigset_t set = StopSignals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+void CatchSignals() {
+  if (pipe(g_pipe) != 0) return;
+  struct sigaction action = {};
+  action.sa_handler = &OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
 int WaitForStop() {
-  const sigset_t set = StopSignals();
-  int signal = 0;
-  sigwait(&set, &signal);
-  return signal;
+  unsigned char byte = 0;
+  while (read(g_pipe[0], &byte, 1) != 1) {
+  }
+  return byte;
 }
 
 }  // namespace gluond::server

@@ -1,14 +1,15 @@
-// Signals as values: the main thread waits for them, no handler ever runs.
+// Stop signals, for a thread that waits for them.
 
 #ifndef SERVER_SIGNALS_H_
 #define SERVER_SIGNALS_H_
 
 namespace gluond::server {
 
-// To be called before the first thread starts: SIGINT and SIGTERM wait for WaitForStop, SIGPIPE is ignored.
-void BlockSignals();
+// From now on SIGINT and SIGTERM, whichever thread gets them, wake WaitForStop; SIGPIPE is ignored. (Blocking them would
+// not do: libraries start threads before main.)
+void CatchSignals();
 
-// Returns the first SIGINT or SIGTERM.
+// Returns the first SIGINT or SIGTERM since CatchSignals.
 int WaitForStop();
 
 }  // namespace gluond::server

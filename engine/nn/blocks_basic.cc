@@ -28,7 +28,8 @@ struct DenseParam : Param<DenseParam> {
     s.Field("dtype", &DenseParam::dtype).Default(DType::kFloat32).Describe("Of weight and bias.");
     s.Field("weight_initializer", &DenseParam::weight_initializer).Default("").Describe("As 'Xavier(magnitude=2)'.");
     s.Field("bias_initializer", &DenseParam::bias_initializer).Default("zeros").Describe("As weight_initializer.");
-    s.Field("in_units", &DenseParam::in_units).Default(int64_t{0}).AtLeast(0).Describe("Inputs; 0: from the first batch.");
+    s.Field("in_units", &DenseParam::in_units).Default(int64_t{0}).AtLeast(0)
+        .Describe("Inputs; 0: from the first batch.");
   }
 };
 

@@ -29,14 +29,16 @@ struct ConvParam : Param<ConvParam> {
     s.Field("strides", &ConvParam::strides).Default(Pair{1, 1}).Describe("Between windows.");
     s.Field("padding", &ConvParam::padding).Default(Pair{0, 0}).Describe("Zeros on both sides.");
     s.Field("dilation", &ConvParam::dilation).Default(Pair{1, 1}).Describe("Between the elements of a window.");
-    s.Field("groups", &ConvParam::groups).Default(int64_t{1}).AtLeast(1).Describe("Channels are split into as many parts.");
+    s.Field("groups", &ConvParam::groups).Default(int64_t{1}).AtLeast(1)
+        .Describe("Channels are split into as many parts.");
     s.Field("layout", &ConvParam::layout).Default("NCHW").Check([](const std::string& v) { return v == "NCHW"; },
                                                                 "want NCHW").Describe("Only NCHW.");
     s.Field("activation", &ConvParam::activation).Default("").Describe("relu, sigmoid, tanh, softrelu, softsign.");
     s.Field("use_bias", &ConvParam::use_bias).Default(true).Describe("Adds a bias to each channel.");
     s.Field("weight_initializer", &ConvParam::weight_initializer).Default("").Describe("As 'Xavier(magnitude=2)'.");
     s.Field("bias_initializer", &ConvParam::bias_initializer).Default("zeros").Describe("As weight_initializer.");
-    s.Field("in_channels", &ConvParam::in_channels).Default(int64_t{0}).AtLeast(0).Describe("Inputs; 0: from the first batch.");
+    s.Field("in_channels", &ConvParam::in_channels).Default(int64_t{0}).AtLeast(0)
+        .Describe("Inputs; 0: from the first batch.");
   }
 };
 
@@ -81,7 +83,8 @@ struct AvgPoolParam : Param<AvgPoolParam>, PoolParam {
   using Param<AvgPoolParam>::GetSchema;
   using Param<AvgPoolParam>::__FIELDS__;
   static void Fields(Schema<AvgPoolParam>& s) {
-    s.Field<Pair>("pool_size", &AvgPoolParam::pool_size).Default(Pair{2, 2}).Describe("One number, or (height, width).");
+    s.Field<Pair>("pool_size", &AvgPoolParam::pool_size).Default(Pair{2, 2})
+        .Describe("One number, or (height, width).");
     s.Field<std::optional<Pair>>("strides", &AvgPoolParam::strides).Default(std::nullopt)
         .Describe("Between windows; None: pool_size.");
     s.Field<Pair>("padding", &AvgPoolParam::padding).Default(Pair{0, 0}).Describe("On both sides.");

@@ -38,7 +38,8 @@ absl::StatusOr<NodeEntry> BatchNorm(const BatchNormParam& p, const BlockScope& s
                    LayerParameter(scope, "running_mean", shape, f32, p.running_mean_initializer, false));
   ASSIGN_OR_RETURN(NodeEntry var,
                    LayerParameter(scope, "running_var", shape, f32, p.running_variance_initializer, false));
-  return scope.Call("BatchNorm", "fwd", {std::move(x), std::move(gamma), std::move(beta), std::move(mean), std::move(var)},
+  return scope.Call("BatchNorm", "fwd",
+                    {std::move(x), std::move(gamma), std::move(beta), std::move(mean), std::move(var)},
                     {{"axis", Text(p.axis)}, {"momentum", Text(p.momentum)}, {"eps", Text(p.epsilon)},
                      {"fix_gamma", Text(!p.scale)}, {"use_global_stats", Text(p.use_global_stats)}});
 }

@@ -136,18 +136,14 @@ void BoundGraph::FillRun(const Compiled& compiled, Call* call, Run* run) const {
   run->cancellation = std::move(call->cancellation);
 }
 
-void BoundGraph::Start(Call call, std::function<void(absl::Status)> done, bool later) {
+void BoundGraph::Start(Call call, std::function<void(absl::Status)> done) {
   const absl::StatusOr<Compiled*> found = Find(call.inputs);
-  if (!found.ok()) {
-    if (!later) return done(found.status());
-    return lane_.Post([done = std::move(done), status = found.status()] { done(status); });
-  }
+  if (!found.ok()) return done(found.status());
   Compiled& compiled = **found;
   Run run = compiled.ran ? compiled.executor->TakeRun() : compiled.executor->NewRun();
   compiled.ran = true;
   FillRun(compiled, &call, &run);
-  later ? compiled.executor->Start(std::move(run), std::move(done))
-        : compiled.executor->StartHere(std::move(run), std::move(done));
+  compiled.executor->StartHere(std::move(run), std::move(done));
 }
 
 const Tensor& BoundGraph::output(size_t i) const { return compiled_.back()->executor->run().outputs[i]; }

@@ -56,12 +56,11 @@ class BoundGraph {
     RandomState random;
     std::shared_ptr<Cancellation> cancellation;
   };
-  // Compiles for inputs like these, unless that is done already. FAILED_PRECONDITION: a parameter is not initialized, or
-  // a shape cannot be inferred.
+  // Compiles for inputs like these, unless that is done already. FAILED_PRECONDITION: a parameter is not initialized,
+  // or a shape cannot be inferred.
   absl::Status Prepare(absl::Span<const Tensor> inputs) { return Find(inputs).status(); }
-  // Prepares and starts. `done` is called once, on the lane, possibly within this call; with `later`, never
-  // within it, and other work of the lane may come before. Until then no other Start.
-  void Start(Call call, std::function<void(absl::Status)> done, bool later = false);
+  // Prepares and starts. `done` is called once, on the lane, possibly within this call. Until then no other Start.
+  void Start(Call call, std::function<void(absl::Status)> done);
   // Output i of the last call, until the next one.
   const Tensor& output(size_t i) const;
 

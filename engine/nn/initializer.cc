@@ -115,7 +115,8 @@ struct MsraPreluParam : Param<MsraPreluParam> {
 
 template <class P, class Fill>
 InitializerCatalog::Entry Entry(const char* name, const char* description, Fill fill) {
-  return {name, description, P::__FIELDS__(), [fill](const AttrDict& attrs, const InitializerTarget& to) -> absl::Status {
+  return {name, description, P::__FIELDS__(),
+          [fill](const AttrDict& attrs, const InitializerTarget& to) -> absl::Status {
             ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(attrs));
             return fill(p, to);
           }};
@@ -131,26 +132,27 @@ absl::Status Orthogonal(const OrthogonalParam& p, const InitializerTarget& to) {
 }  // namespace
 
 const InitializerCatalog& Initializers() {
+  using To = InitializerTarget;
   const auto constant = [](double value) {
-    return [value](const NoParam&, const InitializerTarget& to) { return FillConstant(to, value), absl::OkStatus(); };
+    return [value](const NoParam&, const To& to) { return FillConstant(to, value), absl::OkStatus(); };
   };
   static const InitializerCatalog& catalog = *new InitializerCatalog("initializer", {
       Entry<NoParam>("Zero", "0.", constant(0)),
       Entry<NoParam>("One", "1.", constant(1)),
       Entry<ConstantParam>("Constant", "One value everywhere.",
-          [](const ConstantParam& p, const InitializerTarget& to) { return FillConstant(to, p.value), absl::OkStatus(); }),
+          [](const ConstantParam& p, const To& to) { return FillConstant(to, p.value), absl::OkStatus(); }),
       Entry<UniformParam>("Uniform", "Uniform in (-scale, scale).",
-          [](const UniformParam& p, const InitializerTarget& to) { return FillUniform(to, p.scale), absl::OkStatus(); }),
+          [](const UniformParam& p, const To& to) { return FillUniform(to, p.scale), absl::OkStatus(); }),
       Entry<NormalParam>("Normal", "Normal with mean 0 and deviation sigma.",
-          [](const NormalParam& p, const InitializerTarget& to) { return FillNormal(to, p.sigma), absl::OkStatus(); }),
+          [](const NormalParam& p, const To& to) { return FillNormal(to, p.sigma), absl::OkStatus(); }),
       Entry<OrthogonalParam>("Orthogonal", "A random matrix with orthogonal rows (columns, if there are more rows).",
                              &Orthogonal),
       Entry<XavierParam>("Xavier", "Glorot and Bengio: scale = sqrt(magnitude / fan).",
-          [](const XavierParam& p, const InitializerTarget& to) {
+          [](const XavierParam& p, const To& to) {
             return FillXavier(to, p.rnd_type, p.factor_type, p.magnitude);
           }),
       Entry<MsraPreluParam>("MSRAPrelu", "He et al.: normal, magnitude 2 / (1 + slope^2).",
-          [](const MsraPreluParam& p, const InitializerTarget& to) {
+          [](const MsraPreluParam& p, const To& to) {
             return FillXavier(to, kGaussian, p.factor_type, 2 / (1 + p.slope * p.slope));
           }),
   });

@@ -64,6 +64,7 @@ absl::Status Model::InferAtDefinition() {
 }
 
 void Model::Enqueue(std::function<void(Finished)> work) { strand_->Enqueue(std::move(work)); }
+void Model::Yield(std::function<void()> resume) { strand_->Yield(std::move(resume)); }
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> Model::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
   return BoundGraph::Create(std::move(outputs), std::move(options), parameters_,
@@ -245,8 +246,9 @@ absl::StatusOr<NamedTensors> Model::ReadNow(std::vector<std::string> names, bool
     const Tensor& tensor = gradients ? parameters_[i].grad : parameters_[i].data;
     if (!tensor.defined()) {
       return absl::FailedPreconditionError(
-          gradients ? absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet")
-                    : absl::StrCat("parameter '", name, "' is not initialized; initialize the model, or upload it"));
+          gradients
+              ? absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet")
+              : absl::StrCat("parameter '", name, "' is not initialized; initialize the model, or upload it"));
     }
     ASSIGN_OR_RETURN(Tensor copy, HostCopy(*options_.lane, tensor, *options_.host_allocator));
     tensors.push_back({name, std::move(copy)});

@@ -7,8 +7,9 @@
 //
 // Thread-safe; no call waits. Every call but the getters runs on the model's strand: in the order of arrival, one at a
 // time, on the lane. A call therefore sees all that came before it and nothing of what came after: Predict reads
-// parameters between two steps, never in the middle of one, and needs no copy of them. A callback runs once, on the
-// lane's thread; it must not block, and may call the model again.
+// parameters between two steps, never in the middle of one, and needs no copy of them. One exception lets a model be
+// served while it is trained: a Predict that is next in line behind a call of many steps runs between two of these.
+// A callback runs once, on the lane's thread; it must not block, and may call the model again.
 //
 // Tensors from callers lie on the host and are copied to the device if that is another; those given to callbacks lie on
 // the host and belong to the receiver. An input of another dtype than the model's is converted.
@@ -109,7 +110,8 @@ class Model : public std::enable_shared_from_this<Model> {
   // Forward in kTrain mode remembers the inputs, the auxiliary states as they were, and the number of its random run;
   // Backward computes forward and backward again from these in one graph, so that it sees the same dropout masks and
   // updates no running mean twice. That costs a second forward pass, and nothing is kept alive between the calls but
-  // inputs; who wants speed calls Trainer::TrainStep. A Backward consumes its Forward, as does any change of parameters.
+  // inputs; who wants speed calls Trainer::TrainStep. A Backward consumes its Forward, as does any change of
+  // parameters.
   void Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done);
   // Head gradients by output name; an output without one contributes nothing; none at all: ones for every output.
   // FAILED_PRECONDITION: no Forward in kTrain mode to go back from.
@@ -124,6 +126,8 @@ class Model : public std::enable_shared_from_this<Model> {
   // done; the next piece waits until `finished` is called (from any thread, once).
   using Finished = std::function<void()>;
   void Enqueue(std::function<void(Finished finished)> work);
+  // For long work on the strand, between two parts: goes on with `resume`, on the lane, after the Predicts next in line.
+  void Yield(std::function<void()> resume);
 
   // The rest is for work on the strand.
   ParameterStore& mutable_parameters() { return parameters_; }

@@ -10,6 +10,7 @@
 #include "engine/nn/gradients.h"
 #include "engine/nn/inputs.h"
 #include "engine/nn/model.h"
+#include "engine/nn/strand.h"
 
 namespace gluond {
 namespace {
@@ -28,11 +29,12 @@ std::vector<std::string> InputNames(const std::vector<ModelInput>& inputs) {
 
 void Model::Predict(NamedTensors inputs, std::vector<std::string> outputs, CancellationPtr cancellation,
                     OnTensors done) {
-  Enqueue([self = shared_from_this(), inputs = std::move(inputs), outputs = std::move(outputs),
-           cancellation = std::move(cancellation), done = std::move(done)](Finished finished) mutable {
+  auto work = [self = shared_from_this(), inputs = std::move(inputs), outputs = std::move(outputs),
+               cancellation = std::move(cancellation), done = std::move(done)](Finished finished) mutable {
     self->RunForward(std::move(inputs), std::move(outputs), Mode::kPredict, std::move(cancellation), std::move(done),
                      std::move(finished));
-  });
+  };
+  strand_->Enqueue(std::move(work), /*reader=*/true);
 }
 
 void Model::Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done) {

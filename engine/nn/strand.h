@@ -1,5 +1,6 @@
-// Strand: runs pieces of work one at a time, in the order of arrival, on a lane. A piece may end long after its function
-// has returned. Thread-safe.
+// Strand: runs pieces of work one at a time, in the order of arrival, on a lane. A piece may end long after its
+// function has returned. A long one may yield between two parts of its own: readers that would come next go first.
+// Thread-safe.
 
 #ifndef ENGINE_NN_STRAND_H_
 #define ENGINE_NN_STRAND_H_
@@ -22,23 +23,32 @@ class Strand {
   // The lane must outlive all work. The strand itself may go before its work has run.
   explicit Strand(Lane& lane) : queue_(std::make_shared<Queue>(lane)) {}
 
-  // Posts work(finished) to the lane when all work before it has called its `finished`.
-  void Enqueue(Work work) {
+  // Posts work(finished) to the lane when all work before it has called its `finished`. A `reader` changes nothing that
+  // a yielding piece goes by.
+  void Enqueue(Work work, bool reader = false) {
     {
       std::lock_guard<std::mutex> lock(queue_->mu);
-      if (queue_->busy) return queue_->waiting.push_back(std::move(work));
+      if (queue_->busy) return queue_->waiting.push_back({std::move(work), reader});
       queue_->busy = true;
     }
     Run(queue_, std::move(work));
   }
 
+  // For the piece that runs: posts `resume` when the readers that wait first in the queue have run. It is still the
+  // piece that runs, with its `finished` to call.
+  void Yield(std::function<void()> resume) { YieldOn(queue_, std::move(resume)); }
+
  private:
+  struct Waiting {
+    Work work;
+    bool reader;
+  };
   struct Queue {
     explicit Queue(Lane& lane) : lane(lane) {}
     Lane& lane;
     std::mutex mu;
-    bool busy = false;         // Guarded by mu.
-    std::deque<Work> waiting;  // Guarded by mu.
+    bool busy = false;            // Guarded by mu.
+    std::deque<Waiting> waiting;  // Guarded by mu.
   };
 
   static void Run(const std::shared_ptr<Queue>& queue, Work work) {
@@ -56,10 +66,25 @@ class Strand {
         queue->busy = false;
         return;
       }
-      next = std::move(queue->waiting.front());
+      next = std::move(queue->waiting.front().work);
       queue->waiting.pop_front();
     }
     Run(queue, std::move(next));
+  }
+
+  static void YieldOn(const std::shared_ptr<Queue>& queue, std::function<void()> resume) {
+    Work reader;
+    {
+      std::lock_guard<std::mutex> lock(queue->mu);
+      if (!queue->waiting.empty() && queue->waiting.front().reader) {
+        reader = std::move(queue->waiting.front().work);
+        queue->waiting.pop_front();
+      }
+    }
+    if (!reader) return queue->lane.Post(std::move(resume));
+    queue->lane.Post([queue, reader = std::move(reader), resume = std::move(resume)] {
+      reader([queue, resume] { YieldOn(queue, resume); });
+    });
   }
 
   const std::shared_ptr<Queue> queue_;

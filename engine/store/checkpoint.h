@@ -10,8 +10,8 @@
 // On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
 // trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names the version and the
 // checksum of its manifest. Save writes a new version, makes it durable, and then replaces CURRENT by a rename: whoever
-// stops the program or the power at any moment finds the old checkpoint or the new one, whole. The old version is removed
-// after that; what a stopped save left behind, at the next Open, or the next Save of that name.
+// stops the program or the power at any moment finds the old checkpoint or the new one, whole. The old version is
+// removed after that; what a stopped save left behind, at the next Open, or the next Save of that name.
 //
 // Several processes may share the directory: <directory>/.lock keeps a save from all that others do meanwhile.
 
@@ -60,11 +60,11 @@ class CheckpointStore {
                                                                int64_t max_bytes = kDefaultMaxBytes);
 
   // Replaces a checkpoint of that name. INVALID_ARGUMENT: the name, or a model that could not be read back.
-  // RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the old checkpoint is damaged so far that it must be deleted first.
-  // After an error the old checkpoint is as it was (or, if the disk fails in the last moment, the new one is there whole).
+  // RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the old checkpoint is so damaged that it must be deleted first.
+  // After an error the old checkpoint is as it was (or, if the disk fails in the last moment, the new one is whole).
   absl::StatusOr<CheckpointSummary> Save(absl::string_view name, const Checkpoint& checkpoint);
-  // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names, or an operator that this server does not
-  // have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
+  // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names, or names an operator that this server
+  // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
   // RESOURCE_EXHAUSTED: no memory, or a file over the limit.
   absl::StatusOr<Checkpoint> Load(absl::string_view name, Allocator& host_allocator) const;
   // Sorted by name. What has no readable manifest is left out.

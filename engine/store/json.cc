@@ -63,9 +63,7 @@ class JsonParser {
 
  private:
   void Skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
-      ++at_;
-    }
+    while (Accept(" \n\r\t")) {}
   }
   bool Take(absl::string_view token) {
     Skip();

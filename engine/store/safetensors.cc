@@ -193,7 +193,8 @@ absl::StatusOr<Safetensors> ReadSafetensors(uint64_t size, const std::function<a
     if (tensor.bytes() == 0) continue;
     RETURN_IF_ERROR(read(tensor.data(), tensor.bytes()));
     const char* data = tensor.data<char>();
-    if (entry->dtype == DType::kBool && std::any_of(data, data + tensor.bytes(), [](char c) { return c != 0 && c != 1; })) {
+    const auto is_no_bool = [](char c) { return c != 0 && c != 1; };
+    if (entry->dtype == DType::kBool && std::any_of(data, data + tensor.bytes(), is_no_bool)) {
       return Wrong(absl::StrCat("tensor '", Excerpt(entry->name), "': a bool is neither 0 nor 1"));
     }
   }

@@ -1,9 +1,14 @@
 #include "engine/store/state_json.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/core/text.h"
 #include "engine/nn/node_spec.h"
 
 namespace gluond {
@@ -190,6 +195,7 @@ absl::StatusOr<ModelDefinition> DefinitionFromJson(const Json& json) {
     RETURN_IF_ERROR(Read(entry, &entries.emplace_back()));
     RETURN_IF_ERROR(output.elements()[2].Get(&names.emplace_back()));
   }
+  if (entries.empty()) return absl::InvalidArgumentError("'outputs' is empty");
   ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(nodes, std::move(inputs), entries, parameters));
   definition.output_names = std::move(names);
   return definition;
@@ -256,11 +262,14 @@ absl::StatusOr<TrainerState> TrainerFromJson(const Json& json) {
   RETURN_IF_ERROR(position->Get("seed", &state.position.seed));
   RETURN_IF_ERROR(position->Get("epoch", &state.position.epoch));
   RETURN_IF_ERROR(position->Get("row", &state.position.row));
+  bool negative = state.step < 0 || state.position.row < 0;
   ASSIGN_OR_RETURN(const Json* updates, json.GetChild("updates", Json::kObject));
   for (const auto& [name, count] : updates->members()) {
     state.updates.emplace_back(name, 0);
-    RETURN_IF_ERROR(count.Get(&state.updates.back().second));
+    RETURN_IF_ERROR(Annotate(count.Get(&state.updates.back().second), absl::StrCat("updates of ", Excerpt(name))));
+    negative = negative || state.updates.back().second < 0;
   }
+  if (negative) return absl::InvalidArgumentError("a number of steps, updates or rows is negative");
   return state;
 }
 

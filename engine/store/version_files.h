@@ -35,7 +35,7 @@ class VersionWriter {
   const std::string directory_;
 };
 
-// DATA_LOSS: a file is missing, or damaged. RESOURCE_EXHAUSTED: it has more bytes than the limit, or there is no memory.
+// DATA_LOSS: a file is missing, or damaged. RESOURCE_EXHAUSTED: it has more bytes than the limit, or memory is short.
 class VersionReader {
  public:
   VersionReader(const FileSystem& files, std::string directory, int64_t max_bytes)
@@ -54,8 +54,8 @@ class VersionReader {
   const int64_t max_bytes_;
 };
 
-// The error of reading `file` as a caller of CheckpointStore gets it: what is wrong with a file that this server wrote is
-// DATA_LOSS, but for the memory, the disk, the rights and the version, which are not the file's.
+// The error of reading `file` as a caller of CheckpointStore gets it: what is wrong with a file that this server wrote
+// is DATA_LOSS, but for the memory, the disk, the rights and the version, which are not the file's.
 absl::Status Damaged(const absl::Status& status, absl::string_view file);
 
 }  // namespace gluond

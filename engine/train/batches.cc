@@ -18,8 +18,9 @@ class Sent : public BatchSource {
   Sent(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs, Staging* staging)
       : tensors_(std::move(tensors)), inputs_(inputs), staging_(staging) {}
 
-  absl::StatusOr<bool> Next(Batch* batch) override {
-    if (done_) return false;
+  bool done() const override { return done_; }
+
+  absl::Status Next(Batch* batch) override {
     done_ = true;
     batch->samples = SamplesOf(tensors_[0]);
     batch->host = tensors_;
@@ -34,7 +35,7 @@ class Sent : public BatchSource {
       }
       ASSIGN_OR_RETURN(batch->device[i], staging_->ToDevice(i, value));
     }
-    return true;
+    return absl::OkStatus();
   }
 
  private:
@@ -51,9 +52,15 @@ class FromDataset : public BatchSource {
       : options_(std::move(options)), inputs_(inputs), columns_(std::move(columns)), staging_(staging),
         position_(options_.from) {}
 
-  absl::StatusOr<bool> Next(Batch* batch) override {
+  bool done() const override {
+    if (options_.batches > 0 && drawn_ == options_.batches) return true;
+    if (!options_.rows.empty()) return given_ == options_.rows.size();
+    return options_.batches == 0 && !EpochHasMore();
+  }
+
+  absl::Status Next(Batch* batch) override {
     const absl::Span<const int64_t> rows = options_.rows.empty() ? NextRows() : NextGivenRows();
-    if (rows.empty()) return false;
+    ++drawn_;
     batch->samples = static_cast<int64_t>(rows.size());
     batch->host.assign(inputs_.size(), Tensor());
     batch->device.assign(inputs_.size(), Tensor());
@@ -66,34 +73,30 @@ class FromDataset : public BatchSource {
       RETURN_IF_ERROR(options_.dataset->Gather(column, rows, batch->host[i]));
       ASSIGN_OR_RETURN(batch->device[i], staging_->ToDevice(i, batch->host[i]));
     }
-    return true;
+    return absl::OkStatus();
   }
 
   const DatasetPosition* position() const override { return options_.rows.empty() ? &position_ : nullptr; }
 
  private:
+  bool EpochHasMore() const {
+    const int64_t rest = options_.end - position_.row;
+    return rest >= options_.batch_size || (options_.keep_last && rest > 0);
+  }
+
   absl::Span<const int64_t> NextGivenRows() {
-    const auto size = static_cast<int64_t>(options_.rows.size());
-    const int64_t begin = drawn_ * options_.batch_size;
-    if (begin >= size || (options_.batches > 0 && drawn_ == options_.batches)) return {};
-    ++drawn_;
-    return absl::MakeConstSpan(options_.rows).subspan(static_cast<size_t>(begin),
-                                                      static_cast<size_t>(options_.batch_size));
+    const auto rows = absl::MakeConstSpan(options_.rows).subspan(given_, static_cast<size_t>(options_.batch_size));
+    given_ += rows.size();
+    return rows;
   }
 
   absl::Span<const int64_t> NextRows() {
-    const int64_t all = options_.end;
-    int64_t rest = all - position_.row;
-    if (options_.batches > 0 ? drawn_ == options_.batches : rest == 0) return {};
-    if (rest < options_.batch_size && !(options_.keep_last && rest > 0)) {
-      if (options_.batches == 0) return {};
+    if (!EpochHasMore()) {
       ++position_.epoch;
       position_.row = 0;
-      rest = all;
     }
-    ++drawn_;
     const auto begin = static_cast<size_t>(position_.row);
-    const auto count = static_cast<size_t>(std::min(rest, options_.batch_size));
+    const auto count = static_cast<size_t>(std::min(options_.end - position_.row, options_.batch_size));
     position_.row += static_cast<int64_t>(count);
     if (options_.shuffle) {
       if (order_ == nullptr || order_epoch_ != position_.epoch) {
@@ -112,7 +115,8 @@ class FromDataset : public BatchSource {
   const std::vector<int> columns_;  // By input; -1: none.
   Staging* const staging_;
   DatasetPosition position_;
-  int64_t drawn_ = 0;
+  int64_t drawn_ = 0;   // Batches.
+  size_t given_ = 0;    // Of options_.rows.
   std::shared_ptr<const std::vector<int64_t>> order_;
   uint64_t order_epoch_ = 0;
   std::vector<int64_t> plain_;
@@ -158,8 +162,8 @@ absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOption
     return absl::InvalidArgumentError(absl::StrCat("batch_size is ", options.batch_size, "; want 1 or more"));
   }
   if (options.rows.empty() && !options.keep_last && options.batch_size > dataset.rows()) {
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", options.batch_size, " rows is more than the dataset's ",
-                                                   dataset.rows()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", options.batch_size, " rows is more than the dataset's ", dataset.rows()));
   }
   if (options.end == 0) options.end = dataset.rows();
   if (options.from.row < 0 || options.from.row > options.end || options.end > dataset.rows()) {

@@ -48,8 +48,10 @@ class Staging {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // False: there are no more.
-  virtual absl::StatusOr<bool> Next(Batch* batch) = 0;
+  // There are no more.
+  virtual bool done() const = 0;
+  // Requires: not done().
+  virtual absl::Status Next(Batch* batch) = 0;
   // Where the batch after the last one begins; null when it is not from a dataset.
   virtual const DatasetPosition* position() const { return nullptr; }
 };
@@ -69,8 +71,9 @@ struct DatasetBatchesOptions {
   std::vector<int64_t> rows;  // If not empty, these instead.
 };
 
-// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the last `optional`, rows of a
-// shape that does not fit, or fewer rows than a batch; a batch size below 1; a position outside the dataset.
+// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the last
+// `optional`, rows of a shape that does not fit, or fewer rows than a batch; a batch size below 1; a position outside
+// the dataset.
 absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
                                                             const std::vector<ModelInput>& inputs, size_t optional,
                                                             Staging* staging);

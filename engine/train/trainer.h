@@ -120,7 +120,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // Forward, backward and step in one run. `inputs` as inputs().
   void TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done);
   // Many steps in one call. `steps` counts those that were tried, the skipped ones included.
-  // A cancellation between two steps keeps the steps before it: the next report's `step` tells.
+  // Cancelled or past its deadline after some steps, it reports those and is OK: `samples` tells how far it came.
   void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
 
   // Loss and metrics in kPredict mode.

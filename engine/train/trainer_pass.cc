@@ -12,7 +12,7 @@
 namespace gluond {
 
 // Runs the step's graph on one batch after the other, on the model's strand. Between two batches the lane takes other
-// models' work. Keeps itself alive until it calls `done`.
+// models' work, and this one's predictions. Keeps itself alive until it calls `done`.
 class Trainer::Pass : public std::enable_shared_from_this<Pass> {
  public:
   Pass(std::shared_ptr<Trainer> trainer, bool train, std::unique_ptr<BatchSource> source, double divisor,
@@ -21,10 +21,8 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
         source_(std::move(source)), divisor_(divisor), cancellation_(std::move(cancellation)), done_(std::move(done)),
         finished_(std::move(finished)), metrics_(parts_.metrics.size()) {}
 
-  void Next(bool later) {
-    absl::StatusOr<bool> more = CheckCancelled();
-    if (more.ok()) more = source_->Next(&batch_);
-    if (!more.ok() || !*more) return Finish(more.status());
+  void Next() {
+    if (absl::Status status = Draw(); !status.ok()) return Finish(std::move(status));
     const bool weighted = trainer_->num_optional_ > 0 && batch_.device.back().defined();
     absl::StatusOr<BoundGraph*> graph = trainer_->StepGraph(train_, weighted);
     if (!graph.ok()) return Finish(graph.status());
@@ -36,14 +34,16 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     call.cancellation = cancellation_;
     graph_->Start(std::move(call), [self = shared_from_this()](absl::Status status) {
       if (status.ok()) status = self->Absorb();
-      status.ok() ? self->Next(/*later=*/true) : self->Finish(std::move(status));
-    }, later);
+      // Who cancels after the last step comes too late: it is done.
+      if (!status.ok() || self->source_->done()) return self->Finish(std::move(status));
+      self->model_.Yield([self] { self->Next(); });
+    });
   }
 
  private:
-  absl::StatusOr<bool> CheckCancelled() const {
+  absl::Status Draw() {
     if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->Check());
-    return true;
+    return source_->Next(&batch_);
   }
 
   // What one run left: the loss, metrics, and, in training, gradients to step by.
@@ -89,6 +89,10 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
   }
 
   void Finish(absl::Status status) {
+    // What was trained stays trained: the caller must learn how far it came, or it would train on the same rows again.
+    if (train_ && samples_ > 0 && (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status))) {
+      status = absl::OkStatus();
+    }
     report_.step = trainer_->step();
     report_.loss = loss_.mean();
     report_.samples = samples_;
@@ -130,7 +134,7 @@ void Trainer::Run(bool train, std::function<absl::StatusOr<std::unique_ptr<Batch
       return done(source.status());
     }
     std::make_shared<Pass>(self, train, *std::move(source), divisor, cancellation, done, finished)
-        ->Next(/*later=*/false);
+        ->Next();
   });
 }
 

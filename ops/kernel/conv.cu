@@ -65,8 +65,8 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
                                                         i(s.in[0]), i(s.in[1])), kWhat));
   RETURN_IF_ERROR(CudaStatus(cudnnSetTensor4dDescriptor(plan->y, CUDNN_TENSOR_NCHW, type, i(s.batch), i(s.out_channels),
                                                         i(s.out[0]), i(s.out[1])), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetTensor4dDescriptor(plan->bias, CUDNN_TENSOR_NCHW, type, 1, i(s.out_channels), 1, 1),
-                             kWhat));
+  RETURN_IF_ERROR(
+      CudaStatus(cudnnSetTensor4dDescriptor(plan->bias, CUDNN_TENSOR_NCHW, type, 1, i(s.out_channels), 1, 1), kWhat));
   RETURN_IF_ERROR(CudaStatus(cudnnSetFilter4dDescriptor(plan->w, type, CUDNN_TENSOR_NCHW, i(s.out_channels),
                                                         i(s.in_channels / s.groups), i(s.kernel[0]), i(s.kernel[1])),
                              kWhat));
@@ -150,7 +150,8 @@ absl::Status ConvBackward<gpu>(const OpContext& ctx, DType dtype, const ConvSize
         "Convolution's data gradient"));
   }
   if (dw.req != kNullOp) {
-    RETURN_IF_ERROR(Choose<cudnnConvolutionBwdFilterAlgoPerf_t>(&p->backward_w, [&](int most, int* count, auto* ranking) {
+    RETURN_IF_ERROR(Choose<cudnnConvolutionBwdFilterAlgoPerf_t>(&p->backward_w, [&](int most, int* count,
+                                                                                    auto* ranking) {
       return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p->x, p->y, p->conv, p->w, most, count, ranking);
     }));
     ASSIGN_OR_RETURN(void* space, Workspace(ctx, p->backward_w.workspace));

@@ -11,8 +11,8 @@
 namespace gluond::ops {
 namespace {
 
-// Calls body(column element, input element or -1 in the padding) for every element of every window of one image's group.
-// Row r of the columns is (channel, kernel row, kernel column), position p is (output row, output column).
+// Calls body(column element, input element or -1 in the padding) for every element of every window of one image's
+// group. Row r of the columns is (channel, kernel row, kernel column), position p is (output row, output column).
 template <class Body>
 void ForEachTap(const OpContext& ctx, const ConvSize& s, const Body& body) {
   const int64_t channels = s.in_channels / s.groups;
@@ -80,8 +80,9 @@ absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& s, const d
   for (int64_t i = 0; i < s.batch * s.groups; ++i) {
     const int64_t group = i % s.groups;
     if (dx.req != kNullOp) {
-      RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64, {.m = g.taps, .n = g.positions, .k = g.filters, .transpose_a = true},
-                                w + group * g.w, dy + i * g.y, kWriteTo, columns));
+      RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64,
+                                {.m = g.taps, .n = g.positions, .k = g.filters, .transpose_a = true}, w + group * g.w,
+                                dy + i * g.y, kWriteTo, columns));
       double* image = dx_data + i * g.x;
       ForEachTap(ctx, s, [=](int64_t column, int64_t in) {
         if (in >= 0) image[in] += columns[column];
@@ -90,9 +91,9 @@ absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& s, const d
     if (dw.req != kNullOp) {
       const double* image = x + i * g.x;
       ForEachTap(ctx, s, [=](int64_t column, int64_t in) { columns[column] = in < 0 ? 0 : image[in]; });
-      RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64, {.m = g.filters, .n = g.taps, .k = g.positions, .transpose_b = true},
-                                dy + i * g.y, columns, i < s.groups && dw.req != kAddTo ? kWriteTo : kAddTo,
-                                dw_data + group * g.w));
+      RETURN_IF_ERROR(Gemm<cpu>(
+          ctx, DType::kFloat64, {.m = g.filters, .n = g.taps, .k = g.positions, .transpose_b = true}, dy + i * g.y,
+          columns, i < s.groups && dw.req != kAddTo ? kWriteTo : kAddTo, dw_data + group * g.w));
     }
   }
   if (dbias.req == kNullOp) return absl::OkStatus();

@@ -105,7 +105,8 @@ auto BestDesc(const ConvSize& size, Make make) {
 
 struct Forward {
   explicit Forward(const ConvSize& size, bool with_bias)
-      : Forward(Layouts(size, Tag::nhwc), BestDesc(size, [&](const Layouts& l) { return ForwardDesc(l, with_bias); })) {}
+      : Forward(Layouts(size, Tag::nhwc),
+                BestDesc(size, [&](const Layouts& l) { return ForwardDesc(l, with_bias); })) {}
   Forward(const Layouts& user, const dnnl::convolution_forward::primitive_desc& desc)
       : x(user.user_x, desc.src_desc()),
         w(user.user_w, desc.weights_desc()),

@@ -1,5 +1,5 @@
-// What the kernels that call cuBLAS and cuDNN share: handles, one for each thread and device, and their errors as Status.
-// For *.cu only.
+// What the kernels that call cuBLAS and cuDNN share: handles, one for each thread and device, and their errors as
+// Status. For *.cu only.
 
 #ifndef OPS_KERNEL_CUDA_LIBRARY_H_
 #define OPS_KERNEL_CUDA_LIBRARY_H_
@@ -54,7 +54,8 @@ inline absl::StatusOr<cudnnHandle_t> DnnHandle(const OpContext& ctx) {
 // The factors alpha and beta as the libraries want them: double for float64, else float.
 class Scalar {
  public:
-  Scalar(DType type, double value) : float_(static_cast<float>(value)), double_(value), wide_(type == DType::kFloat64) {}
+  Scalar(DType type, double value)
+      : float_(static_cast<float>(value)), double_(value), wide_(type == DType::kFloat64) {}
   const void* get() const { return wide_ ? static_cast<const void*>(&double_) : &float_; }
 
  private:

@@ -30,7 +30,8 @@ class CudaDriver final : public DeviceDriver {
     if (error == cudaSuccess) return data;
     cudaGetLastError();  // So that the next kernel launch does not report it again.
     if (error == cudaErrorMemoryAllocation) {
-      return absl::ResourceExhaustedError(absl::StrCat("gpu:", id_, " (", description_, ") has no ", bytes, " bytes left"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("gpu:", id_, " (", description_, ") has no ", bytes, " bytes left"));
     }
     return CudaStatus(error, absl::StrCat("gpu:", id_, ": allocating ", bytes, " bytes"));
   }

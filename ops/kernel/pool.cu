@@ -77,7 +77,8 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
   return DispatchReal(x.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<gpu>(ctx, y.Size(), Forward<C>{size, In<C>(x), Out<C>(y, req), at, req != kNullOp, index_req == kAddTo});
+    return ForEach<gpu>(ctx, y.Size(),
+                        Forward<C>{size, In<C>(x), Out<C>(y, req), at, req != kNullOp, index_req == kAddTo});
   });
 }
 

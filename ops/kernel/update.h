@@ -1,9 +1,10 @@
-// Update: one step of an optimizer, element by element: f(w, g, s) sets the new weight w and states s from the old ones
-// and the gradient g. States are written where they lie, the weight to an output that may be the weight itself.
+// Update: one step of an optimizer, element by element: f(w, g, s) sets the new weight w and states s from the old
+// ones and the gradient g. States are written where they lie, the weight to an output that may be the weight itself.
 //
 //   struct Momentum {
 //     double lr, momentum;
-//     template <class C> HOST_DEVICE void operator()(C& w, C g, C* s) const { w += s[0] = C(momentum) * s[0] - C(lr) * g; }
+//     template <class C> HOST_DEVICE void operator()(C& w, C g, C* s) const { w += s[0] = C(momentum) * s[0] - C(lr)
+//     * g; }
 //   };
 //   return Update<D, 1>(ctx, Momentum{lr, momentum}, weight, grad, {&mean}, req, out);
 

@@ -55,13 +55,18 @@ void Run(benchmark::State& state, const Row& row) {
   ShapeVector in_shapes = row.inputs, out_shapes(node->num_outputs());
   TypeVector in_types(in_shapes.size(), DType::kFloat32), out_types(out_shapes.size(), DType::kUnknown);
   if (std::string(row.op) == "_backward_Pooling") in_types[2] = DType::kInt32;
-  Check(node->op()->GetAttr<FInferShape>("FInferShape", FInferShape(SameShape))(node->attrs, &in_shapes, &out_shapes).status());
-  Check(node->op()->GetAttr<FInferType>("FInferType", FInferType(SameType))(node->attrs, &in_types, &out_types).status());
+  Check(node->op()
+            ->GetAttr<FInferShape>("FInferShape", FInferShape(SameShape))(node->attrs, &in_shapes, &out_shapes)
+            .status());
+  Check(node->op()
+            ->GetAttr<FInferType>("FInferType", FInferType(SameType))(node->attrs, &in_types, &out_types)
+            .status());
   std::vector<std::unique_ptr<float[]>> memory;
   std::vector<TBlob> in, out;
   const auto add = [&](std::vector<TBlob>* list, const Shape& shape, DType type) {
     memory.push_back(std::make_unique<float[]>(shape.Size()));
-    if (type == DType::kFloat32) for (int64_t i = 0; i < shape.Size(); ++i) memory.back()[i] = static_cast<float>(i % 17) / 16;
+    if (type == DType::kFloat32)
+      for (int64_t i = 0; i < shape.Size(); ++i) memory.back()[i] = static_cast<float>(i % 17) / 16;
     list->push_back({memory.back().get(), shape, type, Device()});
   };
   for (size_t i = 0; i < in_shapes.size(); ++i) add(&in, in_shapes[i], in_types[i]);
@@ -82,11 +87,13 @@ void Run(benchmark::State& state, const Row& row) {
   }
 }
 
-const AttrDict kConv1 = {{"kernel", "(5, 5)"}, {"num_filter", "20"}}, kConv2 = {{"kernel", "(5, 5)"}, {"num_filter", "50"}};
+const AttrDict kConv1 = {{"kernel", "(5, 5)"}, {"num_filter", "20"}},
+               kConv2 = {{"kernel", "(5, 5)"}, {"num_filter", "50"}};
 const AttrDict kPool = {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, kRelu = {{"act_type", "relu"}};
 const AttrDict kFc1 = {{"num_hidden", "500"}}, kFc2 = {{"num_hidden", "10"}};
 const AttrDict kSgd = {{"lr", "0.1"}, {"momentum", "0.9"}, {"rescale_grad", "0.015625"}};
-const Shape kImage = {64, 1, 28, 28}, kA = {64, 20, 24, 24}, kB = {64, 20, 12, 12}, kC = {64, 50, 8, 8}, kD = {64, 50, 4, 4};
+const Shape kImage = {64, 1, 28, 28}, kA = {64, 20, 24, 24}, kB = {64, 20, 12, 12}, kC = {64, 50, 8, 8},
+            kD = {64, 50, 4, 4};
 const Shape kHidden = {64, 500}, kOut = {64, 10};
 
 const std::vector<Row>& Rows() {

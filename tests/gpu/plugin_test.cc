@@ -40,7 +40,10 @@ TEST(LoadCudaPlugin, RefusesAnotherBuild) {
 }
 
 TEST(LoadCudaPlugin, RefusesWhatCannotBeLoaded) {
-  ExpectRefused(FileWith("broken.so", "\x7f" "ELF... " GLUOND_CUDA_BUILD_MARK GLUOND_BUILD_ID "; cut off"), "broken.so");
+  ExpectRefused(FileWith("broken.so",
+                         "\x7f"
+                         "ELF... " GLUOND_CUDA_BUILD_MARK GLUOND_BUILD_ID "; cut off"),
+                "broken.so");
 }
 
 }  // namespace

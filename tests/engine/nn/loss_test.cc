@@ -32,7 +32,7 @@ TEST_P(LossTest, IsGluonsFormula) {
                       {"w", {{2, 1}, DType::kFloat32}}};
   auto executor = Executor::Compile(Graph{{*loss}}, known, {}, *lane_, *memory_);
   ASSERT_OK(executor.status());
-  Run run = (*executor)->NewRun();
+  gluond::Run run = (*executor)->NewRun();
   run.inputs[static_cast<size_t>((*executor)->input_index("p"))] = Make<float>({2, 3}, {1, -2, 0.5, 0, 3, -1});
   run.inputs[static_cast<size_t>((*executor)->input_index("y"))] = Make<float>(c.label_shape, c.label);
   if (!c.weight.empty()) {
@@ -82,7 +82,7 @@ TEST_F(LossTest, SigmoidBCETakesProbabilities) {
   auto executor = Executor::Compile(Graph{{*loss}}, {{"p", {{1, 2}, DType::kFloat32}}, {"y", {{1, 2}, DType::kFloat32}}},
                                     {}, *lane_, *memory_);
   ASSERT_OK(executor.status());
-  Run run = (*executor)->NewRun();
+  gluond::Run run = (*executor)->NewRun();
   run.inputs[static_cast<size_t>((*executor)->input_index("p"))] = Make<float>({1, 2}, {0.25, 0.5});
   run.inputs[static_cast<size_t>((*executor)->input_index("y"))] = Make<float>({1, 2}, {1, 0});
   std::vector<Tensor> outputs;

@@ -1,99 +1,188 @@
 #include "engine/store/checkpoint.h"
 
-#include <unistd.h>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "tests/engine/train/trainer_fixture.h"
+#include "tests/engine/store/store_fixture.h"
 
 namespace gluond {
 namespace {
 
-class CheckpointTest : public TrainerTest {
- protected:
-  CheckpointTest() : directory_(absl::StrCat(testing::TempDir(), "/checkpoint_", getpid())) {
-    EXPECT_OK(LocalFileSystem().RemoveTree(directory_));
-    store_ = *CheckpointStore::Open(LocalFileSystem(), directory_);
-  }
-  ~CheckpointTest() override { LocalFileSystem().RemoveTree(directory_).IgnoreError(); }
+using CheckpointTest = StoreTest;
 
-  Checkpoint Snapshot(Model& model) {
-    return {*Await<absl::StatusOr<ModelState>>([&](auto done) { model.Snapshot(done); }), std::nullopt};
-  }
-
-  const std::string directory_;
-  std::unique_ptr<CheckpointStore> store_;
-};
-
-TEST_F(CheckpointTest, AModelComesBackAsItWas) {
-  auto model = MakeModel(LeNet(4, 6, 8), {{"data", {-1, 1, 28, 28}}});
-  ASSERT_OK(Initialize(*model, {{"Xavier", {}}}));
-  const Tensor x = MakeNoise({3, 1, 28, 28}, 1);
-  const auto before = Predict(*model, {{"data", x}});
-  ASSERT_OK(before.status());
-  const auto saved = store_->Save("lenet", Snapshot(*model));
-  ASSERT_OK(saved.status());
-  EXPECT_FALSE(saved->has_trainer);
-
-  auto loaded = store_->Load("lenet", *memory_);
-  ASSERT_OK(loaded.status());
-  auto other = Model::Create(loaded->model.definition, Options());
-  ASSERT_OK(other.status());
-  EXPECT_EQ((*other)->outputs()[0].name, "output");
-  ASSERT_OK(Await<absl::Status>([&](auto done) { (*other)->Restore(loaded->model, done); }));
-  const auto after = Predict(**other, {{"data", x}});
-  ASSERT_OK(after.status());
-  EXPECT_EQ(Bytes((*before)[0].tensor), Bytes((*after)[0].tensor));
+std::vector<std::string> Names(const CheckpointStore& store) {
+  std::vector<std::string> names;
+  const absl::StatusOr<std::vector<CheckpointSummary>> summaries = store.List();
+  EXPECT_OK(summaries);
+  for (const CheckpointSummary& summary : *summaries) names.push_back(summary.name);
+  return names;
 }
 
-TEST_F(CheckpointTest, ListsAndDeletes) {
-  auto model = MakeModel({"Dense", "", {{"units", "2"}, {"in_units", "3"}}}, {{"data", {-1, 3}}});
-  ASSERT_OK(Initialize(*model));
-  for (const char* name : {"b", "a", "b"}) ASSERT_OK(store_->Save(name, Snapshot(*model)).status());
-  auto list = *store_->List();
-  ASSERT_EQ(list.size(), 2u);
-  EXPECT_EQ(list[0].name, "a");
-  EXPECT_EQ(list[1].name, "b");
-  EXPECT_GT(list[1].bytes, 0);
-  ASSERT_OK(store_->Delete("a"));
-  EXPECT_EQ(store_->List()->size(), 1u);
-  EXPECT_EQ(store_->Delete("a").code(), absl::StatusCode::kNotFound);
-  const absl::Status missing = store_->Load("bb", *memory_).status();
-  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_NE(missing.message().find("did you mean 'b'"), absl::string_view::npos) << missing;
+TEST_F(CheckpointTest, LoadsWhatWasSaved) {
+  const auto store = OpenStore();
+  const Checkpoint saved = MakeCheckpoint(3);
+  ASSERT_OK(store->Save("lenet", saved));
+  const absl::StatusOr<Checkpoint> loaded = OpenStore()->Load("lenet", *memory_);
+  ASSERT_OK(loaded);
+  EXPECT_EQ(Describe(*loaded), Describe(saved));
+  EXPECT_EQ(loaded->trainer->learning_rate, 1.0);
+  EXPECT_EQ(loaded->model.random.runs, 0xFFFFFFF3u);
+  EXPECT_EQ(loaded->model.definition.parameters[0].lr_mult, 0.1 * 3);
+}
+
+TEST_F(CheckpointTest, AModelWithoutATrainerHasNoOptimizerFile) {
+  const auto store = OpenStore();
+  Checkpoint saved = MakeCheckpoint(1);
+  saved.trainer.reset();
+  ASSERT_OK(store->Save("m", saved));
+  const absl::StatusOr<Checkpoint> loaded = store->Load("m", *memory_);
+  ASSERT_OK(loaded);
+  EXPECT_FALSE(loaded->trainer.has_value());
+  EXPECT_EQ(Describe(*loaded), Describe(saved));
+  EXPECT_FALSE(std::filesystem::exists(Path("m/v1/optimizer.safetensors")));
+}
+
+TEST_F(CheckpointTest, SavingAgainReplaces) {
+  const auto store = OpenStore();
+  for (uint64_t seed : {1, 2, 3}) {
+    const absl::StatusOr<CheckpointSummary> summary = store->Save("m", MakeCheckpoint(seed));
+    ASSERT_OK(summary);
+    EXPECT_EQ(summary->step, static_cast<int64_t>(seed));
+    EXPECT_EQ(Describe(*store->Load("m", *memory_)), Describe(MakeCheckpoint(seed)));
+  }
+  EXPECT_EQ(*LocalFileSystem().List(Path("m")), (std::vector<std::string>{"CURRENT", "v3"}));
+}
+
+TEST_F(CheckpointTest, ListTellsOfEach) {
+  const auto store = OpenStore();
+  EXPECT_TRUE(Names(*store).empty());
+  ASSERT_OK(store->Save("b", MakeCheckpoint(2)));
+  ASSERT_OK(store->Save("a.1-x_y", MakeCheckpoint(1)));
+  EXPECT_EQ(Names(*store), (std::vector<std::string>{"a.1-x_y", "b"}));
+  const CheckpointSummary summary = store->List()->at(1);
+  EXPECT_EQ(summary.step, 2);
+  EXPECT_TRUE(summary.has_trainer);
+  EXPECT_GT(summary.saved_unix_seconds, 1'600'000'000);
+  int64_t bytes = 0;
+  for (const char* file : {"graph.json", "parameters.safetensors", "optimizer.safetensors"}) {
+    bytes += static_cast<int64_t>(std::filesystem::file_size(Path("b/v1/") + file));
+  }
+  EXPECT_EQ(summary.bytes, bytes);
+}
+
+TEST_F(CheckpointTest, DeleteRemovesEverything) {
+  const auto store = OpenStore();
+  ASSERT_OK(store->Save("lenet", MakeCheckpoint(1)));
+  ASSERT_OK(store->Save("resnet", MakeCheckpoint(2)));
+  EXPECT_OK(store->Delete("lenet"));
+  EXPECT_EQ(Names(*store), std::vector<std::string>{"resnet"});
+  EXPECT_FALSE(std::filesystem::exists(Path("lenet")));
+  const absl::Status missing = store->Delete("resnt");
+  EXPECT_TRUE(absl::IsNotFound(missing));
+  EXPECT_EQ(missing.message(), "there is no checkpoint 'resnt'; did you mean 'resnet'?");
+  EXPECT_EQ(store->Load("resnt", *memory_).status(), missing);
 }
 
 TEST_F(CheckpointTest, NamesAreNeverPaths) {
-  auto model = MakeModel({"Dense", "", {{"units", "2"}, {"in_units", "3"}}}, {{"data", {-1, 3}}});
-  const Checkpoint checkpoint = Snapshot(*model);
-  for (const std::string& name : {std::string(), std::string("../x"), std::string("a/b"), std::string(".hidden"),
-                                  std::string("a\0b", 3), std::string("-a"), std::string(129, 'a'), std::string("é")}) {
-    EXPECT_EQ(store_->Save(name, checkpoint).status().code(), absl::StatusCode::kInvalidArgument) << name;
-    EXPECT_EQ(store_->Load(name, *memory_).status().code(), absl::StatusCode::kInvalidArgument) << name;
-    EXPECT_EQ(store_->Delete(name).code(), absl::StatusCode::kInvalidArgument) << name;
+  const auto store = OpenStore();
+  for (const std::string& name : std::vector<std::string>{
+           "", ".", "..", "../x", "/etc/passwd", "a/b", ".hidden", "-rf", "_x", "a b", "a\n", std::string("a\0b", 3),
+           "gr\xc3\xbc\xc3\x9f", "a\\b", std::string(129, 'a')}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(store->Save(name, MakeCheckpoint(1)).status())) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(store->Load(name, *memory_).status())) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(store->Delete(name))) << name;
   }
-  ASSERT_OK(store_->Save("A0._-z", checkpoint).status());
+  EXPECT_OK(store->Save(std::string(128, 'a'), MakeCheckpoint(1)));
+  EXPECT_OK(store->Save("0..", MakeCheckpoint(1)));
 }
 
-TEST_F(CheckpointTest, EveryFlippedByteIsNoticed) {
-  auto model = MakeModel({"Dense", "", {{"units", "2"}, {"in_units", "3"}}}, {{"data", {-1, 3}}});
-  ASSERT_OK(Initialize(*model));
-  ASSERT_OK(store_->Save("c", Snapshot(*model)).status());
-  FileSystem& files = LocalFileSystem();
-  const std::string version = directory_ + "/c/v1/";
-  for (const char* file : {"graph.json", "parameters.safetensors", "manifest.json"}) {
-    const std::string good = *files.Read(version + file, 1 << 20);
-    for (size_t at = 0; at < good.size(); at += 37) {
-      std::string bad = good;
-      bad[at] ^= 4;
-      auto out = *files.Create(version + file);
-      ASSERT_OK(out->Append(bad));
-      EXPECT_EQ(store_->Load("c", *memory_).status().code(), absl::StatusCode::kDataLoss) << file << " byte " << at;
-    }
-    auto out = *files.Create(version + file);
-    ASSERT_OK(out->Append(good.substr(0, good.size() - 1)));
-    EXPECT_EQ(store_->Load("c", *memory_).status().code(), absl::StatusCode::kDataLoss) << file << " cut";
-    ASSERT_OK((*files.Create(version + file))->Append(good));
-    ASSERT_OK(store_->Load("c", *memory_).status());
+TEST_F(CheckpointTest, FollowsNoLinks) {
+  const TemporaryDirectory elsewhere;
+  ASSERT_OK((*CheckpointStore::Open(LocalFileSystem(), elsewhere.path()))->Save("m", MakeCheckpoint(1)));
+  const auto store = OpenStore();
+  std::filesystem::create_symlink(elsewhere.path() + "/m", Path("link"));
+  EXPECT_TRUE(absl::IsNotFound(store->Load("link", *memory_).status()));
+  EXPECT_TRUE(absl::IsNotFound(store->Delete("link")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(store->Save("link", MakeCheckpoint(2)).status()));
+  EXPECT_TRUE(Names(*store).empty());
+
+  ASSERT_OK(store->Save("m", MakeCheckpoint(3)));
+  std::filesystem::rename(Path("m/v1"), elsewhere.path() + "/v1");
+  std::filesystem::create_symlink(elsewhere.path() + "/v1", Path("m/v1"));
+  EXPECT_TRUE(absl::IsDataLoss(store->Load("m", *memory_).status()));
+  EXPECT_OK(store->Delete("m"));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere.path() + "/v1/manifest.json"));
+}
+
+TEST_F(CheckpointTest, TheStoreItselfMayBeALink) {
+  std::filesystem::create_directory(Path("real"));
+  std::filesystem::create_symlink(Path("real"), Path("link"));
+  const auto store = CheckpointStore::Open(LocalFileSystem(), Path("link"));
+  ASSERT_OK(store);
+  EXPECT_OK((*store)->Save("m", MakeCheckpoint(1)));
+  EXPECT_OK((*store)->Load("m", *memory_));
+}
+
+TEST_F(CheckpointTest, ADirectoryThatCannotBeMadeIsAnError) {
+  WriteFileBytes(Path("file"), "");
+  EXPECT_FALSE(CheckpointStore::Open(LocalFileSystem(), Path("file")).ok());
+  EXPECT_TRUE(absl::IsNotFound(CheckpointStore::Open(LocalFileSystem(), Path("no/such/parent")).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckpointStore::Open(LocalFileSystem(), "").status()));
+}
+
+TEST_F(CheckpointTest, OpenRemovesWhatIsLeftOfStoppedSavesAndNothingElse) {
+  ASSERT_OK(OpenStore()->Save("m", MakeCheckpoint(1)));
+  const auto touch = [&](const std::string& file) {
+    std::filesystem::create_directories(std::filesystem::path(Path(file)).parent_path());
+    WriteFileBytes(Path(file), "x");
+  };
+  touch("m/v2/graph.json");
+  touch("m/CURRENT.tmp");
+  touch("new/v1/parameters.safetensors");
+  touch("m/notes.txt");
+  touch("homework/v1/essay.txt");  // Somebody's own directory, whose name looks like ours.
+  touch("homework/version");
+  OpenStore();
+  EXPECT_FALSE(std::filesystem::exists(Path("m/v2")));
+  EXPECT_FALSE(std::filesystem::exists(Path("m/CURRENT.tmp")));
+  EXPECT_FALSE(std::filesystem::exists(Path("new/v1")));
+  EXPECT_TRUE(std::filesystem::exists(Path("m/notes.txt")));
+  EXPECT_TRUE(std::filesystem::exists(Path("homework/v1/essay.txt")));
+  EXPECT_TRUE(std::filesystem::exists(Path("homework/version")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(OpenStore()->Save("homework", MakeCheckpoint(1)).status()));
+  EXPECT_EQ(ReadFileBytes(Path("homework/v1/essay.txt")), "x");
+  EXPECT_EQ(Describe(*OpenStore()->Load("m", *memory_)), Describe(MakeCheckpoint(1)));
+}
+
+TEST_F(CheckpointTest, AModelThatCouldNotBeReadBackIsNotSaved) {
+  const auto store = OpenStore();
+  ASSERT_OK(store->Save("m", MakeCheckpoint(1)));
+  Checkpoint twice = MakeCheckpoint(2);
+  twice.model.parameters.push_back(twice.model.parameters[0]);
+  EXPECT_TRUE(absl::IsInvalidArgument(store->Save("m", twice).status()));
+  EXPECT_EQ(Describe(*store->Load("m", *memory_)), Describe(MakeCheckpoint(1)));
+  EXPECT_EQ(*LocalFileSystem().List(Path("m")), (std::vector<std::string>{"CURRENT", "v1"}));
+}
+
+TEST_F(CheckpointTest, ThePythonPackageOpensItsTensors) {
+  const char* python = std::getenv("PYTHON");
+  const std::string run = python == nullptr ? "python3" : python;
+  if (std::system((run + " -c 'import numpy, safetensors.numpy' 2>/dev/null").c_str()) != 0) {
+    GTEST_SKIP() << run << " has no package safetensors";
   }
+  ASSERT_OK(OpenStore()->Save("m", MakeCheckpoint(1)));
+  WriteFileBytes(Path("check.py"), R"(
+import json, sys
+from safetensors.numpy import load_file
+assert {k: v.shape for k, v in load_file(sys.argv[1] + "/parameters.safetensors").items()} == {
+    "0.weight": (5, 3), "0.bias": (5,), "2.weight": (2, 5), "2.bias": (2,)}
+assert len(load_file(sys.argv[1] + "/optimizer.safetensors")) == 4
+assert json.load(open(sys.argv[1] + "/manifest.json"))["step"] == 1
+assert len(json.load(open(sys.argv[1] + "/graph.json"))["parameters"]) == 4
+)");
+  EXPECT_EQ(std::system(absl::StrCat(run, " ", Path("check.py"), " ", Path("m/v1")).c_str()), 0);
 }
 
 }  // namespace

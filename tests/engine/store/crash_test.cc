@@ -1,198 +1,256 @@
-// A save that is stopped at any moment leaves the old checkpoint or the new one, whole. A child process saves and kills
-// itself before, or after, its k-th file operation, for every k; the parent looks at what is there.
+// A save that is killed, or whose disk fails, at any operation leaves the old checkpoint or the new one, whole.
 
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/runtime/budget.h"
-#include "engine/runtime/device_allocator.h"
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/status_macros.h"
 #include "engine/store/checkpoint.h"
-#include "gtest/gtest.h"
+#include "tests/engine/store/store_fixture.h"
 
 namespace gluond {
 namespace {
 
-// Counts the operations that change something, and kills the process at one of them.
-class FatalFileSystem : public FileSystem {
+// What happens at an operation that writes. `kind` says which, `path` where; for a write, `half` writes half of it.
+struct Operation {
+  const char* kind;
+  std::string path;
+  std::function<absl::Status()> run;
+  std::function<void()> half = [] {};
+};
+
+// The local file system, where each operation that writes goes through `perform`.
+class WatchedFileSystem : public FileSystem {
  public:
-  FatalFileSystem(int fatal, bool after) : fatal_(fatal), after_(after) {}
-  int count() const { return count_; }
-  const std::vector<std::string>& log() const { return log_; }
+  using Perform = std::function<absl::Status(const Operation&)>;
+  explicit WatchedFileSystem(Perform perform) : perform_(std::move(perform)) {}
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    Before(absl::StrCat("create ", path));
-    auto file = local_.Create(path);
-    After();
-    if (!file.ok()) return file;
-    return std::make_unique<File>(*this, *std::move(file), path);
+    std::unique_ptr<WritableFile> file;
+    RETURN_IF_ERROR(perform_({"create", path, [&] {
+      ASSIGN_OR_RETURN(file, local_.Create(path));
+      return absl::OkStatus();
+    }}));
+    return std::make_unique<File>(std::move(file), path, perform_);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
-    return Do(absl::StrCat("rename ", to), [&] { return local_.Rename(from, to); });
+    return perform_({"rename", to, [&] { return local_.Rename(from, to); }});
   }
   absl::Status SyncDirectory(const std::string& path) override {
-    return Do(absl::StrCat("sync ", path), [&] { return local_.SyncDirectory(path); });
+    return perform_({"sync directory", path, [&] { return local_.SyncDirectory(path); }});
   }
   absl::Status MakeDirectory(const std::string& path) override {
-    return Do(absl::StrCat("mkdir ", path), [&] { return local_.MakeDirectory(path); });
+    return perform_({"make directory", path, [&] { return local_.MakeDirectory(path); }});
   }
   absl::Status RemoveTree(const std::string& path) override {
-    return Do(absl::StrCat("remove ", path), [&] { return local_.RemoveTree(path); });
+    return perform_({"remove", path, [&] { return local_.RemoveTree(path); }});
   }
-  absl::StatusOr<std::string> Read(const std::string& path, int64_t max_bytes) const override {
-    return local_.Read(path, max_bytes);
+  absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override {
+    return local_.Open(path);
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return local_.List(path); }
+  bool IsDirectory(const std::string& path) const override { return local_.IsDirectory(path); }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {
+    return local_.Lock(path, mode);
+  }
 
  private:
   class File : public WritableFile {
    public:
-    File(FatalFileSystem& files, std::unique_ptr<WritableFile> file, std::string path)
-        : files_(files), file_(std::move(file)), path_(std::move(path)) {}
+    File(std::unique_ptr<WritableFile> file, std::string path, const Perform& perform)
+        : file_(std::move(file)), path_(std::move(path)), perform_(perform) {}
     absl::Status Append(absl::string_view bytes) override {
-      // Two halves, so that the process also dies in the middle of a piece.
-      const size_t half = bytes.size() / 2;
-      absl::Status status = files_.Do(absl::StrCat("write ", path_), [&] { return file_->Append(bytes.substr(0, half)); });
-      if (!status.ok()) return status;
-      return files_.Do(absl::StrCat("write ", path_), [&] { return file_->Append(bytes.substr(half)); });
+      return perform_({"write", path_, [&] { return file_->Append(bytes); },
+                       [&] { file_->Append(bytes.substr(0, bytes.size() / 2)).IgnoreError(); }});
     }
     absl::Status Sync() override {
-      return files_.Do(absl::StrCat("sync ", path_), [&] { return file_->Sync(); });
+      return perform_({"sync", path_, [&] { return file_->Sync(); }});
     }
 
    private:
-    FatalFileSystem& files_;
     const std::unique_ptr<WritableFile> file_;
     const std::string path_;
+    const Perform& perform_;
   };
 
-  template <class F>
-  absl::Status Do(std::string what, F f) {
-    Before(std::move(what));
-    absl::Status status = f();
-    After();
-    return status;
-  }
-  void Before(std::string what) {
-    log_.push_back(std::move(what));
-    if (count_ == fatal_ && !after_) kill(getpid(), SIGKILL);
-  }
-  void After() {
-    if (count_++ == fatal_ && after_) kill(getpid(), SIGKILL);
-  }
-
   FileSystem& local_ = LocalFileSystem();
-  const int fatal_;
-  const bool after_;
-  int count_ = 0;
-  std::vector<std::string> log_;
+  const Perform perform_;
 };
 
-class CrashTest : public testing::Test {
+enum class Moment { kBefore, kWithin, kAfter };
+
+class CrashTest : public StoreTest {
  protected:
-  CrashTest()
-      : memory_(*DeviceAllocator::Create(Device(), std::make_shared<Budget>("the test", 1 << 30, "--none"))),
-        directory_(absl::StrCat(testing::TempDir(), "/crash_", getpid())) {
-    EXPECT_EQ(LocalFileSystem().RemoveTree(directory_), absl::OkStatus());
-  }
-  ~CrashTest() override { LocalFileSystem().RemoveTree(directory_).IgnoreError(); }
-
-  // All its values are `value`.
-  Checkpoint Make(float value) {
-    Checkpoint checkpoint;
-    ModelDefinition& definition = checkpoint.model.definition;
-    definition.inputs = {{"data", {-1, 3}}};
-    Parameter parameter;
-    parameter.name = "w";
-    parameter.shape = {64, 3};
-    definition.parameters = {parameter};
-    definition.outputs = {MakeVariable("data")};
-    definition.output_names = {"output"};
-    Tensor w = *Tensor::Empty(*memory_, parameter.shape, DType::kFloat32);
-    std::fill_n(w.data<float>(), w.Size(), value);
-    checkpoint.model.parameters = {{"w", w}};
-    checkpoint.model.random = {7, static_cast<uint32_t>(value)};
-    checkpoint.trainer.emplace();
-    checkpoint.trainer->step = static_cast<int64_t>(value);
-    checkpoint.trainer->states = {{"w/mom", w}};
-    return checkpoint;
-  }
-
-  // The value of a whole checkpoint; -1: something in it is of another one, or damaged.
-  float ValueOf(const CheckpointStore& store) {
-    const absl::StatusOr<Checkpoint> checkpoint = store.Load("c", *memory_);
-    if (!checkpoint.ok()) return ADD_FAILURE() << checkpoint.status(), -1;
-    const auto value = static_cast<float>(checkpoint->trainer->step);
-    for (const NamedTensors& tensors : {checkpoint->model.parameters, checkpoint->trainer->states}) {
-      for (int64_t i = 0; i < 64 * 3; ++i) if (tensors[0].tensor.data<float>()[i] != value) return -1;
+  // Calls `work` in a child process that kills itself at its k-th operation. True: it did; false: it ended before.
+  bool RunAndKill(const std::function<absl::Status(FileSystem&)>& work, int k, Moment moment) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      int operation = 0;
+      WatchedFileSystem files([&](const Operation& o) {
+        const bool last = ++operation == k;
+        if (last && moment == Moment::kWithin) o.half();
+        if (last && moment != Moment::kAfter) kill(getpid(), SIGKILL);
+        absl::Status status = o.run();
+        if (last) kill(getpid(), SIGKILL);
+        return status;
+      });
+      _exit(work(files).ok() ? 0 : 1);
     }
-    return static_cast<float>(checkpoint->model.random.runs) == value ? value : -1;
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) {
+      EXPECT_EQ(WTERMSIG(status), SIGKILL);
+      return true;
+    }
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "operation " << k;
+    return false;
   }
 
-  const std::shared_ptr<Allocator> memory_;
-  const std::string directory_;
+  // Which of `wholes` a new server finds, -1 for no checkpoint; fails if it is none of them.
+  int Find(const std::vector<std::string>& wholes) const {
+    const absl::StatusOr<Checkpoint> loaded = OpenStore()->Load("m", *memory_);
+    if (absl::IsNotFound(loaded.status())) return -1;
+    EXPECT_OK(loaded);
+    if (!loaded.ok()) return -2;
+    const std::string text = Describe(*loaded);
+    for (size_t i = 0; i < wholes.size(); ++i) if (text == wholes[i]) return static_cast<int>(i);
+    ADD_FAILURE() << "neither the old checkpoint nor the new one: " << text.substr(0, 200);
+    return -2;
+  }
+
+  // The checkpoint's directory holds one version or nothing.
+  void ExpectNoLeftovers() const {
+    const absl::StatusOr<std::vector<std::string>> entries = LocalFileSystem().List(Path("m"));
+    if (!entries.ok() || entries->empty()) return;
+    EXPECT_EQ(entries->size(), 2u) << testing::PrintToString(*entries);
+    EXPECT_EQ(entries->front(), "CURRENT");
+  }
+
+  void Reset() const { std::filesystem::remove_all(Path("m")); }
+
+  const Checkpoint old_ = MakeCheckpoint(1), new_ = MakeCheckpoint(2);
+  const std::vector<std::string> wholes_ = {Describe(old_), Describe(new_)};
 };
 
-TEST_F(CrashTest, LeavesTheOldCheckpointOrTheNew) {
-  auto store = *CheckpointStore::Open(LocalFileSystem(), directory_);
-  int num_operations = 0, num_old = 0, num_new = 0;
-  {
-    FatalFileSystem counting(/*fatal=*/-1, false);
-    auto counted = *CheckpointStore::Open(counting, directory_);
-    ASSERT_TRUE(counted->Save("c", Make(1)).ok());
-    ASSERT_TRUE(counted->Save("c", Make(1)).ok());
-    num_operations = counting.count();
-  }
-  ASSERT_GT(num_operations, 20);
-  for (int fatal = 1; fatal < num_operations; ++fatal) {
-    for (bool after : {false, true}) {
-      ASSERT_TRUE(store->Save("c", Make(1)).ok());
-      const pid_t child = fork();
-      if (child == 0) {
-        FatalFileSystem files(fatal, after);
-        auto dying = CheckpointStore::Open(files, directory_);
-        _exit(dying.ok() && (*dying)->Save("c", Make(2)).ok() ? 0 : 1);
-      }
-      int status = 0;
-      ASSERT_EQ(waitpid(child, &status, 0), child);
-      const bool finished = WIFEXITED(status);
-      ASSERT_TRUE(finished ? WEXITSTATUS(status) == 0 : WTERMSIG(status) == SIGKILL) << fatal;
-      const float value = ValueOf(*store);
-      ASSERT_TRUE(value == 1 || value == 2) << "operation " << fatal << (after ? " after" : " before");
-      if (finished) {
-        EXPECT_EQ(value, 2);
-      } else {
-        ++(value == 1 ? num_old : num_new);
-      }
-      EXPECT_EQ(store->List()->size(), 1u);
+TEST_F(CrashTest, KilledAnywhereInASaveTheOldOrTheNewCheckpointIsWhole) {
+  for (Moment moment : {Moment::kBefore, Moment::kWithin, Moment::kAfter}) {
+    int outcomes[2] = {0, 0}, k = 1;
+    for (bool killed = true; killed; ++k) {
+      Reset();
+      ASSERT_OK(OpenStore()->Save("m", old_));
+      killed = RunAndKill([&](FileSystem& files) { return OpenStore(files)->Save("m", new_).status(); }, k, moment);
+      const int found = Find(wholes_);
+      ASSERT_GE(found, 0) << "operation " << k;
+      ++outcomes[found];
+      EXPECT_TRUE(killed || found == 1);
+      ExpectNoLeftovers();
+      ASSERT_OK(OpenStore()->Save("m", new_));  // And life goes on.
+      ASSERT_EQ(Find(wholes_), 1);
     }
+    EXPECT_GT(k, 30);  // 5 files, their writes and syncs, 4 directories, a rename, what is removed.
+    EXPECT_GT(outcomes[0], 0);
+    EXPECT_GT(outcomes[1], 1);  // Also of those that were killed.
   }
-  EXPECT_GT(num_old, 10);
-  EXPECT_GT(num_new, 0);
 }
 
-// What a process's death does not show, a loss of power would: everything is on the disk before CURRENT points to it.
-TEST_F(CrashTest, SyncsEverythingBeforeItPublishes) {
-  FatalFileSystem files(-1, false);
-  auto store = *CheckpointStore::Open(files, directory_);
-  ASSERT_TRUE(store->Save("c", Make(1)).ok());
-  std::vector<std::string> dirty;
-  bool published = false;
-  for (const std::string& entry : files.log()) {
-    const std::string verb = entry.substr(0, entry.find(' ')), path = entry.substr(entry.find(' ') + 1);
-    const std::string parent = path.substr(0, path.rfind('/'));
-    if (verb == "sync") dirty.erase(std::remove(dirty.begin(), dirty.end(), path), dirty.end());
-    if (verb == "write" || verb == "create") dirty.push_back(path);
-    if (verb == "mkdir" && path != directory_) dirty.push_back(parent);
-    if (verb == "create" && path.find(".tmp") == std::string::npos) dirty.push_back(parent);
-    if (verb != "rename") continue;
-    published = true;
-    EXPECT_EQ(dirty, std::vector<std::string>{});
+TEST_F(CrashTest, KilledInAFirstSaveThereIsNoCheckpointOrTheNewOne) {
+  for (Moment moment : {Moment::kBefore, Moment::kWithin, Moment::kAfter}) {
+    int none = 0, whole = 0, k = 1;
+    for (bool killed = true; killed; ++k) {
+      Reset();
+      killed = RunAndKill([&](FileSystem& files) { return OpenStore(files)->Save("m", new_).status(); }, k, moment);
+      const int found = Find(wholes_);
+      ASSERT_TRUE(found == -1 || found == 1) << "operation " << k;
+      ++(found == 1 ? whole : none);
+      ExpectNoLeftovers();
+    }
+    EXPECT_GT(none, 0);
+    EXPECT_GT(whole, 1);
   }
-  EXPECT_TRUE(published);
-  EXPECT_EQ(files.log().back().substr(0, 4), "sync");
+}
+
+TEST_F(CrashTest, KilledInADeleteTheCheckpointIsWholeOrGone) {
+  int gone = 0, whole = 0;
+  for (Moment moment : {Moment::kBefore, Moment::kAfter}) {
+    int k = 1;
+    for (bool killed = true; killed; ++k) {
+      ASSERT_OK(OpenStore()->Save("m", old_));
+      killed = RunAndKill([&](FileSystem& files) { return OpenStore(files)->Delete("m"); }, k, moment);
+      const int found = Find(wholes_);
+      ASSERT_TRUE(found == -1 || found == 0) << "operation " << k;
+      ++(found == 0 ? whole : gone);
+      ExpectNoLeftovers();
+    }
+  }
+  EXPECT_GT(gone, 1);
+  EXPECT_GT(whole, 1);
+}
+
+// The disk is full, or fails, at the k-th operation: an error, and the checkpoint is whole; then all goes well again.
+TEST_F(CrashTest, AnErrorAnywhereInASaveLeavesAWholeCheckpoint) {
+  int outcomes[2] = {0, 0}, errors = 0;
+  for (int k = 1;; ++k) {
+    Reset();
+    ASSERT_OK(OpenStore()->Save("m", old_));
+    int operation = 0;
+    WatchedFileSystem files([&](const Operation& o) {
+      if (++operation != k) return o.run();
+      o.half();
+      return absl::ResourceExhaustedError("the disk is full");
+    });
+    const absl::StatusOr<std::unique_ptr<CheckpointStore>> store = CheckpointStore::Open(files, directory_.path());
+    const absl::Status saved = store.ok() ? (*store)->Save("m", new_).status() : store.status();
+    const int found = Find(wholes_);
+    ASSERT_GE(found, 0) << "operation " << k;
+    ++outcomes[found];
+    errors += !saved.ok();
+    EXPECT_TRUE(saved.ok() || absl::IsResourceExhausted(saved)) << saved;
+    if (saved.ok()) {
+      EXPECT_EQ(found, 1) << "operation " << k;
+    }
+    ExpectNoLeftovers();
+    if (operation < k) break;
+  }
+  EXPECT_GT(errors, 25);
+  EXPECT_GT(outcomes[0], 0);
+  EXPECT_GT(outcomes[1], 0);
+}
+
+// What a power failure may take: bytes that were not synced, and names in directories that were not.
+TEST_F(CrashTest, NothingIsPublishedBeforeItIsOnTheDisk) {
+  std::set<std::string> volatile_paths;
+  const auto parent = [](const std::string& path) { return path.substr(0, path.rfind('/')); };
+  const auto plain = [](std::string path) {  // Without the slash at its end.
+    while (path.back() == '/') path.pop_back();
+    return path;
+  };
+  int renames = 0;
+  WatchedFileSystem files([&](const Operation& o) {
+    const std::string kind = o.kind, path = plain(o.path);
+    if (kind == "rename") {
+      ++renames;
+      EXPECT_TRUE(volatile_paths.empty()) << testing::PrintToString(volatile_paths);
+    }
+    if (kind == "sync" || kind == "sync directory") volatile_paths.erase(path);
+    if (kind == "write") volatile_paths.insert(path);
+    if (kind == "create" || kind == "make directory") volatile_paths.insert({path, parent(path)});
+    if (kind == "rename") volatile_paths.insert(parent(path));
+    return o.run();
+  });
+  const auto store = OpenStore(files);
+  volatile_paths.clear();  // The store's own parent.
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(store->Save("m", i == 0 ? old_ : new_));
+    EXPECT_TRUE(volatile_paths.empty()) << testing::PrintToString(volatile_paths);
+  }
+  EXPECT_EQ(renames, 2);
 }
 
 }  // namespace

@@ -177,7 +177,8 @@ TEST_F(SafetensorsTest, SaysWhatIsWrong) {
       {"nine dimensions", R"({"w":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4, "'w'"},
       {"offsets of another size", R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "do not hold 8"},
       {"offsets that go back", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "do not hold 4"},
-      {"offsets beyond 64 bits", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551620]}})", 4, "'w'"},
+      {"offsets beyond 64 bits", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551620]}})", 4,
+       "'w'"},
       {"negative offsets", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", 4, "'w'"},
       {"three offsets", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", 4, "two numbers"},
       {"an overlap", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
@@ -208,7 +209,8 @@ TEST_F(SafetensorsTest, RefusesEveryTruncation) {
 
 // Whatever stands in the length and the header: an error or a file of the same size, never a crash.
 TEST_F(SafetensorsTest, SurvivesEveryFlippedByte) {
-  const std::string file = Write({{"a", Make<float>({2, 2}, {1, 2, 3, 4})}, {"b", Make<bool>({3}, {true, false, true})}});
+  const std::string file =
+      Write({{"a", Make<float>({2, 2}, {1, 2, 3, 4})}, {"b", Make<bool>({3}, {true, false, true})}});
   size_t refused = 0;
   for (size_t at = 0; at < file.size() - 19; ++at) {
     for (int value = 0; value < 256; ++value) {

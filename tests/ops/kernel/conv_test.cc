@@ -15,7 +15,8 @@ struct Geometry {
 
 ConvSize SizeOf(const Geometry& g) {
   ConvSize s = {g.batch, g.groups, g.in_channels, g.out_channels, g.in, {}, g.kernel, g.stride, g.dilate, g.pad};
-  for (int i = 0; i < 2; ++i) s.out[i] = (g.in[i] + 2 * g.pad[i] - g.dilate[i] * (g.kernel[i] - 1) - 1) / g.stride[i] + 1;
+  for (int i = 0; i < 2; ++i)
+    s.out[i] = (g.in[i] + 2 * g.pad[i] - g.dilate[i] * (g.kernel[i] - 1) - 1) / g.stride[i] + 1;
   return s;
 }
 

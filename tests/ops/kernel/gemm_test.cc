@@ -34,7 +34,8 @@ TEST_P(GemmTest, EqualsThreeLoops) {
       size.transpose_a = bits & 1;
       size.transpose_b = bits & 2;
       const OpReqType req = bits & 4 ? kAddTo : kWriteTo;
-      const std::vector<double> a = Numbers(size.batch * size.m * size.k, 1), b = Numbers(size.batch * size.k * size.n, 2);
+      const std::vector<double> a = Numbers(size.batch * size.m * size.k, 1),
+                                b = Numbers(size.batch * size.k * size.n, 2);
       const std::vector<double> before = Numbers(size.batch * size.m * size.n, 3);
       Values x(type, a), y(type, b), c(type, before);
       ASSERT_TRUE(Gemm<cpu>(context.ctx, type, size, x.data(), y.data(), req, c.data()).ok());
@@ -53,7 +54,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest, testing::Values(
 TEST(GemmTest, NullRequestWritesNothing) {
   KernelContext context;
   Values a(DType::kFloat32, {1}), b(DType::kFloat32, {1}), c(DType::kFloat32, {7});
-  ASSERT_TRUE(Gemm<cpu>(context.ctx, DType::kFloat32, {.m = 1, .n = 1, .k = 1}, a.data(), b.data(), kNullOp, c.data()).ok());
+  ASSERT_TRUE(
+      Gemm<cpu>(context.ctx, DType::kFloat32, {.m = 1, .n = 1, .k = 1}, a.data(), b.data(), kNullOp, c.data()).ok());
   EXPECT_EQ(c[0], 7);
 }
 

@@ -39,7 +39,8 @@ Pooled Naive(const PoolSize& s, const std::vector<double>& x, const std::vector<
     for (int64_t oy = 0; oy < s.out[0]; ++oy) {
       for (int64_t ox = 0; ox < s.out[1]; ++ox) {
         const int64_t y0 = oy * s.stride[0] - s.pad[0], x0 = ox * s.stride[1] - s.pad[1];
-        const int64_t y1 = std::min(y0 + s.kernel[0], s.in[0] + s.pad[0]), x1 = std::min(x0 + s.kernel[1], s.in[1] + s.pad[1]);
+        const int64_t y1 = std::min(y0 + s.kernel[0], s.in[0] + s.pad[0]),
+                      x1 = std::min(x0 + s.kernel[1], s.in[1] + s.pad[1]);
         std::vector<int64_t> inside;
         for (int64_t iy = y0; iy < y1; ++iy) {
           for (int64_t ix = x0; ix < x1; ++ix) {
@@ -85,14 +86,16 @@ TEST_P(PoolTest, EqualsItsDefinition) {
           Values x_values(type, x), dy_values(type, dy);
           Values y(type, std::vector<double>(dy.size(), 1)), dx(type, std::vector<double>(x.size(), 1));
           Values index(DType::kInt32, std::vector<double>(dy.size(), -1));
-          ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, y.blob(out), kWriteTo, index.blob(out)).ok());
+          ASSERT_TRUE(
+              PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, y.blob(out), kWriteTo, index.blob(out)).ok());
           ASSERT_TRUE(PoolBackward<cpu>(context.ctx, s, dy_values.blob(out), index.blob(out), req, dx.blob(in)).ok());
           Pooled r = want;
           if (req == kAddTo) {
             for (double& v : r.y) v += 1;
             for (double& v : r.dx) v += 1;
           }
-          const std::string what = absl::StrCat(Name(type), " type ", static_cast<int>(pool), " pad ", count_include_pad, " req ", req);
+          const std::string what =
+              absl::StrCat(Name(type), " type ", static_cast<int>(pool), " pad ", count_include_pad, " req ", req);
           y.ExpectNear(r.y, Tolerance(type), what);
           dx.ExpectNear(r.dx, 2 * Tolerance(type), what + " dx");
           for (int64_t i = 0; i < out.Size(); ++i) ASSERT_EQ(index[i], want.index[i]) << what;
@@ -130,7 +133,8 @@ TEST(PoolTest, OfEqualElementsTheFirstGetsTheGradient) {
   const double inf = std::numeric_limits<double>::infinity();
   for (double v : {3.0, -inf}) {
     Values x(DType::kFloat64, {v, v, v, v}), y(DType::kFloat64, {0}), index(DType::kInt32, {-1});
-    ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x.blob({2, 2}), kWriteTo, y.blob({1}), kWriteTo, index.blob({1})).ok());
+    ASSERT_TRUE(
+        PoolForward<cpu>(context.ctx, s, x.blob({2, 2}), kWriteTo, y.blob({1}), kWriteTo, index.blob({1})).ok());
     EXPECT_EQ(y[0], v);
     EXPECT_EQ(index[0], 0);
   }

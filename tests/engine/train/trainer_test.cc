@@ -1,0 +1,222 @@
+#include "engine/train/trainer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/engine/train/trainer_fixture.h"
+
+namespace gluond {
+namespace {
+
+// y = x w', loss (y - label)^2 / 2, w = {{1, 1}}.
+class LinearTrainerTest : public TrainerTest {
+ protected:
+  LinearTrainerTest() : model_(MakeModel({"Dense", "", {{"units", "1"}, {"use_bias", "0"}}}, {{"data", {-1, 2}}})) {
+    EXPECT_OK(Set(*model_, {{"weight", Make<float>({1, 2}, {1, 1})}}));
+  }
+  static TrainerOptions Options() {
+    return {.loss = {"L2Loss", {}}, .optimizer = {"sgd", {{"learning_rate", "0.1"}}}, .metrics = {{"loss", {}}}};
+  }
+  NamedTensors Batch(float label = 0) {
+    return {{"data", Make<float>({2, 2}, {1, 2, 3, 4})}, {"label", Make<float>({2}, {label, label})}};
+  }
+  std::vector<float> Weight() { return Values((*Get(*model_))[0].tensor); }
+
+  const std::shared_ptr<Model> model_;
+};
+
+TEST_F(LinearTrainerTest, StepsByTheMeanGradient) {
+  auto trainer = MakeTrainer(model_, Options());
+  const auto report = TrainStep(*trainer, Batch());
+  ASSERT_OK(report.status());
+  // y = {3, 7}; dw = y' x / 2 = {12, 17}.
+  EXPECT_EQ(report->step, 1);
+  EXPECT_EQ(report->samples, 2);
+  EXPECT_NEAR(report->loss, (4.5 + 24.5) / 2, 1e-5);
+  EXPECT_NEAR(report->metrics[0].value, report->loss, 1e-6);
+  EXPECT_NEAR(report->gradient_norm, std::sqrt(12.0 * 12 + 17 * 17), 1e-4);
+  EXPECT_EQ(report->learning_rate, 0.1);
+  EXPECT_FALSE(report->nonfinite);
+  EXPECT_TRUE(report->stale.empty());
+  EXPECT_NEAR(Weight()[0], 1 - 1.2, 1e-6);
+  EXPECT_NEAR(Weight()[1], 1 - 1.7, 1e-6);
+}
+
+TEST_F(LinearTrainerTest, TheBatchSizeCanBeGiven) {
+  auto trainer = MakeTrainer(model_, Options());
+  ASSERT_OK(TrainStep(*trainer, Batch(), {.batch_size = 4}).status());
+  EXPECT_NEAR(Weight()[0], 1 - 0.6, 1e-6);
+}
+
+TEST_F(LinearTrainerTest, SampleWeightsMayCome) {
+  auto trainer = MakeTrainer(model_, Options());
+  NamedTensors batch = Batch();
+  batch.push_back({"sample_weight", Make<float>({2, 1}, {1, 0})});
+  const auto report = TrainStep(*trainer, batch);
+  ASSERT_OK(report.status());
+  EXPECT_NEAR(report->loss, 4.5 / 2, 1e-5);
+  EXPECT_NEAR(Weight()[0], 1 - 0.15, 1e-6);
+  ASSERT_OK(TrainStep(*trainer, Batch()).status());
+}
+
+TEST_F(LinearTrainerTest, ForwardBackwardStepIsTheSame) {
+  auto trainer = MakeTrainer(model_, Options());
+  ASSERT_OK(Forward(*model_, {{"data", Make<float>({2, 2}, {1, 2, 3, 4})}}).status());
+  ASSERT_OK(Backward(*model_, {{"output", Make<float>({2, 1}, {3, 7})}}).status());
+  const auto report = Step(*trainer, 2);
+  ASSERT_OK(report.status());
+  EXPECT_NEAR(Weight()[0], 1 - 1.2, 1e-6);
+  // A second step has nothing new to go by.
+  const auto stale = Step(*trainer, 2);
+  EXPECT_EQ(stale.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(stale.status().message().find("weight"), absl::string_view::npos);
+  const auto ignored = Step(*trainer, 2, /*ignore_stale_grad=*/true);
+  ASSERT_OK(ignored.status());
+  EXPECT_EQ(ignored->stale, std::vector<std::string>{"weight"});
+  EXPECT_NEAR(Weight()[0], 1 - 1.2, 1e-6);
+}
+
+TEST_F(LinearTrainerTest, SkipsWhatIsNotFinite) {
+  TrainerOptions options = Options();
+  options.skip_nonfinite = true;
+  auto trainer = MakeTrainer(model_, options);
+  const auto report = TrainStep(*trainer, Batch(std::numeric_limits<float>::quiet_NaN()));
+  ASSERT_OK(report.status());
+  EXPECT_TRUE(report->nonfinite);
+  EXPECT_EQ(report->skipped, 1);
+  EXPECT_EQ(report->step, 0);
+  EXPECT_EQ(Weight(), (std::vector<float>{1, 1}));
+  EXPECT_FALSE(TrainStep(*trainer, Batch())->nonfinite);
+}
+
+TEST_F(LinearTrainerTest, SaysWhatIsNotFinite) {
+  auto trainer = MakeTrainer(model_, Options());
+  EXPECT_TRUE(TrainStep(*trainer, Batch(std::numeric_limits<float>::infinity()))->nonfinite);
+  EXPECT_FALSE(std::isfinite(Weight()[0]));
+}
+
+TEST_F(LinearTrainerTest, ClipsTheGlobalNorm) {
+  TrainerOptions options = Options();
+  options.clip_global_norm = 1;
+  auto trainer = MakeTrainer(model_, options);
+  const auto report = TrainStep(*trainer, Batch());
+  ASSERT_OK(report.status());
+  const double norm = std::sqrt(12.0 * 12 + 17 * 17);
+  EXPECT_NEAR(report->gradient_norm, norm, 1e-4);
+  EXPECT_NEAR(Weight()[0], 1 - 0.1 * 12 / norm, 1e-6);
+}
+
+TEST_F(LinearTrainerTest, MultipliersAreTheParameters) {
+  ASSERT_OK(Await<absl::Status>([&](auto done) { model_->Configure("weight", {{}, 0.5, {}}, done); }));
+  auto trainer = MakeTrainer(model_, Options());
+  ASSERT_OK(TrainStep(*trainer, Batch()).status());
+  EXPECT_NEAR(Weight()[0], 1 - 0.6, 1e-6);
+}
+
+TEST_F(LinearTrainerTest, ALearningRateIsSetByHandOrBySchedule) {
+  auto trainer = MakeTrainer(model_, Options());
+  ASSERT_OK(trainer->SetLearningRate(0.2));
+  EXPECT_EQ(TrainStep(*trainer, Batch())->learning_rate, 0.2);
+  EXPECT_EQ(trainer->SetLearningRate(-1).code(), absl::StatusCode::kInvalidArgument);
+
+  TrainerOptions options = Options();
+  options.lr_schedule = {"factor", {{"step", "1"}, {"factor", "0.5"}}};
+  auto scheduled = MakeTrainer(model_, options);
+  EXPECT_EQ(scheduled->SetLearningRate(0.2).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(TrainStep(*scheduled, Batch())->learning_rate, 0.1);
+  EXPECT_EQ(scheduled->learning_rate(), 0.05);
+  EXPECT_EQ(TrainStep(*scheduled, Batch())->learning_rate, 0.05);
+}
+
+TEST_F(LinearTrainerTest, RefusesWrongBatches) {
+  auto trainer = MakeTrainer(model_, Options());
+  const Tensor x = Make<float>({2, 2}, {1, 2, 3, 4});
+  const auto code = [&](NamedTensors batch) { return TrainStep(*trainer, batch).status().code(); };
+  EXPECT_EQ(code({}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"data", x}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"data", x}, {"labels", x}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{"data", x}, {"label", Make<float>({3}, {1, 2, 3})}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TrainStep(*trainer, Batch(), {.batch_size = -1}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Weight(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(trainer->step(), 0);
+}
+
+TEST_F(LinearTrainerTest, TellsMistakesAtCreation) {
+  const auto code = [&](auto change) {
+    TrainerOptions options = Options();
+    change(options);
+    return Trainer::Create(model_, options).status().code();
+  };
+  EXPECT_EQ(code([](auto& o) { o.loss.type = "L3Loss"; }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code([](auto& o) { o.optimizer.type = "sdg"; }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code([](auto& o) { o.optimizer.attrs["momentun"] = "1"; }), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](auto& o) { o.lr_schedule.type = "cos"; }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code([](auto& o) { o.metrics = {{"f1", {}}}; }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code([](auto& o) { o.prediction = "logits"; }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code([](auto& o) { o.clip_global_norm = -1; }), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(LinearTrainerTest, ACancelledStepChangesNothing) {
+  auto trainer = MakeTrainer(model_, Options());
+  auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  const auto report = Await<absl::StatusOr<StepReport>>(
+      [&](auto done) { trainer->TrainStep(Batch(), {}, cancellation, done); });
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Weight(), (std::vector<float>{1, 1}));
+  EXPECT_OK(TrainStep(*trainer, Batch()).status());
+}
+
+// Rows of a dataset, batch by batch, give the bits that the same batches give when they are sent.
+TEST_F(TrainerTest, RowsOfADatasetAreTheSameAsBatchesSent) {
+  auto images = MakeImages(40, 1);
+  const auto make = [&] {
+    auto model = MakeModel(Mlp(8, 10, 0.2), {{"data", {-1, 1, 28, 28}}});
+    EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
+    return MakeTrainer(model, {.optimizer = {"adam", {}}});
+  };
+  auto drawn = make(), sent = make();
+  ASSERT_OK(TrainSteps(*drawn, {.dataset = images, .batch_size = 10, .steps = 6, .from = DatasetPosition{77, 0, 0}}).status());
+  for (int i = 0; i < 6; ++i) {
+    const auto rows = *images->Rows({77, static_cast<uint64_t>(i / 4), i % 4 * 10, 10, true});
+    Tensor x = *Tensor::Empty(*memory_, {10, 1, 28, 28}, DType::kFloat32);
+    Tensor y = *Tensor::Empty(*memory_, {10}, DType::kFloat32);
+    ASSERT_OK(images->Gather(0, rows, x));
+    ASSERT_OK(images->Gather(1, rows, y));
+    ASSERT_OK(TrainStep(*sent, {{"data", x}, {"label", y}}).status());
+  }
+  auto want = *Get(*sent->model()), have = *Get(*drawn->model());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(Bytes(want[i].tensor), Bytes(have[i].tensor)) << want[i].name;
+}
+
+TEST_F(TrainerTest, GivenRowsAreTaken) {
+  auto images = MakeImages(40, 1);
+  auto model = MakeModel(Mlp(8, 10), {{"data", {-1, 1, 28, 28}}});
+  ASSERT_OK(Initialize(*model));
+  auto trainer = MakeTrainer(model, {});
+  auto report = TrainSteps(*trainer, {.dataset = images, .batch_size = 3, .steps = 9, .rows = {5, 6, 7, 8, 9}});
+  ASSERT_OK(report.status());
+  EXPECT_EQ(report->samples, 5);
+  EXPECT_EQ(report->step, 2);
+  EXPECT_EQ(TrainSteps(*trainer, {.dataset = images, .batch_size = 3, .rows = {40}}).status().code(),
+            absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(TrainSteps(*trainer, {.dataset = images, .batch_size = 41}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Evaluate(*trainer, images, 8, 30, 11).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Evaluate(*trainer, images, 8, 30, 10)->samples, 10);
+}
+
+// Nothing is allocated for tensors once the first step has run.
+TEST_F(TrainerTest, ASteadyLoopAllocatesNoTensors) {
+  auto images = MakeImages(64, 1);
+  auto model = MakeModel(LeNet(4, 6, 8), {{"data", {-1, 1, 28, 28}}});
+  ASSERT_OK(Initialize(*model, {{"Xavier", {}}}));
+  auto trainer = MakeTrainer(model, {.optimizer = {"sgd", {{"momentum", "0.9"}}}, .metrics = {{"accuracy", {}}}});
+  ASSERT_OK(TrainSteps(*trainer, {.dataset = images, .batch_size = 16, .steps = 2}).status());
+  const int64_t used = budget_->used();
+  ASSERT_OK(TrainSteps(*trainer, {.dataset = images, .batch_size = 16, .steps = 10}).status());
+  EXPECT_EQ(budget_->used(), used);
+}
+
+}  // namespace
+}  // namespace gluond

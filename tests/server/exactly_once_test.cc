@@ -1,0 +1,172 @@
+// A step is applied once, whatever becomes of the connection: replayed, reordered, and cut between request and reply.
+
+#include <random>
+#include <thread>
+
+#include "tests/server/service_fixture.h"
+#include "tests/server/tcp_proxy.h"
+
+namespace gluond::server {
+namespace {
+
+using Stub = v1::TrainingService::Stub;
+using grpc::StatusCode;
+
+class ExactlyOnceTest : public ServiceTest {
+ protected:
+  void SetUp() override {
+    ServiceTest::SetUp();
+    DefineMlp("mlp");
+  }
+  uint64_t LastApplied() {
+    return Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "mlp"})").last();
+  }
+  // The parameters after `steps` steps that nobody disturbed.
+  std::map<std::string, std::string> Undisturbed(int steps) {
+    DefineMlp("calm");
+    for (int i = 1; i <= steps; ++i) Call(training_, &Stub::TrainStep, Batch("calm", i));
+    return Parameters("calm");
+  }
+};
+
+TEST_F(ExactlyOnceTest, ARepetitionIsAnsweredAndNotApplied) {
+  const auto first = Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  EXPECT_FALSE(first.replayed());
+  auto again = Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  EXPECT_TRUE(again.replayed());
+  EXPECT_EQ(again.report().step(), 1);
+  EXPECT_EQ(again.loss(), first.loss());
+  EXPECT_EQ(Parameters("mlp"), Undisturbed(1));
+}
+
+TEST_F(ExactlyOnceTest, ReorderedCallsAreRefusedByName) {
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  Call(training_, &Stub::TrainStep, Batch("mlp", 3, "ann", 3), StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("send 2 next");
+  Call(training_, &Stub::TrainStep, Batch("mlp", 2, "ann", 1), StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("another request");
+  Call(training_, &Stub::TrainStep, Batch("mlp", 2, "ann", 2));
+  Call(training_, &Stub::TrainStep, Batch("mlp", 3, "ann", 3));
+  EXPECT_EQ(LastApplied(), 3u);
+  EXPECT_EQ(Parameters("mlp"), Undisturbed(3));
+}
+
+TEST_F(ExactlyOnceTest, AFailedCallMayBeSentAgainWithItsNumber) {
+  auto bad = Batch("mlp", 1, "ann", 1);
+  bad.mutable_inputs()->erase("label");
+  Call(training_, &Stub::TrainStep, bad, StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(LastApplied(), 0u);
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  EXPECT_EQ(LastApplied(), 1u);
+}
+
+TEST_F(ExactlyOnceTest, ClientsAndModelsHaveTheirOwnNumbers) {
+  DefineMlp("other");
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "bob", 1));
+  Call(training_, &Stub::TrainStep, Batch("other", 1, "ann", 1));
+  EXPECT_EQ(Call(training_, &Stub::GetTrainer, R"({"model": "mlp"})").trainer().step(), 2);
+}
+
+TEST_F(ExactlyOnceTest, LargeTensorsAreKeptAsStatistics) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide", "block": {"block": "Flatten"}})");
+  auto request = Json<v1::ForwardRequest>(R"({"model": "wide", "client_id": "ann", "sequence": "1", "encoding": "RAW",
+      "inputs": {"data": {"shape": [1, 20000], "fill": {"constant": 2}}}})");
+  EXPECT_EQ(Call(training_, &Stub::Forward, request).outputs().at("output").raw().size(), 80'000u);
+  const auto again = Call(training_, &Stub::Forward, request);
+  EXPECT_TRUE(again.replayed());
+  EXPECT_TRUE(again.outputs().at("output").raw().empty());
+  EXPECT_EQ(again.outputs().at("output").statistics().mean(), 2);
+}
+
+// A server with a port, and a client behind a proxy.
+class CutConnectionTest : public ExactlyOnceTest {
+ protected:
+  void SetUp() override {
+    ServerOptions options;
+    options.address = "127.0.0.1:0";
+    options.devices = "cpu";
+    options.cpu_threads = 2;
+    options.log = log_.sink();
+    auto server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = server_->InProcessChannel();
+    models_ = v1::ModelService::NewStub(channel_);
+    training_ = v1::TrainingService::NewStub(channel_);
+    DefineMlp("mlp");
+    proxy_ = std::make_unique<TcpProxy>(server_->port());
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    remote_ = Stub(grpc::CreateCustomChannel(proxy_->address(), grpc::InsecureChannelCredentials(), arguments));
+  }
+  void TearDown() override {
+    remote_.reset();
+    proxy_.reset();
+    ServiceTest::TearDown();
+  }
+  static std::unique_ptr<v1::TrainingService::Stub> Stub(std::shared_ptr<grpc::Channel> channel) {
+    return v1::TrainingService::NewStub(std::move(channel));
+  }
+  grpc::Status Step(int i, v1::TrainStepResponse* response) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    return remote_->TrainStep(&context, Batch("mlp", i, "ann", static_cast<uint64_t>(i)), response);
+  }
+
+  std::unique_ptr<TcpProxy> proxy_;
+  std::unique_ptr<v1::TrainingService::Stub> remote_;
+};
+
+TEST_F(CutConnectionTest, BetweenRequestAndReply) {
+  v1::TrainStepResponse response;
+  ASSERT_TRUE(Step(1, &response).ok());
+  proxy_->SwallowReplies(true);
+  std::thread cutter([this] {
+    while (LastApplied() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    proxy_->CutSoon();  // The step is applied; its reply never came.
+  });
+  const grpc::Status lost = Step(2, &response);
+  cutter.join();
+  EXPECT_EQ(lost.error_code(), StatusCode::UNAVAILABLE) << lost.error_message();
+  proxy_->SwallowReplies(false);
+  const grpc::Status again = Step(2, &response);
+  ASSERT_TRUE(again.ok()) << again.error_message();
+  EXPECT_TRUE(response.replayed());
+  EXPECT_EQ(response.report().step(), 2);
+  ASSERT_TRUE(Step(3, &response).ok());
+  EXPECT_EQ(Parameters("mlp"), Undisturbed(3));
+}
+
+TEST_F(CutConnectionTest, AtAnyMoment) {
+  constexpr int kSteps = 30;
+  std::mt19937 random(7);
+  int cuts = 0;
+  for (int i = 1; i <= kSteps; ++i) {
+    for (bool first = true;; first = false) {
+      std::thread cutter;
+      if (first) {
+        cutter = std::thread([this, delay = random() % 4000] {
+          std::this_thread::sleep_for(std::chrono::microseconds(delay));
+          proxy_->CutSoon();
+        });
+      }
+      v1::TrainStepResponse response;
+      const grpc::Status status = Step(i, &response);
+      if (cutter.joinable()) cutter.join();
+      if (status.ok()) break;
+      ASSERT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+      ++cuts;
+    }
+  }
+  EXPECT_GT(cuts, 0) << "no cut hit a call: nothing was tested";
+  EXPECT_EQ(LastApplied(), static_cast<uint64_t>(kSteps));
+  EXPECT_EQ(Parameters("mlp"), Undisturbed(kSteps));
+}
+
+}  // namespace
+}  // namespace gluond::server

@@ -1,0 +1,87 @@
+"""gluond-server as a process: its flags, its refusals, what it depends on."""
+
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import grpc
+
+from tests import case_runner
+from tests.server.running_server import BINARY, RunningServer
+
+
+def run(*flags):
+  return subprocess.run([BINARY, "--devices=cpu", *flags], capture_output=True, text=True, timeout=60)
+
+
+class ProcessTest(unittest.TestCase):
+
+  def test_it_says_what_it_found_and_where_it_listens(self):
+    with RunningServer("--max_requests=7") as server:
+      code, out, _ = server.stop()
+      self.assertEqual(code, 0)
+      self.assertIn("device cpu:", out)
+      self.assertIn("--max_requests=7", out)
+      self.assertIn("listening on 127.0.0.1", out)
+
+  def test_interrupt_stops_it_too(self):
+    with RunningServer() as server:
+      self.assertEqual(server.stop(signal.SIGINT)[0], 0)
+
+  def test_another_machine_needs_to_be_allowed(self):
+    for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:0", ":0", "127.0.0.1.example.com:0"):
+      result = run(f"--address={address}")
+      self.assertEqual(result.returncode, 1, address)
+      self.assertIn("--insecure_public", result.stderr)
+
+  def test_wrong_flags_are_refused_in_one_line(self):
+    for flag, expected in (("--devices=tpu", "tpu"), ("--max_message_bytes=0", "--max_message_bytes"),
+                           ("stray", "stray"), ("--max_models=-1", "limit"), ("--address=127.0.0.1:99999", "address")):
+      result = run("--address=127.0.0.1:0", flag)
+      self.assertNotEqual(result.returncode, 0, flag)
+      self.assertIn(expected, result.stderr)
+
+  def test_a_port_in_use_is_refused(self):
+    with socket.socket() as other:
+      other.bind(("127.0.0.1", 0))
+      other.listen()
+      result = run(f"--address=127.0.0.1:{other.getsockname()[1]}")
+      self.assertEqual(result.returncode, 1)
+      self.assertIn("--address", result.stderr)
+
+  def test_a_gpu_that_is_demanded_and_not_there_is_an_error(self):
+    result = subprocess.run([BINARY, "--address=127.0.0.1:0", "--devices=gpu:0", "--cuda_plugin=/no/such/file"],
+                            capture_output=True, text=True, timeout=60)
+    self.assertEqual(result.returncode, 1)
+    self.assertIn("no GPU", result.stderr)
+
+  def test_without_a_gpu_auto_means_the_cpu(self):
+    with RunningServer("--devices=auto", "--cuda_plugin=/no/such/file") as server:
+      _, out, err = server.stop()
+      self.assertIn("device cpu:", out)
+      self.assertEqual(len([line for line in err.splitlines() if "no GPU" in line]), 1)
+
+  def test_a_unix_socket_works(self):
+    with tempfile.TemporaryDirectory() as folder:
+      with RunningServer(f"--address=unix:{folder}/socket"):
+        with grpc.insecure_channel(f"unix:{folder}/socket") as channel:
+          call = channel.unary_unary("/gluond.v1.ServerService/GetServerInfo")
+          self.assertGreater(len(call(b"", timeout=20)), 0)
+
+  def test_it_does_not_depend_on_cuda(self):
+    libraries = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
+    self.assertIn("libgrpc", libraries)
+    for name in ("libcuda", "libcudart", "libcublas", "libcudnn"):
+      self.assertNotIn(name, libraries)
+
+  def test_what_the_plugin_needs_is_exported(self):
+    symbols = subprocess.run(["nm", "-D", "--defined-only", "-C", BINARY], capture_output=True, text=True,
+                             check=True).stdout
+    for name in ("gluond::OpRegistration::OpRegistration", "gluond::RegisterGpuDriver"):
+      self.assertIn(name, symbols)
+
+
+if __name__ == "__main__":
+  case_runner.main()

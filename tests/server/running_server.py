@@ -1,0 +1,45 @@
+"""The real server as a process of its own, for tests."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+BINARY = pathlib.Path("server/gluond-server")
+
+
+class RunningServer:
+  """Starts gluond-server on a free port; stops it when the `with` block ends."""
+
+  def __init__(self, *flags):
+    self._folder = tempfile.TemporaryDirectory()
+    self.folder = pathlib.Path(self._folder.name)
+    port_file = self.folder / "port"
+    self.process = subprocess.Popen(
+        [BINARY, "--address=127.0.0.1:0", f"--port_file={port_file}", "--devices=cpu", f"--store_dir={self.folder}/store",
+         *flags],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not port_file.exists():
+      if self.process.poll() is not None or time.monotonic() > deadline:
+        raise AssertionError(f"the server did not start:\n{self.process.communicate(timeout=10)}")
+      time.sleep(0.02)
+    self.address = f"127.0.0.1:{int(port_file.read_text())}"
+
+  def stop(self, signal_number=signal.SIGTERM, timeout=60):
+    """Sends the signal; returns the exit code, standard output and standard error."""
+    if self.process.poll() is None:
+      os.kill(self.process.pid, signal_number)
+    out, err = self.process.communicate(timeout=timeout)
+    return self.process.returncode, out, err
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *unused):
+    if self.process.poll() is None:
+      self.process.kill()
+      self.process.communicate()
+    self._folder.cleanup()

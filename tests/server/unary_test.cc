@@ -1,0 +1,189 @@
+// Unary and Call: a call ends once, whoever finishes it, drops it or cancels it, on whatever thread.
+
+#include "server/unary.h"
+
+#include <atomic>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "proto/server.grpc.pb.h"
+#include "server/raw_service.h"
+
+namespace gluond::server {
+namespace {
+
+using InfoCall = Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse>;
+using Answer = std::function<void(InfoCall)>;
+
+// A service of one method, whose answer the test decides.
+class TestService final : public RawService {
+ public:
+  TestService(Runner& runner, Answer answer, Weight weight)
+      : RawService(runner, "gluond.v1.ServerService"), answer_(std::move(answer)) {
+    Add("GetServerInfo", this, &TestService::GetServerInfo, weight);
+  }
+
+ private:
+  void GetServerInfo(InfoCall call) { answer_(std::move(call)); }
+  const Answer answer_;
+};
+
+class UnaryTest : public testing::TestWithParam<Weight> {
+ protected:
+  void Serve(Answer answer, Limits limits = {}) {
+    runner_ = std::make_unique<Runner>(limits, [this](absl::string_view line) {
+      std::lock_guard lock(mu_);
+      log_ += std::string(line);
+    });
+    service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::ServerService::NewStub(server_->InProcessChannel({}));
+  }
+  void TearDown() override {
+    stub_.reset();
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+    EXPECT_EQ(runner_->admission.requests(), 0) << "a permit was not given back";
+  }
+  grpc::Status Ask(grpc::ClientContext* context) {
+    v1::GetServerInfoResponse response;
+    return stub_->GetServerInfo(context, {}, &response);
+  }
+  grpc::Status Ask() {
+    grpc::ClientContext context;
+    return Ask(&context);
+  }
+
+  std::mutex mu_;
+  std::string log_;  // Guarded by mu_.
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<TestService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::ServerService::Stub> stub_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Weights, UnaryTest, testing::Values(Weight::kLight, Weight::kHeavy));
+
+TEST_P(UnaryTest, AnswersWhatTheMethodSays) {
+  Serve([](InfoCall call) {
+    call.response().set_version("7");
+    call.Finish();
+  });
+  v1::GetServerInfoResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->GetServerInfo(&context, {}, &response).ok());
+  EXPECT_EQ(response.version(), "7");
+}
+
+TEST_P(UnaryTest, AnErrorLeadsWithTheMethod) {
+  Serve([](InfoCall call) { call.Finish(absl::DataLossError("oh \"no\"")); });
+  const grpc::Status status = Ask();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(status.error_message(), "GetServerInfo: oh \"no\"");
+  std::lock_guard lock(mu_);
+  EXPECT_NE(log_.find(R"("code":"DATA_LOSS","message":"oh \"no\"")"), std::string::npos) << log_;
+}
+
+TEST_P(UnaryTest, OnlyTheFirstFinishCounts) {
+  Serve([](InfoCall call) {
+    call.Finish(absl::NotFoundError("first"));
+    call.Finish();
+    call.Finish(absl::InternalError("third"));
+  });
+  EXPECT_EQ(Ask().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_P(UnaryTest, ACallThatNobodyFinishesEndsAllTheSame) {
+  Serve([](InfoCall) {});
+  EXPECT_EQ(Ask().error_code(), grpc::StatusCode::INTERNAL);
+}
+
+TEST_P(UnaryTest, ManyThreadsMayRaceToFinish) {
+  std::mutex mu;
+  std::vector<std::thread> threads;
+  Serve([&](InfoCall call) {
+    std::lock_guard lock(mu);
+    for (int i = 0; i < 3; ++i) threads.emplace_back([call] { call.Finish(absl::AbortedError("raced")); });
+  });
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Ask().error_code(), grpc::StatusCode::ABORTED);
+  std::lock_guard lock(mu);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(UnaryTest, CancellationReachesTheWork) {
+  std::atomic<bool> cancelled = false;
+  std::thread work;
+  Serve([&](InfoCall call) {
+    work = std::thread([&cancelled, call] {
+      while (call.cancellation()->Check().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      cancelled = true;
+      call.Finish(call.cancellation()->Check());
+    });
+  });
+  grpc::ClientContext context;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    context.TryCancel();
+  });
+  EXPECT_EQ(Ask(&context).error_code(), grpc::StatusCode::CANCELLED);
+  canceller.join();
+  work.join();
+  EXPECT_TRUE(cancelled);
+}
+
+TEST_P(UnaryTest, TheDeadlineReachesTheWork) {
+  std::atomic<int> code = 0;
+  std::thread work;
+  Serve([&](InfoCall call) {
+    work = std::thread([&code, call] {
+      while (call.cancellation()->Check().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      code = static_cast<int>(call.cancellation()->Check().code());
+      call.Finish(call.cancellation()->Check());
+    });
+  });
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
+  EXPECT_EQ(Ask(&context).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  work.join();
+  // gRPC's own cancellation at the deadline may come first.
+  EXPECT_TRUE(code == static_cast<int>(absl::StatusCode::kDeadlineExceeded) ||
+              code == static_cast<int>(absl::StatusCode::kCancelled));
+}
+
+TEST_P(UnaryTest, CancelsAndFinishesMayCross) {
+  std::mutex mu;
+  std::vector<std::thread> threads;
+  Serve([&](InfoCall call) {
+    std::lock_guard lock(mu);
+    threads.emplace_back([call] { call.Finish(); });
+  });
+  for (int i = 0; i < 200; ++i) {
+    grpc::ClientContext context;
+    std::thread canceller([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(i));
+      context.TryCancel();
+    });
+    const grpc::Status status = Ask(&context);
+    EXPECT_TRUE(status.ok() || status.error_code() == grpc::StatusCode::CANCELLED);
+    canceller.join();
+  }
+  std::lock_guard lock(mu);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(UnaryTest, AReplyOverTheLimitNamesTheFlag) {
+  Limits limits;
+  limits.max_message_bytes = 1000;
+  Serve([](InfoCall call) {
+    call.response().set_version(std::string(2000, 'x'));
+    call.Finish();
+  }, limits);
+  const grpc::Status status = Ask();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(status.error_message().find("--max_message_bytes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gluond::server
