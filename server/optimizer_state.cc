@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/tensors_codec.h"
 #include "server/training_service.h"
 
@@ -14,25 +13,23 @@ namespace {
 // The parameter of "<parameter>/<state>".
 absl::string_view ParameterOf(absl::string_view state) { return state.substr(0, state.rfind('/')); }
 
-// `state` with the values of `values` in place of its own, or what does not fit.
-absl::Status ReplaceStates(const NamedTensors& values, TrainerState* state) {
+// Puts `values` in place of the states of their names, or beside them. Whether they are states, and fit, the trainer
+// itself says when it is restored.
+void ReplaceStates(const NamedTensors& values, NamedTensors* states) {
   for (const NamedTensor& value : values) {
-    const auto found = std::find_if(state->states.begin(), state->states.end(),
+    const auto found = std::find_if(states->begin(), states->end(),
                                     [&](const NamedTensor& known) { return known.name == value.name; });
-    if (found == state->states.end()) {
-      std::vector<std::string> names;
-      for (const NamedTensor& known : state->states) names.push_back(known.name);
-      return absl::NotFoundError(
-          absl::StrCat("the optimizer has no state '", Excerpt(value.name), "'", DidYouMean(value.name, names)));
-    }
-    if (found->tensor.shape() != value.tensor.shape() || found->tensor.dtype() != value.tensor.dtype()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "state '", value.name, "' is of shape ", found->tensor.shape().ToString(), " and dtype ",
-          Name(found->tensor.dtype()), ", got ", value.tensor.shape().ToString(), " and ", Name(value.tensor.dtype())));
-    }
-    found->tensor = value.tensor;
+    found == states->end() ? states->push_back(value) : void(found->tensor = value.tensor);
   }
-  return absl::OkStatus();
+}
+
+// Every trained parameter has seen `step` updates.
+void SetStep(int64_t step, const Model& model, TrainerState* state) {
+  state->step = step;
+  state->updates.clear();
+  for (const Parameter& parameter : model.parameters().List()) {
+    if (parameter.grad_req != GradReq::kNull && step > 0) state->updates.emplace_back(parameter.name, step);
+  }
 }
 
 }  // namespace
@@ -73,11 +70,8 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
                         absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
     if (!state.ok()) return call.Finish(state.status());
     TrainerState changed = std::move(state->second);
-    FINISH_IF_ERROR(call, ReplaceStates(values, &changed));
-    if (call.request().has_step()) {
-      changed.step = call.request().step();
-      for (auto& [name, updates] : changed.updates) updates = changed.step;
-    }
+    ReplaceStates(values, &changed.states);
+    if (call.request().has_step()) SetStep(call.request().step(), hosted->model(), &changed);
     trainer->Restore(std::move(changed), [call, hosted, trainer](absl::Status status) { call.Finish(status); });
   });
 }

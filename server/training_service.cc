@@ -45,7 +45,7 @@ absl::StatusOr<TrainerOptions> OptionsFromProto(const v1::CreateTrainerRequest& 
         absl::StrCat("clip_global_norm is ", request.clip_global_norm(), "; want 0 or more"));
   }
   options.clip_global_norm = request.clip_global_norm();
-  if (request.has_skip_nonfinite()) options.skip_nonfinite = request.skip_nonfinite();
+  options.skip_nonfinite = !request.has_skip_nonfinite() || request.skip_nonfinite();
   return options;
 }
 

@@ -40,7 +40,7 @@ namespace gluond::server {
 
 // What all calls share. Outlives the gRPC server.
 struct Runner {
-  explicit Runner(const Limits& limits, LogSink log = &LogToStderr, int threads = 2)
+  explicit Runner(const Limits& limits, LogSink log = &LogToStderr, int threads = 4)
       : limits(limits), log(std::move(log)), admission(limits.max_requests, limits.max_request_bytes),
         sequences(limits.max_clients), workers(threads) {}
 

@@ -126,7 +126,7 @@ class Model : public std::enable_shared_from_this<Model> {
   // done; the next piece waits until `finished` is called (from any thread, once).
   using Finished = std::function<void()>;
   void Enqueue(std::function<void(Finished finished)> work);
-  // For long work on the strand, between two parts: goes on with `resume`, on the lane, after the Predicts next in line.
+  // For long work on the strand, between two parts: goes on with `resume`, on the lane, after the Predicts in line.
   void Yield(std::function<void()> resume);
 
   // The rest is for work on the strand.

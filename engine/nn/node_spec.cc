@@ -218,8 +218,8 @@ class NodeExpansion {
   std::vector<Parameter> parameters_;
 };
 
-// Puts the parameters that the caller listed first, in that order: a reloaded model is as it was, sums in the same order
-// included.
+// Puts the parameters that the caller listed first, in that order: a reloaded model is as it was, and sums over its
+// parameters have the same bits.
 absl::Status OrderAs(const std::vector<Parameter>& listed, std::vector<Parameter>* parameters) {
   absl::flat_hash_map<std::string, size_t> place;
   for (const Parameter& parameter : listed) place.try_emplace(parameter.name, place.size());

@@ -86,7 +86,7 @@ absl::Status ParameterStore::Configure(absl::string_view name, const ParameterOp
   for (const auto& [what, value] : {std::pair("lr_mult", options.lr_mult), std::pair("wd_mult", options.wd_mult)}) {
     if (value.has_value() && !(*value >= 0 && std::isfinite(*value))) {
       return absl::InvalidArgumentError(
-          absl::StrCat("parameter '", parameter.name, "': ", what, " is ", *value, "; want a finite number, 0 or more"));
+          absl::StrCat("parameter '", parameter.name, "': ", what, " is ", *value, "; want 0 or more, finite"));
     }
   }
   const GradReq req = options.grad_req.value_or(parameter.grad_req);

@@ -14,7 +14,8 @@ struct AdamWParam : Param<AdamWParam>, OptimizerParam {
   static void Fields(Schema<AdamWParam>& s) {
     OptimizerFields(s, 0.001);
     s.Field("beta1", &AdamWParam::beta1).Default(0.9).Range(0, 1).Describe("Decay of the gradient's average.");
-    s.Field("beta2", &AdamWParam::beta2).Default(0.999).Range(0, 1).Describe("Decay of the squared gradient's average.");
+    s.Field("beta2", &AdamWParam::beta2).Default(0.999).Range(0, 1)
+        .Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &AdamWParam::epsilon).Default(1e-8).AtLeast(0).Describe("Keeps the quotient finite.");
     s.Field("correct_bias", &AdamWParam::correct_bias).Default(true).Describe("Corrects the averages' start at zero.");
   }

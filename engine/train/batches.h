@@ -71,9 +71,9 @@ struct DatasetBatchesOptions {
   std::vector<int64_t> rows;  // If not empty, these instead.
 };
 
-// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the last
-// `optional`, rows of a shape that does not fit, or fewer rows than a batch; a batch size below 1; a position outside
-// the dataset.
+// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the
+// last `optional`, rows of a shape that does not fit, or fewer rows than a batch; a batch size below 1; a position
+// outside the dataset.
 absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
                                                             const std::vector<ModelInput>& inputs, size_t optional,
                                                             Staging* staging);

@@ -27,8 +27,8 @@ const float* Floats(const Tensor& tensor, std::vector<float>* space) {
 }
 
 // The share of samples whose label is among the k classes of the largest predictions, ties in favour of the lower
-// class. Predictions are (batch, classes, ...), labels class numbers (batch, ...). With one class, or none, or labels of
-// the predictions' shape, they are compared as class numbers themselves.
+// class. Predictions are (batch, classes, ...), labels class numbers (batch, ...). Predictions as many as labels are
+// class numbers, too.
 class TopK : public Metric {
  public:
   explicit TopK(int k) : k_(k) {}

@@ -18,7 +18,7 @@ namespace gluond {
 class OpCall {
  public:
   // Writes output 0 to `out`, which may be an input that the operator updates in place.
-  // NOT_FOUND: no such operator. INVALID_ARGUMENT: wrong attributes, or it has no stateless kernel on the lane's device.
+  // NOT_FOUND: no such operator. INVALID_ARGUMENT: wrong attributes, or no stateless kernel on the lane's device.
   static absl::StatusOr<std::unique_ptr<OpCall>> Make(absl::string_view op, AttrDict attrs, std::vector<Tensor> in,
                                                       Tensor out, Lane& lane);
 

@@ -182,8 +182,8 @@ void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
         std::vector<std::string> names = report.stale;
         if (names.size() > 8) names.resize(8), names.push_back("...");
         return absl::FailedPreconditionError(
-            absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since the "
-                         "last step. Call Forward and Backward first, or set ignore_stale_grad"));
+            absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
+                         "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
       }
       return self->Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report);
     };
@@ -215,7 +215,8 @@ void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, T
 }
 
 void Trainer::Restore(TrainerState state, OnStatus done) {
-  model_->Enqueue([self = shared_from_this(), state = std::move(state), done = std::move(done)](Model::Finished finished) {
+  model_->Enqueue([self = shared_from_this(), state = std::move(state),
+                   done = std::move(done)](Model::Finished finished) {
     absl::Status status = state.step < 0 ? absl::InvalidArgumentError("the step number is negative")
                                          : self->parts_->updater.Restore(state.states, state.updates);
     if (status.ok()) {

@@ -22,6 +22,7 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
         finished_(std::move(finished)), metrics_(parts_.metrics.size()) {}
 
   void Next() {
+    if (source_->done()) return Finish(absl::OkStatus());
     if (absl::Status status = Draw(); !status.ok()) return Finish(std::move(status));
     const bool weighted = trainer_->num_optional_ > 0 && batch_.device.back().defined();
     absl::StatusOr<BoundGraph*> graph = trainer_->StepGraph(train_, weighted);

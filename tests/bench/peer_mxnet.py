@@ -1,7 +1,7 @@
-"""The same training steps in MXNet 1.9.1 (Gluon, hybridized), in process: prints milliseconds per step, one line
-per round. Needs numpy<1.24. Threads are OMP_NUM_THREADS.
+"""The same training steps in MXNet 1.9.1 (Gluon, hybridized), in process: prints milliseconds a step, one
+line for each line of standard input. Needs numpy<1.24. Threads are OMP_NUM_THREADS.
 
-usage: peer_mxnet.py {mlp,lenet,resnet20} ROUNDS STEPS [BATCH]
+usage: peer_mxnet.py {mlp,lenet,resnet20} STEPS [BATCH]
 """
 
 import sys
@@ -53,8 +53,8 @@ def resnet20():
 
 
 def main():
-  name, rounds, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-  batch = int(sys.argv[4]) if len(sys.argv) > 4 else 64
+  name, steps = sys.argv[1], int(sys.argv[2])
+  batch = int(sys.argv[3]) if len(sys.argv) > 3 else 64
   mx.random.seed(0)
   net, shape = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20}[name]()
   net.initialize(mx.init.Xavier())
@@ -73,7 +73,7 @@ def main():
 
   for _ in range(min(steps, 20)):
     step()
-  for _ in range(rounds):
+  for _ in sys.stdin:
     begin = time.perf_counter()
     for _ in range(steps):
       step()

@@ -1,6 +1,7 @@
-"""The same training steps in PyTorch, in process: prints milliseconds per step, one line per round.
+"""The same training steps in PyTorch, in process: prints milliseconds a step, one line for
+each line of standard input.
 
-usage: peer_torch.py {mlp,lenet,resnet20} ROUNDS STEPS [BATCH] [THREADS]
+usage: peer_torch.py {mlp,lenet,resnet20} STEPS [BATCH] [THREADS]
 """
 
 import sys
@@ -49,9 +50,9 @@ def resnet20():
 
 
 def main():
-  name, rounds, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-  batch = int(sys.argv[4]) if len(sys.argv) > 4 else 64
-  torch.set_num_threads(int(sys.argv[5]) if len(sys.argv) > 5 else 2)
+  name, steps = sys.argv[1], int(sys.argv[2])
+  batch = int(sys.argv[3]) if len(sys.argv) > 3 else 64
+  torch.set_num_threads(int(sys.argv[4]) if len(sys.argv) > 4 else 2)
   torch.manual_seed(0)
   net, shape = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20}[name]()
   optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
@@ -66,7 +67,7 @@ def main():
 
   for _ in range(min(steps, 20)):
     step()
-  for _ in range(rounds):
+  for _ in sys.stdin:
     begin = time.perf_counter()
     for _ in range(steps):
       step()

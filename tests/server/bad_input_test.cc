@@ -106,7 +106,7 @@ const BadInput kBadInputs[] = {
     {"DeepestTree", kDefine, Nested(90), kInvalid, "deeper than"},
     {"LongChain", kDefine, Chain(3000), StatusCode::RESOURCE_EXHAUSTED, "--max_graph_nodes"},
     {"UndeclaredVariable", kDefine, R"({"model": "bad", "block": {"block": "Flatten"}, "variables": [{"name": "nobody", "shape": [1]}]})", kInvalid, "nothing reads it"},
-    {"ContradictingShapes", kDefine, R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "in_units": 5}}, "variables": [{"name": "data", "shape": [-1, 4]}]})", kInvalid, "weight"},
+    {"ContradictingShapes", kDefine, R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "in_units": 5}}, "variables": [{"name": "data", "shape": [-1, 4]}]})", kInvalid, "Shape inconsistent"},
     {"NegativeTtl", kDefine, R"({"model": "bad", "block": {"block": "Flatten"}, "ttl": "-1s"})", kInvalid, "ttl"},
     // Names.
     {"NameIsAPath", kDefine, R"({"model": "../../etc/passwd", "block": {"block": "Flatten"}})", kInvalid, "model"},

@@ -7,10 +7,11 @@
 namespace gluond {
 namespace {
 
-absl::StatusOr<std::vector<float>> Fill(const Spec& spec, const Shape& shape, const char* name = "w", uint64_t seed = 1) {
+absl::StatusOr<std::vector<float>> Fill(const Spec& spec, const Shape& shape, const char* name = "w",
+                                        uint64_t seed = 1) {
   std::vector<float> values(static_cast<size_t>(shape.Size()));
-  RETURN_IF_ERROR(Initializers().Make(spec.type, spec.attrs,
-                                      InitializerTarget{name, shape, Philox{seed, StreamOf(name), 0}, absl::MakeSpan(values)}));
+  const InitializerTarget target = {name, shape, Philox{seed, StreamOf(name), 0}, absl::MakeSpan(values)};
+  RETURN_IF_ERROR(Initializers().Make(spec.type, spec.attrs, target));
   return values;
 }
 

@@ -79,8 +79,8 @@ TEST_F(LossTest, SigmoidBCETakesProbabilities) {
   const auto loss = Losses().Make("SigmoidBinaryCrossEntropyLoss",
                                   AttrDict{{"from_sigmoid", "True"}, {"pos_weight", "2"}}, inputs);
   ASSERT_OK(loss.status());
-  auto executor = Executor::Compile(Graph{{*loss}}, {{"p", {{1, 2}, DType::kFloat32}}, {"y", {{1, 2}, DType::kFloat32}}},
-                                    {}, *lane_, *memory_);
+  const Signature signature = {{1, 2}, DType::kFloat32};
+  auto executor = Executor::Compile(Graph{{*loss}}, {{"p", signature}, {"y", signature}}, {}, *lane_, *memory_);
   ASSERT_OK(executor.status());
   gluond::Run run = (*executor)->NewRun();
   run.inputs[static_cast<size_t>((*executor)->input_index("p"))] = Make<float>({1, 2}, {0.25, 0.5});

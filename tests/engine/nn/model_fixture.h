@@ -37,7 +37,8 @@ class ModelTest : public testing::Test {
  protected:
   ModelTest()
       : budget_(std::make_shared<Budget>("the test", int64_t{1} << 30, "--none")),
-        memory_(*DeviceAllocator::Create(Device(), budget_)), lane_(*Lane::Create(Device(), {.threads = 2}, *memory_)) {}
+        memory_(*DeviceAllocator::Create(Device(), budget_)),
+        lane_(*Lane::Create(Device(), {.threads = 2}, *memory_)) {}
 
   ModelOptions Options(uint64_t seed = 1) const { return {"test", seed, lane_.get(), memory_, memory_}; }
 
@@ -75,7 +76,8 @@ class ModelTest : public testing::Test {
   static absl::StatusOr<NamedTensors> Gradients(Model& model, std::vector<std::string> names = {}) {
     return Await<absl::StatusOr<NamedTensors>>([&](auto done) { model.GetGradients(names, done); });
   }
-  static absl::StatusOr<NamedTensors> Predict(Model& model, NamedTensors inputs, std::vector<std::string> outputs = {}) {
+  static absl::StatusOr<NamedTensors> Predict(Model& model, NamedTensors inputs,
+                                              std::vector<std::string> outputs = {}) {
     return Await<absl::StatusOr<NamedTensors>>([&](auto done) { model.Predict(inputs, outputs, nullptr, done); });
   }
   static absl::StatusOr<NamedTensors> Forward(Model& model, NamedTensors inputs, Mode mode = Mode::kTrain) {

@@ -110,7 +110,8 @@ TEST_F(ModelTest, DeferredParametersGetTheirShapeFromTheFirstBatch) {
 }
 
 TEST_F(ModelTest, InitializationDependsOnSeedAndNameAlone) {
-  const BlockSpec net = {"HybridSequential", "", {}, {{"Dense", "a", {{"units", "4"}}}, {"Dense", "b", {{"units", "4"}}}}};
+  const BlockSpec net = {"HybridSequential", "", {},
+                         {{"Dense", "a", {{"units", "4"}}}, {"Dense", "b", {{"units", "4"}}}}};
   const auto values = [&](uint64_t seed, const char* name) {
     auto model = MakeModel(net, {{"data", {-1, 4}}}, seed);
     EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));

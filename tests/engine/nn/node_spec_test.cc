@@ -51,7 +51,8 @@ TEST_F(NodeSpecTest, ListsWhatItExpanded) {
 TEST_F(NodeSpecTest, TakesALongChain) {
   std::vector<NodeSpec> nodes;
   for (int i = 0; i < 20000; ++i) {
-    nodes.push_back({"_plus_scalar", absl::StrCat("n", i), {{i == 0 ? "data" : absl::StrCat("n", i - 1)}}, {{"scalar", "1"}}});
+    const std::string from = i == 0 ? "data" : absl::StrCat("n", i - 1);
+    nodes.push_back({"_plus_scalar", absl::StrCat("n", i), {{from}}, {{"scalar", "1"}}});
   }
   std::reverse(nodes.begin(), nodes.end());
   EXPECT_OK(ExpandNodes(nodes, {{"data", {-1}}}, {}).status());
@@ -84,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Nodes, BadNodesTest, testing::ValuesIn<BadCase>({
     {"UnknownOperator", {{"rellu", "a", {{"data"}}}}, {}, absl::StatusCode::kNotFound, "node 'a'"},
     {"UnknownAttribute", {{"relu", "a", {{"data"}}, {{"slope", "1"}}}}, {}, kInvalid, "'slope'"},
     {"TooManyInputs", {{"relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "takes 1 inputs"},
-    {"IndexOutOfRange", {{"relu", "a", {{"data"}}}, {"relu", "b", {{"a", 7}}}}, {}, kInvalid, "has 1 outputs, got index 7"},
+    {"IndexOutOfRange", {{"relu", "a", {{"data"}}}, {"relu", "b", {{"a", 7}}}}, {}, kInvalid,
+     "has 1 outputs, got index 7"},
     {"UnknownOutput", {{"relu", "a", {{"data"}}}}, {{"c"}}, kInvalid, "no node 'c'"},
     {"NoName", {{"relu", "", {{"data"}}}}, {}, kInvalid, "node 0 has no name"},
     {"NoOutputs", {}, {}, kInvalid, "no outputs"},

@@ -47,13 +47,11 @@ class DamageTest : public StoreTest {
 
 TEST_F(DamageTest, EveryFlippedByteOfTheManifestIsNoticed) {
   for (size_t at = 0; at < manifest_.size(); ++at) {
-    for (int bit : {0, 4, 7}) {
-      std::string damaged = manifest_;
-      damaged[at] = static_cast<char>(damaged[at] ^ 1 << bit);
-      WriteFileBytes(Path("m/v1/manifest.json"), damaged);
-      const absl::Status status = Load();
-      ASSERT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
-    }
+    std::string damaged = manifest_;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1 << at % 8);
+    WriteFileBytes(Path("m/v1/manifest.json"), damaged);
+    const absl::Status status = Load();
+    ASSERT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
   }
   WriteFileBytes(Path("m/v1/manifest.json"), manifest_);
   EXPECT_OK(Load());
@@ -68,8 +66,8 @@ TEST_F(DamageTest, AManifestOfAnyContentsCrashesNothing) {
       other[at] = c;
       WriteManifest(other);
       refused += !Load().ok();
-      EXPECT_OK(store_->List());
     }
+    EXPECT_OK(store_->List());
   }
   EXPECT_GT(refused, 3 * manifest_.size());
 }

@@ -39,7 +39,9 @@ INSTANTIATE_TEST_SUITE_P(Schedules, LrScheduleTest, testing::ValuesIn<ScheduleCa
 }), [](const auto& info) { return info.param.name; });
 
 TEST(LrSchedulesTest, CheckTheirAttributes) {
-  const auto code = [](const char* name, AttrDict attrs) { return LrSchedules().Make(name, attrs, 1.0).status().code(); };
+  const auto code = [](const char* name, const AttrDict& attrs) {
+    return LrSchedules().Make(name, attrs, 1.0).status().code();
+  };
   EXPECT_EQ(code("cosin", {}), absl::StatusCode::kNotFound);
   EXPECT_EQ(code("multifactor", {{"step", "(5, 5)"}}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code("multifactor", {{"step", "()"}}), absl::StatusCode::kInvalidArgument);

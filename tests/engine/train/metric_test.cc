@@ -9,7 +9,8 @@ namespace {
 
 class MetricTest : public TrainerTest {
  protected:
-  absl::StatusOr<double> Mean(const Spec& spec, const Tensor& prediction, const Tensor& label, const Tensor& loss = {}) {
+  absl::StatusOr<double> Mean(const Spec& spec, const Tensor& prediction, const Tensor& label,
+                              const Tensor& loss = {}) {
     ASSIGN_OR_RETURN(auto metric, Metrics().Make(spec.type, spec.attrs));
     MetricSum sum;
     RETURN_IF_ERROR(metric->Add(prediction, label, loss, &sum));

@@ -23,6 +23,7 @@ class LinearTrainerTest : public TrainerTest {
   std::vector<float> Weight() { return Values((*Get(*model_))[0].tensor); }
 
   const std::shared_ptr<Model> model_;
+  volatile int spun_ = 0;
 };
 
 TEST_F(LinearTrainerTest, StepsByTheMeanGradient) {
@@ -167,6 +168,48 @@ TEST_F(LinearTrainerTest, ACancelledStepChangesNothing) {
   EXPECT_OK(TrainStep(*trainer, Batch()).status());
 }
 
+// A deadline that passes while the step is computed is told only if the step was not taken.
+TEST_F(LinearTrainerTest, AnswersAndStepsAgreeWhenACallIsCancelled) {
+  auto trainer = MakeTrainer(model_, Options());
+  int64_t steps = 0;
+  for (int i = 0; i < 200; ++i) {
+    auto cancellation = std::make_shared<Cancellation>();
+    std::promise<absl::Status> answer;
+    trainer->TrainStep(Batch(), {}, cancellation, [&](auto report) { answer.set_value(report.status()); });
+    for (int spin = 0; spin < i * 20; ++spin) spun_ = spin;
+    cancellation->Cancel();
+    steps += answer.get_future().get().ok();
+    ASSERT_EQ(trainer->step(), steps);
+  }
+}
+
+// A model is served while it is trained: a prediction waits for one step, not for all steps of a call.
+TEST_F(TrainerTest, PredictsBetweenTwoStepsOfACall) {
+  auto model = MakeModel(Mlp(32, 10), {{"data", {-1, 1, 28, 28}}});
+  ASSERT_OK(Initialize(*model));
+  auto trainer = MakeTrainer(model, {});
+  std::vector<std::string> order;  // Written on the lane alone.
+  std::promise<void> trained, predicted, read;
+  trainer->TrainSteps({.dataset = MakeImages(64, 1), .batch_size = 32, .steps = 50}, nullptr, [&](auto report) {
+    EXPECT_OK(report.status());
+    order.push_back("trained");
+    trained.set_value();
+  });
+  model->Predict({{"data", MakeNoise({1, 1, 28, 28}, 1)}}, {}, nullptr, [&](auto outputs) {
+    EXPECT_OK(outputs.status());
+    order.push_back("predicted");
+    predicted.set_value();
+  });
+  model->GetParameters({}, [&](auto values) {
+    EXPECT_OK(values.status());
+    order.push_back("read");
+    read.set_value();
+  });
+  for (auto* promise : {&trained, &predicted, &read}) promise->get_future().wait();
+  EXPECT_EQ(order, (std::vector<std::string>{"predicted", "trained", "read"}));
+  EXPECT_EQ(trainer->step(), 50);
+}
+
 // Rows of a dataset, batch by batch, give the bits that the same batches give when they are sent.
 TEST_F(TrainerTest, RowsOfADatasetAreTheSameAsBatchesSent) {
   auto images = MakeImages(40, 1);
@@ -176,7 +219,8 @@ TEST_F(TrainerTest, RowsOfADatasetAreTheSameAsBatchesSent) {
     return MakeTrainer(model, {.optimizer = {"adam", {}}});
   };
   auto drawn = make(), sent = make();
-  ASSERT_OK(TrainSteps(*drawn, {.dataset = images, .batch_size = 10, .steps = 6, .from = DatasetPosition{77, 0, 0}}).status());
+  const DatasetPosition start = {77, 0, 0};
+  ASSERT_OK(TrainSteps(*drawn, {.dataset = images, .batch_size = 10, .steps = 6, .from = start}).status());
   for (int i = 0; i < 6; ++i) {
     const auto rows = *images->Rows({77, static_cast<uint64_t>(i / 4), i % 4 * 10, 10, true});
     Tensor x = *Tensor::Empty(*memory_, {10, 1, 28, 28}, DType::kFloat32);

@@ -1,0 +1,76 @@
+// The networks of the figures, as peer_torch.py and peer_mxnet.py have them.
+
+#ifndef TESTS_BENCH_NETWORKS_H_
+#define TESTS_BENCH_NETWORKS_H_
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "client/cpp/network.h"
+#include "engine/core/shape.h"
+
+namespace gluond::bench {
+
+struct Network {
+  v1::Block block;
+  Shape image;  // One sample.
+
+  Shape Batch(int64_t size) const {
+    Shape shape = {size};
+    for (const int64_t d : image) shape.Append(d);
+    return shape;
+  }
+  v1::Variable Input() const {
+    const Shape shape = Batch(Shape::kUnknown);
+    return client::Input("data", {shape.begin(), shape.end()});
+  }
+};
+
+inline v1::Block ConvBatchNorm(int64_t channels, int64_t kernel, int64_t stride, bool relu) {
+  std::vector<v1::Block> layers = {
+      client::Conv2D(channels, kernel, {{"strides", stride}, {"padding", kernel / 2}, {"use_bias", false}}),
+      client::Block("BatchNorm")};
+  if (relu) layers.push_back(client::Block("Activation", {{"activation", "relu"}}));
+  return client::Sequential(std::move(layers));
+}
+
+// relu(body(x) + shortcut(x)).
+inline v1::Block ResidualBlock(int64_t channels, int64_t stride, bool match) {
+  std::vector<v1::Block> paths = {
+      client::Sequential({ConvBatchNorm(channels, 3, stride, true), ConvBatchNorm(channels, 3, 1, false)})};
+  if (match) paths.push_back(ConvBatchNorm(channels, 1, stride, false));
+  return client::Sequential({client::Block("Residual", {}, std::move(paths)),
+                             client::Block("Activation", {{"activation", "relu"}})});
+}
+
+inline Network FindNetwork(const std::string& name) {
+  const client::Attributes relu = {{"activation", "relu"}};
+  if (name == "mlp") {
+    return {client::Sequential({client::Dense(128, relu), client::Dense(64, relu), client::Dense(10)}), {1, 28, 28}};
+  }
+  if (name == "lenet") {
+    return {client::Sequential({client::Conv2D(20, 5, relu), client::MaxPool2D(2), client::Conv2D(50, 5, relu),
+                                client::MaxPool2D(2), client::Dense(500, relu), client::Dense(10)}),
+            {1, 28, 28}};
+  }
+  if (name == "resnet20") {
+    std::vector<v1::Block> layers = {ConvBatchNorm(16, 3, 1, true)};
+    for (const int64_t channels : {16, 32, 64}) {
+      for (int i = 0; i < 3; ++i) {
+        const bool first = i == 0 && channels != 16;
+        layers.push_back(ResidualBlock(channels, first ? 2 : 1, first));
+      }
+    }
+    layers.push_back(client::Block("GlobalAvgPool2D"));
+    layers.push_back(client::Dense(10));
+    return {client::Sequential(std::move(layers)), {3, 32, 32}};
+  }
+  std::cerr << "no network '" << name << "'; there are mlp, lenet and resnet20\n";
+  std::exit(2);
+}
+
+}  // namespace gluond::bench
+
+#endif  // TESTS_BENCH_NETWORKS_H_

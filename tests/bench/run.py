@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Measures the figures of docs/performance.md and prints them as a Markdown table.
+
+usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
+
+PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
+comparison alternates its sides round by round, on the same two threads, and takes medians; the ratio is the median of
+the rounds' ratios. Anything else at work on the machine spoils it: run it alone.
+"""
+
+import argparse
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "bazel-bin"
+STEPS = {"mlp": 400, "lenet": 60, "resnet20": 5}
+
+
+def wait_for(path, process):
+  deadline = time.monotonic() + 30
+  while not (path.exists() and path.read_text().strip()):
+    if process.poll() is not None or time.monotonic() > deadline:
+      sys.exit(f"{process.args[0]} did not start")
+    time.sleep(0.02)
+  return f"127.0.0.1:{path.read_text().strip()}"
+
+
+class Side:
+  """A program that answers each line with a number."""
+
+  def __init__(self, name, command, line="engine", **environment):
+    self.name, self.line, self.figures = name, line, []
+    self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL, text=True, env={**os.environ, **environment})
+
+  def ask(self, line):
+    self.process.stdin.write(line + "\n")
+    self.process.stdin.flush()
+    answer = self.process.stdout.readline()
+    if not answer:
+      sys.exit(f"{self.name} ended: {self.process.args}")
+    return answer
+
+  def measure(self):
+    self.figures.append(float(self.ask(self.line)))
+
+  def stop(self):
+    self.process.stdin.close()
+    self.process.wait()
+
+
+def alternate(sides, rounds):
+  for side in sides:
+    side.measure()
+    side.figures.clear()  # The first round warms up.
+  for _ in range(rounds):
+    for side in sides:
+      side.measure()
+
+
+def row(what, ours, other, unit, limit):
+  ratio = statistics.median(a / b for a, b in zip(ours.figures, other.figures))
+  print(f"| {what} | {statistics.median(ours.figures):.3f} {unit} | {other.name} "
+        f"{statistics.median(other.figures):.3f} {unit} | {ratio:.3f} | {limit} |", flush=True)
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument("--rounds", type=int, default=9)
+  parser.add_argument("--torch")
+  parser.add_argument("--mxnet")
+  parser.add_argument("--only", default="")
+  options = parser.parse_args()
+  subprocess.run(["bazel", "build", "//server:gluond-server", "//tests/bench:all"], cwd=ROOT, check=True)
+  with open("/proc/cpuinfo") as cpuinfo:
+    cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
+  print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
+  print("| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
+
+  with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    server = subprocess.Popen([BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu",
+                               f"--port_file={folder / 'port'}"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    echo = subprocess.Popen([BIN / "tests/bench/echo_server", folder / "echo"])
+    try:
+      address, echo_address = wait_for(folder / "port", server), wait_for(folder / "echo", echo)
+      if options.only in "wire":
+        text = subprocess.run([BIN / "tests/bench/wire_bench", address, echo_address], check=True,
+                              capture_output=True, text=True).stdout
+        for line in text.splitlines():
+          what, ours, floor, ratio, limit = line.split("\t")
+          print(f"| {what} | {ours} us | bare echo {floor} us | {ratio} | {limit} |", flush=True)
+      for network, steps in STEPS.items():
+        if options.only not in network:
+          continue
+        ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
+        engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps])
+        sides = [ours, engine]
+        if options.torch:
+          sides.append(Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps],
+                            OMP_NUM_THREADS="2"))
+        if options.mxnet:
+          sides.append(Side("MXNet 1.9.1", [options.mxnet, ROOT / "tests/bench/peer_mxnet.py", network, steps],
+                            OMP_NUM_THREADS="2"))
+        alternate(sides, options.rounds)
+        row(f"{network} TrainStep over loopback, batch 64", ours, engine, "ms",
+            "1.05" if network == "lenet" else "")
+        for peer in sides[2:]:
+          row(f"{network} TrainStep over loopback, batch 64", ours, peer, "ms",
+              "1.0 of the faster" if network != "resnet20" else "report")
+        if network == "lenet":
+          planned, unshared = map(int, engine.ask("memory").split())
+          print(f"| lenet planned memory, forward and backward | {planned} B | unshared {unshared} B | "
+                f"{planned / unshared:.3f} | 0.5 |", flush=True)
+        for side in sides:
+          side.stop()
+    finally:
+      server.terminate()
+      echo.terminate()
+      server.wait()
+      echo.wait()
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,185 @@
+// A training step, with the batch in memory, by the engine alone and over the wire.
+//
+//   step_bench {mlp,lenet,resnet20} STEPS [ADDRESS]
+//
+// Reads commands from standard input, one a line, and answers each with one line:
+//   engine   STEPS steps by the engine in this process: milliseconds a step
+//   wire     STEPS TrainSteps on the server at ADDRESS, the batch sent each time: milliseconds a step
+//   memory   arena bytes of forward and backward, and the sum of every node's outputs before optimization, parameters
+//            and their gradients excluded
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cpp/client.h"
+#include "engine/core/op.h"
+#include "engine/nn/gradients.h"
+#include "engine/nn/loss.h"
+#include "engine/passes/plan_memory.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/device_allocator.h"
+#include "engine/train/trainer.h"
+#include "server/definition_codec.h"
+#include "tests/bench/networks.h"
+
+namespace gluond::bench {
+namespace {
+
+constexpr int64_t kBatch = 64;
+
+[[noreturn]] void Die(const absl::Status& status) {
+  std::cerr << "step_bench: " << status << "\n";
+  std::exit(1);
+}
+template <class T>
+T OrDie(absl::StatusOr<T> value) {
+  if (!value.ok()) Die(value.status());
+  return *std::move(value);
+}
+
+template <class T>
+T Await(std::function<void(std::function<void(T)>)> start) {
+  std::promise<T> promise;
+  start([&promise](T value) { promise.set_value(std::move(value)); });
+  return promise.get_future().get();
+}
+
+double MillisecondsEach(int64_t steps, const std::function<void()>& step) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < steps; ++i) step();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / steps;
+}
+
+std::vector<float> Pixels(const Shape& image) {
+  std::vector<float> pixels(kBatch * image.Size());
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i * 7919 % 1000) / 1000;
+  return pixels;
+}
+std::vector<float> Labels() {
+  std::vector<float> labels(kBatch);
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i % 10);
+  return labels;
+}
+
+// The engine in this process.
+class Engine {
+ public:
+  explicit Engine(const Network& network) : network_(network) {
+    v1::DefineModelRequest request;
+    *request.mutable_block() = network.block;
+    *request.add_variables() = network.Input();
+    ModelDefinition definition = OrDie(server::DefinitionFromProto(request, 100000));
+    model_ = OrDie(Model::Create(std::move(definition), {"bench", 1, lane_.get(), memory_.get(), memory_.get()}));
+    const auto status = Await<absl::Status>([&](auto done) { model_->Initialize({{"Xavier", {}}}, done); });
+    if (!status.ok()) Die(status);
+    trainer_ = OrDie(Trainer::Create(
+        model_, {.optimizer = {"sgd", {{"learning_rate", "0.01"}, {"momentum", "0.9"}}}}));
+    batch_ = {{"data", Make(network.Batch(kBatch), Pixels(network.image))}, {"label", Make({kBatch}, Labels())}};
+  }
+
+  void Step() {
+    const auto report = Await<absl::StatusOr<StepReport>>(
+        [&](auto done) { trainer_->TrainStep(batch_, {}, nullptr, done); });
+    if (!report.ok()) Die(report.status());
+  }
+
+  // Of the definition as it is, without Simplify.
+  void PrintMemory() const {
+    const ModelDefinition& definition = model_->definition();
+    const NodeEntry loss = OrDie(OrDie(Losses().Find("SoftmaxCrossEntropyLoss"))
+                                     ->make({}, {definition.outputs[0], MakeVariable("label"), {}}));
+    Graph graph{{loss}};
+    for (GraphOutput& gradient : OrDie(GradientOutputs({loss}, {{}}, model_->parameters()))) {
+      graph.outputs.push_back(std::move(gradient.entry));
+    }
+    Signatures known = {{"data", {network_.Batch(kBatch), DType::kFloat32}},
+                        {"label", {{kBatch}, DType::kFloat32}}};
+    const IndexedGraph indexed(graph);
+    const Inferred inferred = OrDie(InferShapeType(indexed, known));
+    std::vector<bool> excluded(indexed.num_entries());
+    for (const uint32_t variable : indexed.variables()) excluded[indexed[variable].first_entry] = true;
+    for (size_t i = 1; i < indexed.outputs().size(); ++i) excluded[indexed.outputs()[i].entry] = true;
+    int64_t all = 0;
+    for (uint32_t e = 0; e < indexed.num_entries(); ++e) {
+      if (!excluded[e]) all += inferred.shapes[e].Size() * SizeOf(inferred.types[e]);
+    }
+    const int64_t planned = OrDie(PlanMemory(indexed, inferred)).arena_bytes;
+    std::printf("%lld %lld\n", static_cast<long long>(planned), static_cast<long long>(all));
+  }
+
+ private:
+  Tensor Make(const Shape& shape, const std::vector<float>& values) {
+    Tensor tensor = OrDie(Tensor::Empty(*memory_, shape, DType::kFloat32));
+    std::copy(values.begin(), values.end(), tensor.data<float>());
+    return tensor;
+  }
+
+  const Network network_;
+  std::unique_ptr<DeviceAllocator> memory_ =
+      OrDie(DeviceAllocator::Create({}, std::make_shared<Budget>("bench", int64_t{1} << 40, "no flag")));
+  std::unique_ptr<Lane> lane_ = OrDie(Lane::Create({}, {}, *memory_));
+  std::shared_ptr<Model> model_;
+  std::shared_ptr<Trainer> trainer_;
+  NamedTensors batch_;
+};
+
+// The same on a server.
+class Wire {
+ public:
+  Wire(const Network& network, const std::string& address)
+      : client_(OrDie(client::Client::Connect(address))),
+        model_(OrDie(client_.DefineModel("bench", network.block, {network.Input()}, {.seed = 1, .replace = true}))) {
+    if (const absl::Status status = model_.Initialize(client::Named("Xavier")); !status.ok()) Die(status);
+    OrDie(model_.CreateTrainer(
+        {.loss = client::Named("SoftmaxCrossEntropyLoss"),
+         .optimizer = client::Named("sgd", {{"learning_rate", 0.01}, {"momentum", 0.9}})}));
+    const Shape shape = network.Batch(kBatch);
+    batch_ = {{"data", client::Tensor::Of({shape.begin(), shape.end()}, Pixels(network.image))},
+              {"label", client::Tensor::Of({kBatch}, Labels())}};
+  }
+
+  void Step() { OrDie(model_.TrainStep(batch_)); }
+
+ private:
+  client::Client client_;
+  client::Model model_;
+  client::Tensors batch_;
+};
+
+int Main(int argc, char** argv) {
+  if (argc != 3 && argc != 4) {
+    std::cerr << "usage: step_bench {mlp,lenet,resnet20} STEPS [ADDRESS]\n";
+    return 2;
+  }
+  if (const absl::Status status = CheckRegistry(); !status.ok()) Die(status);
+  const Network network = FindNetwork(argv[1]);
+  const int64_t steps = std::atoll(argv[2]);
+  std::optional<Engine> engine;
+  std::optional<Wire> wire;
+  for (std::string command; std::getline(std::cin, command);) {
+    if (!engine.has_value() && command != "wire") engine.emplace(network), MillisecondsEach(3, [&] { engine->Step(); });
+    if (!wire.has_value() && command == "wire") {
+      if (argc != 4) Die(absl::InvalidArgumentError("wire wants ADDRESS"));
+      wire.emplace(network, argv[3]);
+      MillisecondsEach(3, [&] { wire->Step(); });
+    }
+    if (command == "engine") std::printf("%.4f\n", MillisecondsEach(steps, [&] { engine->Step(); }));
+    if (command == "wire") std::printf("%.4f\n", MillisecondsEach(steps, [&] { wire->Step(); }));
+    if (command == "memory") engine->PrintMemory();
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace gluond::bench
+
+int main(int argc, char** argv) { return gluond::bench::Main(argc, argv); }

@@ -1,0 +1,152 @@
+"""The path of a user, with the real binaries: serve, train on real images, restart, load, predict."""
+
+import gzip
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from tests import case_runner
+from tests.server import running_server
+
+_BIN = pathlib.Path("client/cli/gluond")
+_FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
+
+def gluond(*arguments, server=None, timeout=300):
+  """Runs the command; returns its finished process."""
+  address = [f"--address={server.address}"] if server else []
+  return subprocess.run([str(_BIN), *arguments, *address], capture_output=True, text=True,
+                        timeout=timeout, check=False)
+
+
+def read_idx(path):
+  opener, name = (open, path) if path.exists() else (gzip.open, path.with_name(path.name + ".gz"))
+  with opener(name, "rb") as file:
+    return file.read()
+
+
+def write_subset(folder, images_per_part):
+  """The first images of Fashion-MNIST, as idx files of the same form."""
+  for part, count in images_per_part.items():
+    images = read_idx(_FASHION / f"{part}-images-idx3-ubyte")
+    labels = read_idx(_FASHION / f"{part}-labels-idx1-ubyte")
+    (folder / f"{part}-images-idx3-ubyte").write_bytes(
+        images[:4] + struct.pack(">I", count) + images[8:16 + count * 784])
+    (folder / f"{part}-labels-idx1-ubyte").write_bytes(
+        labels[:4] + struct.pack(">I", count) + labels[8:8 + count])
+
+
+class CommandLineTest(unittest.TestCase):
+
+  def setUp(self):
+    self._folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+    self.addCleanup(self._folder.cleanup)
+    self.folder = pathlib.Path(self._folder.name)
+
+  def serve(self):
+    return self.enterContext(running_server.RunningServer(f"--store_dir={self.folder / 'store'}"))
+
+  def test_trains_saves_restarts_loads_and_predicts(self):
+    data = self.folder / "fashion-mnist"
+    data.mkdir()
+    write_subset(data, {"train": 6000, "t10k": 1000})
+    server = self.serve()
+    curve = self.folder / "curve.svg"
+    trained = gluond("train", "--recipe=mlp", "--epochs=2", f"--data={data}", f"--curve={curve}",
+                     "--seed=3", server=server)
+    self.assertEqual(trained.returncode, 0, trained.stderr)
+    accuracy = float(re.search(r"test accuracy: (0\.\d+)\n\Z", trained.stdout)[1])
+    self.assertGreater(accuracy, 0.7)
+    self.assertIn("<svg", curve.read_text())
+    self.assertEqual(server.stop()[0], 0)
+
+    again = self.serve()
+    predicted = gluond("predict", "--model=mlp", "--checkpoint=mlp", f"--data={data}", server=again)
+    self.assertEqual(predicted.returncode, 0, predicted.stderr)
+    self.assertRegex(predicted.stdout, r"\d+ of 10 right\n\Z")
+    self.assertIn("mlp", gluond("checkpoints", server=again).stdout)
+
+  def test_the_same_seed_trains_to_the_same_bits(self):
+    data = self.folder / "fashion-mnist"
+    data.mkdir()
+    write_subset(data, {"train": 640, "t10k": 100})
+    lines = []
+    for _ in range(2):
+      server = self.serve()
+      run = gluond("train", "--recipe=mlp", "--epochs=1", f"--data={data}", "--curve=-",
+                   "--checkpoint=-", server=server)
+      self.assertEqual(run.returncode, 0, run.stderr)
+      lines.append(gluond("models", server=server).stdout + re.sub(r"[\d.]+ images/s.*", "", run.stdout))
+      server.stop()
+    self.assertEqual(*lines)
+
+  def test_lists_and_describes_operators(self):
+    server = self.serve()
+    self.assertIn("Convolution", gluond("operators", server=server).stdout)
+    described = gluond("operators", "Convolution", server=server).stdout
+    for word in ("num_filter", "kernel", "data", "weight"):
+      self.assertIn(word, described)
+    unknown = gluond("operators", "Convolutoin", server=server)
+    self.assertNotEqual(unknown.returncode, 0)
+    self.assertIn("Convolution", unknown.stderr)
+
+  def test_load_generator_counts_answers_and_errors(self):
+    server = self.serve()
+    good = gluond("load", "--duration=300ms", "--concurrency=2", server=server)
+    self.assertEqual(good.returncode, 0, good.stderr)
+    self.assertIn("p99", good.stdout.lower())
+    bad = gluond("load", "--duration=200ms", '--request={"op": "no_such_operator"}', server=server)
+    self.assertIn("NOT_FOUND", bad.stdout + bad.stderr)
+
+  def test_every_command_has_a_page_of_help(self):
+    for command in ("serve", "train", "predict", "operators", "models", "checkpoints", "load", "health"):
+      page = gluond(command, "--help")
+      self.assertEqual(page.returncode, 0, command)
+      self.assertGreater(len(page.stdout), 200, command)
+
+  def test_health_of_a_server_that_is_gone_says_what_to_do(self):
+    server = self.serve()
+    self.assertEqual(gluond("health", server=server).returncode, 0)
+    server.stop()
+    gone = gluond("health", "--wait=0s", server=server)
+    self.assertNotEqual(gone.returncode, 0)
+    self.assertIn(server.address, gone.stderr)
+
+  def test_serve_becomes_the_server(self):
+    port_file = self.folder / "port"
+    process = subprocess.Popen([str(_BIN), "serve", "--address=127.0.0.1:0", f"--port_file={port_file}"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    self.addCleanup(process.kill)
+    deadline = time.monotonic() + 30
+    while not port_file.exists() and time.monotonic() < deadline:
+      time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    self.assertEqual(process.wait(timeout=30), 0)
+
+
+class ExampleTest(unittest.TestCase):
+  """README's C++ example."""
+
+  def test_trains_two_moons(self):
+    server = self.enterContext(running_server.RunningServer())
+    run = subprocess.run(["client/cpp/example", server.address], capture_output=True, text=True,
+                         timeout=120, check=False)
+    self.assertEqual(run.returncode, 0, run.stderr)
+    self.assertGreater(float(re.search(r"accuracy: ([\d.]+)", run.stdout)[1]), 0.95)
+
+  def test_is_the_readmes_and_has_at_most_25_lines(self):
+    code = pathlib.Path("client/cpp/example.cc").read_text().splitlines()
+    begin = next(i for i, line in enumerate(code) if not line.startswith(("#", "//")) and line)
+    self.assertLessEqual(len(code[begin:]), 25)
+    readme = pathlib.Path("README.md").read_text()
+    self.assertIn("\n".join(code), readme)
+
+
+if __name__ == "__main__":
+  case_runner.main()
