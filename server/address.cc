@@ -28,6 +28,12 @@ bool IsLocal(const std::string& address) {
 }
 
 absl::Status CheckAddress(const std::string& address, bool insecure_public) {
+  int port = -1;
+  const bool has_port = absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
+  if (!absl::StartsWith(address, "unix:") && (!has_port || port < 0 || port > 65535)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--address=", address, " is no address; want HOST:PORT with a port up to 65535, or unix:PATH"));
+  }
   if (insecure_public || IsLocal(address)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "--address=", address, " can be reached from other machines, and there is neither encryption nor authentication: ",
