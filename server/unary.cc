@@ -47,14 +47,12 @@ class Rpc::Reactor final : public grpc::ServerUnaryReactor {
  public:
   explicit Reactor(std::shared_ptr<Cancellation> cancellation) : cancellation_(std::move(cancellation)) {}
 
-  void Hold(Admission::Permit permit) { permit_ = std::move(permit); }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override { delete this; }
 
  private:
   const std::shared_ptr<Cancellation> cancellation_;
-  Admission::Permit permit_;  // The reply's bytes count until they are sent.
 };
 
 Rpc::Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply)
@@ -73,8 +71,7 @@ absl::Status Rpc::Admit(int64_t bytes) {
         absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
                      " of --max_message_bytes; send less at once, or upload in chunks"));
   }
-  ASSIGN_OR_RETURN(Admission::Permit permit, runner_.admission.Enter(bytes));
-  reactor_->Hold(std::move(permit));
+  ASSIGN_OR_RETURN(permit_, runner_.admission.Enter(bytes));
   return absl::OkStatus();
 }
 
@@ -104,7 +101,9 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
     outcome = Encode(*response, reply_);
   }
-  turn_.reset();  // Before the client can know that it failed and send again.
+  // Before the client can know of the answer and send again.
+  turn_.reset();
+  permit_ = Admission::Permit();
   if (!outcome.ok()) Log(outcome);
   reactor_->Finish(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)));
 }

@@ -99,6 +99,7 @@ class Rpc {
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
+  Admission::Permit permit_;
   Attachments attachments_;
   Attachments reply_attachments_;
   std::unique_ptr<Sequences::Turn> turn_;

@@ -77,7 +77,7 @@ class Engine {
     *request.mutable_block() = network.block;
     *request.add_variables() = network.Input();
     ModelDefinition definition = OrDie(server::DefinitionFromProto(request, 100000));
-    model_ = OrDie(Model::Create(std::move(definition), {"bench", 1, lane_.get(), memory_.get(), memory_.get()}));
+    model_ = OrDie(Model::Create(std::move(definition), {"bench", 1, lane_.get(), memory_, memory_}));
     const auto status = Await<absl::Status>([&](auto done) { model_->Initialize({{"Xavier", {}}}, done); });
     if (!status.ok()) Die(status);
     trainer_ = OrDie(Trainer::Create(
@@ -123,7 +123,7 @@ class Engine {
   }
 
   const Network network_;
-  std::unique_ptr<DeviceAllocator> memory_ =
+  std::shared_ptr<DeviceAllocator> memory_ =
       OrDie(DeviceAllocator::Create({}, std::make_shared<Budget>("bench", int64_t{1} << 40, "no flag")));
   std::unique_ptr<Lane> lane_ = OrDie(Lane::Create({}, {}, *memory_));
   std::shared_ptr<Model> model_;
