@@ -59,7 +59,7 @@ absl::StatusOr<const Op*> Op::Get(absl::string_view name) {
   std::vector<std::string> names;
   for (const auto& [known, op] : GetRegistry().names) names.push_back(known);
   return absl::NotFoundError(absl::StrCat("operator '", Excerpt(name), "' is not registered",
-                                          DidYouMean(name, names), " ListOperators lists all of them."));
+                                          DidYouMean(name, names), "; ListOperators lists all of them"));
 }
 
 std::vector<std::string> Op::ListNames() {
