@@ -19,7 +19,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "bazel-bin"
+BIN = pathlib.Path(os.environ.get("GLUOND_BIN", ROOT / "bazel-bin"))
 STEPS = {"mlp": 400, "lenet": 60, "resnet20": 5}
 
 
