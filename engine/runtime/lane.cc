@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,8 @@
 
 namespace gluond {
 namespace {
+
+constexpr std::chrono::microseconds kLinger(50);
 
 class FunctionWork final : public Work {
  public:
@@ -33,6 +36,8 @@ class FunctionWork final : public Work {
 // A queue, a thread, and a list of what is to be done later.
 class LaneThread final : public Lane {
  public:
+  static constexpr std::chrono::microseconds kLook{100};
+
   LaneThread(Device device, const LaneOptions& options, DeviceDriver& driver, void* stream, Allocator& allocator)
       : device_(device), driver_(driver), stream_(stream), threads_(options.threads),
         scratch_(allocator, driver, stream) {
@@ -60,6 +65,7 @@ class LaneThread final : public Lane {
       work->next_ = nullptr;
       *tail_ = work;
       tail_ = &work->next_;
+      posted_.store(true, std::memory_order_release);
       wake = std::exchange(asleep_, false);
     }
     if (wake) wake_.notify_one();
@@ -102,7 +108,13 @@ class LaneThread final : public Lane {
 
   // Waits for work and takes all of it, or returns nothing_ when a timer is due. nullptr: the lane ends.
   Work* Take() {
+    LookForWork();
     std::unique_lock lock(mu_);
+    if (head_ == nullptr && !ending_) {
+      lock.unlock();
+      Linger();
+      lock.lock();
+    }
     while (head_ == nullptr && !ending_) {
       asleep_ = true;
       if (timers_.empty()) {
@@ -114,7 +126,24 @@ class LaneThread final : public Lane {
     asleep_ = false;
     if (head_ == nullptr) return ending_ ? nullptr : &nothing_;
     tail_ = &head_;
+    posted_.store(false, std::memory_order_relaxed);
     return std::exchange(head_, nullptr);
+  }
+
+  // A moment's look before sleep: a client that waits for each answer sends its next call within it, and waking a
+  // thread costs more than the call. Gives way to any other thread that wants the processor.
+  void LookForWork() {
+    const Clock::time_point end = Clock::now() + kLook;
+    while (!posted_.load(std::memory_order_acquire) && Clock::now() < end) std::this_thread::yield();
+  }
+
+  // Looks out for the next piece of work a little while before the thread sleeps: to be woken takes longer than a small
+  // operator runs.
+  void Linger() const {
+    const Clock::time_point until = Clock::now() + kLinger;
+    while (empty_.load(std::memory_order_acquire) && Clock::now() < until) {
+      for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
+    }
   }
 
   Clock::time_point FirstTimer() const {
@@ -151,7 +180,9 @@ class LaneThread final : public Lane {
   std::condition_variable wake_;
   Work* head_ = nullptr;    // Guarded by mu_, as all that follows. Linked by next_.
   Work** tail_ = &head_;
+  std::atomic<bool> posted_ = false;  // Written under mu_.
   bool asleep_ = false;
+  std::atomic<bool> empty_ = true;  // Whether head_ is null; written under mu_, read by Linger without.
   bool ending_ = false;
 
   std::thread thread_;

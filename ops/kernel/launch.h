@@ -27,7 +27,7 @@
 namespace gluond::ops {
 
 // Elements that one thread should at least have: below this, waking another costs more than it saves.
-inline constexpr int64_t kGrain = 16384;
+inline constexpr int64_t kGrain = 32768;
 
 // Calls body(begin, end) over pieces of [0, n) of at least `grain`; in place when the context has no threads.
 template <class Body>
