@@ -17,8 +17,6 @@
 namespace gluond {
 namespace {
 
-constexpr std::chrono::microseconds kLinger(50);
-
 class FunctionWork final : public Work {
  public:
   explicit FunctionWork(std::function<void()> function) : function_(std::move(function)) {}
@@ -110,11 +108,6 @@ class LaneThread final : public Lane {
   Work* Take() {
     LookForWork();
     std::unique_lock lock(mu_);
-    if (head_ == nullptr && !ending_) {
-      lock.unlock();
-      Linger();
-      lock.lock();
-    }
     while (head_ == nullptr && !ending_) {
       asleep_ = true;
       if (timers_.empty()) {
@@ -135,15 +128,6 @@ class LaneThread final : public Lane {
   void LookForWork() {
     const Clock::time_point end = Clock::now() + kLook;
     while (!posted_.load(std::memory_order_acquire) && Clock::now() < end) std::this_thread::yield();
-  }
-
-  // Looks out for the next piece of work a little while before the thread sleeps: to be woken takes longer than a small
-  // operator runs.
-  void Linger() const {
-    const Clock::time_point until = Clock::now() + kLinger;
-    while (empty_.load(std::memory_order_acquire) && Clock::now() < until) {
-      for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
-    }
   }
 
   Clock::time_point FirstTimer() const {
@@ -182,7 +166,6 @@ class LaneThread final : public Lane {
   Work** tail_ = &head_;
   std::atomic<bool> posted_ = false;  // Written under mu_.
   bool asleep_ = false;
-  std::atomic<bool> empty_ = true;  // Whether head_ is null; written under mu_, read by Linger without.
   bool ending_ = false;
 
   std::thread thread_;
