@@ -78,7 +78,8 @@ def main():
   parser.add_argument("--mxnet")
   parser.add_argument("--only", default="")
   options = parser.parse_args()
-  subprocess.run(["bazel", "build", "//server:gluond-server", "//tests/bench:all"], cwd=ROOT, check=True)
+  if "GLUOND_BIN" not in os.environ:
+    subprocess.run(["bazel", "build", "//server:gluond-server", "//tests/bench:all"], cwd=ROOT, check=True)
   with open("/proc/cpuinfo") as cpuinfo:
     cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
   print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
@@ -102,7 +103,8 @@ def main():
         if options.only not in network:
           continue
         ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
-        engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps])
+        # Idle compute threads spin as long as the server lets its own spin.
+        engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps], GOMP_SPINCOUNT="20000")
         sides = [ours, engine]
         if options.torch:
           sides.append(Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps],
