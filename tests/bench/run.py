@@ -49,6 +49,7 @@ class Side:
     return answer
 
   def measure(self):
+    time.sleep(0.5)  # The side before has compute threads that spin for a while before they sleep.
     self.figures.append(float(self.ask(self.line)))
 
   def stop(self):
