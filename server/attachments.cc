@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "server/crc32c.h"
+#include "engine/store/crc32c.h"
 
 namespace gluond::server {
 namespace {
@@ -44,7 +44,7 @@ void Bytes::CopyTo(void* to) const {
 
 uint32_t Bytes::Crc32c() const {
   uint32_t crc = 0;
-  for (absl::string_view piece : pieces_) crc = server::Crc32c(piece, crc);
+  for (absl::string_view piece : pieces_) crc = gluond::Crc32c(piece, crc);
   return crc;
 }
 

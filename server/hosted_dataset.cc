@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/store/crc32c.h"
 #include "server/chunk.h"
-#include "server/crc32c.h"
 #include "server/describe_model.h"
 #include "server/tensors_codec.h"
 

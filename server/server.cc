@@ -95,6 +95,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   // Large frames and reads: a tensor arrives in few pieces.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 18);
+  // A batch is sent without a wait for the window to be opened further.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 20);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // What one connection can have under way, received in part or not yet admitted.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);

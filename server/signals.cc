@@ -1,6 +1,6 @@
 #include "server/signals.h"
 
-#include <unistd.h>
+#include <semaphore.h>
 
 #include <cerrno>
 #include <csignal>
@@ -8,19 +8,20 @@
 namespace gluond::server {
 namespace {
 
-int g_pipe[2];  // The handler writes, WaitForStop reads.
+sem_t g_arrived;  // A semaphore is the one thing that a handler may post and a thread may wait for.
+volatile std::sig_atomic_t g_signal = 0;
 
 void OnSignal(int signal) {
   const int saved = errno;
-  const auto byte = static_cast<unsigned char>(signal);
-  [[maybe_unused]] const ssize_t written = write(g_pipe[1], &byte, 1);
+  g_signal = signal;
+  sem_post(&g_arrived);
   errno = saved;
 }
 
 }  // namespace
 
 void CatchSignals() {
-  if (pipe(g_pipe) != 0) return;
+  sem_init(&g_arrived, /*pshared=*/0, /*value=*/0);
   struct sigaction action = {};
   action.sa_handler = &OnSignal;
   action.sa_flags = SA_RESTART;
@@ -30,10 +31,9 @@ void CatchSignals() {
 }
 
 int WaitForStop() {
-  unsigned char byte = 0;
-  while (read(g_pipe[0], &byte, 1) != 1) {
+  while (sem_wait(&g_arrived) != 0) {
   }
-  return byte;
+  return g_signal;
 }
 
 }  // namespace gluond::server

@@ -9,7 +9,7 @@ namespace gluond::server {
 // not do: libraries start threads before main.)
 void CatchSignals();
 
-// Returns the first SIGINT or SIGTERM since CatchSignals.
+// Waits for a SIGINT or SIGTERM since CatchSignals and returns it.
 int WaitForStop();
 
 }  // namespace gluond::server

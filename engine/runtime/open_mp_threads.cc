@@ -13,7 +13,7 @@ void OpenMpThreads::ParallelFor(int64_t n, int64_t grain,
   if (n <= 0) return;
   const int64_t piece = std::max({grain, (n - 1) / count_ + 1, int64_t{1}});
   if (piece >= n) return body(0, n);
-#ifndef __SANITIZE_THREAD__
+#ifndef GLUOND_THREAD_SANITIZER
   // Always the whole team, even when some have nothing to do: libgomp rebuilds a team whose size changes.
 #pragma omp parallel for schedule(static, 1) num_threads(count_)
 #endif

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as in iSCSI and ext4: the checksum of a checkpoint's files.
+// CRC-32C (Castagnoli), as in iSCSI and ext4: the checksum of a checkpoint's files and of all that travels in pieces.
 
 #ifndef ENGINE_STORE_CRC32C_H_
 #define ENGINE_STORE_CRC32C_H_

@@ -1,6 +1,6 @@
 // ModelService through a real stub: a model's life, its values, and its checkpoints.
 
-#include "server/crc32c.h"
+#include "engine/store/crc32c.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {

@@ -10,9 +10,9 @@
 
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
+#include "engine/store/crc32c.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "server/crc32c.h"
 #include "server/tensor_statistics.h"
 
 namespace gluond::server {

@@ -1,6 +1,6 @@
 // TrainingService through a real stub: by hand, fused, and on datasets.
 
-#include "server/crc32c.h"
+#include "engine/store/crc32c.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {

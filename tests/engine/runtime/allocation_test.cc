@@ -28,7 +28,7 @@ void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(GLUOND_THREAD_SANITIZER)
 void* malloc(size_t n) { return Count(), __libc_malloc(n); }
 void* calloc(size_t n, size_t size) { return Count(), __libc_calloc(n, size); }
 void* realloc(void* p, size_t n) { return Count(), __libc_realloc(p, n); }
@@ -47,7 +47,7 @@ namespace {
 
 class AllocationTest : public testing::Test {
  protected:
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(GLUOND_THREAD_SANITIZER)
   void SetUp() override { GTEST_SKIP() << "the sanitizer has its own malloc"; }
 #endif
 
