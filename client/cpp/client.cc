@@ -20,11 +20,11 @@ std::vector<T> ToVector(google::protobuf::RepeatedPtrField<T>* field) {
 }
 
 template <class Request>
-Request ForOperator(const std::string& op, std::vector<Tensor> inputs,
+Request ForOperator(const std::string& op, const std::vector<Tensor>& inputs,
                     const Attributes& attributes) {
   Request request;
   request.set_op(op);
-  for (Tensor& input : inputs) *request.add_inputs() = std::move(input).ToProto();
+  for (const Tensor& input : inputs) *request.add_inputs() = input.ToProto();
   for (const auto& [name, value] : attributes) (*request.mutable_attributes())[name] = value.proto;
   return request;
 }

@@ -22,6 +22,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/cpp/tensor_message.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/model.grpc.pb.h"
 #include "proto/operator.grpc.pb.h"
@@ -42,51 +44,53 @@ struct Options {
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
 };
 
+// A method whose request has tensors in a map field, number `field`.
+template <class Request, class Response>
+struct TensorMethod {
+  const char* path;  // "/gluond.v1.TrainingService/TrainStep"
+  int field;
+};
+
 class Connection {
  public:
   Connection(std::string address, Options options, std::shared_ptr<grpc::Channel> channel);
 
+  template <class Stub, class Request, class Response>
+  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
   // Calls a method that changes no model.
   template <class Stub, class Request, class Response>
-  absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                             Response*),
-                                const Request& request, absl::Duration timeout) {
-    Response response;
-    absl::Status status = Run(
-        absl::Now() + timeout,
-        [&](grpc::ClientContext* context) {
-          response.Clear();
-          return (stub<Stub>().*method)(context, request, &response);
-        },
-        [] { return absl::OkStatus(); });
-    if (!status.ok()) return status;
-    return response;
+  absl::StatusOr<Response> Call(Method<Stub, Request, Response> method, const Request& request,
+                                absl::Duration timeout) {
+    return CallBy<Response>(timeout, [&](grpc::ClientContext* context, Response* response) {
+      return (stub<Stub>().*method)(context, request, response);
+    });
+  }
+  template <class Request, class Response>
+  absl::StatusOr<Response> Call(TensorMethod<Request, Response> method, const Request& request,
+                                const Tensors& tensors, absl::Duration timeout) {
+    return CallBy<Response>(timeout, [&](grpc::ClientContext* context, Response* response) {
+      return Send(method, request, tensors, context, response);
+    });
   }
 
   // Calls a method that changes request.model(), exactly once.
   // ABORTED: the server was restarted meanwhile and the model's state is gone with it.
   template <class Stub, class Request, class Response>
-  absl::StatusOr<Response> Apply(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                              Response*),
-                                 Request request, absl::Duration timeout) {
-    const absl::Time deadline = absl::Now() + timeout;
-    Line& line = LineOf(request.model());
-    std::lock_guard<std::mutex> lock(line.mu);
-    absl::Status status = Synchronize(request.model(), deadline, line);
-    if (!status.ok()) return status;
-    request.set_client_id(options_.client_id);
-    request.set_sequence(line.next);
-    Response response;
-    status = Run(
-        deadline,
-        [&](grpc::ClientContext* context) {
-          response.Clear();
-          return (stub<Stub>().*method)(context, request, &response);
-        },
-        [&] { return CheckNotForgotten(request.model(), deadline, line); });
-    Advance(status, line);
-    if (!status.ok()) return status;
-    return response;
+  absl::StatusOr<Response> Apply(Method<Stub, Request, Response> method, Request request,
+                                 absl::Duration timeout) {
+    return ApplyBy<Response>(&request, timeout,
+                             [&](grpc::ClientContext* context, Response* response) {
+                               return (stub<Stub>().*method)(context, request, response);
+                             });
+  }
+  template <class Request, class Response>
+  absl::StatusOr<Response> Apply(TensorMethod<Request, Response> method, Request request,
+                                 const Tensors& tensors, absl::Duration timeout) {
+    return ApplyBy<Response>(&request, timeout,
+                             [&](grpc::ClientContext* context, Response* response) {
+                               return Send(method, request, tensors, context, response);
+                             });
   }
 
   const Options& options() const { return options_; }
@@ -109,6 +113,63 @@ class Connection {
   template <class Stub>
   Stub& stub() {
     return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
+
+  // One attempt of a call.
+  template <class Response>
+  using Attempt = absl::FunctionRef<grpc::Status(grpc::ClientContext*, Response*)>;
+
+  template <class Response>
+  absl::StatusOr<Response> CallBy(absl::Duration timeout, Attempt<Response> attempt) {
+    Response response;
+    absl::Status status = Run(
+        absl::Now() + timeout,
+        [&](grpc::ClientContext* context) {
+          response.Clear();
+          return attempt(context, &response);
+        },
+        [] { return absl::OkStatus(); });
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  template <class Response, class Request>
+  absl::StatusOr<Response> ApplyBy(Request* request, absl::Duration timeout,
+                                   Attempt<Response> attempt) {
+    const absl::Time deadline = absl::Now() + timeout;
+    Line& line = LineOf(request->model());
+    std::lock_guard<std::mutex> lock(line.mu);
+    absl::Status status = Synchronize(request->model(), deadline, line);
+    if (!status.ok()) return status;
+    request->set_client_id(options_.client_id);
+    request->set_sequence(line.next);
+    Response response;
+    status = Run(
+        deadline,
+        [&](grpc::ClientContext* context) {
+          response.Clear();
+          return attempt(context, &response);
+        },
+        [&] { return CheckNotForgotten(request->model(), deadline, line); });
+    Advance(status, line);
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  template <class Request, class Response>
+  grpc::Status Send(TensorMethod<Request, Response> method, const Request& request,
+                    const Tensors& tensors, grpc::ClientContext* context, Response* response) {
+    grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel_);
+    grpc::CompletionQueue queue;
+    auto call = stub.PrepareUnaryCall(context, method.path,
+                                      WithTensors(request, method.field, tensors), &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(response, &status, nullptr);
+    void* tag;
+    bool ok;
+    queue.Next(&tag, &ok);
+    return status;
   }
 
   // Runs `attempt`, and while it ends UNAVAILABLE and time is left, `resume` and `attempt` again.

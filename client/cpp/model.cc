@@ -8,6 +8,20 @@ namespace {
 using Models = v1::ModelService::Stub;
 using Training = v1::TrainingService::Stub;
 
+constexpr TensorMethod<v1::PredictRequest, v1::PredictResponse> kPredict = {
+    "/gluond.v1.ModelService/Predict", v1::PredictRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::ForwardRequest, v1::ForwardResponse> kForward = {
+    "/gluond.v1.TrainingService/Forward", v1::ForwardRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::BackwardRequest, v1::BackwardResponse> kBackward = {
+    "/gluond.v1.TrainingService/Backward", v1::BackwardRequest::kHeadGradientsFieldNumber};
+constexpr TensorMethod<v1::TrainStepRequest, v1::TrainStepResponse> kTrainStep = {
+    "/gluond.v1.TrainingService/TrainStep", v1::TrainStepRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::EvaluateRequest, v1::EvaluateResponse> kEvaluate = {
+    "/gluond.v1.TrainingService/Evaluate", v1::EvaluateRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::SetOptimizerStateRequest, v1::SetOptimizerStateResponse>
+    kSetOptimizerState = {"/gluond.v1.TrainingService/SetOptimizerState",
+                          v1::SetOptimizerStateRequest::kStatesFieldNumber};
+
 template <class Request>
 Request For(const std::string& model) {
   Request request;
@@ -52,34 +66,31 @@ absl::Status Model::Initialize(const v1::Component& initializer, bool force_rein
   return connection_->Apply(&Models::InitializeParameters, std::move(request), timeout_).status();
 }
 
-absl::StatusOr<Tensors> Model::Predict(Tensors inputs,
+absl::StatusOr<Tensors> Model::Predict(const Tensors& inputs,
                                        const std::vector<std::string>& outputs) const {
   auto request = For<v1::PredictRequest>(name_);
-  ToProto(std::move(inputs), request.mutable_inputs());
   Append(outputs, request.mutable_outputs());
   request.set_encoding(v1::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::Predict, request, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(kPredict, request, inputs, timeout_));
   return FromProto(response.mutable_outputs());
 }
 
-absl::StatusOr<Tensors> Model::Forward(Tensors inputs, bool training) const {
+absl::StatusOr<Tensors> Model::Forward(const Tensors& inputs, bool training) const {
   auto request = For<v1::ForwardRequest>(name_);
-  ToProto(std::move(inputs), request.mutable_inputs());
   request.set_training(training);
   request.set_encoding(v1::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Apply(&Training::Forward, std::move(request), timeout_));
+                          connection_->Apply(kForward, std::move(request), inputs, timeout_));
   return FromProto(response.mutable_outputs());
 }
 
-absl::StatusOr<Tensors> Model::Backward(Tensors head_gradients,
+absl::StatusOr<Tensors> Model::Backward(const Tensors& head_gradients,
                                         const std::vector<std::string>& gradients) const {
   auto request = For<v1::BackwardRequest>(name_);
-  ToProto(std::move(head_gradients), request.mutable_head_gradients());
   Append(gradients, request.mutable_gradients());
   request.set_encoding(v1::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Apply(&Training::Backward, std::move(request), timeout_));
+                          connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
   return FromProto(response.mutable_gradients());
 }
 
@@ -139,10 +150,8 @@ absl::Status Model::SetLearningRate(double learning_rate) const {
   return connection_->Apply(&Training::SetLearningRate, std::move(request), timeout_).status();
 }
 
-absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(Tensors batch) const {
-  auto request = For<v1::TrainStepRequest>(name_);
-  ToProto(std::move(batch), request.mutable_inputs());
-  return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
+absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const Tensors& batch) const {
+  return connection_->Apply(kTrainStep, For<v1::TrainStepRequest>(name_), batch, timeout_);
 }
 
 absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int64_t batch_size,
@@ -154,10 +163,8 @@ absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int
   return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
 }
 
-absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(Tensors batch) const {
-  auto request = For<v1::EvaluateRequest>(name_);
-  ToProto(std::move(batch), request.mutable_inputs());
-  return connection_->Call(&Training::Evaluate, request, timeout_);
+absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const Tensors& batch) const {
+  return connection_->Call(kEvaluate, For<v1::EvaluateRequest>(name_), batch, timeout_);
 }
 
 absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows,
@@ -176,11 +183,10 @@ absl::StatusOr<Tensors> Model::GetOptimizerState() const {
   return FromProto(response.mutable_states());
 }
 
-absl::Status Model::SetOptimizerState(Tensors states, std::optional<int64_t> step) const {
+absl::Status Model::SetOptimizerState(const Tensors& states, std::optional<int64_t> step) const {
   auto request = For<v1::SetOptimizerStateRequest>(name_);
-  ToProto(std::move(states), request.mutable_states());
   if (step.has_value()) request.set_step(*step);
-  return connection_->Apply(&Training::SetOptimizerState, std::move(request), timeout_).status();
+  return connection_->Apply(kSetOptimizerState, std::move(request), states, timeout_).status();
 }
 
 absl::StatusOr<v1::Checkpoint> Model::Save(const std::string& checkpoint, bool overwrite) const {

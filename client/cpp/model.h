@@ -49,18 +49,18 @@ class Model {
 
   // Sets them all or none. Large ones travel in chunks; a broken connection costs only the chunk
   // under way.
-  absl::Status SetParameters(Tensors parameters) const;
+  absl::Status SetParameters(const Tensors& parameters) const;
 
   // Values of one moment; no names: all. Large ones travel in chunks.
   // ABORTED: the model is being trained too fast to be read in chunks.
   absl::StatusOr<Tensors> GetParameters(const std::vector<std::string>& names = {}) const;
 
-  absl::StatusOr<Tensors> Predict(Tensors inputs,
+  absl::StatusOr<Tensors> Predict(const Tensors& inputs,
                                   const std::vector<std::string>& outputs = {}) const;
 
   // Training by hand. Backward returns the gradients named; GetGradients all of them.
-  absl::StatusOr<Tensors> Forward(Tensors inputs, bool training = true) const;
-  absl::StatusOr<Tensors> Backward(Tensors head_gradients = {},
+  absl::StatusOr<Tensors> Forward(const Tensors& inputs, bool training = true) const;
+  absl::StatusOr<Tensors> Backward(const Tensors& head_gradients = {},
                                    const std::vector<std::string>& gradients = {}) const;
   absl::StatusOr<v1::StepReport> Step(int64_t batch_size, bool ignore_stale_grad = false) const;
   absl::Status ZeroGradients() const;
@@ -71,7 +71,7 @@ class Model {
   absl::Status SetLearningRate(double learning_rate) const;
 
   // Forward, loss, backward and step on one batch: inputs and label by name.
-  absl::StatusOr<v1::TrainStepResponse> TrainStep(Tensors batch) const;
+  absl::StatusOr<v1::TrainStepResponse> TrainStep(const Tensors& batch) const;
 
   // The same on rows of a dataset, `batch_size` at a time; at most `steps` times where that is not
   // 0.
@@ -79,12 +79,12 @@ class Model {
                                                   int64_t steps = 0) const;
 
   // Loss and metrics in inference mode.
-  absl::StatusOr<v1::EvaluateResponse> Evaluate(Tensors batch) const;
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(const Tensors& batch) const;
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows, int64_t batch_size = 0) const;
 
   // The optimizer's state by "<parameter>:<state>".
   absl::StatusOr<Tensors> GetOptimizerState() const;
-  absl::Status SetOptimizerState(Tensors states, std::optional<int64_t> step = {}) const;
+  absl::Status SetOptimizerState(const Tensors& states, std::optional<int64_t> step = {}) const;
 
   // Saves everything that a resumed run needs. Default name: the model's.
   absl::StatusOr<v1::Checkpoint> Save(const std::string& checkpoint = "",

@@ -23,14 +23,14 @@ absl::Status Checked(const std::string& parameter, const v1::Chunk& chunk, uint6
 
 }  // namespace
 
-absl::Status Model::SetParameters(Tensors parameters) const {
+absl::Status Model::SetParameters(const Tensors& parameters) const {
   v1::SetParametersRequest request;
   request.set_model(name_);
   uint64_t inline_bytes = 0;
-  for (auto& [name, value] : parameters) {
+  for (const auto& [name, value] : parameters) {
     if (inline_bytes + value.bytes().size() <= connection_->chunk_bytes()) {
       inline_bytes += value.bytes().size();
-      (*request.mutable_parameters())[name] = std::move(value).ToProto();
+      (*request.mutable_parameters())[name] = value.ToProto();
     } else {
       CLIENT_RETURN_IF_ERROR(Upload(name, value));
       request.add_uploaded(name);

@@ -111,7 +111,7 @@ absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string b
   Tensor tensor;
   tensor.dtype_ = dtype;
   tensor.shape_ = std::move(shape);
-  tensor.bytes_ = std::move(bytes);
+  tensor.bytes_ = std::make_shared<const std::string>(std::move(bytes));
   return tensor;
 }
 
@@ -124,23 +124,27 @@ absl::StatusOr<Tensor> Tensor::FromProto(v1::Tensor proto) {
   return FromBytes(proto.dtype(), std::move(shape), std::move(bytes));
 }
 
-v1::Tensor Tensor::ToProto() const& { return Tensor(*this).ToProto(); }
+v1::Tensor Tensor::ToProto() const {
+  v1::Tensor proto = ToProtoWithoutBytes();
+  proto.set_raw(*bytes_);
+  return proto;
+}
 
-v1::Tensor Tensor::ToProto() && {
+v1::Tensor Tensor::ToProtoWithoutBytes() const {
   v1::Tensor proto;
   proto.mutable_shape()->Add(shape_.begin(), shape_.end());
   proto.set_dtype(dtype_);
-  proto.set_raw(std::move(bytes_));
   return proto;
+}
+
+std::shared_ptr<const std::string> Tensor::NoBytes() {
+  static const auto& none = *new auto(std::make_shared<const std::string>());
+  return none;
 }
 
 absl::Status Tensor::WrongType(DType wanted) const {
   return absl::InvalidArgumentError(
       absl::StrCat("Tensor: holds ", v1::DType_Name(dtype_), ", read as ", v1::DType_Name(wanted)));
-}
-
-void ToProto(Tensors tensors, google::protobuf::Map<std::string, v1::Tensor>* map) {
-  for (auto& [name, tensor] : tensors) (*map)[name] = std::move(tensor).ToProto();
 }
 
 absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>* map) {

@@ -1,5 +1,5 @@
 // Tensor is what a client sends and receives: dtype, shape and little-endian bytes, in row-major
-// order. A value: copy it or move it; not synchronized.
+// order. A value whose copies share their bytes, which never change.
 //
 //   Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
 //   absl::StatusOr<std::vector<float>> values = x.Values<float>();
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,39 +79,42 @@ class Tensor {
   // shape.
   static absl::StatusOr<Tensor> FromProto(v1::Tensor proto);
 
-  // As `raw`. The first form copies the bytes, the second takes them.
-  v1::Tensor ToProto() const&;
-  v1::Tensor ToProto() &&;
+  // As `raw`.
+  v1::Tensor ToProto() const;
+  v1::Tensor ToProtoWithoutBytes() const;
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
-  absl::string_view bytes() const { return bytes_; }
-  int64_t size() const { return static_cast<int64_t>(bytes_.size()) / ElementSize(dtype_); }
+  absl::string_view bytes() const { return *bytes_; }
+  const std::shared_ptr<const std::string>& shared_bytes() const { return bytes_; }
+  int64_t size() const { return static_cast<int64_t>(bytes_->size()) / ElementSize(dtype_); }
 
   // The elements. INVALID_ARGUMENT: T is not the tensor's dtype.
   template <class T>
   absl::StatusOr<std::vector<T>> Values() const {
     if (DTypeOf<T>() != dtype_) return WrongType(DTypeOf<T>());
     std::vector<T> values(static_cast<size_t>(size()));
-    if (!values.empty()) std::memcpy(values.data(), bytes_.data(), bytes_.size());
+    if (!values.empty()) std::memcpy(values.data(), bytes_->data(), bytes_->size());
     return values;
   }
 
-  friend bool operator==(const Tensor&, const Tensor&) = default;
+  friend bool operator==(const Tensor& a, const Tensor& b) {
+    return a.dtype_ == b.dtype_ && a.shape_ == b.shape_ && a.bytes() == b.bytes();
+  }
 
  private:
+  static std::shared_ptr<const std::string> NoBytes();
   absl::Status WrongType(DType wanted) const;
 
   DType dtype_ = v1::FLOAT32;
   Shape shape_ = {0};
-  std::string bytes_;
+  std::shared_ptr<const std::string> bytes_ = NoBytes();
 };
 
 // Tensors by name: inputs, outputs, parameters, gradients.
 using Tensors = std::map<std::string, Tensor>;
 
-// To and from a message's map field.
-void ToProto(Tensors tensors, google::protobuf::Map<std::string, v1::Tensor>* map);
+// From a message's map field, which loses them.
 absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>* map);
 
 }  // namespace gluond::client

@@ -34,7 +34,7 @@ class FunctionWork final : public Work {
 // A queue, a thread, and a list of what is to be done later.
 class LaneThread final : public Lane {
  public:
-  const std::chrono::microseconds kLook{getenv("KLOOK") ? atoi(getenv("KLOOK")) : 100};
+  static constexpr std::chrono::microseconds kLook{500};
 
   LaneThread(Device device, const LaneOptions& options, DeviceDriver& driver, void* stream, Allocator& allocator)
       : device_(device), driver_(driver), stream_(stream), threads_(options.threads),
