@@ -30,17 +30,6 @@ absl::Duration Jittered(absl::Duration backoff) {
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
-absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
-  if (status.ok()) return absl::OkStatus();
-  const auto code = static_cast<absl::StatusCode>(status.error_code());
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
-    return absl::Status(code, status.error_message());
-  }
-  return absl::Status(code,
-                      absl::StrCat("no answer from ", address, ": ", status.error_message(),
-                                   ". Is the server running there? `gluond serve` starts one."));
-}
-
 // Whether the server may have applied a call that ended so.
 bool LeavesDoubt(absl::StatusCode code) {
   return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
@@ -58,6 +47,17 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
       stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_),
              v1::TrainingService::NewStub(channel_), v1::ServerService::NewStub(channel_)) {}
 
+absl::Status Connection::ToStatus(const grpc::Status& status) const {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    return absl::Status(code, status.error_message());
+  }
+  return absl::Status(code,
+                      absl::StrCat("no answer from ", address_, ": ", status.error_message(),
+                                   ". Is the server running there? `gluond serve` starts one."));
+}
+
 absl::Status Connection::Run(absl::Time deadline,
                              absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
                              absl::FunctionRef<absl::Status()> resume) {
@@ -65,7 +65,7 @@ absl::Status Connection::Run(absl::Time deadline,
   for (absl::Duration backoff = kFirstBackoff;; backoff = std::min(2 * backoff, kLongestBackoff)) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
-    absl::Status status = ToStatus(attempt(&context), address_);
+    absl::Status status = ToStatus(attempt(&context));
     if (!absl::IsUnavailable(status)) return status;
     const absl::Duration pause = Jittered(backoff);
     if (absl::Now() + pause >= give_up) return status;
@@ -101,10 +101,10 @@ absl::Status Connection::Synchronize(const std::string& model, absl::Time deadli
 }
 
 absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time deadline,
-                                           Line& line) {
+                                           Line& line, uint64_t sent) {
   absl::StatusOr<uint64_t> last = LastApplied(model, deadline);
   if (!last.ok()) return last.status();
-  if (*last == line.next || *last + 1 == line.next) return absl::OkStatus();
+  if (*last + 1 >= line.next && *last < line.next + sent) return absl::OkStatus();
   const uint64_t expected = line.next - 1;
   line.next = *last + 1;
   return absl::AbortedError(absl::StrCat(

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -50,6 +51,9 @@ struct TensorMethod {
   const char* path;  // "/gluond.v1.TrainingService/TrainStep"
   int field;
 };
+
+inline constexpr TensorMethod<v1::TrainStepRequest, v1::TrainStepResponse> kTrainStep = {
+    "/gluond.v1.TrainingService/TrainStep", v1::TrainStepRequest::kInputsFieldNumber};
 
 class Connection {
  public:
@@ -92,6 +96,12 @@ class Connection {
                                return Send(method, request, tensors, context, response);
                              });
   }
+
+  // Applies a TrainStep to each batch that `next` gives, until it gives none. Each is sent while the
+  // one before runs. `report` gets the answers in order.
+  absl::Status TrainOnBatches(const std::string& model, absl::Duration timeout,
+                              absl::FunctionRef<std::optional<Tensors>()> next,
+                              absl::FunctionRef<void(const v1::TrainStepResponse&)> report);
 
   const Options& options() const { return options_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
@@ -156,21 +166,30 @@ class Connection {
     return response;
   }
 
+  // Sends a request. `response` and `status` are there when `queue` gives `tag`.
+  template <class Request, class Response>
+  void Start(TensorMethod<Request, Response> method, const Request& request, const Tensors& tensors,
+             grpc::ClientContext* context, Response* response, grpc::Status* status,
+             grpc::CompletionQueue* queue, void* tag) {
+    auto call = grpc::TemplatedGenericStub<grpc::ByteBuffer, Response>(channel_).PrepareUnaryCall(
+        context, method.path, WithTensors(request, method.field, tensors), queue);
+    call->StartCall();
+    call->Finish(response, status, tag);
+  }
+
   template <class Request, class Response>
   grpc::Status Send(TensorMethod<Request, Response> method, const Request& request,
                     const Tensors& tensors, grpc::ClientContext* context, Response* response) {
-    grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel_);
-    grpc::CompletionQueue queue;
-    auto call = stub.PrepareUnaryCall(context, method.path,
-                                      WithTensors(request, method.field, tensors), &queue);
-    call->StartCall();
     grpc::Status status;
-    call->Finish(response, &status, nullptr);
+    grpc::CompletionQueue queue;
+    Start(method, request, tensors, context, response, &status, &queue, nullptr);
     void* tag;
     bool ok;
     queue.Next(&tag, &ok);
     return status;
   }
+
+  absl::Status ToStatus(const grpc::Status& status) const;
 
   // Runs `attempt`, and while it ends UNAVAILABLE and time is left, `resume` and `attempt` again.
   absl::Status Run(absl::Time deadline,
@@ -179,7 +198,10 @@ class Connection {
 
   Line& LineOf(const std::string& model);
   absl::Status Synchronize(const std::string& model, absl::Time deadline, Line& line);
-  absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line);
+  // Whether the server may have applied the calls from line.next on, `sent` of them, and has those
+  // before.
+  absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line,
+                                 uint64_t sent = 1);
   static void Advance(const absl::Status& status, Line& line);
   absl::StatusOr<uint64_t> LastApplied(const std::string& model, absl::Time deadline);
 

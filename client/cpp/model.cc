@@ -14,8 +14,6 @@ constexpr TensorMethod<v1::ForwardRequest, v1::ForwardResponse> kForward = {
     "/gluond.v1.TrainingService/Forward", v1::ForwardRequest::kInputsFieldNumber};
 constexpr TensorMethod<v1::BackwardRequest, v1::BackwardResponse> kBackward = {
     "/gluond.v1.TrainingService/Backward", v1::BackwardRequest::kHeadGradientsFieldNumber};
-constexpr TensorMethod<v1::TrainStepRequest, v1::TrainStepResponse> kTrainStep = {
-    "/gluond.v1.TrainingService/TrainStep", v1::TrainStepRequest::kInputsFieldNumber};
 constexpr TensorMethod<v1::EvaluateRequest, v1::EvaluateResponse> kEvaluate = {
     "/gluond.v1.TrainingService/Evaluate", v1::EvaluateRequest::kInputsFieldNumber};
 constexpr TensorMethod<v1::SetOptimizerStateRequest, v1::SetOptimizerStateResponse>
@@ -152,6 +150,12 @@ absl::Status Model::SetLearningRate(double learning_rate) const {
 
 absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const Tensors& batch) const {
   return connection_->Apply(kTrainStep, For<v1::TrainStepRequest>(name_), batch, timeout_);
+}
+
+absl::Status Model::TrainOnBatches(
+    absl::FunctionRef<std::optional<Tensors>()> next,
+    absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const {
+  return connection_->TrainOnBatches(name_, timeout_, next, report);
 }
 
 absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int64_t batch_size,

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -72,6 +73,13 @@ class Model {
 
   // Forward, loss, backward and step on one batch: inputs and label by name.
   absl::StatusOr<v1::TrainStepResponse> TrainStep(const Tensors& batch) const;
+
+  // TrainStep on each batch that `next` gives, until it gives none. Each is sent while the one before
+  // is computed, so that the way to the server costs no time. `report` gets the answers in order.
+  // Neither may call the model: it is this call's until the end. Stops at the first error; that batch
+  // and those after it were not applied, unless the error leaves it open (DEADLINE_EXCEEDED).
+  absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
+                              absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const;
 
   // The same on rows of a dataset, `batch_size` at a time; at most `steps` times where that is not
   // 0.

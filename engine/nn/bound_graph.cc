@@ -125,6 +125,7 @@ void BoundGraph::FillRun(const Compiled& compiled, Call* call, Run* run) const {
   run->output_reqs.assign(outputs_.size(), kWriteTo);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const GraphOutput& output = outputs_[i];
+    run->outputs[i] = Tensor();  // Whoever has the last run's values keeps them.
     if (output.kind == GraphOutput::kUnwanted) run->output_reqs[i] = kNullOp;
     if (output.kind != GraphOutput::kGradient) continue;
     const Parameter& parameter = parameters_[output.parameter];

@@ -104,9 +104,10 @@ def main():
         if options.only not in network:
           continue
         ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
+        ahead = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "ahead")
         # Idle compute threads spin as long as the server lets its own spin.
         engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps], GOMP_SPINCOUNT="20000")
-        sides = [ours, engine]
+        sides = [ours, ahead, engine]
         if options.torch:
           sides.append(Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps],
                             OMP_NUM_THREADS="2"))
@@ -114,11 +115,12 @@ def main():
           sides.append(Side("MXNet 1.9.1", [options.mxnet, ROOT / "tests/bench/peer_mxnet.py", network, steps],
                             OMP_NUM_THREADS="2"))
         alternate(sides, options.rounds)
-        row(f"{network} TrainStep over loopback, batch 64", ours, engine, "ms",
-            "1.05" if network == "lenet" else "")
-        for peer in sides[2:]:
-          row(f"{network} TrainStep over loopback, batch 64", ours, peer, "ms",
-              "1.0 of the faster" if network != "resnet20" else "report")
+        for side, how in ((ours, ""), (ahead, ", sent ahead")):
+          row(f"{network} TrainStep over loopback, batch 64{how}", side, engine, "ms",
+              "1.05" if network == "lenet" else "")
+          for peer in sides[3:]:
+            row(f"{network} TrainStep over loopback, batch 64{how}", side, peer, "ms",
+                "1.0 of the faster" if network != "resnet20" else "report")
         if network == "lenet":
           planned, unshared = map(int, engine.ask("memory").split())
           print(f"| lenet planned memory, forward and backward | {planned} B | unshared {unshared} B | "

@@ -5,8 +5,11 @@
 // Reads commands from standard input, one a line, and answers each with one line:
 //   engine   STEPS steps by the engine in this process: milliseconds a step
 //   wire     STEPS TrainSteps on the server at ADDRESS, the batch sent each time: milliseconds a step
+//   ahead    the same, each sent while the one before is computed
 //   memory   arena bytes of forward and backward, and the sum of every node's outputs before optimization, parameters
 //            and their gradients excluded
+
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -19,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/client.h"
 #include "engine/core/op.h"
 #include "engine/nn/gradients.h"
@@ -52,10 +56,16 @@ T Await(std::function<void(std::function<void(T)>)> start) {
   return promise.get_future().get();
 }
 
-double MillisecondsEach(int64_t steps, const std::function<void()>& step) {
+double Milliseconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < steps; ++i) step();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / steps;
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double MillisecondsEach(int64_t steps, const std::function<void()>& step) {
+  return Milliseconds([&] {
+           for (int64_t i = 0; i < steps; ++i) step();
+         }) / static_cast<double>(steps);
 }
 
 std::vector<float> Pixels(const Shape& image) {
@@ -136,7 +146,7 @@ class Wire {
  public:
   Wire(const Network& network, const std::string& address)
       : client_(OrDie(client::Client::Connect(address))),
-        model_(OrDie(client_.DefineModel("bench", network.block, {network.Input()}, {.seed = 1, .replace = true}))) {
+        model_(OrDie(client_.DefineModel(absl::StrCat("bench-", getpid()), network.block, {network.Input()}, {.seed = 1, .replace = true}))) {
     if (const absl::Status status = model_.Initialize(client::Named("Xavier")); !status.ok()) Die(status);
     OrDie(model_.CreateTrainer(
         {.loss = client::Named("SoftmaxCrossEntropyLoss"),
@@ -147,6 +157,12 @@ class Wire {
   }
 
   void Step() { OrDie(model_.TrainStep(batch_)); }
+
+  void StepsAhead(int64_t steps) {
+    const absl::Status status = model_.TrainOnBatches(
+        [&] { return steps-- > 0 ? std::optional(batch_) : std::nullopt; }, [](const v1::TrainStepResponse&) {});
+    if (!status.ok()) Die(status);
+  }
 
  private:
   client::Client client_;
@@ -165,14 +181,18 @@ int Main(int argc, char** argv) {
   std::optional<Engine> engine;
   std::optional<Wire> wire;
   for (std::string command; std::getline(std::cin, command);) {
-    if (!engine.has_value() && command != "wire") engine.emplace(network), MillisecondsEach(3, [&] { engine->Step(); });
-    if (!wire.has_value() && command == "wire") {
-      if (argc != 4) Die(absl::InvalidArgumentError("wire wants ADDRESS"));
+    const bool on_server = command == "wire" || command == "ahead";
+    if (!engine.has_value() && !on_server) engine.emplace(network), MillisecondsEach(3, [&] { engine->Step(); });
+    if (!wire.has_value() && on_server) {
+      if (argc != 4) Die(absl::InvalidArgumentError(command + " wants ADDRESS"));
       wire.emplace(network, argv[3]);
       MillisecondsEach(3, [&] { wire->Step(); });
     }
     if (command == "engine") std::printf("%.4f\n", MillisecondsEach(steps, [&] { engine->Step(); }));
     if (command == "wire") std::printf("%.4f\n", MillisecondsEach(steps, [&] { wire->Step(); }));
+    if (command == "ahead") {
+      std::printf("%.4f\n", Milliseconds([&] { wire->StepsAhead(steps); }) / static_cast<double>(steps));
+    }
     if (command == "memory") engine->PrintMemory();
     std::fflush(stdout);
   }

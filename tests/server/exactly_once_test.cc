@@ -1,8 +1,11 @@
 // A step is applied once, whatever becomes of the connection: replayed, reordered, and cut between request and reply.
 
+#include <atomic>
+#include <optional>
 #include <random>
 #include <thread>
 
+#include "client/cpp/client.h"
 #include "tests/server/service_fixture.h"
 #include "tests/server/tcp_proxy.h"
 
@@ -101,10 +104,12 @@ class CutConnectionTest : public ExactlyOnceTest {
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    remote_ = Stub(grpc::CreateCustomChannel(proxy_->address(), grpc::InsecureChannelCredentials(), arguments));
+    through_proxy_ = grpc::CreateCustomChannel(proxy_->address(), grpc::InsecureChannelCredentials(), arguments);
+    remote_ = Stub(through_proxy_);
   }
   void TearDown() override {
     remote_.reset();
+    through_proxy_.reset();
     proxy_.reset();
     ServiceTest::TearDown();
   }
@@ -119,6 +124,7 @@ class CutConnectionTest : public ExactlyOnceTest {
   }
 
   std::unique_ptr<TcpProxy> proxy_;
+  std::shared_ptr<grpc::Channel> through_proxy_;
   std::unique_ptr<v1::TrainingService::Stub> remote_;
 };
 
@@ -134,7 +140,9 @@ TEST_F(CutConnectionTest, BetweenRequestAndReply) {
   cutter.join();
   EXPECT_EQ(lost.error_code(), StatusCode::UNAVAILABLE) << lost.error_message();
   proxy_->SwallowReplies(false);
-  const grpc::Status again = Step(2, &response);
+  grpc::Status again = Step(2, &response);
+  // A connection that was made while replies were swallowed is of no use.
+  for (int i = 0; i < 5 && again.error_code() == StatusCode::UNAVAILABLE; ++i) again = Step(2, &response);
   ASSERT_TRUE(again.ok()) << again.error_message();
   EXPECT_TRUE(response.replayed());
   EXPECT_EQ(response.report().step(), 2);
@@ -165,6 +173,51 @@ TEST_F(CutConnectionTest, AtAnyMoment) {
   }
   EXPECT_GT(cuts, 0) << "no cut hit a call: nothing was tested";
   EXPECT_EQ(LastApplied(), static_cast<uint64_t>(kSteps));
+  EXPECT_EQ(Parameters("mlp"), Undisturbed(kSteps));
+}
+
+// The C++ client, which sends each step while the one before is computed.
+TEST_F(CutConnectionTest, StepsThatAreSentAhead) {
+  constexpr int kSteps = 60;
+  const auto client = client::Client::Connect(through_proxy_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  std::atomic<bool> done = false;
+  std::atomic<bool> lose = false;  // The answers to what is under way, by cutting the connection.
+  std::thread cutter([&] {
+    for (; !done; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+      if (!lose) continue;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      proxy_->CutSoon();
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      proxy_->SwallowReplies(false);
+      lose = false;
+    }
+  });
+  int given = 0, replayed = 0;
+  std::vector<int64_t> reported;
+  const absl::Status status = client->GetModel("mlp").TrainOnBatches(
+      [&]() -> std::optional<client::Tensors> {
+        if (given == kSteps) return std::nullopt;
+        if (given % 10 == 9) {
+          proxy_->SwallowReplies(true);
+          lose = true;
+        }
+        const v1::TrainStepRequest batch = Batch("mlp", ++given);
+        const auto& data = batch.inputs().at("data").float_data();
+        const auto& label = batch.inputs().at("label").int_data();
+        return client::Tensors{{"data", client::Tensor::Of<float>({6, 4}, {data.begin(), data.end()})},
+                               {"label", client::Tensor::Of<float>({6}, {label.begin(), label.end()})}};
+      },
+      [&](const v1::TrainStepResponse& response) {
+        reported.push_back(response.report().step());
+        replayed += response.replayed();
+      });
+  done = true;
+  cutter.join();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(reported.size(), static_cast<size_t>(kSteps));
+  for (int i = 0; i < kSteps; ++i) EXPECT_EQ(reported[static_cast<size_t>(i)], i + 1);
+  EXPECT_GT(replayed, 0) << "no cut lost an answer: nothing was tested";
   EXPECT_EQ(Parameters("mlp"), Undisturbed(kSteps));
 }
 

@@ -1,5 +1,9 @@
 // ModelService through a real stub: a model's life, its values, and its checkpoints.
 
+#include <cstring>
+#include <thread>
+#include <vector>
+
 #include "engine/store/crc32c.h"
 #include "tests/server/service_fixture.h"
 
@@ -64,6 +68,36 @@ TEST_F(ModelServiceTest, PredictsWithValuesThatWereSet) {
   EXPECT_EQ(y.outputs().at("y").float_data(0), 16);
   EXPECT_EQ(y.outputs().at("y").float_data(1), 9);
   EXPECT_EQ(y.version(), 1u);
+}
+
+// A reply's bytes lie in the model's memory until they are sent.
+TEST_F(ModelServiceTest, EachOfManyClientsGetsItsOwnPrediction) {
+  Call(models_, &Stub::DefineModel, R"({"model": "twice", "graph": {"nodes": [
+      {"name": "y", "op": "_mul_scalar", "inputs": ["x"], "attributes": {"scalar": 2}}]},
+      "variables": [{"name": "x", "shape": [-1]}]})");
+  std::vector<std::thread> clients;
+  for (int t = 1; t <= 4; ++t) {
+    clients.emplace_back([this, t] {
+      v1::PredictRequest request;
+      request.set_model("twice");
+      request.set_encoding(v1::RAW);
+      v1::Tensor& x = (*request.mutable_inputs())["x"];
+      x.add_shape(50'000);
+      const std::vector<float> values(50'000, static_cast<float>(t));
+      x.set_raw(values.data(), values.size() * sizeof(float));
+      const std::vector<float> twice(50'000, static_cast<float>(2 * t));
+      for (int i = 0; i < 50; ++i) {
+        v1::PredictResponse response;
+        grpc::ClientContext context;
+        const grpc::Status status = models_->Predict(&context, request, &response);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        const std::string& raw = response.outputs().at("y").raw();
+        ASSERT_EQ(raw.size(), twice.size() * sizeof(float));
+        EXPECT_EQ(std::memcmp(raw.data(), twice.data(), raw.size()), 0) << "client " << t << ", call " << i;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
 }
 
 TEST_F(ModelServiceTest, AModelLivesUntilItIsDeletedOrReplaced) {

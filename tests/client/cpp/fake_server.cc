@@ -65,6 +65,16 @@ grpc::Status FakeServer::GetSequence(grpc::ServerContext*, const v1::GetSequence
 
 grpc::Status FakeServer::Step(grpc::ServerContext*, const v1::StepRequest* request,
                               v1::StepResponse* response) {
+  return Apply(request, response);
+}
+
+grpc::Status FakeServer::TrainStep(grpc::ServerContext*, const v1::TrainStepRequest* request,
+                                   v1::TrainStepResponse* response) {
+  return Apply(request, response);
+}
+
+template <class Request, class Response>
+grpc::Status FakeServer::Apply(const Request* request, Response* response) {
   std::lock_guard<std::mutex> lock(mu_);
   const Fault fault = NextFault();
   if (fault == Fault::kCutBefore) return Cut();
@@ -76,7 +86,7 @@ grpc::Status FakeServer::Step(grpc::ServerContext*, const v1::StepRequest* reque
     return Cut();
   }
   uint64_t& last = applied_[request->client_id()];
-  if (request->sequence() == last) {
+  if (request->sequence() <= last) {
     response->set_replayed(true);
   } else if (request->sequence() == last + 1) {
     ++last;
@@ -84,7 +94,7 @@ grpc::Status FakeServer::Step(grpc::ServerContext*, const v1::StepRequest* reque
   } else {
     return {grpc::StatusCode::FAILED_PRECONDITION, "gap"};
   }
-  response->mutable_report()->set_step(steps_);
+  response->mutable_report()->set_step(static_cast<int64_t>(request->sequence()));
   if (fault == Fault::kCutAfter) return Cut();
   if (fault == Fault::kDeadlineAfter) return {grpc::StatusCode::DEADLINE_EXCEEDED, "late"};
   return grpc::Status::OK;

@@ -1,4 +1,4 @@
-// A server of three methods that keeps its books as the wire says, and misbehaves on demand: it
+// A server of few methods that keeps its books as the wire says, and misbehaves on demand: it
 // fails before or after it applies a step, forgets everything, loses bytes of uploads. For tests of
 // the client alone.
 
@@ -48,6 +48,8 @@ class FakeServer final : public v1::TrainingService::Service,
   grpc::Status GetSequence(grpc::ServerContext*, const v1::GetSequenceRequest*,
                            v1::GetSequenceResponse*) override;
   grpc::Status Step(grpc::ServerContext*, const v1::StepRequest*, v1::StepResponse*) override;
+  grpc::Status TrainStep(grpc::ServerContext*, const v1::TrainStepRequest*,
+                         v1::TrainStepResponse*) override;
   grpc::Status UploadParameter(grpc::ServerContext*, const v1::UploadParameterRequest*,
                                v1::UploadParameterResponse*) override;
   grpc::Status SetParameters(grpc::ServerContext*, const v1::SetParametersRequest*,
@@ -62,6 +64,8 @@ class FakeServer final : public v1::TrainingService::Service,
                             v1::ListDatasetsResponse*) override;
 
   Fault NextFault();
+  template <class Request, class Response>
+  grpc::Status Apply(const Request* request, Response* response);
   grpc::Status Receive(const v1::Chunk& chunk, std::string* bytes);
 
   std::mutex mu_;

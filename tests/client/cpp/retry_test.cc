@@ -98,6 +98,77 @@ TEST_F(RetryTest, ThreadsThatShareAModelLeaveNoGap) {
   EXPECT_EQ(server_.steps(), 20);
 }
 
+// Steps that are sent ahead, under each fault in each place.
+class TrainOnBatchesTest : public RetryTest {
+ protected:
+  // Trains on `count` batches and returns the steps that were reported.
+  std::vector<int64_t> Train(const Model& model, int count, absl::Status* status) {
+    std::vector<int64_t> steps;
+    int given = 0;
+    *status = model.TrainOnBatches(
+        [&]() -> std::optional<Tensors> {
+          if (given == count) return std::nullopt;
+          return Tensors{{"data", Tensor::Of<float>({1}, {static_cast<float>(++given)})}};
+        },
+        [&](const v1::TrainStepResponse& response) { steps.push_back(response.report().step()); });
+    return steps;
+  }
+  static std::vector<int64_t> UpTo(int64_t n) {
+    std::vector<int64_t> steps;
+    for (int64_t i = 1; i <= n; ++i) steps.push_back(i);
+    return steps;
+  }
+};
+
+TEST_F(TrainOnBatchesTest, AppliesEachBatchOnceInOrder) {
+  const Model model = ConnectedModel();
+  for (const int count : {0, 1, 2, 50}) {
+    const int64_t before = server_.steps();
+    absl::Status status;
+    const std::vector<int64_t> steps = Train(model, count, &status);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(steps.size(), static_cast<size_t>(count));
+    EXPECT_EQ(server_.steps(), before + count);
+  }
+  ASSERT_TRUE(model.Step(1).ok());  // The numbers go on.
+}
+
+TEST_F(TrainOnBatchesTest, CutsWhereverTheyFallLoseAndRepeatNothing) {
+  for (const Fault a : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {
+    for (const Fault b : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {
+      for (const Fault c : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {
+        FakeServer server;
+        const Model model = Client::Connect(server.channel())->GetModel("lenet");
+        server.set_faults({a, b, c, Fault::kNone, a, c, b});
+        absl::Status status;
+        EXPECT_EQ(Train(model, 8, &status), UpTo(8)) << status;
+        EXPECT_EQ(server.steps(), 8);
+      }
+    }
+  }
+}
+
+TEST_F(TrainOnBatchesTest, ARefusedBatchEndsItAndNothingAfterItIsApplied) {
+  const Model model = ConnectedModel();
+  server_.set_faults({Fault::kNone, Fault::kNone, Fault::kInvalidArgument});
+  absl::Status status;
+  const std::vector<int64_t> steps = Train(model, 10, &status);
+  EXPECT_EQ(status.message(), "no such batch");
+  EXPECT_EQ(steps, UpTo(static_cast<int64_t>(steps.size())));
+  EXPECT_EQ(server_.steps(), static_cast<int64_t>(steps.size()));
+  EXPECT_LE(server_.steps(), 3);  // The third call that came is the second or third batch.
+  ASSERT_TRUE(model.Step(1).ok());
+}
+
+TEST_F(TrainOnBatchesTest, AServerThatForgotIsNotTakenForTheSame) {
+  const Model model = ConnectedModel();
+  server_.set_faults({Fault::kNone, Fault::kNone, Fault::kNone, Fault::kRestart, Fault::kCutBefore});
+  absl::Status status;
+  Train(model, 10, &status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  EXPECT_EQ(server_.steps(), 0);
+}
+
 TEST_F(RetryTest, NobodyThereSaysHowToStartAServer) {
   const auto client = Client::Connect("127.0.0.1:1", {.retry_for = absl::ZeroDuration()});
   EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);

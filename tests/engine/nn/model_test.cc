@@ -170,6 +170,15 @@ TEST_F(ModelTest, SeveralOutputsByName) {
   EXPECT_EQ(Values((*b)[0].tensor), (std::vector<float>{-1, 1}));
 }
 
+TEST_F(LinearModelTest, WhatAPredictionGaveStaysAsItIs) {
+  const auto predict = [&](float v) { return (*Predict(*model_, {{"data", Make<float>({1, 2}, {v, v})}}))[0].tensor; };
+  const Tensor one = predict(1);
+  const std::vector<float> values = Values(one);
+  const Tensor two = predict(2);
+  EXPECT_NE(Values(two), values);
+  EXPECT_EQ(Values(one), values);
+}
+
 TEST_F(LinearModelTest, ManyClientsAtOnce) {
   // Writers set weight and bias together; a reader never sees half of that.
   std::vector<std::thread> threads;

@@ -51,14 +51,15 @@ struct DenseParam : Param<DenseParam> {
 };
 
 // An elementwise operator of `n` inputs.
-OpRegistration& Register(uint32_t n, const char* name, int line, FGradient gradient, Function f) {
-  auto& op = *new OpRegistration(name, __FILE__, line);
-  return op.set_num_inputs(n)
+OpRegistration Register(uint32_t n, const char* name, int line, FGradient gradient, Function f) {
+  OpRegistration op(name, __FILE__, line);
+  op.set_num_inputs(n)
       .set_attr<FInferShape>("FInferShape", SameShape)
       .set_attr<FInferType>("FInferType", SameType)
       .set_attr<FInplaceOption>("FInplaceOption", n == 2 ? InplaceEither : InplaceFirst)
       .set_attr<FCompute>("FCompute<cpu>", Elementwise(f))
       .set_attr<FGradient>("FGradient", std::move(gradient));
+  return op;
 }
 
 uint32_t NumArgs(const NodeAttrs& attrs) { return attrs.param<NumArgsParam>().num_args; }

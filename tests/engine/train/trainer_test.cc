@@ -173,11 +173,16 @@ TEST_F(LinearTrainerTest, AStepThatWasTakenIsNotCancelled) {
   auto cancellation = std::make_shared<Cancellation>();
   std::promise<void> gate;
   std::promise<absl::Status> answer;
+  std::promise<void> cancelled;
   lane_->Post([&gate] { gate.get_future().wait(); });  // The lane finds all that follows in its queue.
   trainer->TrainStep(Batch(), {}, cancellation, [&](auto report) { answer.set_value(report.status()); });
-  lane_->Post([&] { cancellation->Cancel(); });
+  lane_->Post([&] {
+    cancellation->Cancel();
+    cancelled.set_value();
+  });
   gate.set_value();
   EXPECT_OK(answer.get_future().get());
+  cancelled.get_future().wait();
   EXPECT_EQ(trainer->step(), 1);
 }
 
