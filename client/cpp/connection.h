@@ -97,8 +97,8 @@ class Connection {
                              });
   }
 
-  // Applies a TrainStep to each batch that `next` gives, until it gives none. Each is sent while the
-  // one before runs. `report` gets the answers in order.
+  // Applies a TrainStep to each batch that `next` gives, until it gives none. Several are under way
+  // at once. `report` gets the answers in order.
   absl::Status TrainOnBatches(const std::string& model, absl::Duration timeout,
                               absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report);

@@ -74,8 +74,8 @@ class Model {
   // Forward, loss, backward and step on one batch: inputs and label by name.
   absl::StatusOr<v1::TrainStepResponse> TrainStep(const Tensors& batch) const;
 
-  // TrainStep on each batch that `next` gives, until it gives none. Each is sent while the one before
-  // is computed, so that the way to the server costs no time. `report` gets the answers in order.
+  // TrainStep on each batch that `next` gives, until it gives none. Up to 8 are under way, so that a
+  // long way to the server costs little time. `report` gets the answers in order.
   // Neither may call the model: it is this call's until the end. Stops at the first error; that batch
   // and those after it were not applied, unless the error leaves it open (DEADLINE_EXCEEDED).
   absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,

@@ -1,6 +1,5 @@
-// Connection::TrainOnBatches: one batch travels while the one before computes.
+// Connection::TrainOnBatches: batches travel while those before them compute.
 
-#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -11,51 +10,49 @@
 namespace gluond::client {
 namespace {
 
-// One to compute and one to travel; a third would wait on the server.
-constexpr size_t kUnderWay = 2;
+// Enough for a step of a millisecond over a connection of several.
+constexpr size_t kUnderWay = 8;
 
 // A step under way.
 struct Flight {
   v1::TrainStepRequest request;
   Tensors batch;
-  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientContext> context;
   v1::TrainStepResponse response;
   grpc::Status status;
   bool landed = false;
+  bool ahead = false;  // It was sent before the answer to the step before it had come.
 };
 
 class Flights {
  public:
   ~Flights() {
-    Land(0);
+    LandAll();
     queue_.Shutdown();
   }
 
-  bool empty() const { return flights_.empty(); }
-  size_t size() const { return flights_.size(); }
-  Flight& front() { return *flights_.front(); }
-  void pop_front() { flights_.pop_front(); }
-  Flight* Add() { return flights_.emplace_back(std::make_unique<Flight>()).get(); }
+  std::deque<Flight>& all() { return flights_; }
   grpc::CompletionQueue* queue() { return &queue_; }
 
-  // Waits until the first flight has landed, and then until at most `left` have not.
-  void Land(size_t left) {
-    while (!flights_.empty() && (!front().landed || aloft() > left)) {
-      void* tag;
-      bool ok;
-      queue_.Next(&tag, &ok);
-      static_cast<Flight*>(tag)->landed = true;
+  void LandFirst() {
+    while (!flights_.front().landed) LandOne();
+  }
+  void LandAll() {
+    for (Flight& flight : flights_) {
+      while (!flight.landed) LandOne();
     }
   }
 
  private:
-  size_t aloft() const {
-    return static_cast<size_t>(
-        std::count_if(flights_.begin(), flights_.end(), [](const auto& f) { return !f->landed; }));
+  void LandOne() {
+    void* tag;
+    bool ok;
+    queue_.Next(&tag, &ok);
+    static_cast<Flight*>(tag)->landed = true;
   }
 
   grpc::CompletionQueue queue_;
-  std::deque<std::unique_ptr<Flight>> flights_;
+  std::deque<Flight> flights_;  // Moves no flight.
 };
 
 }  // namespace
@@ -69,33 +66,47 @@ absl::Status Connection::TrainOnBatches(
   absl::Status status = Synchronize(model, absl::Now() + timeout, line);
   if (!status.ok()) return status;
   Flights flights;
+  std::deque<Flight>& all = flights.all();
+  const auto launch = [&](Flight& flight) {
+    flight.landed = false;
+    flight.ahead = flight.request.sequence() != line.next;
+    flight.context = std::make_unique<grpc::ClientContext>();
+    flight.context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    flight.response.Clear();
+    Start(kTrainStep, flight.request, flight.batch, flight.context.get(), &flight.response,
+          &flight.status, flights.queue(), &flight);
+  };
   for (bool more = true;;) {
-    while (more && flights.size() < kUnderWay) {
+    while (more && all.size() < kUnderWay) {
       std::optional<Tensors> batch = next();
       more = batch.has_value();
       if (!more) break;
-      const uint64_t number = line.next + flights.size();
-      Flight* const flight = flights.Add();
-      flight->batch = *std::move(batch);
-      flight->request.set_model(model);
-      flight->request.set_client_id(options_.client_id);
-      flight->request.set_sequence(number);
-      flight->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-      Start(kTrainStep, flight->request, flight->batch, &flight->context, &flight->response,
-            &flight->status, flights.queue(), flight);
+      Flight& flight = all.emplace_back();
+      flight.batch = *std::move(batch);
+      flight.request.set_model(model);
+      flight.request.set_client_id(options_.client_id);
+      flight.request.set_sequence(line.next + all.size() - 1);
+      launch(flight);
     }
-    if (flights.empty()) return absl::OkStatus();
-    flights.Land(kUnderWay);
-    Flight& first = flights.front();
+    if (all.empty()) return absl::OkStatus();
+    flights.LandFirst();
+    Flight& first = all.front();
     status = ToStatus(first.status);
-    if (absl::IsUnavailable(status) || absl::IsFailedPrecondition(status)) {
-      // It was cut off, or the next overtook it: once more, alone. If the server has applied it, it
-      // answers as before.
-      flights.Land(0);
+    if (absl::IsFailedPrecondition(status) && first.ahead) {
+      // It overtook the one before it on the way, which the server cannot allow: again.
+      flights.LandAll();
+      for (Flight& flight : all) {
+        if (!flight.status.ok()) launch(flight);
+      }
+      continue;
+    }
+    if (absl::IsUnavailable(status)) {
+      // Alone, as any other call. If the server has applied it, it answers as it would have.
+      flights.LandAll();
       const absl::Time deadline = absl::Now() + timeout;
-      const auto check = [&] { return CheckNotForgotten(model, deadline, line, flights.size()); };
-      if (absl::IsUnavailable(status)) status = check();
-      if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) {
+      const auto check = [&] { return CheckNotForgotten(model, deadline, line, all.size()); };
+      status = check();
+      if (status.ok()) {
         status = Run(
             deadline,
             [&](grpc::ClientContext* context) {
@@ -111,7 +122,7 @@ absl::Status Connection::TrainOnBatches(
     }
     ++line.next;
     report(first.response);
-    flights.pop_front();
+    all.pop_front();
   }
 }
 
