@@ -1,21 +1,19 @@
 """The path of a user, with the real binaries: serve, train on real images, restart, load, predict."""
 
-import gzip
 import os
 import pathlib
 import re
 import signal
-import struct
 import subprocess
 import tempfile
 import time
 import unittest
 
 from tests import case_runner
+from tests.end_to_end import fashion_subset
 from tests.server import running_server
 
 _BIN = pathlib.Path("client/cli/gluond")
-_FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
 def gluond(*arguments, server=None, timeout=300):
@@ -23,23 +21,6 @@ def gluond(*arguments, server=None, timeout=300):
   address = [f"--address={server.address}"] if server else []
   return subprocess.run([str(_BIN), *arguments, *address], capture_output=True, text=True,
                         timeout=timeout, check=False)
-
-
-def read_idx(path):
-  opener, name = (open, path) if path.exists() else (gzip.open, path.with_name(path.name + ".gz"))
-  with opener(name, "rb") as file:
-    return file.read()
-
-
-def write_subset(folder, images_per_part):
-  """The first images of Fashion-MNIST, as idx files of the same form."""
-  for part, count in images_per_part.items():
-    images = read_idx(_FASHION / f"{part}-images-idx3-ubyte")
-    labels = read_idx(_FASHION / f"{part}-labels-idx1-ubyte")
-    (folder / f"{part}-images-idx3-ubyte").write_bytes(
-        images[:4] + struct.pack(">I", count) + images[8:16 + count * 784])
-    (folder / f"{part}-labels-idx1-ubyte").write_bytes(
-        labels[:4] + struct.pack(">I", count) + labels[8:8 + count])
 
 
 class CommandLineTest(unittest.TestCase):
@@ -55,7 +36,7 @@ class CommandLineTest(unittest.TestCase):
   def test_trains_saves_restarts_loads_and_predicts(self):
     data = self.folder / "fashion-mnist"
     data.mkdir()
-    write_subset(data, {"train": 6000, "t10k": 1000})
+    fashion_subset.write(data, {"train": 6000, "t10k": 1000})
     server = self.serve()
     curve = self.folder / "curve.svg"
     trained = gluond("train", "--recipe=mlp", "--epochs=2", f"--data={data}", f"--curve={curve}",
@@ -75,7 +56,7 @@ class CommandLineTest(unittest.TestCase):
   def test_the_same_seed_trains_to_the_same_bits(self):
     data = self.folder / "fashion-mnist"
     data.mkdir()
-    write_subset(data, {"train": 640, "t10k": 100})
+    fashion_subset.write(data, {"train": 640, "t10k": 100})
     lines = []
     for _ in range(2):
       server = self.serve()
