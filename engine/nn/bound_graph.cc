@@ -110,8 +110,13 @@ absl::StatusOr<BoundGraph::Compiled*> BoundGraph::Find(absl::Span<const Tensor> 
     return compiled_.back().get();
   }
   if (static_cast<int>(compiled_.size()) >= options_.max_compiled) compiled_.erase(compiled_.begin());
-  ASSIGN_OR_RETURN(std::unique_ptr<Compiled> made, Compile(inputs));
-  compiled_.push_back(std::move(made));
+  absl::StatusOr<std::unique_ptr<Compiled>> made = Compile(inputs);
+  if (absl::IsResourceExhausted(made.status()) && !compiled_.empty()) {
+    compiled_.clear();  // Their arenas are idle.
+    made = Compile(inputs);
+  }
+  RETURN_IF_ERROR(made.status());
+  compiled_.push_back(*std::move(made));
   return compiled_.back().get();
 }
 

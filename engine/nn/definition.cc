@@ -7,9 +7,9 @@
 
 namespace gluond {
 
-void MarkAuxiliary(ModelDefinition* definition) {
+absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodeEntry> outputs) {
   absl::flat_hash_set<std::string> mutated;
-  PostOrderVisit(definition->outputs, [&mutated](const NodePtr& node) {
+  PostOrderVisit(outputs, [&mutated](const NodePtr& node) {
     if (node->is_variable()) return;
     const auto* inputs = node->op()->GetAttr<FMutateInputs>("FMutateInputs");
     if (inputs == nullptr) return;
@@ -17,6 +17,11 @@ void MarkAuxiliary(ModelDefinition* definition) {
       if (i < node->inputs.size() && node->inputs[i].node->is_variable()) mutated.insert(node->inputs[i].node->name());
     }
   });
+  return mutated;
+}
+
+void MarkAuxiliary(ModelDefinition* definition) {
+  const absl::flat_hash_set<std::string> mutated = MutatedVariables(definition->outputs);
   for (Parameter& parameter : definition->parameters) {
     if (!mutated.contains(parameter.name)) continue;
     parameter.auxiliary = true;

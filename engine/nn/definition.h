@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "engine/core/graph.h"
 #include "engine/nn/parameter.h"
 
@@ -24,6 +26,9 @@ struct ModelDefinition {
   std::vector<std::string> output_names;  // One for each output.
   std::vector<Parameter> parameters;      // Every variable that is not an input; without tensors.
 };
+
+// The names of the variables that an operator writes.
+absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodeEntry> outputs);
 
 // Marks as auxiliary the parameters that an operator of the graph mutates, and sets their grad_req to kNull.
 void MarkAuxiliary(ModelDefinition* definition);

@@ -30,9 +30,20 @@ absl::StatusOr<std::shared_ptr<Model>> Model::Create(ModelDefinition definition,
     RETURN_IF_ERROR(model->parameters_.Add(parameter));
   }
   model->fresh_.resize(model->definition_.parameters.size());
-  model->deferred_.resize(model->definition_.parameters.size());
+  RETURN_IF_ERROR(model->CheckInputsAreOnlyRead());
   RETURN_IF_ERROR(model->InferAtDefinition());
   return model;
+}
+
+// An input's memory is the caller's.
+absl::Status Model::CheckInputsAreOnlyRead() const {
+  const absl::flat_hash_set<std::string> mutated = MutatedVariables(definition_.outputs);
+  for (const ModelInput& input : definition_.inputs) {
+    if (!mutated.contains(input.name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the input '", Excerpt(input.name), "' is written by an operator (a "
+                                                   "running mean, for example); make it a parameter"));
+  }
+  return absl::OkStatus();
 }
 
 // Unknown batch sizes stay unknown; what follows from the rest is stored.
@@ -134,8 +145,7 @@ void Model::Snapshot(std::function<void(absl::StatusOr<ModelState>)> done) {
 
 void Model::Restore(ModelState state, OnStatus done) {
   Enqueue([self = shared_from_this(), state = std::move(state), done = std::move(done)](Finished finished) {
-    const absl::Status status = self->SetNow(state.parameters);
-    if (status.ok()) self->random_ = state.random;
+    const absl::Status status = self->RestoreNow(state);
     finished();
     done(status);
   });
@@ -147,6 +157,17 @@ absl::StatusOr<ModelState> Model::SnapshotNow() {
   for (Parameter& parameter : state.definition.parameters) parameter.data = parameter.grad = Tensor();
   ASSIGN_OR_RETURN(state.parameters, ReadNow({}, /*gradients=*/false));
   return state;
+}
+
+absl::Status Model::RestoreNow(const ModelState& state) {
+  RETURN_IF_ERROR(SetNow(state.parameters));
+  for (const Parameter& p : state.definition.parameters) {
+    const absl::StatusOr<size_t> i = parameters_.Find(p.name);
+    if (i.ok() && !parameters_[*i].initialized()) parameters_.SetDeferred(*i, p.deferred);
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) RETURN_IF_ERROR(ForgetGradient(i));
+  random_ = state.random;
+  return options_.lane->driver().Synchronize(options_.lane->stream());
 }
 
 // Gives a parameter of known shape its memory: data as it comes, gradient zero.
@@ -178,7 +199,17 @@ absl::Status Model::Fill(size_t parameter, const Spec& initializer) {
   ASSIGN_OR_RETURN(Tensor converted, Tensor::Empty(*options_.host_allocator, p.shape, p.dtype));
   ConvertValues(values.data(), DType::kFloat32, converted.data(), p.dtype, values.Size());
   RETURN_IF_ERROR(CopyFromHost(lane, converted, p.data));
+  RETURN_IF_ERROR(ForgetGradient(parameter));
+  parameters_.SetDeferred(parameter, {});
   return lane.driver().Synchronize(lane.stream());
+}
+
+// As if no backward pass had been.
+absl::Status Model::ForgetGradient(size_t parameter) {
+  fresh_[parameter] = false;
+  const Tensor& grad = parameters_[parameter].grad;
+  if (!grad.defined()) return absl::OkStatus();
+  return options_.lane->driver().Zero(grad.data(), grad.bytes(), options_.lane->stream());
 }
 
 absl::Status Model::InitializeNow(const InitializeOptions& options) {
@@ -188,19 +219,20 @@ absl::Status Model::InitializeNow(const InitializeOptions& options) {
     const Parameter& p = parameters_[i];
     if (p.initialized() && !options.force_reinit) continue;
     const Spec& spec = p.initializer.type.empty() ? options.initializer : p.initializer;
-    deferred_[i] = spec;
-    if (!p.shape.known()) continue;
-    RETURN_IF_ERROR(Fill(i, spec));
-    deferred_[i] = Spec();
+    if (p.shape.known()) {
+      RETURN_IF_ERROR(Fill(i, spec));
+    } else {
+      parameters_.SetDeferred(i, spec);
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status Model::InitializeDeferred() {
-  for (size_t i = 0; i < deferred_.size(); ++i) {
-    if (deferred_[i].type.empty() || !parameters_[i].shape.known()) continue;
-    RETURN_IF_ERROR(Fill(i, deferred_[i]));
-    deferred_[i] = Spec();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (p.deferred.type.empty() || !p.shape.known()) continue;
+    RETURN_IF_ERROR(Fill(i, Spec(p.deferred)));
   }
   return absl::OkStatus();
 }
@@ -228,7 +260,7 @@ absl::Status Model::SetNow(const NamedTensors& values) {
   }
   for (size_t k = 0; k < values.size(); ++k) {
     RETURN_IF_ERROR(CopyFromHost(*options_.lane, values[k].tensor, parameters_[indices[k]].data));
-    deferred_[indices[k]] = Spec();
+    parameters_.SetDeferred(indices[k], {});
   }
   return options_.lane->driver().Synchronize(options_.lane->stream());
 }
@@ -259,6 +291,7 @@ absl::StatusOr<NamedTensors> Model::ReadNow(std::vector<std::string> names, bool
 absl::Status Model::ConfigureNow(const std::string& name, const ParameterOptions& options) {
   RETURN_IF_ERROR(parameters_.Configure(name, options));
   ASSIGN_OR_RETURN(const size_t i, parameters_.Find(name));
+  if (parameters_[i].grad_req == GradReq::kNull) fresh_[i] = false;
   return parameters_[i].initialized() ? Allocate(i) : absl::OkStatus();
 }
 

@@ -154,6 +154,9 @@ class Model : public std::enable_shared_from_this<Model> {
   absl::Status InferAtDefinition();
   absl::Status Allocate(size_t parameter);
   absl::Status Fill(size_t parameter, const Spec& initializer);
+  absl::Status ForgetGradient(size_t parameter);
+  absl::Status RestoreNow(const ModelState& state);
+  absl::Status CheckInputsAreOnlyRead() const;
   absl::Status InitializeNow(const InitializeOptions& options);
   absl::Status SetNow(const NamedTensors& values);
   absl::StatusOr<NamedTensors> ReadNow(std::vector<std::string> names, bool gradients);
@@ -181,7 +184,6 @@ class Model : public std::enable_shared_from_this<Model> {
   RandomState random_;          // Counts training runs that succeeded.
   RandomState predict_random_;  // Apart from it, so that predictions change no training.
   std::vector<bool> fresh_;
-  std::vector<Spec> deferred_;  // By parameter: the default initializer that waits, if its type is not empty.
   std::shared_ptr<const RememberedForward> forward_;
   absl::flat_hash_map<std::string, std::unique_ptr<BoundGraph>> graphs_;  // By purpose.
   uint64_t graphs_version_ = 0;

@@ -79,6 +79,11 @@ void ParameterStore::SetTensors(size_t index, Tensor data, Tensor grad) {
   parameters_[index]->grad = std::move(grad);
 }
 
+void ParameterStore::SetDeferred(size_t index, Spec deferred) {
+  std::lock_guard<std::mutex> lock(mu_);
+  parameters_[index]->deferred = std::move(deferred);
+}
+
 absl::Status ParameterStore::Configure(absl::string_view name, const ParameterOptions& options) {
   ASSIGN_OR_RETURN(const size_t index, Find(name));
   std::lock_guard<std::mutex> lock(mu_);

@@ -34,6 +34,7 @@ struct Parameter {
   bool differentiable = true;
   bool auxiliary = false;  // Written by the forward pass, never by a trainer.
   Spec initializer;        // An empty type stands for the default of Model::Initialize.
+  Spec deferred;           // With a type: the initializer that waits for the shape to be known.
 
   Tensor data;  // On the model's device; undefined until it is initialized. Then it stays where it is.
   Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
@@ -66,6 +67,7 @@ class ParameterStore {
   absl::Status MergeShape(size_t index, const Shape& shape);
   // Gives the parameter its memory. Requires: of its shape and dtype.
   void SetTensors(size_t index, Tensor data, Tensor grad);
+  void SetDeferred(size_t index, Spec deferred);
   // INVALID_ARGUMENT: a gradient is asked of a parameter that has none, or a multiplier is negative or not finite.
   absl::Status Configure(absl::string_view name, const ParameterOptions& options);
 

@@ -34,9 +34,16 @@ class Strand {
     Run(queue_, std::move(work));
   }
 
-  // For the piece that runs: posts `resume` when the readers that wait first in the queue have run. It is still the
-  // piece that runs, with its `finished` to call.
-  void Yield(std::function<void()> resume) { YieldOn(queue_, std::move(resume)); }
+  // For the piece that runs: posts `resume` when the readers that wait first in the queue, now and not later, have run.
+  // It is still the piece that runs, with its `finished` to call.
+  void Yield(std::function<void()> resume) {
+    size_t readers = 0;
+    {
+      std::lock_guard<std::mutex> lock(queue_->mu);
+      while (readers < queue_->waiting.size() && queue_->waiting[readers].reader) ++readers;
+    }
+    YieldOn(queue_, readers, std::move(resume));
+  }
 
  private:
   struct Waiting {
@@ -72,18 +79,16 @@ class Strand {
     Run(queue, std::move(next));
   }
 
-  static void YieldOn(const std::shared_ptr<Queue>& queue, std::function<void()> resume) {
+  static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume) {
+    if (readers == 0) return queue->lane.Post(std::move(resume));
     Work reader;
     {
       std::lock_guard<std::mutex> lock(queue->mu);
-      if (!queue->waiting.empty() && queue->waiting.front().reader) {
-        reader = std::move(queue->waiting.front().work);
-        queue->waiting.pop_front();
-      }
+      reader = std::move(queue->waiting.front().work);
+      queue->waiting.pop_front();
     }
-    if (!reader) return queue->lane.Post(std::move(resume));
-    queue->lane.Post([queue, reader = std::move(reader), resume = std::move(resume)] {
-      reader([queue, resume] { YieldOn(queue, resume); });
+    queue->lane.Post([queue, readers, reader = std::move(reader), resume = std::move(resume)] {
+      reader([queue, readers, resume] { YieldOn(queue, readers - 1, resume); });
     });
   }
 

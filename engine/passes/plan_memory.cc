@@ -154,7 +154,7 @@ class Planner {
     if (External(entry)) {
       plan_.offset[entry] = MemoryPlan::kExternal;
       plan_.req[entry] = kWriteTo;
-    } else if (const int32_t sum = StorageToAddTo(entry); sum != kNoStorage) {
+    } else if (const int32_t sum = StorageToAddTo(id, entry); sum != kNoStorage) {
       added_[last_reader_[entry]] = true;
       Share(entry, sum, kAddTo);
     } else if (const int32_t input = StorageOfDyingInput(id, output); input != kNoStorage) {
@@ -233,13 +233,16 @@ class Planner {
   }
 
   // For a term that only a sum reads: the memory of the sum's other term, when that is there already and only the sum
-  // still reads it. Adding to it makes the sum.
-  int32_t StorageToAddTo(uint32_t term) const {
+  // still reads it. Adding to it makes the sum. Not where node `id` makes both: a kernel may write its outputs in any
+  // order.
+  int32_t StorageToAddTo(uint32_t id, uint32_t term) const {
     if (reads_[term] != 1 || is_output_[term] || mutated_[term]) return kNoStorage;
     const IndexedGraph::IndexedNode& sum = graph_[last_reader_[term]];
     const std::string& op = sum.node->op()->name();
     if ((op != "_grad_add" && op != "add_n") || sum.inputs.size() != 2) return kNoStorage;
-    const uint32_t other = sum.inputs[sum.inputs[0].entry == term ? 1 : 0].entry;
+    const IndexedGraph::Input& other_input = sum.inputs[sum.inputs[0].entry == term ? 1 : 0];
+    if (other_input.node == id) return kNoStorage;
+    const uint32_t other = other_input.entry;
     const int32_t storage = storage_of_[other];
     if (storage == kNoStorage || storages_[storage].kept || storages_[storage].pending != 1) return kNoStorage;
     if (External(sum.first_entry) || mutated_[sum.first_entry]) return kNoStorage;

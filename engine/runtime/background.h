@@ -21,13 +21,16 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   void Post(std::function<void()> work);
+  // Waits until all that was posted is done. Whether there was anything to wait for.
+  bool Drain();
 
  private:
   void Loop();
 
   std::mutex mu_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, idle_;
   std::deque<std::function<void()>> queue_;  // Guarded by mu_, as all that follows.
+  bool busy_ = false;
   bool ending_ = false;
   std::thread thread_;
 };

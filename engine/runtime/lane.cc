@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -44,7 +45,10 @@ class LaneThread final : public Lane {
   }
 
   ~LaneThread() override {
-    beside_.reset();  // First: what it does ends on the lane.
+    // What is done beside ends on the lane, and what the lane does may begin more beside it.
+    do {
+      Drain();
+    } while (beside_.Drain());
     {
       std::lock_guard lock(mu_);
       ending_ = true;
@@ -69,7 +73,7 @@ class LaneThread final : public Lane {
     if (wake) wake_.notify_one();
   }
 
-  void PostBeside(std::function<void()> work) override { beside_->Post(std::move(work)); }
+  void PostBeside(std::function<void()> work) override { beside_.Post(std::move(work)); }
 
   bool IsCurrent() const override { return std::this_thread::get_id() == thread_.get_id(); }
   Device device() const override { return device_; }
@@ -89,6 +93,13 @@ class LaneThread final : public Lane {
     Clock::time_point when;
     Work* work;
   };
+
+  // Waits until the lane has done what was posted.
+  void Drain() {
+    std::promise<void> done;
+    Post([&done] { done.set_value(); });
+    done.get_future().wait();
+  }
 
   void Loop() {
     const ScopedTeamSize team(device_.type == DeviceType::kCpu ? threads_.count() : 0);
@@ -169,7 +180,7 @@ class LaneThread final : public Lane {
   bool ending_ = false;
 
   std::thread thread_;
-  std::unique_ptr<Background> beside_ = std::make_unique<Background>();
+  Background beside_;
 };
 
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(Device device, const LaneOptions& options,

@@ -31,10 +31,24 @@ bool IsAsync(const NodeAttrs& attrs) {
   return type != nullptr && (*type)(attrs) == ExecType::kAsync;
 }
 
+// The nodes that draw random numbers, numbered in the order of the outputs as the caller gave them: a graph that begins
+// with another one's outputs draws as that one does, in whatever order the two run.
+using RandomStreams = absl::flat_hash_map<const Node*, uint32_t>;
+RandomStreams NumberStreams(const Graph& graph) {
+  RandomStreams streams;
+  PostOrderVisit(graph.outputs, [&streams](const NodePtr& node) {
+    if (node->is_variable() || !DrawsRandomNumbers(node->attrs)) return;
+    streams.emplace(node.get(), static_cast<uint32_t>(streams.size()));
+  });
+  return streams;
+}
+
 class Compiler {
  public:
-  Compiler(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan, Device device)
-      : graph_(graph), inferred_(inferred), plan_(plan), device_(device), program_(std::make_unique<Program>()),
+  Compiler(const IndexedGraph& graph, const RandomStreams& streams, const Inferred& inferred, const MemoryPlan& plan,
+           Device device)
+      : graph_(graph), streams_(streams), inferred_(inferred), plan_(plan), device_(device),
+        program_(std::make_unique<Program>()),
         slot_of_(graph.num_entries(), Program::kNever), step_of_(graph.num_nodes(), Program::kNever) {}
 
   absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator) {
@@ -49,9 +63,7 @@ class Compiler {
     Reserve();
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
       program_->nodes.push_back(graph_[id].node);
-      const bool random = !graph_[id].node->is_variable() && DrawsRandomNumbers(graph_[id].node->attrs);
       if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id));
-      if (random) ++num_random_;
     }
     for (const IndexedGraph::Input& output : graph_.outputs()) AddOutput(output);
     AddCopy();
@@ -120,7 +132,7 @@ class Compiler {
     Step& step = program_->steps.emplace_back();
     step.node = &node;
     step.async = IsAsync(node.attrs);
-    step.random_stream = num_random_;
+    if (const auto stream = streams_.find(&node); stream != streams_.end()) step.random_stream = stream->second;
     step.first_in = static_cast<uint32_t>(program_->ins.size());
     step.num_in = node.num_inputs();
     step.first_out = static_cast<uint32_t>(program_->outs.size());
@@ -220,6 +232,7 @@ class Compiler {
   }
 
   const IndexedGraph& graph_;
+  const RandomStreams& streams_;
   const Inferred& inferred_;
   const MemoryPlan& plan_;
   const Device device_;
@@ -227,7 +240,6 @@ class Compiler {
   std::vector<uint32_t> slot_of_;  // By entry: of variables and of outputs that have memory of their own.
   std::vector<uint32_t> step_of_;  // By node.
   absl::flat_hash_map<uint32_t, uint32_t> first_of_;  // By slot: the first output that has it.
-  uint32_t num_random_ = 0;
 };
 
 }  // namespace
@@ -240,11 +252,13 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
     return absl::InvalidArgumentError(absl::StrCat("the lane is on ", lane.device().ToString(),
                                                    ", the allocator on ", allocator.device().ToString()));
   }
-  const IndexedGraph indexed(Simplify(graph));
+  const Graph simple = Simplify(graph);
+  const RandomStreams streams = NumberStreams(simple);
+  const IndexedGraph indexed(simple);
   ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
   const ScopedTeamSize team(lane.threads() == nullptr ? 0 : lane.threads()->count());
-  return Compiler(indexed, inferred, plan, lane.device()).Compile(allocator);
+  return Compiler(indexed, streams, inferred, plan, lane.device()).Compile(allocator);
 }
 
 bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {

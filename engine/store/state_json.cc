@@ -76,6 +76,7 @@ Json ToJson(const Parameter& p) {
   json.Set("differentiable", p.differentiable);
   json.Set("auxiliary", p.auxiliary);
   json.Set("initializer", ToJson(p.initializer));
+  if (!p.deferred.type.empty()) json.Set("deferred", ToJson(p.deferred));
   return json;
 }
 absl::Status Read(const Json& json, Parameter* p) {
@@ -89,6 +90,7 @@ absl::Status Read(const Json& json, Parameter* p) {
   RETURN_IF_ERROR(json.Get("wd_mult", &p->wd_mult));
   RETURN_IF_ERROR(json.Get("differentiable", &p->differentiable));
   RETURN_IF_ERROR(json.Get("auxiliary", &p->auxiliary));
+  if (json.Find("deferred") != nullptr) RETURN_IF_ERROR(Read(json, "deferred", &p->deferred));
   return Read(json, "initializer", &p->initializer);
 }
 

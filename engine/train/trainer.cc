@@ -136,21 +136,34 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   ASSIGN_OR_RETURN(const double norm, parts_->updater.GradientNorm(parameters));
   report->gradient_norm = norm / divisor;
   report->learning_rate = learning_rate();
+  const bool clip = options_.clip_global_norm > 0;
   if (!loss_is_finite || !std::isfinite(norm)) {
     report->nonfinite = true;
-    if (options_.skip_nonfinite) {
+    // What has no norm cannot be scaled down to one.
+    if (options_.skip_nonfinite || clip) {
       ++report->skipped;
-      return absl::OkStatus();
+      return ForgetSums(parameters);
     }
   }
   double rescale = 1 / divisor;
-  if (options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm) {
+  if (clip && report->gradient_norm > options_.clip_global_norm) {
     rescale *= options_.clip_global_norm / report->gradient_norm;
   }
   model_->ForgetForward();
   RETURN_IF_ERROR(parts_->updater.Update(parameters, report->learning_rate, rescale));
   std::lock_guard<std::mutex> lock(mu_);
   ++step_;
+  return absl::OkStatus();
+}
+
+// Zeroes the gradients that are added up: what is not finite would stay in them.
+absl::Status Trainer::ForgetSums(absl::Span<const size_t> parameters) {
+  Lane& lane = *model_->options().lane;
+  for (size_t i : parameters) {
+    const Parameter& p = model_->parameters()[i];
+    if (p.grad_req != GradReq::kAdd) continue;
+    RETURN_IF_ERROR(lane.driver().Zero(p.grad.data(), p.grad.bytes(), lane.stream()));
+  }
   return absl::OkStatus();
 }
 

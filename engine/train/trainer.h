@@ -41,7 +41,9 @@ struct TrainerOptions {
   std::vector<Spec> metrics = {};
   // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
   double clip_global_norm = 0;
-  bool skip_nonfinite = false;          // A step with a loss or a gradient that is not finite changes nothing.
+  // A step with a loss or a gradient that is not finite changes nothing, but that gradients of grad_req add are zero
+  // afterwards. (So it is, too, where clip_global_norm is set and the norm has no number.)
+  bool skip_nonfinite = false;
 };
 
 struct MetricValue {
@@ -152,6 +154,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   absl::StatusOr<std::unique_ptr<BoundGraph>> MakeStepGraph(bool train, bool weighted) const;
   // Updates `parameters` from their gradients divided by `divisor`, or skips that, and reports.
   absl::Status Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report);
+  absl::Status ForgetSums(absl::Span<const size_t> parameters);
   // Parameters that a step should update and that are not among `fresh`.
   std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
   void Run(bool train, std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()> open, double divisor,

@@ -44,7 +44,9 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
  private:
   absl::Status Draw() {
     if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->Check());
-    return source_->Next(&batch_);
+    RETURN_IF_ERROR(source_->Next(&batch_));
+    if (batch_.samples > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("the batch has 0 rows, which have no mean loss; send 1 or more");
   }
 
   // What one run left: the loss, metrics, and, in training, gradients to step by.

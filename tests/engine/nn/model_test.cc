@@ -1,5 +1,6 @@
 #include "engine/nn/model.h"
 
+#include <cmath>
 #include <thread>
 
 #include "engine/nn/node_spec.h"
@@ -143,6 +144,58 @@ TEST_F(ModelTest, BackwardSeesWhatForwardSaw) {
     EXPECT_NEAR(sum_y, sum_dw, 1e-3);
     EXPECT_GT(std::abs(sum_y), 1e-2);
   }
+}
+
+// A gradient may be nearer to the variables than the output is: the masks are the forward pass's all the same.
+TEST_F(ModelTest, BackwardSeesTheMasksOfEveryBranch) {
+  // y = 27 a(x) + W b(x) with W = 1; dW = dy' b(x).
+  auto definition = ExpandNodes({{"Dropout", "a", {{"data"}}, {{"p", "0.5"}}},
+                                 {"_mul_scalar", "a1", {{"a"}}, {{"scalar", "3"}}},
+                                 {"_mul_scalar", "a2", {{"a1"}}, {{"scalar", "3"}}},
+                                 {"_mul_scalar", "a3", {{"a2"}}, {{"scalar", "3"}}},
+                                 {"Dropout", "b", {{"data"}}, {{"p", "0.5"}}},
+                                 {"FullyConnected", "fc", {{"b"}}, {{"num_hidden", "8"}, {"no_bias", "True"}}},
+                                 {"elemwise_add", "y", {{"a3"}, {"fc"}}}},
+                                {{"data", {-1, 8}}}, {{"y"}});
+  ASSERT_OK(definition.status());
+  auto model = *Model::Create(*definition, Options());
+  std::vector<float> one(64, 0.f);
+  for (size_t i = 0; i < 8; ++i) one[i * 9] = 1;
+  ASSERT_OK(Set(*model, {{"fc_weight", Make<float>({8, 8}, one)}}));
+  const Tensor ones = Make<float>({1, 8}, std::vector<float>(8, 1.f));
+  for (int pass = 0; pass < 3; ++pass) {
+    const auto y = Forward(*model, {{"data", ones}});
+    ASSERT_OK(y.status());
+    std::vector<float> b;
+    for (const float v : Values((*y)[0].tensor)) b.push_back(std::fmod(v, 27.0f));  // v = 54 a + 2 b, a and b 0 or 1.
+    ASSERT_OK(Backward(*model, {{"y", ones}}).status());
+    const std::vector<float> dw = Values((*Gradients(*model))[0].tensor);
+    EXPECT_EQ(std::vector<float>(dw.begin(), dw.begin() + 8), b) << "pass " << pass;
+  }
+}
+
+TEST_F(ModelTest, AnInputThatAnOperatorWritesIsRefused) {
+  auto definition = ExpandNodes({{"BatchNorm", "bn", {{"data"}, {"gamma"}, {"beta"}, {"mean"}, {"var"}}},
+                                 {"", "gamma"}, {"", "beta"}},
+                                {{"data", {-1, 2}}, {"mean", {2}}, {"var", {2}}}, {{"bn"}});
+  ASSERT_OK(definition.status());
+  const absl::Status status = Model::Create(*definition, Options()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("'mean'"), absl::string_view::npos) << status;
+}
+
+TEST_F(ModelTest, ASnapshotKnowsWhatWaitsForItsShape) {
+  auto model = MakeModel({"Dense", "", {{"units", "1"}}}, {{"data", {-1, -1}}});
+  ASSERT_OK(Initialize(*model, {{"Normal", {}}}));
+  const auto state = Await<absl::StatusOr<ModelState>>([&](auto done) { model->Snapshot(done); });
+  ASSERT_OK(state.status());
+  auto again = *Model::Create(state->definition, Options());
+  ASSERT_OK(Await<absl::Status>([&](auto done) { again->Restore(*state, done); }));
+  const Tensor x = Make<float>({1, 3}, {1, 2, 3});
+  const auto y = Predict(*model, {{"data", x}}), z = Predict(*again, {{"data", x}});
+  ASSERT_OK(y.status());
+  ASSERT_OK(z.status());
+  EXPECT_EQ(Bytes((*y)[0].tensor), Bytes((*z)[0].tensor));
 }
 
 TEST_F(ModelTest, PredictionsChangeNoTraining) {

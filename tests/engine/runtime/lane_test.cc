@@ -29,6 +29,26 @@ TEST(LaneTest, WorksInOrderOfPosting) {
   EXPECT_EQ(order, expected);
 }
 
+TEST(LaneTest, DoesBeforeItEndsWhatItsWorkBeginsBesideIt) {
+  std::vector<int> order;
+  {
+    Bench bench;
+    Lane& lane = bench.lane();
+    lane.Post([&] {
+      std::this_thread::sleep_for(milliseconds(20));  // Meanwhile somebody ends the lane.
+      order.push_back(1);
+      lane.PostBeside([&] {
+        order.push_back(2);
+        lane.Post([&] {
+          order.push_back(3);
+          lane.PostBeside([&] { order.push_back(4); });
+        });
+      });
+    });
+  }
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 4}));
+}
+
 TEST(LaneTest, IsOneThread) {
   Bench bench;
   EXPECT_FALSE(bench.lane().IsCurrent());

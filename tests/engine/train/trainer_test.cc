@@ -1,7 +1,11 @@
 #include "engine/train/trainer.h"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <limits>
+#include <thread>
 
 #include "tests/engine/train/trainer_fixture.h"
 
@@ -93,6 +97,45 @@ TEST_F(LinearTrainerTest, SaysWhatIsNotFinite) {
   auto trainer = MakeTrainer(model_, Options());
   EXPECT_TRUE(TrainStep(*trainer, Batch(std::numeric_limits<float>::infinity()))->nonfinite);
   EXPECT_FALSE(std::isfinite(Weight()[0]));
+}
+
+TEST_F(LinearTrainerTest, RefusesABatchOfNoRows) {
+  auto trainer = MakeTrainer(model_, Options());
+  const auto report = TrainStep(*trainer, {{"data", Make<float>({0, 2}, {})}, {"label", Make<float>({0}, {})}});
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Weight(), (std::vector<float>{1, 1}));
+}
+
+TEST_F(LinearTrainerTest, AfterWhatIsNotFiniteSumsBeginAnew) {
+  TrainerOptions options = Options();
+  options.skip_nonfinite = true;
+  auto trainer = MakeTrainer(model_, options);
+  ASSERT_OK(Await<absl::Status>([&](auto done) { model_->Configure("weight", {GradReq::kAdd, {}, {}}, done); }));
+  EXPECT_EQ(TrainStep(*trainer, Batch(std::numeric_limits<float>::infinity()))->skipped, 1);
+  const auto report = TrainStep(*trainer, Batch());
+  EXPECT_EQ(report->skipped, 0);
+  EXPECT_NEAR(Weight()[0], 1 - 1.2, 1e-6);
+}
+
+TEST_F(LinearTrainerTest, AGradientThatNothingWroteIsStale) {
+  auto trainer = MakeTrainer(model_, Options());
+  ASSERT_OK(Forward(*model_, {{"data", Make<float>({1, 2}, {1, 1})}}).status());
+  ASSERT_OK(Backward(*model_).status());
+  for (const GradReq req : {GradReq::kNull, GradReq::kWrite}) {
+    ASSERT_OK(Await<absl::Status>([&](auto done) { model_->Configure("weight", {req, {}, {}}, done); }));
+  }
+  EXPECT_EQ(Step(*trainer, 1).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(LinearTrainerTest, ANormBeyondAllNumbersIsSkippedAndNotScaledToNothing) {
+  TrainerOptions options = Options();
+  options.clip_global_norm = 1;
+  auto trainer = MakeTrainer(model_, options);
+  const auto report = TrainStep(*trainer, {{"data", Make<float>({1, 2}, {1e10f, 1e10f})},
+                                           {"label", Make<float>({1}, {0})}});
+  ASSERT_OK(report.status());
+  EXPECT_EQ(report->skipped, 1);
+  EXPECT_EQ(report->step, 0);
 }
 
 TEST_F(LinearTrainerTest, ClipsTheGlobalNorm) {
@@ -211,6 +254,28 @@ TEST_F(TrainerTest, PredictsBetweenTwoStepsOfACall) {
   for (auto* promise : {&trained, &predicted, &read}) promise->get_future().wait();
   EXPECT_EQ(order, (std::vector<std::string>{"predicted", "trained", "read"}));
   EXPECT_EQ(trainer->step(), 50);
+}
+
+// Clients that predict again as soon as they have an answer do not stop the training.
+TEST_F(TrainerTest, TrainsThoughOthersPredictAllTheTime) {
+  auto model = MakeModel(Mlp(32, 10), {{"data", {-1, 1, 28, 28}}});
+  ASSERT_OK(Initialize(*model));
+  auto trainer = MakeTrainer(model, {});
+  std::atomic<bool> stop = false;
+  std::atomic<int> running = 2;
+  std::promise<void> trained;
+  const Tensor x = MakeNoise({1, 1, 28, 28}, 1);
+  std::function<void()> predict = [&] {
+    model->Predict({{"data", x}}, {}, nullptr, [&](const auto&) { stop ? void(--running) : predict(); });
+  };
+  trainer->TrainSteps({.dataset = MakeImages(64, 1), .batch_size = 32, .steps = 20}, nullptr, [&](auto report) {
+    EXPECT_OK(report.status());
+    trained.set_value();
+  });
+  for (int i = 0; i < 2; ++i) predict();
+  EXPECT_EQ(trained.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  stop = true;
+  while (running > 0 || trainer->step() < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 // Rows of a dataset, batch by batch, give the bits that the same batches give when they are sent.
