@@ -6,6 +6,13 @@
 
 namespace gluond::server {
 
+absl::Status CheckClientId(const std::string& client) {
+  constexpr size_t kLongest = 128;
+  if (client.size() <= kLongest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("client_id has ", client.size(), " bytes; want at most ", kLongest));
+}
+
 absl::StatusOr<size_t> CheckChunk(const v1::Chunk& chunk, const Bytes& bytes, uint64_t received, uint64_t total) {
   const uint64_t offset = chunk.offset();
   if (offset > total || bytes.size() > total - offset) {

@@ -4,12 +4,16 @@
 #define SERVER_CHUNK_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "proto/tensor.pb.h"
 #include "server/attachments.h"
 
 namespace gluond::server {
+
+// A client's name is kept with its uploads. INVALID_ARGUMENT: it has more than 128 bytes.
+absl::Status CheckClientId(const std::string& client);
 
 // How many bytes at the chunk's beginning were received before, when `received` of `total` bytes were: those after them
 // are new. FAILED_PRECONDITION: the chunk begins after what was received. INVALID_ARGUMENT: it goes beyond the end.

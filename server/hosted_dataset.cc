@@ -80,14 +80,9 @@ absl::Status HostedDataset::Receive(const v1::UploadDatasetRequest& request, con
   last_used_ = Clock::now();
   RETURN_IF_ERROR(CheckSameColumns(request));
   if (!dataset_->committed()) {
+    for (const auto& [name, tensor] : tensors) RETURN_IF_ERROR(CheckWhole(name, tensor));
     for (const auto& [name, tensor] : tensors) {
-      ASSIGN_OR_RETURN(const size_t column, dataset_->FindColumn(name));
-      if (tensor.dtype() != dataset_->columns()[column].dtype) {
-        return absl::InvalidArgumentError(absl::StrCat("column '", name, "' is declared as ",
-                                                       Name(dataset_->columns()[column].dtype), ", its tensor is ",
-                                                       Name(tensor.dtype())));
-      }
-      RETURN_IF_ERROR(Append(column, {tensor.data<char>(), tensor.bytes()}));
+      RETURN_IF_ERROR(Append(*dataset_->FindColumn(name), {tensor.data<char>(), tensor.bytes()}));
     }
     if (request.has_chunk()) RETURN_IF_ERROR(ReceiveChunk(request, attachments));
     if (request.commit()) RETURN_IF_ERROR(Commit());
@@ -100,17 +95,38 @@ absl::Status HostedDataset::Receive(const v1::UploadDatasetRequest& request, con
   return absl::OkStatus();
 }
 
+// Whether a tensor is all of a column.
+absl::Status HostedDataset::CheckWhole(const std::string& name, const Tensor& tensor) const {
+  ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(name));
+  const Column& column = dataset_->columns()[i];
+  Shape whole = {dataset_->rows()};
+  for (const int64_t dim : column.row_shape) whole.Append(dim);
+  if (tensor.dtype() == column.dtype && tensor.shape() == whole) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("column '", name, "' is declared as ", Name(column.dtype), " ",
+                                                 whole.ToString(), ", its tensor is ", Name(tensor.dtype()), " ",
+                                                 tensor.shape().ToString()));
+}
+
 absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& request) const {
   for (const v1::Column& proto : request.columns()) {
     ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(proto.name()));
     Declared again;
     RETURN_IF_ERROR(AddColumn(proto, &again));
     const Column& column = dataset_->columns()[i];
-    if (again.columns[0].row_shape != column.row_shape || again.columns[0].dtype != column.dtype ||
-        again.rows != dataset_->rows()) {
-      return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' was declared otherwise before; set ",
-                                                     "`restart` to begin anew"));
+    const Column& now = again.columns[0];
+    std::optional<uint32_t> crc = declared_crcs_[i];
+    if (!crc.has_value() && dataset_->committed()) crc = crcs_[i];
+    const bool other_values = again.crcs[0].has_value() && crc.has_value() && *again.crcs[0] != *crc;
+    if (now.row_shape == column.row_shape && now.dtype == column.dtype && now.scale == column.scale &&
+        now.shift == column.shift && again.rows == dataset_->rows() && !other_values) {
+      continue;
     }
+    const char* const what = other_values ? "' has other values" : "' was declared otherwise before";
+    if (dataset_->committed()) {
+      return absl::AlreadyExistsError(absl::StrCat("the dataset is committed, and its column '", column.name, what,
+                                                   "; delete it first, or choose another name"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, what, "; set `restart` to begin anew"));
   }
   return absl::OkStatus();
 }
@@ -186,6 +202,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::st
 absl::Status Datasets::Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments, Allocator& host,
                               v1::UploadDatasetResponse* response) {
   RETURN_IF_ERROR(CheckName("dataset", request.dataset()));
+  RETURN_IF_ERROR(CheckClientId(request.client_id()));
   ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
   absl::StatusOr<HostedDatasetPtr> hosted = Find(request.dataset());
   if (hosted.ok()) {
@@ -199,8 +216,9 @@ absl::Status Datasets::Upload(const v1::UploadDatasetRequest& request, const Att
   }
   if (!hosted.ok() || request.restart()) {
     RETURN_IF_ERROR(CanAdd(request.dataset(), request.restart()));
+    const HostedDatasetPtr before = hosted.ok() ? *hosted : nullptr;
     ASSIGN_OR_RETURN(hosted, HostedDataset::Create(request, tensors, host));
-    RETURN_IF_ERROR(Add(request.dataset(), *hosted, request.restart()));
+    RETURN_IF_ERROR(Replace(request.dataset(), before, *hosted));
   }
   return (*hosted)->Receive(request, tensors, attachments, response);
 }

@@ -42,6 +42,7 @@ class HostedDataset {
   bool Silent(Clock::duration lease) const;
 
  private:
+  absl::Status CheckWhole(const std::string& name, const Tensor& tensor) const;
   absl::Status CheckSameColumns(const v1::UploadDatasetRequest& request) const;
   absl::Status ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments);
   absl::Status Append(size_t column, absl::string_view bytes);

@@ -92,11 +92,11 @@ class Models : public Registry<HostedModel> {
  public:
   explicit Models(int64_t limit) : Registry("model", limit, "--max_models") {}
 
-  // Find, and keep it from expiring.
+  // Find, and keep it from expiring: its time begins when the last use ends.
   absl::StatusOr<HostedModelPtr> Use(const std::string& name) const {
     ASSIGN_OR_RETURN(HostedModelPtr model, Find(name));
-    model->Touch();
-    return model;
+    HostedModel* const used = model.get();
+    return HostedModelPtr(used, [model = std::move(model)](HostedModel* m) { m->Touch(); });
   }
 };
 

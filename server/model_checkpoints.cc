@@ -50,14 +50,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
     if (!checkpoint.ok()) return call.Finish(checkpoint.status());
     auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
     runner().workers.Post([call, store, name, kept] {  // The disk is no place for a lane to wait.
-      if (!call.request().overwrite()) {
-        ASSIGN_OR_FINISH(call, const std::vector<CheckpointSummary> saved, store->List());
-        if (std::any_of(saved.begin(), saved.end(), [&](const auto& s) { return s.name == name; })) {
-          return call.Finish(absl::AlreadyExistsError(
-              absl::StrCat("there is a checkpoint '", name, "' already; set `overwrite` or choose another name")));
-        }
-      }
-      ASSIGN_OR_FINISH(call, const CheckpointSummary summary, store->Save(name, *kept));
+      ASSIGN_OR_FINISH(call, const CheckpointSummary summary, store->Save(name, *kept, call.request().overwrite()));
       ToProto(summary, call.response().mutable_checkpoint());
       call.Finish();
     });

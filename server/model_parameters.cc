@@ -82,16 +82,17 @@ void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParameter
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   ASSIGN_OR_FINISH(call, NamedTensors values, DecodeTensors("parameter", request.parameters(), call.attachments(),
                                                             hosted->host_allocator()));
+  NamedTensors uploaded;
   for (const std::string& name : request.uploaded()) {
     ASSIGN_OR_FINISH(call, NamedTensor value, uploads_.Complete(request.client_id(), *hosted, name));
-    values.push_back(std::move(value));
+    uploaded.push_back(std::move(value));
   }
+  values.insert(values.end(), uploaded.begin(), uploaded.end());
   Model& model = hosted->model();
-  model.SetParameters(std::move(values), [this, call, hosted = std::move(hosted)](absl::Status status) {
+  model.SetParameters(std::move(values), [this, call, hosted = std::move(hosted),
+                                          uploaded = std::move(uploaded)](absl::Status status) {
     if (!status.ok()) return call.Finish(status);
-    for (const std::string& name : call.request().uploaded()) {
-      uploads_.Forget(call.request().client_id(), *hosted, name);
-    }
+    for (const NamedTensor& value : uploaded) uploads_.Forget(call.request().client_id(), *hosted, value);
     call.response().set_version(hosted->Changed());
     call.Finish();
   });
@@ -104,8 +105,8 @@ void ModelService::GetParameters(Call<v1::GetParametersRequest, v1::GetParameter
   std::vector<std::string> names(request.names().begin(), request.names().end());
   model.GetParameters(std::move(names), [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> values) {
     if (!values.ok()) return call.Finish(values.status());
-    EncodeTensors(*values, ReplyForm(call.request().encoding()), call.response().mutable_parameters(),
-                  &call.reply_attachments());
+    FINISH_IF_ERROR(call, EncodeTensors(*values, ReplyForm(call.request().encoding()),
+                      call.max_reply_bytes(), call.response().mutable_parameters(), &call.reply_attachments()));
     call.response().set_version(hosted->version());
     call.Finish();
   });

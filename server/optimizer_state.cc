@@ -1,9 +1,9 @@
 // TrainingService's methods on the optimizer's state.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "server/tensors_codec.h"
 #include "server/training_service.h"
 
@@ -12,25 +12,6 @@ namespace {
 
 // The parameter of "<parameter>/<state>".
 absl::string_view ParameterOf(absl::string_view state) { return state.substr(0, state.rfind('/')); }
-
-// Puts `values` in place of the states of their names, or beside them. Whether they are states, and fit, the trainer
-// itself says when it is restored.
-void ReplaceStates(const NamedTensors& values, NamedTensors* states) {
-  for (const NamedTensor& value : values) {
-    const auto found = std::find_if(states->begin(), states->end(),
-                                    [&](const NamedTensor& known) { return known.name == value.name; });
-    found == states->end() ? states->push_back(value) : void(found->tensor = value.tensor);
-  }
-}
-
-// Every trained parameter has seen `step` updates.
-void SetStep(int64_t step, const Model& model, TrainerState* state) {
-  state->step = step;
-  state->updates.clear();
-  for (const Parameter& parameter : model.parameters().List()) {
-    if (parameter.grad_req != GradReq::kNull && step > 0) state->updates.emplace_back(parameter.name, step);
-  }
-}
 
 }  // namespace
 
@@ -50,8 +31,8 @@ void TrainingService::GetOptimizerState(Call<v1::GetOptimizerStateRequest, v1::G
         return ParameterOf(tensor.name) == name;
       });
     });
-    EncodeTensors(states, ReplyForm(call.request().encoding()), call.response().mutable_states(),
-                  &call.reply_attachments());
+    FINISH_IF_ERROR(call, EncodeTensors(states, ReplyForm(call.request().encoding()),
+                      call.max_reply_bytes(), call.response().mutable_states(), &call.reply_attachments()));
     call.response().set_step(state->second.step);
     call.Finish();
   });
@@ -61,19 +42,11 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
   const v1::SetOptimizerStateRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  if (request.has_step() && request.step() < 0) {
-    return call.Finish(absl::InvalidArgumentError(absl::StrCat("step is ", request.step(), "; want 0 or more")));
-  }
   ASSIGN_OR_FINISH(call, NamedTensors values,
                    DecodeTensors("state", request.states(), call.attachments(), hosted->host_allocator()));
-  trainer->Snapshot([call, hosted, trainer, values = std::move(values)](
-                        absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
-    if (!state.ok()) return call.Finish(state.status());
-    TrainerState changed = std::move(state->second);
-    ReplaceStates(values, &changed.states);
-    if (call.request().has_step()) SetStep(call.request().step(), hosted->model(), &changed);
-    trainer->Restore(std::move(changed), [call, hosted, trainer](absl::Status status) { call.Finish(status); });
-  });
+  const std::optional<int64_t> step = request.has_step() ? std::optional<int64_t>(request.step()) : std::nullopt;
+  trainer->SetStates(std::move(values), step,
+                     [call, hosted, trainer](absl::Status status) { call.Finish(std::move(status)); });
 }
 
 }  // namespace gluond::server

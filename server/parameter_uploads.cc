@@ -50,6 +50,7 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
                                                                      const Attachments& attachments,
                                                                      HostedModel& model) {
   if (request.client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
+  RETURN_IF_ERROR(CheckClientId(request.client_id()));
   ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
   const Bytes bytes = attachments.Get(request.chunk().data());
   const auto total = static_cast<uint64_t>(whole.bytes);
@@ -83,7 +84,7 @@ absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client
                                                        const std::string& parameter) const {
   std::lock_guard lock(mu_);
   const auto found = uploads_.find({client, &model, parameter});
-  if (found == uploads_.end()) {
+  if (found == uploads_.end() || found->second.model.lock().get() != &model) {
     return absl::NotFoundError(absl::StrCat("client '", Excerpt(client), "' has uploaded no parameter '",
                                             Excerpt(parameter), "'; send it with UploadParameter"));
   }
@@ -95,9 +96,10 @@ absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client
   return NamedTensor{parameter, upload.tensor};
 }
 
-void ParameterUploads::Forget(const std::string& client, HostedModel& model, const std::string& parameter) {
+void ParameterUploads::Forget(const std::string& client, HostedModel& model, const NamedTensor& applied) {
   std::lock_guard lock(mu_);
-  uploads_.erase({client, &model, parameter});
+  const auto found = uploads_.find({client, &model, applied.name});
+  if (found != uploads_.end() && found->second.tensor.data() == applied.tensor.data()) uploads_.erase(found);
 }
 
 void ParameterUploads::Expire() {

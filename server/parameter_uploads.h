@@ -33,7 +33,8 @@ class ParameterUploads {
                                    HostedModel& model);
   // The complete upload of a parameter. NOT_FOUND: there is none. FAILED_PRECONDITION: it is incomplete.
   absl::StatusOr<NamedTensor> Complete(const std::string& client, HostedModel& model, const std::string& parameter) const;
-  void Forget(const std::string& client, HostedModel& model, const std::string& parameter);
+  // Forgets the upload that Complete gave, but not another one that has begun since.
+  void Forget(const std::string& client, HostedModel& model, const NamedTensor& applied);
   // Forgets what was silent for longer than the lease.
   void Expire();
 

@@ -53,6 +53,22 @@ class Registry {
     return absl::OkStatus();
   }
 
+  // Puts `value` in the place of `expected`, or where nothing is when that is null. ALREADY_EXISTS: something else is
+  // there by now.
+  absl::Status Replace(const std::string& name, const Ptr& expected, Ptr value) {
+    RETURN_IF_ERROR(CheckName(kind_, name));
+    std::lock_guard lock(mu_);
+    const auto found = values_.find(name);
+    const bool as_expected = found == values_.end() ? expected == nullptr : found->second == expected;
+    if (!as_expected) {
+      return absl::AlreadyExistsError(absl::StrCat("another call has just made or deleted the ", kind_, " '", name,
+                                                   "'; look at it, and try again"));
+    }
+    RETURN_IF_ERROR(CanAddLocked(name, /*replace=*/true));
+    values_[name].swap(value);
+    return absl::OkStatus();
+  }
+
   // NOT_FOUND as Find.
   absl::StatusOr<Ptr> Remove(const std::string& name) {
     RETURN_IF_ERROR(Find(name).status());
@@ -61,12 +77,12 @@ class Registry {
     if (node.empty()) return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'"));
     return node.mapped();
   }
-  // Removes all of which `expired` says so.
+  // Removes all that no call uses and of which `expired` says so.
   void RemoveIf(const std::function<bool(const T&)>& expired) {
     std::vector<Ptr> removed;
     std::lock_guard lock(mu_);
     for (auto it = values_.begin(); it != values_.end();) {
-      if (!expired(*it->second)) {
+      if (it->second.use_count() > 1 || !expired(*it->second)) {
         ++it;
         continue;
       }

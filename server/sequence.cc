@@ -17,8 +17,10 @@ void Sequences::Arrive(Arrival arrival) {
   Verdicts verdicts;
   {
     std::lock_guard lock(mu_);
-    const absl::StatusOr<Stream*> stream = FindOrAdd({arrival.client, arrival.model});
-    if (!stream.ok()) {
+    const Key key{arrival.client, arrival.model};
+    if (Stream none; arrival.number > 1 && !streams_.contains(key)) {
+      Judge(none, std::move(arrival), &verdicts);  // A gap. It takes no other stream's place.
+    } else if (const absl::StatusOr<Stream*> stream = FindOrAdd(key); !stream.ok()) {
       verdicts.push_back([refuse = std::move(arrival.refuse), status = stream.status()] { refuse(status); });
     } else if ((*stream)->running && (*stream)->waiting.size() < kMaxWaiting &&
                arrival.number > (*stream)->last) {
@@ -26,9 +28,19 @@ void Sequences::Arrive(Arrival arrival) {
       (*stream)->waiting.emplace(number, std::move(arrival));
     } else {
       Judge(**stream, std::move(arrival), &verdicts);
+      ForgetIfNew(key);
     }
   }
   for (const auto& verdict : verdicts) verdict();
+}
+
+// A stream of which nothing was applied holds no place that another one, of which something was, could need.
+void Sequences::ForgetIfNew(const Key& key) {
+  const auto found = streams_.find(key);
+  const Stream& stream = found->second;
+  if (stream.running || stream.last > 0 || !stream.waiting.empty()) return;
+  by_age_.erase(stream.age);
+  streams_.erase(found);
 }
 
 void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
@@ -89,12 +101,18 @@ void Sequences::Ended(const Key& key, uint64_t number, uint64_t payload, std::sh
     stream.running = false;
     if (answer != nullptr) {
       stream.last = number;
+      stream.answer_bytes += answer->size();
       stream.answers.push_back({number, payload, std::move(answer)});
-      if (stream.answers.size() > kAnswersKept) stream.answers.pop_front();
+      while (stream.answers.size() > kAnswersKept ||
+             (stream.answers.size() > 1 && stream.answer_bytes > kAnswerBytesKept)) {
+        stream.answer_bytes -= stream.answers.front().text->size();
+        stream.answers.pop_front();
+      }
     }
     JudgeWaiting(stream, &verdicts);
+    ForgetIfNew(key);
   }
-  for (const auto& verdict : verdicts) verdict();
+  for (auto& verdict : verdicts) post_(std::move(verdict));
 }
 
 absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {

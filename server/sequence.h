@@ -27,7 +27,13 @@ class Sequences {
  public:
   static constexpr size_t kAnswersKept = 64;
 
-  explicit Sequences(int64_t max_streams) : max_streams_(static_cast<size_t>(max_streams)) {}
+  // Answers of one stream keep at most so many bytes, but for the last one.
+  static constexpr size_t kAnswerBytesKept = 1 << 20;
+
+  // `post` runs the calls that waited, which begin where another one ends: on a lane, perhaps.
+  using Post = std::function<void(std::function<void()>)>;
+  explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); })
+      : max_streams_(static_cast<size_t>(max_streams)), post_(std::move(post)) {}
 
   // The right to run the call of one number. Applied or, when it is destroyed before that, not used up.
   class Turn {
@@ -71,6 +77,7 @@ class Sequences {
   struct Stream {
     uint64_t last = 0;
     std::deque<Answer> answers;  // Of the numbers up to `last`, without gap.
+    size_t answer_bytes = 0;
     bool running = false;
     std::multimap<uint64_t, Arrival> waiting;
     std::list<Key>::iterator age;
@@ -81,9 +88,11 @@ class Sequences {
   void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts);
   void JudgeWaiting(Stream& stream, Verdicts* verdicts);
   absl::StatusOr<Stream*> FindOrAdd(const Key& key);
+  void ForgetIfNew(const Key& key);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
 
   const size_t max_streams_;
+  const Post post_;
   mutable std::mutex mu_;
   std::map<Key, Stream> streams_;  // Guarded by mu_.
   std::list<Key> by_age_;          // Least recently used first. Guarded by mu_.

@@ -13,20 +13,14 @@ namespace gluond::server {
 
 class Stopwatch {
  public:
-  // To be made just before the call of `model` that it measures.
-  static std::shared_ptr<Stopwatch> Start(Model& model) {
-    auto watch = std::make_shared<Stopwatch>();
-    model.Enqueue([watch](Model::Finished finished) {
-      watch->begun_ = Clock::now();
-      finished();
-    });
-    return watch;
-  }
+  explicit Stopwatch(const Model& model) : model_(model) {}
+  // To be made just before the call of `model` that it measures. The callback that stops it keeps the model alive.
+  static std::shared_ptr<Stopwatch> Start(const Model& model) { return std::make_shared<Stopwatch>(model); }
 
-  // To be called on the model's strand, when the call is done.
+  // To be called in the callback of that call.
   void Stop(v1::Timing* timing) const {
-    Set(begun_ - arrived_, timing->mutable_queue());
-    Set(Clock::now() - begun_, timing->mutable_compute());
+    Set(model_.begun() - arrived_, timing->mutable_queue());
+    Set(Clock::now() - model_.begun(), timing->mutable_compute());
   }
 
  private:
@@ -37,8 +31,8 @@ class Stopwatch {
     proto->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
   }
 
+  const Model& model_;
   const Clock::time_point arrived_ = Clock::now();
-  Clock::time_point begun_ = arrived_;
 };
 
 }  // namespace gluond::server

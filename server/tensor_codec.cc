@@ -135,6 +135,17 @@ void EncodeTyped(const Tensor& tensor, v1::Tensor* proto) {
   }
 }
 
+// Bytes on the wire that an element takes at least, as a typed value.
+int64_t LeastTypedBytes(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64: return 8;
+    case DType::kFloat32:
+    case DType::kFloat16:
+    case DType::kBfloat16: return 4;
+    default: return 1;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<DType> FromProto(v1::DType dtype) {
@@ -177,19 +188,29 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
   return tensor;
 }
 
-void EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, v1::Tensor* proto, Attachments* attachments) {
+absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t* bytes_left, v1::Tensor* proto,
+                          Attachments* attachments) {
   for (const int64_t dim : tensor.shape()) proto->add_shape(dim);
   proto->set_dtype(ToProto(tensor.dtype()));
   const absl::string_view bytes(static_cast<const char*>(tensor.data()), tensor.bytes());
   if (form == v1::STATISTICS) {
     *proto->mutable_statistics() = TensorStatistics(tensor.dtype(), Bytes(bytes));
   } else if (form == v1::TYPED) {
+    const int64_t least = LeastTypedBytes(tensor.dtype());
+    if (tensor.Size() > *bytes_left / least) {  // Before they are copied.
+      return absl::ResourceExhaustedError(
+          absl::StrCat("a tensor of shape ", tensor.shape().ToString(), " takes ", least, " bytes or more for each of its ",
+                       tensor.Size(), " values as TYPED, and --max_message_bytes leaves ", *bytes_left,
+                       "; ask for STATISTICS, for RAW, or for less at once"));
+    }
+    *bytes_left -= tensor.Size() * least;
     EncodeTyped(tensor, proto);
   } else if (bytes.size() < kAttachmentBytes) {
     proto->set_raw(bytes.data(), bytes.size());
   } else {
     proto->set_raw(attachments->Add(SliceOf(tensor)));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace gluond::server

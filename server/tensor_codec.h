@@ -26,8 +26,10 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
 inline bool IsRaw(const v1::Tensor& proto) { return !proto.raw().empty(); }
 
 // Shape, dtype and values of a tensor on the CPU in the given form: RAW, TYPED or STATISTICS. The reply may refer to the
-// tensor's memory, which therefore must not be written any more.
-void EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, v1::Tensor* proto, Attachments* attachments);
+// tensor's memory, which therefore must not be written any more. RESOURCE_EXHAUSTED: as TYPED it takes more than
+// `*bytes_left`, which loses what it takes.
+absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t* bytes_left, v1::Tensor* proto,
+                          Attachments* attachments);
 
 }  // namespace gluond::server
 

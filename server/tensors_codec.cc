@@ -54,15 +54,23 @@ v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorMap& request)
 
 v1::OutputEncoding ReplyForm(v1::OutputEncoding asked) { return Resolve(asked, false); }
 
-void EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, TensorList* list,
-                   Attachments* attachments) {
-  if (form == v1::NONE) return;
-  for (const Tensor& tensor : tensors) EncodeTensor(tensor, form, list->Add(), attachments);
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, int64_t most_bytes,
+                           TensorList* list, Attachments* attachments) {
+  if (form == v1::NONE) return absl::OkStatus();
+  for (const Tensor& tensor : tensors) {
+    RETURN_IF_ERROR(EncodeTensor(tensor, form, &most_bytes, list->Add(), attachments));
+  }
+  return absl::OkStatus();
 }
 
-void EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, TensorMap* map, Attachments* attachments) {
-  if (form == v1::NONE) return;
-  for (const NamedTensor& named : tensors) EncodeTensor(named.tensor, form, &(*map)[named.name], attachments);
+absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
+                           Attachments* attachments) {
+  if (form == v1::NONE) return absl::OkStatus();
+  for (const NamedTensor& named : tensors) {
+    RETURN_IF_ERROR(Annotate(EncodeTensor(named.tensor, form, &most_bytes, &(*map)[named.name], attachments),
+                             absl::StrCat("'", named.name, "'")));
+  }
+  return absl::OkStatus();
 }
 
 bool HasLargeFill(const TensorList& list) { return std::any_of(list.begin(), list.end(), &IsLargeFill); }

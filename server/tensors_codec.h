@@ -31,10 +31,11 @@ v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorList& request
 v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorMap& request);
 v1::OutputEncoding ReplyForm(v1::OutputEncoding asked);  // Where the request has no tensors: TYPED.
 
-// Nothing is added when `form` is NONE.
-void EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, TensorList* list,
-                   Attachments* attachments);
-void EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, TensorMap* map, Attachments* attachments);
+// Nothing is added when `form` is NONE. RESOURCE_EXHAUSTED: as TYPED they take more than `most_bytes`.
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, int64_t most_bytes,
+                           TensorList* list, Attachments* attachments);
+absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
+                           Attachments* attachments);
 
 // Whether decoding takes long although the request is short: fills of more than a megabyte.
 bool HasLargeFill(const TensorList& list);

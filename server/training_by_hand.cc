@@ -56,9 +56,10 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
                 [call, hosted, watch, recording](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
     if (recording != 0) hosted->Changed();  // Running means.
-    EncodeTensors(Only(call.request().outputs(), *std::move(outputs)),
-                  ReplyForm(call.request().encoding(), call.request().inputs()), call.response().mutable_outputs(),
-                  &call.reply_attachments());
+    FINISH_IF_ERROR(call, EncodeTensors(Only(call.request().outputs(), *std::move(outputs)),
+                                        ReplyForm(call.request().encoding(), call.request().inputs()),
+                                        call.max_reply_bytes(), call.response().mutable_outputs(),
+                                        &call.reply_attachments()));
     call.response().set_recording(recording);
     watch->Stop(call.response().mutable_timing());
     call.Finish();
@@ -79,21 +80,14 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
         absl::StrCat("the last recording is ", hosted->last_recording(), ", not ", request.recording(),
                      "; call Forward with `training` again")));
   }
-  const auto failed = std::make_shared<bool>(false);
-  model.Backward(std::move(heads), CancellationOfBackward(model, call.cancellation()),
-                 [call, hosted, watch, failed](absl::StatusOr<BackwardReport> report) {
-    *failed = !report.ok();
-    if (!report.ok()) return call.Finish(report.status());
-    watch->Stop(call.response().mutable_timing());
-    if (call.request().gradients().empty()) call.Finish();
-  });
-  if (request.gradients().empty()) return;
   std::vector<std::string> names(request.gradients().begin(), request.gradients().end());
-  model.GetGradients(std::move(names), [call, hosted, failed](absl::StatusOr<NamedTensors> gradients) {
-    if (*failed) return;  // Answered already.
-    if (!gradients.ok()) return call.Finish(gradients.status());
-    EncodeTensors(*gradients, ReplyForm(call.request().encoding(), call.request().head_gradients()),
-                  call.response().mutable_gradients(), &call.reply_attachments());
+  model.Backward(std::move(heads), std::move(names), CancellationOfBackward(model, call.cancellation()),
+                 [call, hosted, watch](absl::StatusOr<BackwardReport> report) {
+    if (!report.ok()) return call.Finish(report.status());
+    FINISH_IF_ERROR(call, EncodeTensors(report->gradients,
+                      ReplyForm(call.request().encoding(), call.request().head_gradients()),
+                      call.max_reply_bytes(), call.response().mutable_gradients(), &call.reply_attachments()));
+    watch->Stop(call.response().mutable_timing());
     call.Finish();
   });
 }
@@ -128,8 +122,8 @@ void TrainingService::GetGradients(Call<v1::GetGradientsRequest, v1::GetGradient
   std::vector<std::string> names(request.names().begin(), request.names().end());
   hosted->model().GetGradients(std::move(names), [call, hosted](absl::StatusOr<NamedTensors> gradients) {
     if (!gradients.ok()) return call.Finish(gradients.status());
-    EncodeTensors(*gradients, ReplyForm(call.request().encoding()), call.response().mutable_gradients(),
-                  &call.reply_attachments());
+    FINISH_IF_ERROR(call, EncodeTensors(*gradients, ReplyForm(call.request().encoding()),
+                      call.max_reply_bytes(), call.response().mutable_gradients(), &call.reply_attachments()));
     call.Finish();
   });
 }

@@ -42,7 +42,7 @@ namespace gluond::server {
 struct Runner {
   explicit Runner(const Limits& limits, LogSink log = &LogToStderr, int threads = 4)
       : limits(limits), log(std::move(log)), admission(limits.max_requests, limits.max_request_bytes),
-        sequences(limits.max_clients), workers(threads) {}
+        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }), workers(threads) {}
 
   const Limits limits;
   const LogSink log;
@@ -124,6 +124,8 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // What a reply may take.
+  int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
 
@@ -158,6 +160,20 @@ namespace unary_internal {
 inline constexpr size_t kLargeRequest = 256 << 10;
 
 grpc::ServerUnaryReactor* ToReactor(Rpc::Reactor* reactor);
+
+// Whether a short request has tensors that take long to make.
+template <class Request>
+bool TakesLong(const Request& request) {
+  bool large = false;
+  if constexpr (requires { HasLargeFill(request.inputs()); }) large = large || HasLargeFill(request.inputs());
+  if constexpr (requires { HasLargeFill(request.parameters()); }) large = large || HasLargeFill(request.parameters());
+  if constexpr (requires { HasLargeFill(request.states()); }) large = large || HasLargeFill(request.states());
+  if constexpr (requires { HasLargeFill(request.head_gradients()); }) {
+    large = large || HasLargeFill(request.head_gradients());
+  }
+  if constexpr (requires { HasLargeFill(request.tensors()); }) large = large || HasLargeFill(request.tensors());
+  return large;
+}
 
 template <class State, class Handler>
 void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
@@ -203,10 +219,8 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
       return state->Finish(status, nullptr);
     }
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
-    if constexpr (requires { HasLargeFill(state->request->inputs()); }) {
-      if (HasLargeFill(state->request->inputs())) {
-        return state->runner().workers.Post([state, answer] { unary_internal::RunInOrder(state, answer); });
-      }
+    if (unary_internal::TakesLong(*state->request)) {
+      return state->runner().workers.Post([state, answer] { unary_internal::RunInOrder(state, answer); });
     }
     unary_internal::RunInOrder(state, answer);
   };

@@ -76,7 +76,43 @@ std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type,
   return std::nullopt;
 }
 
+// Counts down `left` for each message within [in.at, end) until it is negative or the text is read. What is broken ends
+// the count: protobuf will say so.
+void Count(Reader& in, size_t end, const Descriptor& type, int depth, int64_t* left) {
+  while (in.at < end && *left >= 0 && depth <= kMaxNesting) {
+    uint64_t tag = 0, length = 0;
+    if (!in.Varint(&tag, end)) return;
+    switch (tag & 7) {
+      case 0:
+        if (!in.Varint(&length, end)) return;
+        continue;
+      case 1: length = 8; break;
+      case 5: length = 4; break;
+      case 2:
+        if (!in.Varint(&length, end)) return;
+        break;
+      default: return;
+    }
+    if (length > end - in.at) return;
+    const size_t field_end = in.at + length;
+    const FieldDescriptor* field = (tag & 7) == 2 ? type.FindFieldByNumber(static_cast<int>(tag >> 3)) : nullptr;
+    if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE) {
+      --*left;
+      Count(in, field_end, *field->message_type(), depth + 1, left);
+    } else if (field != nullptr && field->is_repeated() && !field->is_packable()) {
+      --*left;  // A string of its own.
+    }
+    in.at = field_end;
+  }
+}
+
 }  // namespace
+
+bool HoldsMoreMessages(absl::string_view message, const Descriptor& type, int64_t most) {
+  Reader in{message};
+  Count(in, message.size(), type, 0, &most);
+  return most < 0;
+}
 
 std::string FindDamage(absl::string_view message, const Descriptor& type) {
   Reader in{message};

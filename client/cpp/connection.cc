@@ -30,13 +30,6 @@ absl::Duration Jittered(absl::Duration backoff) {
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
-// Whether the server may have applied a call that ended so.
-bool LeavesDoubt(absl::StatusCode code) {
-  return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
-         code == absl::StatusCode::kCancelled || code == absl::StatusCode::kUnknown ||
-         code == absl::StatusCode::kInternal;
-}
-
 }  // namespace
 
 Connection::Connection(std::string address, Options options, std::shared_ptr<grpc::Channel> channel)
@@ -112,12 +105,18 @@ absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time 
       expected, ": it was restarted. Load a checkpoint or define the model again."));
 }
 
-void Connection::Advance(const absl::Status& status, Line& line) {
+absl::Status Connection::Advance(absl::Status status, const std::string& model,
+                                 absl::Time deadline, Line& line) {
   if (status.ok()) {
     ++line.next;
-  } else {
-    line.in_doubt = line.in_doubt || LeavesDoubt(status.code());
+    return status;
   }
+  // Whether it was applied, the server alone knows: the next call asks. A gap may mean that the
+  // server has lost this client's calls: then no other status says so.
+  line.in_doubt = true;
+  if (!absl::IsFailedPrecondition(status)) return status;
+  absl::Status lost = CheckNotForgotten(model, deadline, line);
+  return absl::IsAborted(lost) ? lost : status;
 }
 
 }  // namespace gluond::client

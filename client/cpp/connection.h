@@ -161,7 +161,7 @@ class Connection {
           return attempt(context, &response);
         },
         [&] { return CheckNotForgotten(request->model(), deadline, line); });
-    Advance(status, line);
+    status = Advance(std::move(status), request->model(), deadline, line);
     if (!status.ok()) return status;
     return response;
   }
@@ -202,7 +202,9 @@ class Connection {
   // before.
   absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line,
                                  uint64_t sent = 1);
-  static void Advance(const absl::Status& status, Line& line);
+  // Goes on to the next number, or, where the call failed, says why.
+  absl::Status Advance(absl::Status status, const std::string& model, absl::Time deadline,
+                       Line& line);
   absl::StatusOr<uint64_t> LastApplied(const std::string& model, absl::Time deadline);
 
   const std::string address_;

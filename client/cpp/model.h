@@ -90,7 +90,7 @@ class Model {
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const Tensors& batch) const;
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows, int64_t batch_size = 0) const;
 
-  // The optimizer's state by "<parameter>:<state>".
+  // The optimizer's state by "<parameter>/<state>".
   absl::StatusOr<Tensors> GetOptimizerState() const;
   absl::Status SetOptimizerState(const Tensors& states, std::optional<int64_t> step = {}) const;
 

@@ -92,8 +92,10 @@ absl::Status Connection::TrainOnBatches(
     flights.LandFirst();
     Flight& first = all.front();
     status = ToStatus(first.status);
-    if (absl::IsFailedPrecondition(status) && first.ahead) {
-      // It overtook the one before it on the way, which the server cannot allow: again.
+    if (first.ahead &&
+        (absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status))) {
+      // It overtook the one before it on the way, which the server cannot allow; or there were too
+      // many at once. Again.
       flights.LandAll();
       for (Flight& flight : all) {
         if (!flight.status.ok()) launch(flight);
@@ -116,11 +118,8 @@ absl::Status Connection::TrainOnBatches(
             check);
       }
     }
-    if (!status.ok()) {
-      line.in_doubt = true;
-      return status;
-    }
-    ++line.next;
+    status = Advance(std::move(status), model, absl::Now() + timeout, line);
+    if (!status.ok()) return status;
     report(first.response);
     all.pop_front();
   }

@@ -76,6 +76,7 @@ absl::Status Model::InferAtDefinition() {
 
 void Model::Enqueue(std::function<void(Finished)> work) { strand_->Enqueue(std::move(work)); }
 void Model::Yield(std::function<void()> resume) { strand_->Yield(std::move(resume)); }
+std::chrono::steady_clock::time_point Model::begun() const { return strand_->begun(); }
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> Model::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
   return BoundGraph::Create(std::move(outputs), std::move(options), parameters_,
@@ -170,20 +171,22 @@ absl::Status Model::RestoreNow(const ModelState& state) {
   return options_.lane->driver().Synchronize(options_.lane->stream());
 }
 
-// Gives a parameter of known shape its memory: data as it comes, gradient zero.
-absl::Status Model::Allocate(size_t parameter) {
+// What a parameter has, and what it still needs: data as it comes, a gradient of zeros. The parameter gets it from
+// SetTensors when its values are there: it must not show what the memory held before.
+absl::StatusOr<Model::Memory> Model::MemoryOf(size_t parameter, const Shape& shape) {
   const Parameter& p = parameters_[parameter];
-  Tensor data = p.data, grad = p.grad;
-  if (!data.defined()) {
-    ASSIGN_OR_RETURN(data, Tensor::Empty(*options_.allocator, p.shape, p.dtype));
+  Memory memory = {p.data, p.grad};
+  if (!memory.data.defined()) {
+    ASSIGN_OR_RETURN(memory.data, Tensor::Empty(*options_.allocator, shape, p.dtype));
   }
-  if (!grad.defined() && p.grad_req != GradReq::kNull) {
-    ASSIGN_OR_RETURN(grad, Tensor::Empty(*options_.allocator, p.shape, p.dtype));
-    RETURN_IF_ERROR(options_.lane->driver().Zero(grad.data(), grad.bytes(), options_.lane->stream()));
+  if (p.grad_req == GradReq::kNull) {
+    memory.grad = Tensor();
+  } else if (!memory.grad.defined()) {
+    ASSIGN_OR_RETURN(memory.grad, Tensor::Empty(*options_.allocator, shape, p.dtype));
+    RETURN_IF_ERROR(
+        options_.lane->driver().Zero(memory.grad.data(), memory.grad.bytes(), options_.lane->stream()));
   }
-  if (p.grad_req == GradReq::kNull) grad = Tensor();
-  parameters_.SetTensors(parameter, std::move(data), std::move(grad));
-  return absl::OkStatus();
+  return memory;
 }
 
 // Values are made on the host, so that they are the same on every device.
@@ -195,13 +198,14 @@ absl::Status Model::Fill(size_t parameter, const Spec& initializer) {
                                     absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
   RETURN_IF_ERROR(Annotate(Initializers().Make(initializer.type, initializer.attrs, target),
                            absl::StrCat("parameter '", p.name, "'")));
-  RETURN_IF_ERROR(Allocate(parameter));
+  ASSIGN_OR_RETURN(Memory memory, MemoryOf(parameter, p.shape));
   ASSIGN_OR_RETURN(Tensor converted, Tensor::Empty(*options_.host_allocator, p.shape, p.dtype));
   ConvertValues(values.data(), DType::kFloat32, converted.data(), p.dtype, values.Size());
-  RETURN_IF_ERROR(CopyFromHost(lane, converted, p.data));
-  RETURN_IF_ERROR(ForgetGradient(parameter));
+  RETURN_IF_ERROR(CopyFromHost(lane, converted, memory.data));
+  RETURN_IF_ERROR(lane.driver().Synchronize(lane.stream()));
+  parameters_.SetTensors(parameter, std::move(memory.data), std::move(memory.grad));
   parameters_.SetDeferred(parameter, {});
-  return lane.driver().Synchronize(lane.stream());
+  return ForgetGradient(parameter);
 }
 
 // As if no backward pass had been.
@@ -253,16 +257,22 @@ absl::Status Model::SetNow(const NamedTensors& values) {
     }
     indices.push_back(i);
   }
-  ForgetForward();
-  for (size_t k = 0; k < values.size(); ++k) {  // All memory first, so that nothing is half done when there is no more.
-    RETURN_IF_ERROR(parameters_.MergeShape(indices[k], values[k].tensor.shape()));
-    RETURN_IF_ERROR(Allocate(indices[k]));
-  }
+  std::vector<Memory> memory;  // All of it first, so that nothing is half done when there is no more.
   for (size_t k = 0; k < values.size(); ++k) {
-    RETURN_IF_ERROR(CopyFromHost(*options_.lane, values[k].tensor, parameters_[indices[k]].data));
+    ASSIGN_OR_RETURN(Memory one, MemoryOf(indices[k], values[k].tensor.shape()));
+    memory.push_back(std::move(one));
+  }
+  ForgetForward();
+  for (size_t k = 0; k < values.size(); ++k) {
+    RETURN_IF_ERROR(CopyFromHost(*options_.lane, values[k].tensor, memory[k].data));
+  }
+  RETURN_IF_ERROR(options_.lane->driver().Synchronize(options_.lane->stream()));
+  for (size_t k = 0; k < values.size(); ++k) {
+    RETURN_IF_ERROR(parameters_.MergeShape(indices[k], values[k].tensor.shape()));
+    parameters_.SetTensors(indices[k], std::move(memory[k].data), std::move(memory[k].grad));
     parameters_.SetDeferred(indices[k], {});
   }
-  return options_.lane->driver().Synchronize(options_.lane->stream());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NamedTensors> Model::ReadNow(std::vector<std::string> names, bool gradients) {
@@ -289,10 +299,20 @@ absl::StatusOr<NamedTensors> Model::ReadNow(std::vector<std::string> names, bool
 }
 
 absl::Status Model::ConfigureNow(const std::string& name, const ParameterOptions& options) {
-  RETURN_IF_ERROR(parameters_.Configure(name, options));
   ASSIGN_OR_RETURN(const size_t i, parameters_.Find(name));
-  if (parameters_[i].grad_req == GradReq::kNull) fresh_[i] = false;
-  return parameters_[i].initialized() ? Allocate(i) : absl::OkStatus();
+  const Parameter& p = parameters_[i];
+  const ParameterOptions before = {p.grad_req, p.lr_mult, p.wd_mult};
+  RETURN_IF_ERROR(parameters_.Configure(name, options));
+  if (p.initialized()) {
+    absl::StatusOr<Memory> memory = MemoryOf(i, p.shape);
+    if (!memory.ok()) {  // A gradient that is asked for has memory, or is not asked for.
+      RETURN_IF_ERROR(parameters_.Configure(name, before));
+      return memory.status();
+    }
+    parameters_.SetTensors(i, std::move(memory->data), std::move(memory->grad));
+  }
+  if (p.grad_req == GradReq::kNull) fresh_[i] = false;
+  return absl::OkStatus();
 }
 
 }  // namespace gluond

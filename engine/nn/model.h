@@ -17,6 +17,7 @@
 #ifndef ENGINE_NN_MODEL_H_
 #define ENGINE_NN_MODEL_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -63,6 +64,7 @@ struct InitializeOptions {
 
 struct BackwardReport {
   std::vector<std::string> written;  // The parameters whose gradients were written.
+  NamedTensors gradients;            // Those that were asked for, as this backward pass left them.
 };
 
 // Everything that makes a model itself; what a checkpoint keeps of it.
@@ -111,12 +113,15 @@ class Model : public std::enable_shared_from_this<Model> {
   // Backward computes forward and backward again from these in one graph, so that it sees the same dropout masks and
   // updates no running mean twice. That costs a second forward pass, and nothing is kept alive between the calls but
   // inputs; who wants speed calls Trainer::TrainStep. A Backward consumes its Forward, as does any change of
-  // parameters.
+  // parameters. One that failed or was cancelled can be called again, unless it may have added to a gradient already.
   void Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done);
   // Head gradients by output name; an output without one contributes nothing; none at all: ones for every output.
-  // FAILED_PRECONDITION: no Forward in kTrain mode to go back from.
-  void Backward(NamedTensors head_gradients, CancellationPtr cancellation,
-                std::function<void(absl::StatusOr<BackwardReport>)> done);
+  // `gradients`: names of parameters whose gradients the report is to have.
+  // FAILED_PRECONDITION: no Forward in kTrain mode to go back from; one of `gradients` has none. NOT_FOUND: no such
+  // parameter.
+  using OnBackward = std::function<void(absl::StatusOr<BackwardReport>)>;
+  void Backward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
+                OnBackward done);
 
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
   // Values and random state of a model of the same definition. All or none.
@@ -130,6 +135,8 @@ class Model : public std::enable_shared_from_this<Model> {
   void Yield(std::function<void()> resume);
 
   // The rest is for work on the strand.
+  // When the call began that runs, or whose callback runs: until then it had waited for its turn and for the lane.
+  std::chrono::steady_clock::time_point begun() const;
   ParameterStore& mutable_parameters() { return parameters_; }
   RandomState& random() { return random_; }
   // Parameters have changed: a remembered Forward is void.
@@ -152,7 +159,11 @@ class Model : public std::enable_shared_from_this<Model> {
 
   Model(ModelDefinition definition, const ModelOptions& options);
   absl::Status InferAtDefinition();
-  absl::Status Allocate(size_t parameter);
+  struct Memory {
+    Tensor data;
+    Tensor grad;  // Undefined where grad_req is null.
+  };
+  absl::StatusOr<Memory> MemoryOf(size_t parameter, const Shape& shape);
   absl::Status Fill(size_t parameter, const Spec& initializer);
   absl::Status ForgetGradient(size_t parameter);
   absl::Status RestoreNow(const ModelState& state);
@@ -166,8 +177,9 @@ class Model : public std::enable_shared_from_this<Model> {
   absl::StatusOr<std::shared_ptr<const RememberedForward>> Remember(const std::vector<Tensor>& inputs);
   void RunForward(NamedTensors inputs, std::vector<std::string> outputs, Mode mode, CancellationPtr cancellation,
                   OnTensors done, Finished finished);
-  void RunBackward(NamedTensors head_gradients, CancellationPtr cancellation,
-                   std::function<void(absl::StatusOr<BackwardReport>)> done, Finished finished);
+  void RunBackward(NamedTensors head_gradients, const std::vector<std::string>& gradients,
+                   CancellationPtr cancellation, OnBackward done, Finished finished);
+  absl::StatusOr<NamedTensors> MemoryForGradients(const std::vector<std::string>& names);
   absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
   absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs);

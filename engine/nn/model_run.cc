@@ -44,11 +44,12 @@ void Model::Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation
   });
 }
 
-void Model::Backward(NamedTensors head_gradients, CancellationPtr cancellation,
-                     std::function<void(absl::StatusOr<BackwardReport>)> done) {
-  Enqueue([self = shared_from_this(), head_gradients = std::move(head_gradients),
+void Model::Backward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
+                     OnBackward done) {
+  Enqueue([self = shared_from_this(), head_gradients = std::move(head_gradients), gradients = std::move(gradients),
            cancellation = std::move(cancellation), done = std::move(done)](Finished finished) mutable {
-    self->RunBackward(std::move(head_gradients), std::move(cancellation), std::move(done), std::move(finished));
+    self->RunBackward(std::move(head_gradients), gradients, std::move(cancellation), std::move(done),
+                      std::move(finished));
   });
 }
 
@@ -203,11 +204,29 @@ absl::Status Model::PrepareHeads(NamedTensors given, std::vector<size_t>* heads,
   return absl::OkStatus();
 }
 
-void Model::RunBackward(NamedTensors head_gradients, CancellationPtr cancellation,
-                        std::function<void(absl::StatusOr<BackwardReport>)> done, Finished finished) {
+// Host memory for the gradients of these parameters, which have one.
+absl::StatusOr<NamedTensors> Model::MemoryForGradients(const std::vector<std::string>& names) {
+  NamedTensors tensors;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const size_t i, parameters_.Find(name));
+    const Parameter& p = parameters_[i];
+    if (!p.grad.defined()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet"));
+    }
+    ASSIGN_OR_RETURN(Tensor memory, Tensor::Empty(*options_.host_allocator, p.shape, p.dtype));
+    tensors.push_back({name, std::move(memory)});
+  }
+  return tensors;
+}
+
+void Model::RunBackward(NamedTensors head_gradients, const std::vector<std::string>& gradients,
+                        CancellationPtr cancellation, OnBackward done, Finished finished) {
   std::vector<size_t> heads;
   BoundGraph* graph = nullptr;
   BoundGraph::Call call;
+  BackwardReport report;
+  // Everything that can fail before a gradient changes.
   const auto prepare = [&]() -> absl::Status {
     if (forward_ == nullptr) {
       return absl::FailedPreconditionError(
@@ -219,20 +238,31 @@ void Model::RunBackward(NamedTensors head_gradients, CancellationPtr cancellatio
     call.random = forward_->random;
     if (!head_gradients.empty()) RETURN_IF_ERROR(PrepareHeads(std::move(head_gradients), &heads, &call.inputs));
     ASSIGN_OR_RETURN(graph, BackwardGraph(heads));
-    return absl::OkStatus();
+    RETURN_IF_ERROR(graph->Prepare(call.inputs));
+    ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
+    return cancellation == nullptr ? absl::OkStatus() : cancellation->Check();
   };
   if (absl::Status status = prepare(); !status.ok()) {
     finished();
     return done(std::move(status));
   }
-  forward_.reset();
   call.cancellation = std::move(cancellation);
-  graph->Start(std::move(call), [self = shared_from_this(), graph, done = std::move(done),
-                                 finished = std::move(finished)](absl::Status status) {
-    BackwardReport report;
+  graph->Start(std::move(call), [self = shared_from_this(), graph, report = std::move(report), done = std::move(done),
+                                 finished = std::move(finished)](absl::Status status) mutable {
+    bool adds = false;
     for (size_t parameter : graph->gradients()) {
-      self->fresh_[parameter] = self->fresh_[parameter] || status.ok();
-      report.written.push_back(self->parameters_[parameter].name);
+      const Parameter& p = self->parameters_[parameter];
+      // What a run that was cut short has written is neither the last pass's gradient nor this one's.
+      self->fresh_[parameter] = status.ok();
+      report.written.push_back(p.name);
+      adds = adds || p.grad_req == GradReq::kAdd;
+    }
+    // A backward pass that failed can be tried again. One that may have added to some gradients can not: it would add
+    // to them twice.
+    if (status.ok() || adds) self->forward_.reset();
+    for (size_t i = 0; i < report.gradients.size() && status.ok(); ++i) {
+      const auto& [name, values] = report.gradients[i];
+      status = CopyToHost(*self->options_.lane, self->parameters_[*self->parameters_.Find(name)].grad, values);
     }
     finished();
     status.ok() ? done(std::move(report)) : done(std::move(status));

@@ -5,6 +5,7 @@
 #ifndef ENGINE_NN_STRAND_H_
 #define ENGINE_NN_STRAND_H_
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -42,8 +43,14 @@ class Strand {
       std::lock_guard<std::mutex> lock(queue_->mu);
       while (readers < queue_->waiting.size() && queue_->waiting[readers].reader) ++readers;
     }
-    YieldOn(queue_, readers, std::move(resume));
+    YieldOn(queue_, readers, [queue = queue_, begun = queue_->begun, resume = std::move(resume)] {
+      queue->begun = begun;  // Not when the last reader began.
+      resume();
+    });
   }
+
+  // On the lane: when the piece began that runs, or the one that has just called its `finished`.
+  std::chrono::steady_clock::time_point begun() const { return queue_->begun; }
 
  private:
   struct Waiting {
@@ -56,11 +63,13 @@ class Strand {
     std::mutex mu;
     bool busy = false;            // Guarded by mu.
     std::deque<Waiting> waiting;  // Guarded by mu.
+    std::chrono::steady_clock::time_point begun;  // The lane's.
   };
 
   static void Run(const std::shared_ptr<Queue>& queue, Work work) {
     queue->lane.Post([queue, work = std::move(work)]() mutable {
       Work now = std::move(work);  // Gone, with all that it holds, before the next piece begins.
+      queue->begun = std::chrono::steady_clock::now();
       now([queue] { Next(queue); });
     });
   }
@@ -88,6 +97,7 @@ class Strand {
       queue->waiting.pop_front();
     }
     queue->lane.Post([queue, readers, reader = std::move(reader), resume = std::move(resume)] {
+      queue->begun = std::chrono::steady_clock::now();
       reader([queue, readers, resume] { YieldOn(queue, readers - 1, resume); });
     });
   }

@@ -93,7 +93,8 @@ absl::StatusOr<CheckpointStore::Current> CheckpointStore::ReadCurrent(absl::stri
   return absl::DataLossError("CURRENT is damaged; delete the checkpoint");
 }
 
-absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint) {
+absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint,
+                                                        bool overwrite) {
   RETURN_IF_ERROR(CheckName("checkpoint", name));
   ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
   const std::string directory = Path(name);
@@ -101,6 +102,10 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, 
   RETURN_IF_ERROR(files_.SyncDirectory(directory_));
   const absl::StatusOr<Current> current = ReadCurrent(name);
   if (!current.ok() && !absl::IsNotFound(current.status())) return At(name, current.status());
+  if (current.ok() && !overwrite) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("there is a checkpoint '", name, "' already; set `overwrite` or choose another name"));
+  }
   const int64_t version = current.ok() ? current->version + 1 : 1;
 
   const absl::StatusOr<Manifest> manifest = WriteVersion(directory, version, checkpoint);

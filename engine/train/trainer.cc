@@ -243,4 +243,20 @@ void Trainer::Restore(TrainerState state, OnStatus done) {
   });
 }
 
+void Trainer::SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done) {
+  model_->Enqueue([self = shared_from_this(), states = std::move(states), step,
+                   done = std::move(done)](Model::Finished finished) {
+    absl::Status status = step.value_or(0) < 0
+                              ? absl::InvalidArgumentError(absl::StrCat("step is ", *step, "; want 0 or more"))
+                              : self->parts_->updater.SetStates(states);
+    if (status.ok() && step.has_value()) {
+      self->parts_->updater.SetUpdates(*step);
+      std::lock_guard<std::mutex> lock(self->mu_);
+      self->step_ = *step;
+    }
+    finished();
+    done(std::move(status));
+  });
+}
+
 }  // namespace gluond

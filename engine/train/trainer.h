@@ -122,7 +122,9 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // Forward, backward and step in one run. `inputs` as inputs().
   void TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done);
   // Many steps in one call. `steps` counts those that were tried, the skipped ones included.
-  // Cancelled or past its deadline after some steps, it reports those and is OK: `samples` tells how far it came.
+  // Whatever ends it after some steps (it is cancelled, or late, or the next step fails: a last batch that does not fit
+  // the model, no more memory), it reports those steps and is OK: `samples` tells how far it came. A call that goes on
+  // from there meets the error with nothing applied.
   void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
 
   // Loss and metrics in kPredict mode.
@@ -141,6 +143,10 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
   // States of a trainer of the same options. All or nothing.
   void Restore(TrainerState state, OnStatus done);
+  // States by name ("<parameter>/<state>"); others stay as they are. With `step`: the step number, and that many
+  // updates of every trained parameter. All or nothing. NOT_FOUND: no such parameter. INVALID_ARGUMENT: a state that
+  // the optimizer does not have, or of another shape; a negative step.
+  void SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done);
 
  private:
   class Pass;    // One call: batch after batch.

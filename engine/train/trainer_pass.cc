@@ -49,26 +49,32 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     return absl::InvalidArgumentError("the batch has 0 rows, which have no mean loss; send 1 or more");
   }
 
-  // What one run left: the loss, metrics, and, in training, gradients to step by.
+  // What one run left: the loss, metrics, and, in training, gradients to step by. The report tells of a batch only when
+  // all of that has succeeded.
   absl::Status Absorb() {
     ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));
     double sum = 0;
     SumOf(loss, &sum);
-    loss_.sum += sum;
-    loss_.count += loss.Size();
-    samples_ += batch_.samples;
+    std::vector<MetricSum> metrics = metrics_;
     if (!parts_.metrics.empty()) {
       ASSIGN_OR_RETURN(const Tensor prediction, OnHost(graph_->output(1), &parts_.host_prediction));
       const Tensor label = trainer_->num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
       for (size_t i = 0; i < metrics_.size(); ++i) {
-        RETURN_IF_ERROR(parts_.metrics[i].second->Add(prediction, label, loss, &metrics_[i]));
+        RETURN_IF_ERROR(parts_.metrics[i].second->Add(prediction, label, loss, &metrics[i]));
       }
     }
-    if (!train_) return absl::OkStatus();
-    ++model_.random().runs;
-    const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
-    RETURN_IF_ERROR(trainer_->Apply(graph_->gradients(), divisor, std::isfinite(sum), &report_));
-    if (source_->position() != nullptr) parts_.position = *source_->position();
+    if (train_) {
+      ++model_.random().runs;
+      const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
+      StepReport report = report_;
+      RETURN_IF_ERROR(trainer_->Apply(graph_->gradients(), divisor, std::isfinite(sum), &report));
+      report_ = std::move(report);
+      if (source_->position() != nullptr) parts_.position = *source_->position();
+    }
+    metrics_ = std::move(metrics);
+    loss_.sum += sum;
+    loss_.count += loss.Size();
+    samples_ += batch_.samples;
     return absl::OkStatus();
   }
 
@@ -93,9 +99,8 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
 
   void Finish(absl::Status status) {
     // What was trained stays trained: the caller must learn how far it came, or it would train on the same rows again.
-    if (train_ && samples_ > 0 && (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status))) {
-      status = absl::OkStatus();
-    }
+    // Whatever ended the call early, the next one meets it with nothing applied.
+    if (train_ && samples_ > 0) status = absl::OkStatus();
     report_.step = trainer_->step();
     report_.loss = loss_.mean();
     report_.samples = samples_;

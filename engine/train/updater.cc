@@ -106,12 +106,7 @@ std::vector<std::pair<std::string, int64_t>> Updater::SnapshotUpdates() const {
   return updates;
 }
 
-absl::Status Updater::Restore(const NamedTensors& states,
-                              const std::vector<std::pair<std::string, int64_t>>& updates) {
-  struct Target {
-    size_t parameter;
-    size_t state;
-  };
+absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const NamedTensors& states) {
   std::vector<Target> targets;
   for (const NamedTensor& value : states) {
     const size_t slash = value.name.rfind('/');
@@ -128,19 +123,40 @@ absl::Status Updater::Restore(const NamedTensors& states,
     }
     targets.push_back({parameter, s});
   }
-  for (const auto& [name, count] : updates) RETURN_IF_ERROR(model_.parameters().Find(name).status());
   for (const Target& target : targets) RETURN_IF_ERROR(AllocateStates(target.parameter));
+  return targets;
+}
+
+absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<Target>& targets) {
+  for (size_t k = 0; k < states.size(); ++k) {
+    RETURN_IF_ERROR(CopyFromHost(lane_, states[k].tensor, slots_[targets[k].parameter].states[targets[k].state]));
+  }
+  return lane_.driver().Synchronize(lane_.stream());
+}
+
+absl::Status Updater::SetStates(const NamedTensors& states) {
+  ASSIGN_OR_RETURN(const std::vector<Target> targets, PrepareTargets(states));
+  return CopyStates(states, targets);
+}
+
+void Updater::SetUpdates(int64_t updates) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].updates = model_.parameters()[i].grad_req == GradReq::kNull ? 0 : updates;
+  }
+}
+
+absl::Status Updater::Restore(const NamedTensors& states,
+                              const std::vector<std::pair<std::string, int64_t>>& updates) {
+  for (const auto& [name, count] : updates) RETURN_IF_ERROR(model_.parameters().Find(name).status());
+  ASSIGN_OR_RETURN(const std::vector<Target> targets, PrepareTargets(states));
   for (Slot& slot : slots_) {
     slot.updates = 0;
     for (const Tensor& state : slot.states) {
       RETURN_IF_ERROR(lane_.driver().Zero(state.data(), state.bytes(), lane_.stream()));
     }
   }
-  for (size_t k = 0; k < states.size(); ++k) {
-    RETURN_IF_ERROR(CopyFromHost(lane_, states[k].tensor, slots_[targets[k].parameter].states[targets[k].state]));
-  }
   for (const auto& [name, count] : updates) slots_[*model_.parameters().Find(name)].updates = count;
-  return lane_.driver().Synchronize(lane_.stream());
+  return CopyStates(states, targets);
 }
 
 }  // namespace gluond

@@ -37,8 +37,16 @@ class Updater {
   std::vector<std::pair<std::string, int64_t>> SnapshotUpdates() const;
   // INVALID_ARGUMENT: states that this optimizer, or the model, does not have, or of another shape. All or nothing.
   absl::Status Restore(const NamedTensors& states, const std::vector<std::pair<std::string, int64_t>>& updates);
+  // The same, but that other states stay as they are.
+  absl::Status SetStates(const NamedTensors& states);
+  // As if every parameter with a gradient had seen `updates`, and no other had seen any.
+  void SetUpdates(int64_t updates);
 
  private:
+  struct Target {
+    size_t parameter;
+    size_t state;
+  };
   struct Slot {
     std::vector<Tensor> states;
     std::unique_ptr<OpCall> call;
@@ -47,6 +55,9 @@ class Updater {
   };
 
   absl::Status AllocateStates(size_t parameter);
+  // Where `states` belong, with memory there.
+  absl::StatusOr<std::vector<Target>> PrepareTargets(const NamedTensors& states);
+  absl::Status CopyStates(const NamedTensors& states, const std::vector<Target>& targets);
   absl::Status PrepareCall(size_t parameter);
   absl::Status PrepareNorm(absl::Span<const size_t> parameters);
 

@@ -52,6 +52,12 @@ std::string Step(const std::string& data, const std::string& label) {
   return R"({"model": "mlp", "inputs": {"data": )" + data + R"(, "label": )" + label + "}}";
 }
 
+std::string Repeated(const std::string& what, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += what;
+  return text;
+}
+
 constexpr char kInvoke[] = "OperatorService/Invoke";
 constexpr char kDefine[] = "ModelService/DefineModel";
 constexpr char kStep[] = "TrainingService/TrainStep";
@@ -66,6 +72,7 @@ const BadInput kBadInputs[] = {
     {"NotUtf8", kInvoke, "\x0a\x02\xc3\x28", kInvalid, "op is not UTF-8"},
     {"EmptyMessage", kInvoke, "", StatusCode::NOT_FOUND, "operator"},
     {"OverTheLimit", kInvoke, std::string(5 << 20, '\0'), StatusCode::RESOURCE_EXHAUSTED, "--max_message_bytes"},
+    {"ManyEmptyMessages", kInvoke, Repeated(std::string("\x12\0", 2), 2'000'001), StatusCode::RESOURCE_EXHAUSTED, "2000000 messages"},
     // Tensors.
     {"ShortTensor", kInvoke, Invoke("relu", R"({"shape": [4], "raw": "AAAA"})"), kInvalid, "takes 16 bytes, but raw has 3"},
     {"LongTensor", kInvoke, Invoke("relu", R"({"shape": [1], "float_data": [1, 2]})"), kInvalid, "float_data has 2"},
@@ -77,6 +84,7 @@ const BadInput kBadInputs[] = {
     {"OverflowingShape", kInvoke, Invoke("relu", R"({"shape": ["4294967296", "4294967296"], "raw": ""})"), kInvalid, "2^48"},
     {"HighRank", kInvoke, Invoke("relu", R"({"shape": [1,1,1,1,1,1,1,1,1,1], "float_data": [1]})"), kInvalid, "rank 10"},
     {"HugeFill", kInvoke, Invoke("relu", R"({"shape": ["1000000000000"], "fill": {}})"), StatusCode::RESOURCE_EXHAUSTED, "--max_tensor_bytes"},
+    {"HugeTypedReply", kInvoke, R"({"op": "_zeros", "encoding": "TYPED", "attributes": {"shape": [5000000], "dtype": "uint8"}})", StatusCode::RESOURCE_EXHAUSTED, "STATISTICS"},
     {"UnknownDtype", kInvoke, Invoke("relu", R"({"shape": [1], "dtype": 77, "fill": {}})"), kInvalid, "dtype 77"},
     {"Narrowing", kInvoke, Invoke("relu", R"({"shape": [1], "dtype": "UINT8", "int_data": [256]})"), kInvalid, "uint8 cannot hold"},
     {"BadBool", kInvoke, Invoke("_copy", R"({"shape": [1], "dtype": "BOOL", "raw": "Bw=="})"), kInvalid, "want 0 or 1"},

@@ -71,6 +71,74 @@ TEST_F(ExactlyOnceTest, ClientsAndModelsHaveTheirOwnNumbers) {
   EXPECT_EQ(Call(training_, &Stub::GetTrainer, R"({"model": "mlp"})").trainer().step(), 2);
 }
 
+// Two calls that wait for a third and are refused, one after the other, where the third ends.
+TEST_F(ExactlyOnceTest, CallsThatWaitEndWhereverTheOneBeforeEnds) {
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "commit": true, "tensors": {
+      "data": {"shape": [40000, 4], "fill": {}}, "label": {"shape": [40000], "dtype": "INT32", "fill": {}}}})");
+  std::thread steps([this] {
+    Call(training_, &Stub::TrainStep, R"({"model": "mlp", "rows": {"dataset": "d"}, "batch_size": "4", "client_id": "ann",
+                                          "sequence": "1"})");
+  });
+  std::vector<std::thread> backwards;
+  for (int i = 0; i < 2; ++i) {
+    backwards.emplace_back([this] {
+      grpc::ClientContext context;
+      v1::BackwardResponse response;
+      const grpc::Status status = training_->Backward(
+          &context, Json<v1::BackwardRequest>(R"({"model": "mlp", "recording": "99", "client_id": "ann", "sequence": "2"})"),
+          &response);
+      EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION) << status.error_message();
+    });
+  }
+  steps.join();
+  for (std::thread& backward : backwards) backward.join();
+  EXPECT_EQ(LastApplied(), 1u);
+}
+
+TEST_F(ExactlyOnceTest, AClientGoesOnAfterAReplyThatWasTooLarge) {
+  Limits limits;
+  limits.max_message_bytes = 1 << 20;
+  StartServer(limits);
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide",
+      "block": {"block": "Dense", "attributes": {"units": 100000}}, "variables": [{"name": "data", "shape": [-1, 4]}]})");
+  const auto client = client::Client::Connect(channel_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const client::Model model = client->GetModel("wide");
+  ASSERT_TRUE(model.Initialize().ok());
+  const auto forward = [&](int64_t rows) {
+    return model.Forward({{"data", client::Tensor::Of<float>({rows, 4}, std::vector<float>(rows * 4))}}).status();
+  };
+  ASSERT_TRUE(forward(1).ok());
+  EXPECT_EQ(forward(3).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(forward(1).ok());
+}
+
+TEST_F(ExactlyOnceTest, AClientLearnsOfARestartThatItDidNotSee) {
+  ServerOptions options;
+  options.address = "127.0.0.1:0";
+  options.devices = "cpu";
+  options.log = log_.sink();
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  options.address = absl::StrCat("127.0.0.1:", (*server)->port());
+  const auto client = client::Client::Connect(options.address);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto define = [&] {
+    return client->DefineModel("m", client::Dense(3), {client::Input("data", {-1, 4})}, {.replace = true});
+  };
+  const auto model = define();
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_TRUE(model->Initialize().ok());
+  server->reset();
+  server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  absl::Status status = model->Initialize();
+  for (int i = 0; i < 20 && absl::IsUnavailable(status); ++i) status = model->Initialize();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  EXPECT_TRUE(define().ok());
+  EXPECT_TRUE(model->Initialize().ok());
+}
+
 TEST_F(ExactlyOnceTest, LargeTensorsAreKeptAsStatistics) {
   Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide", "block": {"block": "Flatten"}})");
   auto request = Json<v1::ForwardRequest>(R"({"model": "wide", "client_id": "ann", "sequence": "1", "encoding": "RAW",

@@ -1,5 +1,6 @@
 // ModelService through a real stub: a model's life, its values, and its checkpoints.
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -98,6 +99,54 @@ TEST_F(ModelServiceTest, EachOfManyClientsGetsItsOwnPrediction) {
     });
   }
   for (std::thread& client : clients) client.join();
+}
+
+TEST_F(ModelServiceTest, OfManySavesWithoutOverwriteOneIsDone) {
+  DefineMlp("mlp");
+  for (int round = 0; round < 10; ++round) {
+    std::atomic<int> saved = 0;
+    std::vector<std::thread> clients;
+    for (int c = 0; c < 4; ++c) {
+      clients.emplace_back([&] {
+        grpc::ClientContext context;
+        v1::SaveCheckpointResponse response;
+        v1::SaveCheckpointRequest request;
+        request.set_model("mlp");
+        request.set_checkpoint(absl::StrCat("c", round));
+        saved += models_->SaveCheckpoint(&context, request, &response).ok();
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(saved, 1);
+  }
+}
+
+// What there was no memory for is not initialized, whatever the second try says.
+TEST_F(ModelServiceTest, WithoutMemoryNothingIsInitialized) {
+  for (int kib = 1100; kib < 5000; kib += 200) {
+    SCOPED_TRACE(kib);
+    Limits limits;
+    limits.max_model_bytes = kib << 10;
+    StartServer(limits);
+    Call(models_, &Stub::DefineModel, R"({"model": "g", "block": {"block": "Dense", "attributes": {"units": 262144,
+        "use_bias": false}}, "variables": [{"name": "data", "shape": [-1, 1]}]})");
+    for (int i = 0; i < 2; ++i) {
+      grpc::ClientContext context;
+      v1::InitializeParametersResponse response;
+      const grpc::Status status = models_->InitializeParameters(
+          &context, Json<v1::InitializeParametersRequest>(R"({"model": "g", "initializer": {"name": "One"}})"), &response);
+      grpc::ClientContext get_context;
+      v1::GetParametersResponse values;
+      const grpc::Status got = models_->GetParameters(
+          &get_context, Json<v1::GetParametersRequest>(R"({"model": "g", "encoding": "STATISTICS"})"), &values);
+      if (status.ok() && got.ok()) {
+        EXPECT_EQ(values.parameters().begin()->second.statistics().max(), 1);
+      } else if (!status.ok()) {
+        EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+        EXPECT_EQ(values.parameters_size(), 0);
+      }
+    }
+  }
 }
 
 TEST_F(ModelServiceTest, AModelLivesUntilItIsDeletedOrReplaced) {

@@ -2,6 +2,7 @@
 
 #include "server/sequence.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,36 @@ TEST(Sequences, NumbersAreAppliedInOrder) {
   EXPECT_EQ(sequences.Last("ann", "lenet"), 2u);
   EXPECT_EQ(sequences.Last("ann", "other"), 0u);
   EXPECT_EQ(sequences.Last("bob", "lenet"), 0u);
+}
+
+// A call ends on a lane, perhaps: those that waited for it do not begin there.
+TEST(Sequences, CallsThatWaitedArePosted) {
+  std::vector<std::function<void()>> posted;
+  Sequences sequences(100, [&](std::function<void()> work) { posted.push_back(std::move(work)); });
+  const auto first = Arrive(sequences, 1), second = Arrive(sequences, 2);
+  first->turn->Applied("first");
+  EXPECT_EQ(second->turn, nullptr);
+  ASSERT_EQ(posted.size(), 1u);
+  posted[0]();
+  EXPECT_NE(second->turn, nullptr);
+}
+
+TEST(Sequences, LongAnswersAreKeptUpToALimitOfBytes) {
+  Sequences sequences(100);
+  for (uint64_t i = 1; i <= 5; ++i) Apply(sequences, i, std::string(400'000, 'a'));
+  EXPECT_EQ(Arrive(sequences, 4)->answer.size(), 400'000u);
+  EXPECT_EQ(Arrive(sequences, 3)->refused.code(), absl::StatusCode::kFailedPrecondition);
+  Apply(sequences, 6, std::string(5 << 20, 'b'));
+  EXPECT_EQ(Arrive(sequences, 6)->answer.size(), size_t{5} << 20) << "the last is always kept";
+}
+
+TEST(Sequences, CallsThatAreRefusedTakeNobodysPlace) {
+  Sequences sequences(2);
+  Apply(sequences, 1, "first");
+  for (const char* client : {"x", "y", "z"}) {
+    EXPECT_EQ(Arrive(sequences, 7, 0, client)->refused.code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(Arrive(sequences, 1)->answer, "first");
 }
 
 TEST(Sequences, ARepetitionGetsTheFirstAnswer) {

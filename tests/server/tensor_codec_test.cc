@@ -162,7 +162,8 @@ TEST_F(TensorCodec, EveryDtypeComesBackFromItsOwnForms) {
     ASSERT_TRUE(tensor.ok()) << tensor.status();
     for (const v1::OutputEncoding form : {v1::RAW, v1::TYPED}) {
       v1::Tensor proto;
-      EncodeTensor(*tensor, form, &proto, &attachments_);
+      int64_t left = 1 << 20;
+      EXPECT_TRUE(EncodeTensor(*tensor, form, &left, &proto, &attachments_).ok());
       const absl::StatusOr<Tensor> back = DecodeTensor(proto, attachments_, *memory_);
       ASSERT_TRUE(back.ok()) << back.status();
       EXPECT_EQ(back->dtype(), dtype);
@@ -174,7 +175,8 @@ TEST_F(TensorCodec, EveryDtypeComesBackFromItsOwnForms) {
 TEST_F(TensorCodec, LargeRepliesReferToTheTensor) {
   const absl::StatusOr<Tensor> tensor = Decode("shape: 2000 fill { arange {} }");
   v1::Tensor proto;
-  EncodeTensor(*tensor, v1::RAW, &proto, &attachments_);
+  int64_t left = 0;  // Nothing is copied.
+  EXPECT_TRUE(EncodeTensor(*tensor, v1::RAW, &left, &proto, &attachments_).ok());
   EXPECT_EQ(proto.raw().size(), Attachments::kPlaceholderSize);
   EXPECT_EQ(attachments_.Get(proto.raw()).contiguous(), static_cast<const char*>(tensor->data()));
 }
@@ -182,7 +184,8 @@ TEST_F(TensorCodec, LargeRepliesReferToTheTensor) {
 TEST_F(TensorCodec, StatisticsLeaveOutWhatIsNotFinite) {
   const absl::StatusOr<Tensor> tensor = Decode("shape: 4 float_data: [1, 3, nan, inf]");
   v1::Tensor proto;
-  EncodeTensor(*tensor, v1::STATISTICS, &proto, &attachments_);
+  int64_t left = 0;
+  EXPECT_TRUE(EncodeTensor(*tensor, v1::STATISTICS, &left, &proto, &attachments_).ok());
   EXPECT_EQ(proto.statistics().min(), 1);
   EXPECT_EQ(proto.statistics().max(), 3);
   EXPECT_EQ(proto.statistics().mean(), 2);

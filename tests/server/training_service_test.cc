@@ -1,5 +1,9 @@
 // TrainingService through a real stub: by hand, fused, and on datasets.
 
+#include <atomic>
+#include <thread>
+
+#include "client/cpp/client.h"
 #include "engine/store/crc32c.h"
 #include "tests/server/service_fixture.h"
 
@@ -194,6 +198,80 @@ TEST_F(TrainingServiceTest, OptimizerStateIsReadAndSet) {
   Call(models_, &v1::ModelService::Stub::SetParameters, values);
   for (const char* name : {"a", "b"}) Call(training_, &Stub::TrainStep, Batch(name, 9));
   EXPECT_EQ(Parameters("a"), Parameters("b"));
+}
+
+// Another dataset under a name that is taken is not taken for the one that is there.
+TEST_F(TrainingServiceTest, ACommittedDatasetIsNoOther) {
+  const auto client = client::Client::Connect(channel_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto upload = [&](float value, double scale) {
+    return client->UploadDataset("x", {{"data", client::Tensor::Of<float>({6, 4}, std::vector<float>(24, value)), scale}});
+  };
+  ASSERT_TRUE(upload(1, 1).ok());
+  EXPECT_TRUE(upload(1, 1).ok());
+  EXPECT_EQ(upload(2, 1).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(upload(1, 3).code(), absl::StatusCode::kAlreadyExists);
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "q", "client_id": "z", "columns": [{"name": "data", "shape": [4, 2]}],
+      "tensors": {"data": {"shape": [2, 4], "fill": {}}}, "commit": true})", StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("is declared as");
+}
+
+TEST_F(TrainingServiceTest, OfTwoClientsOneMakesADataset) {
+  for (int round = 0; round < 30; ++round) {
+    std::atomic<int> committed = 0;
+    std::vector<std::thread> clients;
+    for (int c = 0; c < 2; ++c) {
+      clients.emplace_back([&, c] {
+        grpc::ClientContext context;
+        v1::UploadDatasetResponse response;
+        const auto request = Json<v1::UploadDatasetRequest>(absl::StrCat(
+            R"({"dataset": "r)", round, R"(", "client_id": "c)", c, R"(", "restart": true, "commit": true,
+                "tensors": {"data": {"shape": [100000], "fill": {"constant": )", c, "}}}}"));
+        committed += training_->UploadDataset(&context, request, &response).ok() && response.committed();
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(committed, 1);
+  }
+}
+
+TEST_F(TrainingServiceTest, AnErrorAfterAStepDoesNotHideTheStep) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "four", "graph": {"nodes": [
+      {"name": "r", "op": "reshape", "inputs": ["data"], "attributes": {"shape": [4, 4]}},
+      {"name": "fc", "op": "FullyConnected", "inputs": ["r"], "attributes": {"num_hidden": 3}}]},
+      "variables": [{"name": "data", "shape": [-1, 4]}]})");
+  Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "four"})");
+  Call(training_, &Stub::CreateTrainer, R"({"model": "four", "loss": {"name": "SoftmaxCrossEntropyLoss"}})");
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "ten", "commit": true, "tensors": {
+      "data": {"shape": [10, 4], "fill": {}}, "label": {"shape": [10], "dtype": "INT32", "fill": {}}}})");
+  const std::string steps = R"({"model": "four", "rows": {"dataset": "ten"}, "batch_size": "4", "client_id": "ann",
+                               "sequence": "1"})";
+  for (const bool again : {false, true}) {  // The third batch has two rows, which the model refuses.
+    const auto response = Call(training_, &Stub::TrainStep, steps);
+    EXPECT_EQ(response.samples(), 8);
+    EXPECT_EQ(response.replayed(), again);
+    EXPECT_EQ(Call(training_, &Stub::GetTrainer, R"({"model": "four"})").trainer().step(), 2);
+  }
+  Call(training_, &Stub::TrainStep, R"({"model": "four", "rows": {"dataset": "ten", "begin": "8"}, "batch_size": "4",
+                                        "client_id": "ann", "sequence": "2"})", StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(TrainingServiceTest, ABackwardThatWasTooLateCanBeCalledAgain) {
+  DefineMlp("late");
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "many", "commit": true, "tensors": {
+      "data": {"shape": [100000, 4], "fill": {}}, "label": {"shape": [100000], "dtype": "INT32", "fill": {}}}})");
+  Call(training_, &Stub::Forward, R"({"model": "late", "training": true, "inputs": {"data": {"shape": [4, 4], "fill": {}}}})");
+  std::thread evaluation([this] {
+    Call(training_, &Stub::Evaluate, R"({"model": "late", "rows": {"dataset": "many"}, "batch_size": "2"})");
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));
+  v1::BackwardResponse response;
+  EXPECT_EQ(training_->Backward(&context, Json<v1::BackwardRequest>(R"({"model": "late"})"), &response).error_code(),
+            StatusCode::DEADLINE_EXCEEDED);
+  evaluation.join();
+  Call(training_, &Stub::Backward, R"({"model": "late"})");
 }
 
 }  // namespace

@@ -83,8 +83,11 @@ class ModelTest : public testing::Test {
   static absl::StatusOr<NamedTensors> Forward(Model& model, NamedTensors inputs, Mode mode = Mode::kTrain) {
     return Await<absl::StatusOr<NamedTensors>>([&](auto done) { model.Forward(inputs, mode, nullptr, done); });
   }
-  static absl::StatusOr<BackwardReport> Backward(Model& model, NamedTensors heads = {}) {
-    return Await<absl::StatusOr<BackwardReport>>([&](auto done) { model.Backward(heads, nullptr, done); });
+  static absl::StatusOr<BackwardReport> Backward(Model& model, NamedTensors heads = {},
+                                                 std::vector<std::string> gradients = {},
+                                                 Model::CancellationPtr cancellation = nullptr) {
+    return Await<absl::StatusOr<BackwardReport>>(
+        [&](auto done) { model.Backward(heads, gradients, cancellation, done); });
   }
 
   static std::vector<float> Values(const Tensor& tensor) {
