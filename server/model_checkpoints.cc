@@ -100,21 +100,18 @@ void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint 
     ASSIGN_OR_FINISH(call, trainer, Trainer::Create(hosted->model_ptr(), checkpoint.trainer->options));
   }
   if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
-  Model& model = hosted->model();
-  // One after the other on the model's strand: values first, then the trainer that goes on from them.
-  auto restored = std::make_shared<absl::Status>();
-  model.Restore(std::move(checkpoint.model), [this, call, hosted, trainer, restored, is_new](absl::Status status) {
-    *restored = status;
+  // In one piece: no step falls between the values and the trainer that goes on from them.
+  std::function<absl::Status()> then;
+  if (trainer != nullptr) {
+    then = [hosted, trainer, state = *std::move(checkpoint.trainer)]() -> absl::Status {
+      RETURN_IF_ERROR(trainer->RestoreNow(state));
+      return hosted->SetTrainer(trainer, /*replace=*/true);
+    };
+  }
+  hosted->model().Restore(std::move(checkpoint.model), [this, call, hosted, is_new](absl::Status status) {
     hosted->Changed();
-    if (!status.ok() || trainer == nullptr) FinishLoad(call, hosted, is_new, status);
-  });
-  if (trainer == nullptr) return;
-  trainer->Restore(*std::move(checkpoint.trainer),
-                   [this, call, hosted, trainer, restored, is_new](absl::Status status) {
-    if (!restored->ok()) return;  // Answered already.
-    if (status.ok()) status = hosted->SetTrainer(trainer, /*replace=*/true);
     FinishLoad(call, hosted, is_new, status);
-  });
+  }, std::move(then));
 }
 
 void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status) {

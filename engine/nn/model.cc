@@ -144,9 +144,11 @@ void Model::Snapshot(std::function<void(absl::StatusOr<ModelState>)> done) {
   });
 }
 
-void Model::Restore(ModelState state, OnStatus done) {
-  Enqueue([self = shared_from_this(), state = std::move(state), done = std::move(done)](Finished finished) {
-    const absl::Status status = self->RestoreNow(state);
+void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status()> then) {
+  Enqueue([self = shared_from_this(), state = std::move(state), done = std::move(done),
+           then = std::move(then)](Finished finished) {
+    absl::Status status = self->RestoreNow(state);
+    if (status.ok() && then != nullptr) status = then();
     finished();
     done(status);
   });

@@ -125,7 +125,8 @@ class Model : public std::enable_shared_from_this<Model> {
 
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
   // Values and random state of a model of the same definition. All or none.
-  void Restore(ModelState state, OnStatus done);
+  // `then` goes on where the values are there, before any other call: with the trainer that belongs to them.
+  void Restore(ModelState state, OnStatus done, std::function<absl::Status()> then = nullptr);
 
   // For Trainer and other parts that work on the model's memory. `work` runs on the lane when everything before it is
   // done; the next piece waits until `finished` is called (from any thread, once).

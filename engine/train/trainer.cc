@@ -230,17 +230,20 @@ void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, T
 void Trainer::Restore(TrainerState state, OnStatus done) {
   model_->Enqueue([self = shared_from_this(), state = std::move(state),
                    done = std::move(done)](Model::Finished finished) {
-    absl::Status status = state.step < 0 ? absl::InvalidArgumentError("the step number is negative")
-                                         : self->parts_->updater.Restore(state.states, state.updates);
-    if (status.ok()) {
-      self->parts_->position = state.position;
-      std::lock_guard<std::mutex> lock(self->mu_);
-      self->step_ = state.step;
-      self->learning_rate_ = state.learning_rate;
-    }
+    absl::Status status = self->RestoreNow(state);
     finished();
     done(std::move(status));
   });
+}
+
+absl::Status Trainer::RestoreNow(const TrainerState& state) {
+  if (state.step < 0) return absl::InvalidArgumentError("the step number is negative");
+  RETURN_IF_ERROR(parts_->updater.Restore(state.states, state.updates));
+  parts_->position = state.position;
+  std::lock_guard<std::mutex> lock(mu_);
+  step_ = state.step;
+  learning_rate_ = state.learning_rate;
+  return absl::OkStatus();
 }
 
 void Trainer::SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done) {

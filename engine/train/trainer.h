@@ -143,6 +143,8 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
   // States of a trainer of the same options. All or nothing.
   void Restore(TrainerState state, OnStatus done);
+  // The same, for what runs on the model's strand already.
+  absl::Status RestoreNow(const TrainerState& state);
   // States by name ("<parameter>/<state>"); others stay as they are. With `step`: the step number, and that many
   // updates of every trained parameter. All or nothing. NOT_FOUND: no such parameter. INVALID_ARGUMENT: a state that
   // the optimizer does not have, or of another shape; a negative step.
