@@ -35,6 +35,9 @@ class Sequences {
   explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); })
       : max_streams_(static_cast<size_t>(max_streams)), post_(std::move(post)) {}
 
+  // The last call's end, on another thread, lies before it.
+  ~Sequences() { std::lock_guard lock(mu_); }
+
   // The right to run the call of one number. Applied or, when it is destroyed before that, not used up.
   class Turn {
    public:
