@@ -59,9 +59,10 @@ class CheckpointStore {
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files, std::string directory,
                                                                int64_t max_bytes = kDefaultMaxBytes);
 
-  // Replaces a checkpoint of that name; without `overwrite` that is ALREADY_EXISTS. INVALID_ARGUMENT: the name, or a model that could not be read back.
-  // RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the old checkpoint is so damaged that it must be deleted first.
-  // After an error the old checkpoint is as it was (or, if the disk fails in the last moment, the new one is whole).
+  // Replaces a checkpoint of that name; without `overwrite` that is ALREADY_EXISTS. INVALID_ARGUMENT: the name, or a
+  // model that could not be read back. RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the old checkpoint is so damaged
+  // that it must be deleted first. After an error the old checkpoint is as it was (or, if the disk fails in the last
+  // moment, the new one is whole).
   absl::StatusOr<CheckpointSummary> Save(absl::string_view name, const Checkpoint& checkpoint, bool overwrite = true);
   // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names, or names an operator that this server
   // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
