@@ -53,7 +53,8 @@ TEST(Sequences, CallsThatWaitedArePosted) {
   EXPECT_EQ(second->turn, nullptr);
   ASSERT_EQ(posted.size(), 1u);
   posted[0]();
-  EXPECT_NE(second->turn, nullptr);
+  ASSERT_NE(second->turn, nullptr);
+  second->turn->Applied("second");  // `posted`, which has the outcome, too, outlives `sequences`.
 }
 
 TEST(Sequences, LongAnswersAreKeptUpToALimitOfBytes) {
