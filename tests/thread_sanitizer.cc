@@ -8,6 +8,7 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:grpc::internal::Call::\n"
          "race:grpc::internal::CallbackWithSuccessTag\n"
          "race:grpc::internal::CallbackUnaryHandler*::reactor\n"
+         "race:grpc::ServerUnaryReactor::InternalBindCall\n"
          "race:grpc::internal::InterceptorBatchMethodsImpl\n"
          "race:google::protobuf::internal::\n"
          "race:google::protobuf::io::\n"
