@@ -2,6 +2,7 @@
 
 #include <semaphore.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 
@@ -9,7 +10,7 @@ namespace gluond::server {
 namespace {
 
 sem_t g_arrived;  // A semaphore is the one thing that a handler may post and a thread may wait for.
-volatile std::sig_atomic_t g_signal = 0;
+std::atomic<int> g_signal = 0;  // Two signals may be handled on two threads.
 
 void OnSignal(int signal) {
   const int saved = errno;
