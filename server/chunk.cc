@@ -7,10 +7,9 @@
 namespace gluond::server {
 
 absl::Status CheckClientId(const std::string& client) {
-  constexpr size_t kLongest = 128;
-  if (client.size() <= kLongest) return absl::OkStatus();
+  if (client.size() <= kLongestClientId) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("client_id has ", client.size(), " bytes; want at most ", kLongest));
+      absl::StrCat("client_id has ", client.size(), " bytes; want at most ", kLongestClientId));
 }
 
 absl::StatusOr<size_t> CheckChunk(const v1::Chunk& chunk, const Bytes& bytes, uint64_t received, uint64_t total) {

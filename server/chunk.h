@@ -3,6 +3,7 @@
 #ifndef SERVER_CHUNK_H_
 #define SERVER_CHUNK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,7 +13,10 @@
 
 namespace gluond::server {
 
-// A client's name is kept with its uploads. INVALID_ARGUMENT: it has more than 128 bytes.
+// The longest client_id, in bytes: it is kept with a client's uploads and numbers.
+inline constexpr size_t kLongestClientId = 128;
+
+// INVALID_ARGUMENT: it is longer.
 absl::Status CheckClientId(const std::string& client);
 
 // How many bytes at the chunk's beginning were received before, when `received` of `total` bytes were: those after them

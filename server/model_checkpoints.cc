@@ -1,6 +1,5 @@
 // ModelService's methods on checkpoints.
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/chunk.h"
 #include "server/stored_answer.h"
 #include "server/wire_check.h"
 #include "server/wire_cut.h"
@@ -168,9 +169,9 @@ void Rpc::Log(const absl::Status& status) const {
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,
                                              const Attachments& attachments) {
-  if (numbered.client.empty() || numbered.client.size() > 128) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs a client_id of 1 to 128 ",
-                                                   "bytes, got ", numbered.client.size()));
+  if (numbered.client.empty() || numbered.client.size() > kLongestClientId) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs a client_id of 1 to ",
+                                                   kLongestClientId, " bytes, got ", numbered.client.size()));
   }
   if (numbered.model.empty() || numbered.model.size() > 128) {
     return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs the name of a model"));

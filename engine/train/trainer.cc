@@ -227,15 +227,6 @@ void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, T
   });
 }
 
-void Trainer::Restore(TrainerState state, OnStatus done) {
-  model_->Enqueue([self = shared_from_this(), state = std::move(state),
-                   done = std::move(done)](Model::Finished finished) {
-    absl::Status status = self->RestoreNow(state);
-    finished();
-    done(std::move(status));
-  });
-}
-
 absl::Status Trainer::RestoreNow(const TrainerState& state) {
   if (state.step < 0) return absl::InvalidArgumentError("the step number is negative");
   RETURN_IF_ERROR(parts_->updater.Restore(state.states, state.updates));

@@ -141,9 +141,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   // The trainer's and the model's state at one moment, between two steps.
   void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
-  // States of a trainer of the same options. All or nothing.
-  void Restore(TrainerState state, OnStatus done);
-  // The same, for what runs on the model's strand already.
+  // States of a trainer of the same options. All or nothing. On the model's strand: as what follows Model::Restore.
   absl::Status RestoreNow(const TrainerState& state);
   // States by name ("<parameter>/<state>"); others stay as they are. With `step`: the step number, and that many
   // updates of every trained parameter. All or nothing. NOT_FOUND: no such parameter. INVALID_ARGUMENT: a state that

@@ -65,8 +65,9 @@ class ResumeTest : public TrainerTest, public testing::WithParamInterface<Recipe
   std::shared_ptr<Trainer> Resume(Checkpoint checkpoint) {
     const auto model = *Model::Create(checkpoint.model.definition, Options(/*seed=*/99));
     const auto trainer = MakeTrainer(model, checkpoint.trainer->options);
-    EXPECT_OK(Await<absl::Status>([&](auto done) { model->Restore(checkpoint.model, done); }));
-    EXPECT_OK(Await<absl::Status>([&](auto done) { trainer->Restore(*checkpoint.trainer, done); }));
+    EXPECT_OK(Await<absl::Status>([&](auto done) {
+      model->Restore(checkpoint.model, done, [&] { return trainer->RestoreNow(*checkpoint.trainer); });
+    }));
     return trainer;
   }
 
