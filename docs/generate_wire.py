@@ -18,8 +18,8 @@ from google.protobuf import descriptor_pb2
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Services first, then what they are made of, from the simple to the composed.
-FILES = ["operator", "model", "training", "server", "tensor", "graph", "parameters", "checkpoint",
-         "dataset", "trainer"]
+FILES = ["operator", "model", "training", "session", "server", "tensor", "graph", "parameters", "checkpoint",
+         "dataset", "trainer", "custom_operator"]
 
 HEADER = """# The wire
 

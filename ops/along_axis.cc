@@ -1,4 +1,4 @@
-// Operators that go along one axis, or along all elements: argmax, argmin, cumsum.
+// Operators that go along one axis, or along all elements: argmax, argmin, argmax_channel, cumsum.
 
 #include <cmath>
 
@@ -7,16 +7,10 @@
 #include "ops/axes.h"
 #include "ops/gradient.h"
 #include "ops/kernel/rows.h"
+#include "ops/rows_along.h"
 
 namespace gluond::ops {
 namespace {
-
-// None: the tensor as one row.
-absl::StatusOr<RowGeometry> RowsAlong(const std::optional<int>& axis, const Shape& x) {
-  if (!axis) return RowGeometry{1, x.Size(), 1};
-  ASSIGN_OR_RETURN(const int normal, NormalizeAxis(*axis, x.ndim()));
-  return RowsOf(x, normal);
-}
 
 struct ArgParam : Param<ArgParam> {
   std::optional<int> axis;
@@ -90,8 +84,6 @@ struct Arg {
   GLUOND_REGISTER_OP(name)                                                    \
       .describe(text)                                                         \
       .add_argument("data", "NDArray", "Any shape.")                          \
-      .add_arguments(ArgParam::__FIELDS__())                                  \
-      .set_attr_parser(ParamParser<ArgParam>)                                 \
       .set_attr<FInferShape>("FInferShape", ArgShape)                         \
       .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> { \
         TYPE_ASSIGN_CHECK(out, 0, DType::kFloat32);                           \
@@ -100,8 +92,18 @@ struct Arg {
       .set_attr<FGradient>("FGradient", NoGradient)                           \
       .compute<Arg<largest>>()
 
-ARG(argmax, true, "The index of the first largest element along an axis, as float32.");
-ARG(argmin, false, "The index of the first smallest element along an axis, as float32.");
+ARG(argmax, true, "The index of the first largest element along an axis, as float32.")
+    .add_arguments(ArgParam::__FIELDS__())
+    .set_attr_parser(ParamParser<ArgParam>);
+ARG(argmin, false, "The index of the first smallest element along an axis, as float32.")
+    .add_arguments(ArgParam::__FIELDS__())
+    .set_attr_parser(ParamParser<ArgParam>);
+ARG(argmax_channel, true, "The index of the first largest element along axis 1, as float32.")
+    .set_attr_parser([](NodeAttrs* attrs) -> absl::Status {
+      RETURN_IF_ERROR(SchemaBase().Parse(nullptr, attrs->dict));
+      attrs->Store(ArgParam{{}, 1, false});
+      return absl::OkStatus();
+    });
 
 struct CumsumParam : Param<CumsumParam> {
   std::optional<int> axis;

@@ -6,6 +6,7 @@
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
+#include "ops/kernel/batch_norm.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
 #include "ops/types.h"
@@ -35,10 +36,9 @@ struct BatchNormParam : Param<BatchNormParam> {
 
 enum { kData, kGamma, kBeta, kMovingMean, kMovingVar };
 
-bool UsesBatch(const BatchNormParam& p, const OpContext& ctx) { return ctx.is_train && !p.use_global_stats; }
-
-RowGeometry Channels(const BatchNormParam& p, const Shape& x) {
-  return RowsOf(x, p.axis < 0 ? p.axis + x.ndim() : p.axis);
+BatchNormCall CallOf(const BatchNormParam& p, const OpContext& ctx, const Shape& x) {
+  const bool from_batch = ctx.is_train && !p.use_global_stats && x.Size() > 0;
+  return {RowsOf(x, p.axis < 0 ? p.axis + x.ndim() : p.axis), p.eps, p.momentum, from_batch, p.fix_gamma};
 }
 
 template <class C, class X, class Y>
@@ -83,8 +83,10 @@ struct BatchNorm {
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const auto& p = attrs.param<BatchNormParam>();
     const TBlob& x = in[kData];
-    const RowGeometry shape = Channels(p, x.shape);
-    const bool from_batch = UsesBatch(p, ctx) && x.Size() > 0;
+    const BatchNormCall call = CallOf(p, ctx, x.shape);
+    ASSIGN_OR_RETURN(const bool done, BatchNormByLibrary<D>(ctx, call, in, req, out));
+    if (done) return absl::OkStatus();
+    const RowGeometry& shape = call.shape;
     return WithAccess(x.dtype, {x.dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) {
       using C = decltype(c);
       using X = std::remove_pointer_t<decltype(in_type)>;
@@ -94,7 +96,7 @@ struct BatchNorm {
           Normalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]),
                              In<C>(in[kMovingMean]), In<C>(in[kMovingVar]), Out<C>(out[1], req[1]),
                              Out<C>(out[2], req[2]), Out<C>(in[kMovingMean], kWriteTo),
-                             Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum, from_batch, p.fix_gamma,
+                             Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum, call.from_batch, p.fix_gamma,
                              req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
@@ -134,7 +136,10 @@ struct BackwardBatchNorm {
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const auto& p = attrs.param<BatchNormParam>();
     const TBlob &dy = in[0], &x = in[1], &gamma = in[2], &mean = in[3], &inverse_std = in[4];
-    const RowGeometry shape = Channels(p, x.shape);
+    const BatchNormCall call = CallOf(p, ctx, x.shape);
+    ASSIGN_OR_RETURN(const bool done, BatchNormGradientByLibrary<D>(ctx, call, in, req, out));
+    if (done) return absl::OkStatus();
+    const RowGeometry& shape = call.shape;
     return WithAccess(x.dtype, {dy.dtype, x.dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) {
       using C = decltype(c);
       using X = std::remove_pointer_t<decltype(in_type)>;
@@ -142,7 +147,7 @@ struct BackwardBatchNorm {
       return ForEachGroup<D>(ctx, shape.n, shape.outer * shape.inner,
                              BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma),
                                                         In<C>(mean), In<C>(inverse_std), Out<C>(out[1], req[1]),
-                                                        Out<C>(out[2], req[2]), UsesBatch(p, ctx), p.fix_gamma,
+                                                        Out<C>(out[2], req[2]), call.from_batch, p.fix_gamma,
                                                         req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
@@ -220,6 +225,7 @@ GLUOND_REGISTER_OP(BatchNorm)
                            gradients.resize(5);  // The running ones have none.
                            return gradients;
                          })
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BatchNorm>();
 
 GLUOND_REGISTER_OP(_backward_BatchNorm)
@@ -245,6 +251,7 @@ GLUOND_REGISTER_OP(_backward_BatchNorm)
                             for (size_t i = 1; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[2]);
                             return AllKnown(*in) && AllKnown(*out);
                           })
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BackwardBatchNorm>();
 
 }  // namespace

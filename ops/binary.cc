@@ -11,7 +11,7 @@ namespace {
 
 using E = const NodeEntry&;
 
-#define BINARY(name, Kernel, d_lhs, d_rhs, text)                                      \
+#define BINARY_OP(name, Kernel, text)                                                 \
   GLUOND_REGISTER_OP(name)                                                            \
       .describe(text)                                                                 \
       .set_num_inputs(2)                                                              \
@@ -20,17 +20,39 @@ using E = const NodeEntry&;
       .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)                      \
       .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)                         \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)                      \
-      .set_attr<FGradient>("FGradient", Chain2{                                       \
-          [](E a, E b, E y, E dy) -> NodeEntry { (void)a, (void)b, (void)y; return d_lhs; },  \
-          [](E a, E b, E y, E dy) -> NodeEntry { (void)a, (void)b, (void)y; return d_rhs; }}) \
       .compute<Binary<Kernel>>()
+#define BINARY(name, Kernel, d_lhs, d_rhs, text)                                      \
+  BINARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", Chain2{              \
+      [](E a, E b, E y, E dy) -> NodeEntry { (void)a, (void)b, (void)y; return d_lhs; },  \
+      [](E a, E b, E y, E dy) -> NodeEntry { (void)a, (void)b, (void)y; return d_rhs; }})
+#define BINARY_CONSTANT(name, Kernel, text)                                           \
+  BINARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
 
 BINARY(elemwise_add, Add, dy, dy, "a + b.").add_alias("_add").add_alias("_plus").add_alias("_Plus");
 BINARY(elemwise_sub, Sub, dy, -dy, "a - b.").add_alias("_sub").add_alias("_minus").add_alias("_Minus");
 BINARY(elemwise_mul, Mul, dy * b, dy * a, "a b.").add_alias("_mul").add_alias("_Mul");
-BINARY(elemwise_div, Div, dy / b, -(dy / b * y), "a / b.").add_alias("_div").add_alias("_Div");
+BINARY(elemwise_div, Div, dy / b, -(dy / b * y), "a / b.").add_alias("_div").add_alias("_Div")
+    .add_alias("_scatter_elemwise_div");
 // What the gradient pass adds contributions with.
 BINARY(_grad_add, Add, dy, dy, "a + b.");
+
+BINARY(_mod, Mod, dy, -(dy * Call("floor", {a / b})), "a modulo b, with the sign of b.").add_alias("_Mod");
+BINARY(_power, Power, dy * (b * Call("_power", {a, CallScalar("_minus_scalar", b, 1)})),
+       dy * (y * Call("log", {a})), "a^b.").add_alias("_Power");
+BINARY(_maximum, Maximum, dy * Call("_greater_equal", {a, b}), dy * Call("_lesser", {a, b}), "max(a, b).")
+    .add_alias("_Maximum");
+BINARY(_minimum, Minimum, dy * Call("_lesser_equal", {a, b}), dy * Call("_greater", {a, b}), "min(a, b).")
+    .add_alias("_Minimum");
+BINARY(_hypot, Hypot, dy * (a / y), dy * (b / y), "sqrt(a^2 + b^2).").add_alias("_Hypot");
+BINARY_CONSTANT(_equal, Equal, "1 where a = b, else 0.").add_alias("_Equal");
+BINARY_CONSTANT(_not_equal, NotEqual, "1 where a != b, else 0.").add_alias("_Not_Equal");
+BINARY_CONSTANT(_greater, Greater, "1 where a > b, else 0.").add_alias("_Greater");
+BINARY_CONSTANT(_greater_equal, GreaterEqual, "1 where a >= b, else 0.").add_alias("_Greater_Equal");
+BINARY_CONSTANT(_lesser, Lesser, "1 where a < b, else 0.").add_alias("_Lesser");
+BINARY_CONSTANT(_lesser_equal, LesserEqual, "1 where a <= b, else 0.").add_alias("_Lesser_Equal");
+BINARY_CONSTANT(_logical_and, LogicalAnd, "1 where a and b are not 0, else 0.").add_alias("_Logical_And");
+BINARY_CONSTANT(_logical_or, LogicalOr, "1 where a or b is not 0, else 0.").add_alias("_Logical_Or");
+BINARY_CONSTANT(_logical_xor, LogicalXor, "1 where one of a and b is not 0, else 0.").add_alias("_Logical_Xor");
 
 struct AddNParam : Param<AddNParam> {
   int num_args;

@@ -4,6 +4,7 @@
 #include "engine/core/op.h"
 #include "ops/gradient.h"
 #include "ops/kernel/strided.h"
+#include "ops/parts.h"
 
 namespace gluond::ops {
 namespace {
@@ -37,31 +38,6 @@ struct SplitParam : Param<SplitParam> {
 
 template <class P>
 uint32_t NumArgs(const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<P>().num_args); }
-
-// The copy of a tensor of shape `part` to or from where it begins, at index `at` along `axis` of `whole`. Both have the
-// same axes.
-StridedCopy Part(const Shape& whole, const Shape& part, int axis, int64_t at, bool to_whole) {
-  StridedCopy copy{.dims = part};
-  Strides dense;
-  DenseStrides(whole, dense);
-  (to_whole ? copy.y_offset : copy.x_offset) = at * dense[axis];
-  std::copy_n(dense, Shape::kMaxRank, to_whole ? copy.y_strides : copy.x_strides);
-  DenseStrides(part, to_whole ? copy.x_strides : copy.y_strides);
-  return copy;
-}
-
-// The shape with `n` put in as axis `axis`.
-Shape Inserted(const Shape& x, int axis, int64_t n) {
-  Shape y = Shape::OfRank(x.ndim() + 1);
-  y[axis] = n;
-  for (int i = 0; i < x.ndim(); ++i) y[i + (i >= axis)] = x[i];
-  return y;
-}
-Shape Removed(const Shape& x, int axis) {
-  Shape y = Shape::OfRank(x.ndim() - 1);
-  for (int i = 0; i < y.ndim(); ++i) y[i] = x[i + (i >= axis)];
-  return y;
-}
 
 // Joins all inputs; they agree in all axes but one.
 absl::StatusOr<bool> ConcatShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {

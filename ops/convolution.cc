@@ -1,13 +1,13 @@
-// Convolution over one or two spatial axes, with groups and dilation: layout (batch, channels, width) or (batch,
-// channels, height, width). Being linear in each input, its gradient is differentiated by Convolution and itself.
+// Convolution over one to three spatial axes, with groups and dilation: layout (batch, channels, width), (batch,
+// channels, height, width) or (batch, channels, depth, height, width). Being linear in each input, its gradient is
+// differentiated by Convolution and itself.
 
 #include <optional>
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
-#include "ops/kernel/conv.h"
+#include "ops/conv_size.h"
 #include "ops/kernel/fill.h"
-#include "ops/spatial.h"
 #include "ops/types.h"
 
 namespace gluond::ops {
@@ -23,7 +23,7 @@ struct ConvolutionParam : Param<ConvolutionParam> {
   static void Fields(Schema<ConvolutionParam>& s) {
     using P = ConvolutionParam;
     constexpr int64_t kMax = kMaxSpatial;
-    s.Field("kernel", &P::kernel).Elements<int64_t>(1, kMax).Describe("Size of the window: (w) or (h, w).");
+    s.Field("kernel", &P::kernel).Elements<int64_t>(1, kMax).Describe("Size of the window: (w), (h, w) or (d, h, w).");
     s.Field("stride", &P::stride).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMax)
         .Describe("Steps of the window. Default: 1 for each axis.");
     s.Field("dilate", &P::dilate).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMax)
@@ -39,7 +39,8 @@ struct ConvolutionParam : Param<ConvolutionParam> {
     s.Field("no_bias", &P::no_bias).Default(false).Describe("Leave the bias out.");
     s.Field("cudnn_tune", &P::cudnn_tune).Default("None").Describe("Accepted for MXNet's sake, not used.");
     s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
-    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}}).Default("None").Describe("Channels come first.");
+    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}}).Default("None")
+        .Describe("Channels come first.");
   }
 };
 
@@ -47,10 +48,7 @@ absl::Status Parse(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParamParser<ConvolutionParam>(attrs));
   auto& param = *std::any_cast<ConvolutionParam>(&attrs->parsed);
   const size_t axes = param.kernel.size();
-  if (axes != 1 && axes != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameter 'kernel' has ", axes, " elements, expected 1 or 2: one for each spatial axis"));
-  }
+  RETURN_IF_ERROR(CheckKernelRank(axes));
   if (param.num_filter % param.num_group != 0) {
     return absl::InvalidArgumentError(absl::StrCat("parameter 'num_filter' is ", param.num_filter,
                                                    ", expected a multiple of num_group, ", param.num_group));
@@ -100,31 +98,15 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-ConvSize SizeOf(const ConvolutionParam& p, const Shape& x, const Shape& y) {
-  ConvSize size;
-  size.batch = x[0];
-  size.groups = p.num_group;
-  size.in_channels = x[1];
-  size.out_channels = p.num_filter;
-  for (int axis = 0; axis < 2; ++axis) {
-    size.in[axis] = SpatialOf(x, axis);
-    size.out[axis] = SpatialOf(y, axis);
-    size.kernel[axis] = AxisOf(p.kernel, axis, 1);
-    size.stride[axis] = AxisOf(p.stride, axis, 1);
-    size.dilate[axis] = AxisOf(p.dilate, axis, 1);
-    size.pad[axis] = AxisOf(p.pad, axis, 0);
-  }
-  return size;
-}
-
 struct Convolution {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const TBlob &x = in[0], &w = in[1], &y = out[0];
+    const auto& p = attrs.param<ConvolutionParam>();
+    const TBlob &x = in[0], &y = out[0];
     if (y.Size() == 0) return absl::OkStatus();
-    return ConvForward<D>(ctx, y.dtype, SizeOf(attrs.param<ConvolutionParam>(), x.shape, y.shape), x.data, w.data,
-                          in.size() < 3 ? nullptr : in[2].data, req[0], y.data);
+    return VolumeForward<D>(ctx, VolumeOf(p, p.pad, x.shape, y.shape), x, in[1], in.size() < 3 ? nullptr : &in[2],
+                            {y, req[0]});
   }
 };
 
@@ -137,9 +119,9 @@ struct BackwardConvolution {
       for (size_t i = 0; i < out.size(); ++i) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[i], out[i]));
       return absl::OkStatus();
     }
-    const auto to = [&](size_t i) { return i < out.size() ? ConvOut{out[i].data, req[i]} : ConvOut{}; };
-    return ConvBackward<D>(ctx, dy.dtype, SizeOf(attrs.param<ConvolutionParam>(), x.shape, dy.shape), dy.data, x.data,
-                           w.data, to(0), to(1), to(2));
+    const auto& p = attrs.param<ConvolutionParam>();
+    const auto to = [&](size_t i) { return i < out.size() ? Target{out[i], req[i]} : Target(); };
+    return VolumeBackward<D>(ctx, VolumeOf(p, p.pad, x.shape, dy.shape), dy, x, w, to(0), to(1), to(2));
   }
 };
 
@@ -170,7 +152,7 @@ uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<ConvolutionParam
 GLUOND_REGISTER_OP(Convolution)
     .describe("y[n,o] = bias[o] + sum over the input channels of o's group of x convolved with the weight "
               "(not flipped). Output size along an axis: floor((in + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.")
-    .add_argument("data", "NDArray", "x: (batch, channels, width) or (batch, channels, height, width).")
+    .add_argument("data", "NDArray", "x: (batch, channels, width), with height before the width, or depth and height.")
     .add_argument("weight", "NDArray", "(num_filter, channels / num_group, kernel...).")
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias.")
     .add_arguments(ConvolutionParam::__FIELDS__())

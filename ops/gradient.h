@@ -28,6 +28,17 @@ inline NodeEntry SumLike(const NodeEntry& dy, const NodeEntry& like) { return Ca
 template <uint32_t i>
 std::vector<uint32_t> Ignore(const NodeAttrs&) { return {i}; }
 
+// FInferShape of dx = f(dy, like): `like` is x, and dy has the shape of y by the forward operator's rule.
+template <absl::StatusOr<bool> (*forward)(const NodeAttrs&, ShapeVector*, ShapeVector*)>
+absl::StatusOr<bool> GradientShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+  SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+  ShapeVector x = {(*in)[1]}, y = {(*in)[0]};
+  RETURN_IF_ERROR(forward(attrs, &x, &y).status());
+  (*in)[0] = y[0];
+  return AllKnown(*in);
+}
+
 // FGradient of y = f(x), from an expression of dL/dx in x, y and dy = dL/dy.
 using UnaryGradient = NodeEntry (*)(const NodeEntry& x, const NodeEntry& y, const NodeEntry& dy);
 struct Chain {

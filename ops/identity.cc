@@ -12,30 +12,38 @@ namespace {
 
 std::vector<bool> SameBytes(const NodeAttrs&) { return {true}; }
 
-#define IDENTITY(name)                                            \
+#define IDENTITY(name, argument)                                  \
   GLUOND_REGISTER_OP(name)                                        \
-      .add_argument("data", "NDArray", "Any shape.")              \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)  \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)     \
+      .add_argument(argument, "NDArray", "Any shape.")            \
+      .set_attr<FInferShape>("FInferShape", SameShape)            \
+      .set_attr<FInferType>("FInferType", SameType)               \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)   \
       .set_attr<FInplaceIdentity>("FInplaceIdentity", SameBytes)  \
       .compute<CopyFirst>()
 
-IDENTITY(_copy)
+IDENTITY(_copy, "data")
     .describe("y = x.")
     .add_alias("identity")
+    .add_alias("_copyto")
     .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) { return dy; });
 
-IDENTITY(BlockGrad)
+IDENTITY(BlockGrad, "data")
     .describe("y = x; no gradient flows back through it.")
     .add_alias("stop_gradient")
     .set_attr<FGradient>("FGradient", NoGradient);
 
-IDENTITY(make_loss)
+IDENTITY(make_loss, "data")
     .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
       return {Call("ones_like", {node->inputs[0]})};
     });
+
+IDENTITY(_identity_with_attr_like_rhs, "lhs")
+    .describe("y = lhs, whose shape and type are those of rhs.")
+    .set_num_inputs(2)
+    .add_argument("rhs", "NDArray", "Only its shape and type are used.")
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) -> Gradients { return {dy[0], {}}; });
 
 struct CastParam : Param<CastParam> {
   DType dtype;

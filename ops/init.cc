@@ -1,9 +1,10 @@
-// Tensors made from nothing: _zeros, _ones, _full, _arange, _eye.
+// Tensors made from nothing: _zeros, _ones, _full, _arange, _linspace, _contrib_arange_like, _eye.
 
 #include <cmath>
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/gradient.h"
 #include "ops/kernel/fill.h"
 #include "ops/shape_param.h"
 
@@ -129,6 +130,97 @@ struct Arange {
 INIT(_arange, ArangeParam, ArangeShape, "start, start + step, ... up to stop; each value `repeat` times.")
     .add_alias("arange")
     .compute<Arange>();
+
+struct LinspaceParam : Param<LinspaceParam> {
+  double start, stop;
+  int64_t num;
+  bool endpoint;
+  std::string ctx;
+  DType dtype;
+  static void Fields(Schema<LinspaceParam>& s) {
+    s.Field("start", &LinspaceParam::start).Describe("The first value.")
+        .Check([](double v) { return std::isfinite(v); }, "want a finite number");
+    s.Field("stop", &LinspaceParam::stop).Describe("The end.")
+        .Check([](double v) { return std::isfinite(v); }, "want a finite number");
+    s.Field("num", &LinspaceParam::num).Range(0, int64_t{1} << 48).Describe("How many values.");
+    s.Field("endpoint", &LinspaceParam::endpoint).Default(true).Describe("Whether stop is the last of them.");
+    s.Field("ctx", &LinspaceParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
+    s.Field("dtype", &LinspaceParam::dtype).Default(DType::kFloat32).Describe("The type of y.");
+  }
+};
+
+struct Linspace {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    const LinspaceParam& p = attrs.param<LinspaceParam>();
+    const int64_t intervals = std::max<int64_t>(1, p.endpoint ? p.num - 1 : p.num);
+    return DispatchCompute(y[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      const double step = (p.stop - p.start) / static_cast<double>(intervals);
+      return ForEach<D>(ctx, p.num, ArangeElement<C>{p.start, step, 1, Out<C>(y[0], req[0])});
+    });
+  }
+};
+
+absl::StatusOr<bool> LinspaceShape(const NodeAttrs& attrs, ShapeVector*, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, Shape({attrs.param<LinspaceParam>().num}));
+  return true;
+}
+
+INIT(_linspace, LinspaceParam, LinspaceShape, "Evenly spaced values from start to stop.")
+    .add_alias("linspace")
+    .compute<Linspace>();
+
+struct ArangeLikeParam : Param<ArangeLikeParam> {
+  double start, step;
+  int64_t repeat;
+  std::string ctx;
+  std::optional<int> axis;
+  static void Fields(Schema<ArangeLikeParam>& s) {
+    s.Field("start", &ArangeLikeParam::start).Default(0.0).Describe("The first value.");
+    s.Field("step", &ArangeLikeParam::step).Default(1.0).Describe("The distance between values.");
+    s.Field("repeat", &ArangeLikeParam::repeat).Default(int64_t{1}).Range(1, int64_t{1} << 32)
+        .Describe("How often each value stands.");
+    s.Field("ctx", &ArangeLikeParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
+    s.Field("axis", &ArangeLikeParam::axis).Default(std::nullopt)
+        .Describe("As many values as this axis has; None: one for each element, in the shape of data.");
+  }
+};
+
+struct ArangeLike {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    const ArangeLikeParam& p = attrs.param<ArangeLikeParam>();
+    return DispatchCompute(y[0].dtype, [&](auto c) {
+      using C = decltype(c);
+      return ForEach<D>(ctx, y[0].Size(), ArangeElement<C>{p.start, p.step, p.repeat, Out<C>(y[0], req[0])});
+    });
+  }
+};
+
+GLUOND_REGISTER_OP(_contrib_arange_like)
+    .describe("start, start + step, ... in the shape of data, or along one of its axes; each value `repeat` times.")
+    .add_argument("data", "NDArray", "Only its shape and type are used.")
+    .add_arguments(ArangeLikeParam::__FIELDS__())
+    .set_attr_parser(ParamParser<ArangeLikeParam>)
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      const std::optional<int>& axis = attrs.param<ArangeLikeParam>().axis;
+      if (!axis) return SameShape(attrs, in, out);
+      const Shape& x = (*in)[0];
+      if (!x.rank_known()) return false;
+      ASSIGN_OR_RETURN(const int along, NormalizeAxis(*axis, x.ndim()));
+      SHAPE_ASSIGN_CHECK(out, 0, Shape({x[along]}));
+      return x.known();
+    })
+    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)
+    .set_attr<FGradient>("FGradient", NoGradient)
+    .compute<ArangeLike>();
 
 struct EyeParam : Param<EyeParam> {
   int64_t rows, columns, k;

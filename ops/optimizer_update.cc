@@ -11,85 +11,13 @@
 //
 // States are inputs that are written. mp_* keep a float32 weight beside one of 16 bits.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
 #include "ops/kernel/math.h"
-#include "ops/kernel/update.h"
-#include "ops/types.h"
+#include "ops/optimizer.h"
+#include "ops/sgd.h"
 
 namespace gluond::ops {
 namespace {
 
-// What every optimizer has; parameter structs begin with it.
-struct Common {
-  double lr, wd, rescale_grad, clip_gradient;
-
-  template <class C>
-  HOST_DEVICE C Clip(C v) const {
-    const C limit = static_cast<C>(clip_gradient);
-    if (!(limit >= 0)) return v;
-    const C low = v < -limit ? -limit : v;  // NaN stays.
-    return low > limit ? limit : low;
-  }
-  template <class C>
-  HOST_DEVICE C Rescale(C g) const { return static_cast<C>(rescale_grad) * g; }
-};
-
-template <class P>
-void CommonFields(Schema<P>& s) {
-  s.template Field<double>("lr", &P::lr).Describe("Learning rate.");
-  s.template Field<double>("wd", &P::wd).Default(0.0).Describe("Weight decay.");
-  s.template Field<double>("rescale_grad", &P::rescale_grad)
-      .Default(1.0)
-      .Describe("Multiplies the gradient; 1 / batch size, usually.");
-  s.template Field<double>("clip_gradient", &P::clip_gradient)
-      .Default(-1.0)
-      .Describe("Limit of the gradient's magnitude; negative: none.");
-}
-template <class P>
-void LazyField(Schema<P>& s) {
-  s.Field("lazy_update", &P::lazy_update)
-      .Default(true)
-      .Describe("Accepted for MXNet's sake: of sparse gradients only.");
-}
-
-struct SgdParam : Param<SgdParam>, Common {
-  bool lazy_update;
-  static void Fields(Schema<SgdParam>& s) { CommonFields(s), LazyField(s); }
-};
-struct Sgd {
-  static constexpr int kStates = 0;
-  static constexpr bool kMultiPrecision = false;
-  using P = SgdParam;
-  Common p;
-  explicit Sgd(const P& param) : p(param) {}
-  template <class C>
-  HOST_DEVICE void operator()(C& w, C g, C*) const {
-    w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * p.Clip(p.Rescale(g));
-  }
-};
-
-struct MomentumParam : Param<MomentumParam>, Common {
-  double momentum;
-  bool lazy_update;
-  static void Fields(Schema<MomentumParam>& s) {
-    CommonFields(s), LazyField(s);
-    s.Field("momentum", &MomentumParam::momentum).Default(0.0).Describe("Decay of the moving step.");
-  }
-};
-struct SgdMomentum {
-  static constexpr int kStates = 1;
-  static constexpr bool kMultiPrecision = false;
-  using P = MomentumParam;
-  Common p;
-  double momentum;
-  explicit SgdMomentum(const P& param) : p(param), momentum(param.momentum) {}
-  template <class C>
-  HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    s[0] = C(momentum) * s[0] - C(p.lr) * C(p.wd) * w - C(p.lr) * p.Clip(p.Rescale(g));
-    w += s[0];
-  }
-};
 struct Nag {
   static constexpr int kStates = 1;
   static constexpr bool kMultiPrecision = false;
@@ -228,70 +156,6 @@ struct RmsPropAlex {
   }
 };
 
-// The same step on a float32 weight, the last state; the other takes its value.
-template <class F>
-struct MultiPrecision {
-  static constexpr int kStates = F::kStates + 1;
-  static constexpr bool kMultiPrecision = true;
-  using P = typename F::P;
-  F f;
-  explicit MultiPrecision(const P& param) : f(param) {}
-  template <class C>
-  HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    f(s[F::kStates], g, s);
-    w = s[F::kStates];
-  }
-};
-
-template <class F>
-struct Step {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    return Update<D, F::kStates>(ctx, F(attrs.param<typename F::P>()), in[0], in[1], in.data() + 2, req[0], out[0]);
-  }
-};
-
-template <int states>
-std::vector<uint32_t> States(const NodeAttrs&) {
-  std::vector<uint32_t> inputs(states);
-  for (int i = 0; i < states; ++i) inputs[i] = 2 + i;
-  return inputs;
-}
-
-// Weight and gradient have y's type; states may have another. What is not known becomes y's, or, for mp_*, float32.
-template <bool multi_precision>
-absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-  TypeVector same(in->begin(), in->begin() + 2);
-  ASSIGN_OR_RETURN(const bool known, SameFloatType(attrs, &same, out));
-  std::copy(same.begin(), same.end(), in->begin());
-  for (size_t i = 2; i < in->size(); ++i) {
-    if ((*in)[i] == DType::kUnknown) (*in)[i] = multi_precision ? DType::kFloat32 : (*out)[0];
-    RETURN_IF_ERROR(CheckFloat(absl::StrCat("input ", i), (*in)[i]));
-  }
-  return known;
-}
-
-#define UPDATE(name, F, ...)                                                                   \
-  GLUOND_REGISTER_OP(name)                                                                     \
-      .add_argument("weight", "NDArray", "w; usually the output, too.")                        \
-      .add_argument("grad", "NDArray", "g.")                                                   \
-      .add_arguments(StateArguments({__VA_ARGS__}))                                            \
-      .add_arguments(F::P::__FIELDS__())                                                       \
-      .set_attr_parser(ParamParser<F::P>)                                                      \
-      .set_num_inputs(2 + F::kStates)                                                          \
-      .set_attr<FMutateInputs>("FMutateInputs", States<F::kStates>)                            \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<2 + F::kStates, 1>)                  \
-      .set_attr<FInferType>("FInferType", InferType<F::kMultiPrecision>)                               \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                \
-      .compute<Step<F>>()
-
-std::vector<ArgumentDoc> StateArguments(std::initializer_list<const char*> names) {
-  std::vector<ArgumentDoc> docs;
-  for (const char* name : names) docs.push_back({name, "NDArray", true, "", "A state; written."});
-  return docs;
-}
-
 UPDATE(sgd_update, Sgd).describe("w = (1 - lr wd) w - lr clip(rescale_grad g).");
 UPDATE(sgd_mom_update, SgdMomentum, "mom")
     .describe("m = momentum m - lr wd w - lr clip(rescale_grad g); w += m.");
@@ -310,6 +174,8 @@ UPDATE(rmsprop_update, RmsProp, "n")
 UPDATE(rmspropalex_update, RmsPropAlex, "n", "g", "delta")
     .describe("Centered: d = clip(rescale_grad g + wd w); n, g: moving averages of d^2, d; "
               "delta = gamma2 delta - lr d / sqrt(n - g^2 + epsilon); w += delta.");
+UPDATE(mp_nag_mom_update, MultiPrecision<Nag>, "mom", "weight32")
+    .describe("nag_mom_update of weight32; weight takes its value.");
 UPDATE(mp_sgd_update, MultiPrecision<Sgd>, "weight32").describe("sgd_update of weight32; weight takes its value.");
 UPDATE(mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mom", "weight32")
     .describe("sgd_mom_update of weight32; weight takes its value.");

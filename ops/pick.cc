@@ -1,4 +1,4 @@
-// pick: one element of each row, by index; and one_hot, the rows that pick would pick ones from.
+// pick and batch_take: one element of each row, by index; and one_hot, the rows that pick would pick ones from.
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
@@ -80,18 +80,31 @@ struct UnpickElement {
   }
 };
 
+template <class D>
+absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, absl::Span<const TBlob> x,
+                      OpReqType req, const TBlob& y) {
+  if (req == kNullOp) return absl::OkStatus();
+  return DispatchCompute(y.dtype, [&](auto c) {
+    using C = decltype(c);
+    const PickElement<C> pick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(y, req)};
+    return ForEach<D>(ctx, y.Size(), pick);
+  });
+}
+
 struct Pick {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const RowGeometry rows, GeometryOf(attrs, x[0].shape));
-    const IndexMode mode = static_cast<IndexMode>(attrs.param<PickParam>().mode);
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      const PickElement<C> pick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(y[0], req[0])};
-      return ForEach<D>(ctx, y[0].Size(), pick);
-    });
+    return PickRows<D>(ctx, rows, static_cast<IndexMode>(attrs.param<PickParam>().mode), x, req[0], y[0]);
+  }
+};
+
+struct BatchTake {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    return PickRows<D>(ctx, RowsOf(x[0].shape, 1), kClip, x, req[0], y[0]);
   }
 };
 
@@ -149,6 +162,29 @@ GLUOND_REGISTER_OP(_backward_pick)
       return {Call("pick", {dy[0], node->inputs[1]}, node->attrs.dict), {}, {}};
     })
     .compute<BackwardPick>();
+
+GLUOND_REGISTER_OP(batch_take)
+    .describe("y[i] = a[i, indices[i]]; an index out of range takes the nearest element.")
+    .set_num_inputs(2)
+    .add_argument("a", "NDArray", "A matrix.")
+    .add_argument("indices", "NDArray", "One for each row; any type.")
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(2));
+      const Shape rows = {(*in)[0][0]};
+      SHAPE_ASSIGN_CHECK(in, 1, rows);
+      SHAPE_ASSIGN_CHECK(out, 0, rows);
+      if ((*in)[0][1] == 0 && rows[0] > 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("input 0 has shape ", (*in)[0].ToString(), ": no element to take"));
+      }
+      return AllKnown(*in);
+    })
+    .set_attr<FInferType>("FInferType", IndexedType)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {Call("_backward_pick", {dy[0], node->inputs[1], node->inputs[0]}), {}};
+    })
+    .compute<BatchTake>();
 
 struct OneHotParam : Param<OneHotParam> {
   int64_t depth;

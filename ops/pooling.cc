@@ -1,4 +1,4 @@
-// Pooling over one or two spatial axes: the maximum, average or sum of each window.
+// Pooling over one to three spatial axes: the maximum, average or sum of each window.
 
 #include <limits>
 #include <optional>
@@ -7,6 +7,7 @@
 #include "engine/core/op.h"
 #include "ops/gradient.h"
 #include "ops/kernel/pool.h"
+#include "ops/kernel/pool_volume.h"
 #include "ops/spatial.h"
 #include "ops/types.h"
 
@@ -26,7 +27,7 @@ struct PoolingParam : Param<PoolingParam> {
   static void Fields(Schema<PoolingParam>& s) {
     using P = PoolingParam;
     s.Field("kernel", &P::kernel).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMaxSpatial)
-        .Describe("Size of the window: (w) or (h, w). Required unless global_pool.");
+        .Describe("Size of the window: (w), (h, w) or (d, h, w). Required unless global_pool.");
     s.Field("pool_type", &P::pool_type)
         .Enum({{"max", static_cast<int>(PoolType::kMax)},
                {"avg", static_cast<int>(PoolType::kAvg)},
@@ -45,7 +46,8 @@ struct PoolingParam : Param<PoolingParam> {
         .Describe("Accepted for MXNet's sake: of pool_type lp, which is not offered.");
     s.Field("count_include_pad", &P::count_include_pad).Default("None")
         .Describe("Averages divide by the window's size with its padding. Default: True.");
-    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}}).Default("None").Describe("Channels come first.");
+    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}}).Default("None")
+        .Describe("Channels come first.");
   }
 };
 
@@ -54,9 +56,9 @@ absl::Status Parse(NodeAttrs* attrs) {
   auto& param = *std::any_cast<PoolingParam>(&attrs->parsed);
   if (param.global_pool) return absl::OkStatus();
   const size_t axes = param.kernel.size();
-  if (axes != 1 && axes != 2) {
+  if (axes < 1 || axes > 3) {
     return absl::InvalidArgumentError(
-        absl::StrCat("parameter 'kernel' has ", axes, " elements, expected 1 or 2: one for each spatial axis"));
+        absl::StrCat("parameter 'kernel' has ", axes, " elements, expected 1, 2 or 3: one for each spatial axis"));
   }
   RETURN_IF_ERROR(FillAxes("stride", axes, 1, &param.stride));
   RETURN_IF_ERROR(FillAxes("pad", axes, 0, &param.pad));
@@ -78,10 +80,10 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   if (!param.global_pool) SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(static_cast<int>(param.kernel.size()) + 2));
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
-  if (x.ndim() != 3 && x.ndim() != 4) {
+  if (x.ndim() < 3 || x.ndim() > 5) {
     return absl::InvalidArgumentError(
         absl::StrCat("input 0 'data' has shape ", x.ToString(),
-                     ", expected (batch, channels, width) or (batch, channels, height, width)"));
+                     ", expected (batch, channels, width), with height before the width, or depth and height"));
   }
   Shape y = {x[0], x[1]};
   for (int axis = 0; axis + 2 < x.ndim(); ++axis) {
@@ -137,13 +139,28 @@ PoolSize SizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
   return size;
 }
 
+// The same over three axes.
+VolumePoolSize VolumeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
+  VolumePoolSize size = {static_cast<PoolType>(p.pool_type), p.count_include_pad.value_or(true), x[0] * x[1],
+                         {x[2], x[3], x[4]}, {y[2], y[3], y[4]}, {x[2], x[3], x[4]}, {1, 1, 1}, {}};
+  for (int axis = 0; axis < 3 && !p.global_pool; ++axis) {
+    size.kernel[axis] = p.kernel[axis];
+    size.stride[axis] = p.stride[axis];
+    size.pad[axis] = p.pad[axis];
+  }
+  return size;
+}
+
 struct Pooling {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const PoolSize size = SizeOf(attrs.param<PoolingParam>(), in[0].shape, out[0].shape);
-    if (out.size() < 2) return PoolForward<D>(ctx, size, in[0], req[0], out[0], kNullOp, {});
-    return PoolForward<D>(ctx, size, in[0], req[0], out[0], req[1], out[1]);
+    const auto& p = attrs.param<PoolingParam>();
+    const Shape &x = in[0].shape, &y = out[0].shape;
+    const OpReqType index_req = out.size() < 2 ? kNullOp : req[1];
+    const TBlob index = out.size() < 2 ? TBlob() : out[1];
+    if (x.ndim() == 5) return VolumePoolForward<D>(ctx, VolumeOf(p, x, y), in[0], req[0], out[0], index_req, index);
+    return PoolForward<D>(ctx, SizeOf(p, x, y), in[0], req[0], out[0], index_req, index);
   }
 };
 
@@ -151,8 +168,11 @@ struct BackwardPooling {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const PoolSize size = SizeOf(attrs.param<PoolingParam>(), out[0].shape, in[0].shape);
-    return PoolBackward<D>(ctx, size, in[0], in.size() < 3 ? TBlob() : in[2], req[0], out[0]);
+    const auto& p = attrs.param<PoolingParam>();
+    const Shape &x = out[0].shape, &y = in[0].shape;
+    const TBlob index = in.size() < 3 ? TBlob() : in[2];
+    if (x.ndim() == 5) return VolumePoolBackward<D>(ctx, VolumeOf(p, x, y), in[0], index, req[0], out[0]);
+    return PoolBackward<D>(ctx, SizeOf(p, x, y), in[0], index, req[0], out[0]);
   }
 };
 
@@ -171,7 +191,7 @@ absl::StatusOr<Gradients> GradientOfBackward(const NodePtr& node, const Gradient
 GLUOND_REGISTER_OP(Pooling)
     .describe("The maximum, average or sum of each window of each channel. Output size along an axis: "
               "floor((in + 2 pad - kernel) / stride) + 1, with ceil for pooling_convention full.")
-    .add_argument("data", "NDArray", "(batch, channels, width) or (batch, channels, height, width).")
+    .add_argument("data", "NDArray", "(batch, channels, width), with height before the width, or depth and height.")
     .add_arguments(PoolingParam::__FIELDS__())
     .set_attr_parser(Parse)
     .set_num_outputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 2u : 1u; })  // The maxima's positions, hidden.

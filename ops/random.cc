@@ -1,23 +1,19 @@
-// Random tensors: _random_uniform, _random_normal. Element i depends on the model's seed, the node, the run and i only,
-// so every device and every number of threads draws the same.
+// Random tensors: _random_uniform, _random_normal, and their forms with the shape of a tensor. Element i depends on the
+// model's seed, the node, the run and i only, so every device and every number of threads draws the same.
 
 #include <cmath>
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/gradient.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/math.h"
 #include "ops/shape_param.h"
+#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
-
-template <class P>
-void DtypeField(Schema<P>& s) {
-  s.Field("dtype", &P::dtype).Default(std::nullopt).Describe("The type of y, floating point; None: float32.")
-      .Check(IsFloating, "want float16, bfloat16, float32 or float64");
-}
 
 struct UniformParam : Param<UniformParam> {
   double low, high;
@@ -28,7 +24,7 @@ struct UniformParam : Param<UniformParam> {
     s.Field("low", &UniformParam::low).Default(0.0).Describe("Lower bound.");
     s.Field("high", &UniformParam::high).Default(1.0).Describe("Upper bound, which is left out.");
     ShapeFields(s);
-    DtypeField(s);
+    FloatDtypeField(s);
   }
 };
 
@@ -41,7 +37,7 @@ struct NormalParam : Param<NormalParam> {
     s.Field("loc", &NormalParam::loc).Default(0.0).Describe("Mean.");
     s.Field("scale", &NormalParam::scale).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
     ShapeFields(s);
-    DtypeField(s);
+    FloatDtypeField(s);
   }
 };
 
@@ -87,24 +83,42 @@ absl::Status Draw(const OpContext& ctx, double a, double b, OpReqType req, const
                     Block<C>{ctx.random, static_cast<C>(a), static_cast<C>(b), y.Size(), Out<C>(y, req)}, kBlockGrain);
 }
 
+// In the shape and type of a tensor.
+struct UniformLikeParam : Param<UniformLikeParam> {
+  double low, high;
+  static void Fields(Schema<UniformLikeParam>& s) {
+    s.Field("low", &UniformLikeParam::low).Default(0.0).Describe("Lower bound.");
+    s.Field("high", &UniformLikeParam::high).Default(1.0).Describe("Upper bound, which is left out.");
+  }
+};
+struct NormalLikeParam : Param<NormalLikeParam> {
+  double loc, scale;
+  static void Fields(Schema<NormalLikeParam>& s) {
+    s.Field("loc", &NormalLikeParam::loc).Default(0.0).Describe("Mean.");
+    s.Field("scale", &NormalLikeParam::scale).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
+  }
+};
+
+template <class P>
 struct Uniform {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    const UniformParam& p = attrs.param<UniformParam>();
+    const P& p = attrs.param<P>();
     return DispatchReal(y[0].dtype, [&](auto c) {
       return Draw<UniformBlock, decltype(c), D>(ctx, p.low, p.high - p.low, req[0], y[0]);
     });
   }
 };
 
+template <class P>
 struct Normal {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    const NormalParam& p = attrs.param<NormalParam>();
+    const P& p = attrs.param<P>();
     return DispatchReal(y[0].dtype, [&](auto c) {
       return Draw<NormalBlock, decltype(c), D>(ctx, p.loc, p.scale, req[0], y[0]);
     });
@@ -118,17 +132,29 @@ struct Normal {
       .add_arguments(P::__FIELDS__())                                 \
       .set_attr_parser(ParamParser<P>)                                \
       .set_attr<FInferShape>("FInferShape", ShapeOfParam<P>)          \
-      .set_attr<FInferType>("FInferType", [](const NodeAttrs& attrs, TypeVector*, TypeVector* out) -> absl::StatusOr<bool> { \
-        TYPE_ASSIGN_CHECK(out, 0, attrs.param<P>().dtype.value_or(DType::kFloat32)); \
-        return true;                                                  \
-      })                                                              \
-      .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs&) { return std::vector{ResourceRequest::kRandom}; }) \
+      .set_attr<FInferType>("FInferType", FloatTypeOfParam<P>)        \
+      .set_attr<FResourceRequest>("FResourceRequest", Random)         \
+      .set_attr<FGradient>("FGradient", NoGradient)
+#define RANDOM_LIKE(name, P, text)                                    \
+  GLUOND_REGISTER_OP(name)                                            \
+      .describe(text " In the shape and type of data.")               \
+      .add_argument("data", "NDArray", "Only its shape and type are used.") \
+      .add_arguments(P::__FIELDS__())                                 \
+      .set_attr_parser(ParamParser<P>)                                \
+      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)      \
+      .set_attr<FInferType>("FInferType", SameFloatType)              \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)            \
+      .set_attr<FResourceRequest>("FResourceRequest", Random)         \
       .set_attr<FGradient>("FGradient", NoGradient)
 
 RANDOM(_random_uniform, UniformParam, "Uniform random numbers in [low, high).")
-    .add_alias("random_uniform").add_alias("uniform").compute<Uniform>();
+    .add_alias("random_uniform").add_alias("uniform").compute<Uniform<UniformParam>>();
 RANDOM(_random_normal, NormalParam, "Normally distributed random numbers.")
-    .add_alias("random_normal").add_alias("normal").compute<Normal>();
+    .add_alias("random_normal").add_alias("normal").compute<Normal<NormalParam>>();
+RANDOM_LIKE(_random_uniform_like, UniformLikeParam, "Uniform random numbers in [low, high).")
+    .compute<Uniform<UniformLikeParam>>();
+RANDOM_LIKE(_random_normal_like, NormalLikeParam, "Normally distributed random numbers.")
+    .compute<Normal<NormalLikeParam>>();
 
 }  // namespace
 }  // namespace gluond::ops

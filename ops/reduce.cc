@@ -7,6 +7,7 @@
 #include "engine/core/op.h"
 #include "ops/axes.h"
 #include "ops/gradient.h"
+#include "ops/kernel/arithmetic.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/reduce.h"
 #include "ops/kernel/strided.h"
@@ -103,6 +104,10 @@ struct Norm2 : SumReducer {
   template <class A> HOST_DEVICE static A Final(A a, int64_t) { return math::Sqrt(a); }
 };
 
+struct SquareSum : SumReducer {
+  template <class A> HOST_DEVICE static A Map(A x) { return Mul()(x, x); }
+};
+
 template <class R>
 struct ReduceAxes {
   template <class D>
@@ -154,6 +159,7 @@ NodeEntry Chosen(const NodePtr& node) { return Call("broadcast_equal", {node->in
 
 REDUCE(sum, Sum, Spread(node, dy), "The sum over axes.").add_alias("sum_axis");
 REDUCE(mean, Mean, Spread(node, dy, true), "The mean over axes.");
+REDUCE(_square_sum, SquareSum, 2 * (Spread(node, dy) * x), "The sum of squares over axes.");
 REDUCE(prod, Prod, Spread(node, dy * y) / x, "The product over axes.");
 REDUCE(nansum, NanSum, Spread(node, dy) * Call("broadcast_equal", {x, x}), "The sum over axes; NaN counts as 0.");
 REDUCE(nanprod, NanProd, Call("where", {Call("broadcast_equal", {x, x}), Spread(node, dy * y) / x, Call("zeros_like", {x})}),

@@ -74,8 +74,8 @@ using ScalarGradient = NodeEntry (*)(E x, E y, E dy, double s);
       })
 #define SCALAR_CONSTANT(name, Op, text) SCALAR_OP(name, Op, false, text).set_attr<FGradient>("FGradient", NoGradient)
 
-SCALAR(_plus_scalar, Add, false, dy, "x + scalar.").add_alias("_PlusScalar");
-SCALAR(_minus_scalar, Sub, false, dy, "x - scalar.").add_alias("_MinusScalar");
+SCALAR(_plus_scalar, Add, false, dy, "x + scalar.").add_alias("_PlusScalar").add_alias("_scatter_plus_scalar");
+SCALAR(_minus_scalar, Sub, false, dy, "x - scalar.").add_alias("_MinusScalar").add_alias("_scatter_minus_scalar");
 SCALAR(_rminus_scalar, Sub, true, -dy, "scalar - x.").add_alias("_RMinusScalar");
 SCALAR(_mul_scalar, Mul, false, s * dy, "x scalar.").add_alias("_MulScalar");
 SCALAR(_div_scalar, Div, false, dy / s, "x / scalar.").add_alias("_DivScalar");

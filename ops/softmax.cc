@@ -1,13 +1,13 @@
 // softmax: y[i] = e^(x[i] / t) / sum_j e^(x[j] / t) along an axis; log_softmax, its logarithm; softmin, softmax of -x.
-// The axis' maximum is subtracted first, so that nothing overflows.
+// With lengths, each row is its first elements only; the others become 0.
 
 #include <optional>
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
-#include "ops/kernel/math.h"
-#include "ops/kernel/rows.h"
+#include "ops/kernel/length.h"
+#include "ops/kernel/softmax.h"
 #include "ops/types.h"
 
 namespace gluond::ops {
@@ -25,54 +25,25 @@ struct SoftmaxParam : Param<SoftmaxParam> {
     s.Field("dtype", &SoftmaxParam::dtype).Default("None").Check(IsFloating, "want a floating-point type")
         .Describe("The type of y. Default: that of x.");
     s.Field("use_length", &SoftmaxParam::use_length).Default(false)
-        .Check([](bool v) { return !v; }, "want False; mask x instead, with -inf")
-        .Describe("Accepted for MXNet's sake; lengths are not offered.");
+        .Describe("Take only as much of each row as `length` says; the rest of y is 0.");
   }
 };
 
-struct Softmax {
-  double scale;
-  template <class Group, class X, class Y>
-  HOST_DEVICE void operator()(Group g, X x, Y y, int64_t n) const {
-    using C = std::decay_t<decltype(x[0])>;
-    const C s = static_cast<C>(scale);
-    const C max = g.Max(n, [&](int64_t i) { return s * x[i]; });
-    const C sum = g.Sum(n, [&](int64_t i) { return math::Exp(s * x[i] - max); });
-    g.ForEach(n, [&](int64_t i) { y.Set(i, math::Exp(s * x[i] - max) / sum); });
-  }
-};
-struct LogSoftmax {
-  double scale;
-  template <class Group, class X, class Y>
-  HOST_DEVICE void operator()(Group g, X x, Y y, int64_t n) const {
-    using C = std::decay_t<decltype(x[0])>;
-    const C s = static_cast<C>(scale);
-    const C max = g.Max(n, [&](int64_t i) { return s * x[i]; });
-    const C log_sum = math::Log(g.Sum(n, [&](int64_t i) { return math::Exp(s * x[i] - max); }));
-    g.ForEach(n, [&](int64_t i) { y.Set(i, s * x[i] - max - log_sum); });
-  }
-};
+// F over the first elements of each row; the rest of y is 0.
+template <class C, class F>
+struct PartOfRow {
+  F f;
+  RowGeometry rows;
+  In<C> x;
+  In<double> length;
+  Out<C> y;
 
-// dx = y (dy - sum_j y[j] dy[j]) / t.
-struct BackwardSoftmax {
-  double scale;
-  template <class Group, class DY, class Y, class DX>
-  HOST_DEVICE void operator()(Group g, DY dy, Y y, DX dx, int64_t n) const {
-    using C = std::decay_t<decltype(y[0])>;
-    const C s = static_cast<C>(scale);
-    const C sum = g.Sum(n, [&](int64_t i) { return y[i] * dy[i]; });
-    g.ForEach(n, [&](int64_t i) { dx.Set(i, s * y[i] * (dy[i] - sum)); });
-  }
-};
-// dx = (dy - e^y sum_j dy[j]) / t.
-struct BackwardLogSoftmax {
-  double scale;
-  template <class Group, class DY, class Y, class DX>
-  HOST_DEVICE void operator()(Group g, DY dy, Y y, DX dx, int64_t n) const {
-    using C = std::decay_t<decltype(y[0])>;
-    const C s = static_cast<C>(scale);
-    const C sum = g.Sum(n, [&](int64_t i) { return dy[i]; });
-    g.ForEach(n, [&](int64_t i) { dx.Set(i, s * (dy[i] - math::Exp(y[i]) * sum)); });
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t row) const {
+    const int64_t begin = rows.begin(row), n = ToLength(length[row], rows.n);
+    const rows_internal::RowOut<C> out = {y, begin, rows.inner};
+    f(g, rows_internal::RowIn<C>{x, begin, rows.inner}, out, n);
+    g.ForEach(rows.n - n, [&](int64_t i) { out.Set(n + i, C(0)); });
   }
 };
 
@@ -83,41 +54,88 @@ struct Along {
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const auto& param = attrs.param<SoftmaxParam>();
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(param.axis, out[0].shape.ndim()));
-    return Rows<D, inputs>(ctx, RowsOf(out[0].shape, axis), F{sign / param.temperature.value_or(1)}, in.data(), req[0],
-                           out[0]);
+    const RowGeometry rows = RowsOf(out[0].shape, axis);
+    const F f{sign / param.temperature.value_or(1)};
+    if constexpr (inputs == 1) {
+      if (param.use_length) {
+        if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
+        return DispatchReal(out[0].dtype, [&](auto c) {
+          using C = decltype(c);
+          return ForEachGroup<D>(
+              ctx, rows.rows(), rows.n,
+              PartOfRow<C, F>{f, rows, In<C>(in[0]), In<double>(in[1]), Out<C>(out[0], req[0])});
+        });
+      }
+    }
+    return Rows<D, inputs>(ctx, rows, f, in.data(), req[0], out[0]);
   }
 };
+
+uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<SoftmaxParam>().use_length ? 2 : 1; }
+
+// The shape of x without the axis: one element for each row.
+Shape RowsShape(const Shape& x, int axis) {
+  Shape rows = Shape::Scalar();
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (i != axis) rows.Append(x[i]);
+  }
+  return rows;
+}
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  ASSIGN_OR_RETURN(const bool known, SameShape(attrs, in, out));
-  if ((*out)[0].rank_known()) {
-    RETURN_IF_ERROR(NormalizeAxis(attrs.param<SoftmaxParam>().axis, (*out)[0].ndim()).status());
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  const auto& param = attrs.param<SoftmaxParam>();
+  const Shape x = (*in)[0];
+  if (!x.rank_known()) return false;
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(param.axis, x.ndim()));
+  if (param.use_length) {
+    // MXNet has no scalars: the length of a vector has shape (1).
+    SHAPE_ASSIGN_CHECK(in, 1, x.ndim() == 1 ? Shape({1}) : RowsShape(x, axis));
   }
-  return known;
+  return AllKnown(*in) && AllKnown(*out);
 }
 
+// The lengths may have any type; where nothing is said, that of x.
 absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const auto& param = attrs.param<SoftmaxParam>();
-  if (!param.dtype.has_value()) return SameFloatType(attrs, in, out);
-  TYPE_ASSIGN_CHECK(out, 0, *param.dtype);
+  if (param.dtype.has_value()) {
+    TYPE_ASSIGN_CHECK(out, 0, *param.dtype);
+  } else {
+    TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+    TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  }
   RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
+  if (param.use_length && (*in)[1] == DType::kUnknown) (*in)[1] = (*in)[0];
   return AllKnown(*in);
 }
-
-// The gradient comes in y's type, and goes back to x's where they differ.
-struct Gradient {
-  const char* op;
-  Gradients operator()(const NodePtr& node, const Gradients& dy) const {
-    const NodeEntry dx = Call(op, {dy[0], Output(node)}, node->attrs.dict);
-    if (!node->param<SoftmaxParam>().dtype.has_value()) return {dx};
-    return {Call("_cast_like", {dx, node->inputs[0]})};
-  }
-};
 
 NodeEntry SumAlong(const NodePtr& node, const NodeEntry& x) {
   return Call("sum", {x}, {{"axis", absl::StrCat(node->param<SoftmaxParam>().axis)}, {"keepdims", "True"}});
 }
 double Scale(const NodePtr& node) { return 1 / node->param<SoftmaxParam>().temperature.value_or(1); }
+
+// The gradient comes in y's type, and goes back to x's where they differ. Where y is 0 beyond a row's length, so is
+// softmax's gradient; log_softmax is told by a mask.
+struct Gradient {
+  const char* op;
+  bool logarithm;
+  Gradients operator()(const NodePtr& node, const Gradients& dy) const {
+    AttrDict dict = node->attrs.dict;
+    dict.erase("use_length");
+    const auto& param = node->param<SoftmaxParam>();
+    Gradients dx(node->num_inputs());
+    if (param.use_length && logarithm) {
+      const NodeEntry mask = Call("_length_mask", {dy[0], node->inputs[1]}, {{"axis", absl::StrCat(param.axis)}});
+      const NodeEntry probability = Call("exp", {Output(node)}) * mask, masked = dy[0] * mask;
+      dx[0] = (masked - Call("broadcast_mul", {probability, SumAlong(node, masked)})) * Scale(node);
+    } else {
+      dx[0] = Call(op, {dy[0], Output(node)}, dict);
+    }
+    if (param.dtype.has_value()) dx[0] = Call("_cast_like", {dx[0], node->inputs[0]});
+    return dx;
+  }
+};
 
 // Of the backward operators' inputs dy and y, from the gradient g of dx. softmax's Jacobian is symmetric.
 struct GradientOfBackward {
@@ -137,21 +155,30 @@ Gradients GradientOfBackwardLog(const NodePtr& node, const Gradients& g) {
           Call("broadcast_mul", {weighted, SumAlong(node, dy)}) * -Scale(node)};
 }
 
-#define SOFTMAX(name, text, F, sign)                                   \
-  GLUOND_REGISTER_OP(name)                                             \
-      .describe(text)                                                  \
-      .add_argument("data", "NDArray", "x: rank 1 or more.")           \
-      .add_arguments(SoftmaxParam::__FIELDS__())                       \
-      .set_attr_parser(ParamParser<SoftmaxParam>)                      \
-      .set_attr<FInferShape>("FInferShape", InferShape)                \
-      .set_attr<FInferType>("FInferType", InferType)                   \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)        \
-      .set_attr<FGradient>("FGradient", Gradient{"_backward_" #name})  \
+#define SOFTMAX(name, text, F, sign, logarithm)                                                       \
+  GLUOND_REGISTER_OP(name)                                                                            \
+      .describe(text)                                                                                 \
+      .add_argument("data", "NDArray", "x: rank 1 or more.")                                          \
+      .add_argument("length", "NDArray", "x's shape without the axis, any type; with use_length.")    \
+      .add_arguments(SoftmaxParam::__FIELDS__())                                                      \
+      .set_attr_parser(ParamParser<SoftmaxParam>)                                                     \
+      .set_num_inputs(NumInputs)                                                                      \
+      .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {                      \
+        std::vector<std::string> names = {"data", "length"};                                          \
+        names.resize(NumInputs(attrs));                                                               \
+        return names;                                                                                 \
+      })                                                                                              \
+      .set_attr<FInferShape>("FInferShape", InferShape)                                               \
+      .set_attr<FInferType>("FInferType", InferType)                                                  \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                       \
+      .set_attr<FGradient>("FGradient", Gradient{"_backward_" #name, logarithm})                      \
       .compute<Along<F, 1, sign>>()
 
-SOFTMAX(softmax, "y[i] = exp(x[i] / temperature) / sum_j exp(x[j] / temperature) along an axis.", Softmax, 1);
-SOFTMAX(softmin, "y[i] = exp(-x[i] / temperature) / sum_j exp(-x[j] / temperature) along an axis.", Softmax, -1);
-SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperature)) along an axis.", LogSoftmax, 1);
+SOFTMAX(softmax, "y[i] = exp(x[i] / temperature) / sum_j exp(x[j] / temperature) along an axis.", Softmax, 1, false);
+SOFTMAX(softmin, "y[i] = exp(-x[i] / temperature) / sum_j exp(-x[j] / temperature) along an axis.", Softmax, -1,
+        false);
+SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperature)) along an axis.", LogSoftmax, 1,
+        true);
 
 #define BACKWARD_SOFTMAX(name, F, sign, gradient)                     \
   GLUOND_REGISTER_OP(name)                                            \
@@ -161,7 +188,7 @@ SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperatu
       .add_arguments(SoftmaxParam::__FIELDS__())                      \
       .set_attr_parser(ParamParser<SoftmaxParam>)                     \
       .set_num_inputs(2)                                              \
-      .set_attr<FInferShape>("FInferShape", InferShape)               \
+      .set_attr<FInferShape>("FInferShape", SameShape)                \
       .set_attr<FInferType>("FInferType", SameFloatType)              \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)      \
       .set_attr<FGradient>("FGradient", gradient)                     \

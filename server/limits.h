@@ -20,6 +20,11 @@ struct Limits {
   int64_t max_datasets = 256;
   int64_t max_clients = 10'000;                   // Whose sequence numbers are remembered.
   int64_t upload_lease_seconds = 600;             // An upload that is silent for so long is forgotten.
+  int64_t max_sessions = 128;
+  int64_t max_session_queue_bytes = int64_t{64} << 20;  // Of one session's commands and replies that wait.
+  int64_t max_session_bytes = int64_t{8} << 30;   // Of tensors, held for one session on one device.
+  int64_t max_session_arrays = 1'000'000;         // Of one session; as many calls, and as many graphs.
+  int64_t session_lease_seconds = 60;             // A session whose client is silent for so long ends.
 
   // What clients choose their chunks by.
   int64_t max_chunk_bytes() const { return std::min(int64_t{4} << 20, max_message_bytes / 2); }

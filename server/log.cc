@@ -41,6 +41,7 @@ std::string ToJsonLine(const FailedRequest& request) {
   return absl::StrCat("{\"time\":", Quoted(time), ",\"event\":\"request_failed\",\"method\":", Quoted(request.method),
                       ",\"code\":", Quoted(CodeName(request.status.code())),
                       ",\"message\":", Quoted(request.status.message()), ",\"peer\":", Quoted(request.peer),
+                      request.client.empty() ? "" : absl::StrCat(",\"client\":", Quoted(request.client)),
                       ",\"bytes\":", request.bytes, ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), "}\n");
 }
 

@@ -21,6 +21,7 @@ struct FailedRequest {
   std::string peer;
   int64_t bytes = 0;
   double milliseconds = 0;
+  std::string client = {};  // The name that it gave itself, where it gave one.
 };
 
 std::string ToJsonLine(const FailedRequest& request);

@@ -43,6 +43,14 @@ ABSL_FLAG(int64_t, max_models, Limits().max_models, "Most models.");
 ABSL_FLAG(int64_t, max_datasets, Limits().max_datasets, "Most datasets.");
 ABSL_FLAG(int64_t, max_clients, Limits().max_clients, "Most clients (per model) whose sequence numbers are remembered.");
 ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds, "A silent upload is forgotten after so long.");
+ABSL_FLAG(int64_t, max_sessions, Limits().max_sessions, "Most sessions.");
+ABSL_FLAG(int64_t, max_session_queue_bytes, Limits().max_session_queue_bytes,
+          "Most bytes of commands and replies that wait in one session; as much again of replies that may be sent anew.");
+ABSL_FLAG(int64_t, max_session_bytes, Limits().max_session_bytes,
+          "Most bytes of tensors held for one session on one device.");
+ABSL_FLAG(int64_t, max_session_arrays, Limits().max_session_arrays,
+          "Most arrays of one session, most prepared calls, and most graphs.");
+ABSL_FLAG(int64_t, session_lease_seconds, Limits().session_lease_seconds, "A silent session ends after so long.");
 
 namespace gluond::server {
 namespace {
@@ -59,6 +67,11 @@ Limits LimitsFromFlags() {
   limits.max_datasets = absl::GetFlag(FLAGS_max_datasets);
   limits.max_clients = absl::GetFlag(FLAGS_max_clients);
   limits.upload_lease_seconds = absl::GetFlag(FLAGS_upload_lease_seconds);
+  limits.max_sessions = absl::GetFlag(FLAGS_max_sessions);
+  limits.max_session_queue_bytes = absl::GetFlag(FLAGS_max_session_queue_bytes);
+  limits.max_session_bytes = absl::GetFlag(FLAGS_max_session_bytes);
+  limits.max_session_arrays = absl::GetFlag(FLAGS_max_session_arrays);
+  limits.session_lease_seconds = absl::GetFlag(FLAGS_session_lease_seconds);
   return limits;
 }
 

@@ -12,12 +12,13 @@
 
 namespace gluond::server {
 
-OperatorService::OperatorService(Runner& runner, Devices& devices)
-    : RawService(runner, "gluond.v1.OperatorService"), devices_(devices), invoker_(devices) {
+OperatorService::OperatorService(Runner& runner, Devices& devices, HostStreams& hosts)
+    : RawService(runner, "gluond.v1.OperatorService"), devices_(devices), hosts_(hosts), invoker_(devices) {
   Add("ListOperators", this, &OperatorService::ListOperators, Weight::kHeavy);
   Add("DescribeOperator", this, &OperatorService::DescribeOperator);
   Add("Invoke", this, &OperatorService::Invoke);
   Add("CheckGradient", this, &OperatorService::CheckGradient, Weight::kHeavy);
+  AddStream<v1::HostRequest>("HostOperators", this, &OperatorService::HostOperators);
 }
 
 void OperatorService::ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call) {
@@ -66,6 +67,10 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
     call.response() = *std::move(response);
     call.Finish();
   });
+}
+
+RawService::RawStream* OperatorService::HostOperators(const Method& method, grpc::CallbackServerContext* context) {
+  return HostStream::Start(hosts_, runner(), method, context);
 }
 
 }  // namespace gluond::server

@@ -5,6 +5,7 @@
 
 #include "proto/operator.pb.h"
 #include "server/devices.h"
+#include "server/host_stream.h"
 #include "server/invoker.h"
 #include "server/raw_service.h"
 
@@ -12,15 +13,17 @@ namespace gluond::server {
 
 class OperatorService final : public RawService {
  public:
-  OperatorService(Runner& runner, Devices& devices);
+  OperatorService(Runner& runner, Devices& devices, HostStreams& hosts);
 
  private:
   void ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call);
   void DescribeOperator(Call<v1::DescribeOperatorRequest, v1::DescribeOperatorResponse> call);
   void Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call);
   void CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call);
+  RawStream* HostOperators(const Method& method, grpc::CallbackServerContext* context);
 
   Devices& devices_;
+  HostStreams& hosts_;
   Invoker invoker_;
 };
 

@@ -9,7 +9,8 @@
 namespace gluond::server {
 
 RawService::Row& RawService::AddRow(const char* method, const std::string& request_type, Weight weight) {
-  rows_.push_back(std::make_unique<Row>(Row{{absl::StrCat("/", name_, "/", method), method, weight}, request_type}));
+  const std::string path = absl::StrCat("/", name_, "/", method);
+  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, request_type, /*streams=*/false}));
   return *rows_.back();
 }
 
@@ -21,17 +22,25 @@ void RawService::Register(const Row& row, RawHandler handler) {
                             std::move(handler)));
 }
 
+void RawService::RegisterStream(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler) {
+  AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
+                                                 nullptr));
+  MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
+                        new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+                            std::move(handler)));
+}
+
 absl::Status RawService::CheckComplete() const {
   const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name_);
   if (service == nullptr) return absl::InternalError(absl::StrCat("no .proto has the service ", name_));
   for (int i = 0; i < service->method_count(); ++i) {
-    const std::string& method = service->method(i)->name();
+    const auto* method = service->method(i);
     bool found = false;
     for (const auto& row : rows_) {
-      found = found || (row->method.name == method &&
-                        row->request_type == service->method(i)->input_type()->full_name());
+      found = found || (row->method.name == method->name() && row->request_type == method->input_type()->full_name() &&
+                        row->streams == method->client_streaming() && row->streams == method->server_streaming());
     }
-    if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method));
+    if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method->name()));
   }
   return absl::OkStatus();
 }

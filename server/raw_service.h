@@ -1,6 +1,6 @@
 // RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it.
 // Methods are registered raw (as bytes), because gRPC's typed handlers answer a broken message with an empty status and
-// an oversized one without a flag's name; Unary parses instead.
+// an oversized one without a flag's name; Unary parses instead, and a stream's reactor does for its own messages.
 //
 //   class EchoService : public RawService {
 //    public:
@@ -49,15 +49,29 @@ class RawService : public grpc::Service {
     });
   }
 
+  // A bidirectional stream. What `start` returns lives until its OnDone.
+  using RawStream = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  template <class Request, class Service>
+  void AddStream(const char* method, Service* service,
+                 RawStream* (Service::*start)(const Method&, grpc::CallbackServerContext*)) {
+    Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
+    row.streams = true;
+    RegisterStream(row, [&row, service, start](grpc::CallbackServerContext* context) {
+      return (service->*start)(row.method, context);
+    });
+  }
+
  private:
   struct Row {
     Method method;
     std::string request_type;
+    bool streams = false;
   };
   using RawHandler = std::function<grpc::ServerUnaryReactor*(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
                                                              grpc::ByteBuffer*)>;
   Row& AddRow(const char* method, const std::string& request_type, Weight weight);
   void Register(const Row& row, RawHandler handler);
+  void RegisterStream(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler);
 
   Runner& runner_;
   const std::string name_;

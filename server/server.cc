@@ -12,6 +12,7 @@
 #include "server/model_service.h"
 #include "server/operator_service.h"
 #include "server/server_service.h"
+#include "server/session_service.h"
 #include "server/training_service.h"
 
 namespace gluond::server {
@@ -22,7 +23,9 @@ constexpr int64_t kLargestMessage = int64_t{1} << 30;
 absl::Status CheckLimits(const Limits& limits) {
   for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
                               limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
-                              limits.max_clients, limits.upload_lease_seconds}) {
+                              limits.max_clients, limits.upload_lease_seconds, limits.max_sessions,
+                              limits.max_session_queue_bytes, limits.max_session_bytes, limits.max_session_arrays,
+                              limits.session_lease_seconds}) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
   }
   if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
@@ -66,20 +69,27 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   models_ = std::make_unique<Models>(limits.max_models);
   datasets_ = std::make_unique<Datasets>(limits.max_datasets);
   uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds));
+  sessions_ = std::make_unique<Sessions>(*devices_, limits, options.session_program);
+  hosts_ = std::make_unique<HostStreams>();
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
     return static_cast<int64_t>(models_->size());
   }));
-  services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_));
+  services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_, *hosts_));
   services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, store_.get()));
   services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_));
+  services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_));
   for (const auto& service : services_) RETURN_IF_ERROR(service->CheckComplete());
-  sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); });
+  // A short lease wants a closer look.
+  const std::chrono::milliseconds lease = std::chrono::seconds(std::min<int64_t>(limits.session_lease_seconds, 4));
+  sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); }, lease / 4);
   return absl::OkStatus();
 }
 
 void Server::Sweep() {
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
+  sessions_->Sweep();
+  hosts_->Sweep();
   const std::chrono::seconds lease(runner_->limits.upload_lease_seconds);
   datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });
 }
@@ -123,8 +133,11 @@ std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
 
 void Server::Drain(std::chrono::nanoseconds grace) {
   server_->GetHealthCheckService()->SetServingStatus(false);
+  sessions_->Drain();
+  hosts_->Drain();
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
+  sessions_->End();
 }
 
 Server::~Server() {

@@ -21,9 +21,11 @@
 #include "server/hosted_dataset.h"
 #include "server/hosted_model.h"
 #include "server/limits.h"
+#include "server/host_stream.h"
 #include "server/log.h"
 #include "server/parameter_uploads.h"
 #include "server/raw_service.h"
+#include "server/sessions.h"
 #include "server/sweeper.h"
 
 namespace gluond::server {
@@ -35,6 +37,7 @@ struct ServerOptions {
   std::string store_dir;         // Empty: no checkpoints.
   Limits limits;
   LogSink log = &LogToStderr;
+  SessionProgramFactory session_program = &SessionProgram::Create;
 };
 
 class Server {
@@ -45,10 +48,11 @@ class Server {
 
   int port() const { return port_; }  // 0 for a Unix socket.
   const Devices& devices() const { return *devices_; }
+  const Sessions& sessions() const { return *sessions_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Health says NOT_SERVING and no new calls are accepted; those under way end, or are cancelled after `grace`.
-  // Returns when all have ended.
+  // Returns when all have ended, and all sessions.
   void Drain(std::chrono::nanoseconds grace);
 
  private:
@@ -63,6 +67,8 @@ class Server {
   std::unique_ptr<Models> models_;
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
+  std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
   std::unique_ptr<Sweeper> sweeper_;

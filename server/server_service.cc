@@ -41,6 +41,8 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
   info.mutable_limits()->set_max_models(limits.max_models);
   info.mutable_limits()->set_max_datasets(limits.max_datasets);
   info.mutable_limits()->set_max_clients(limits.max_clients);
+  info.mutable_limits()->set_max_sessions(limits.max_sessions);
+  info.mutable_limits()->set_max_session_queue_bytes(limits.max_session_queue_bytes);
   const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
   info.mutable_uptime()->set_seconds(uptime.count() / 1000);
   info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);

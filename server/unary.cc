@@ -5,17 +5,11 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/chunk.h"
+#include "server/grpc_order.h"
+#include "server/grpc_status.h"
+#include "server/parse_message.h"
 #include "server/stored_answer.h"
-#include "server/wire_check.h"
 #include "server/wire_cut.h"
-
-#ifdef GLUOND_THREAD_SANITIZER  // It does not see in what order gRPC hands a call from thread to thread.
-extern "C" void __tsan_acquire(void*);
-extern "C" void __tsan_release(void*);
-#else
-inline void __tsan_acquire(void*) {}
-inline void __tsan_release(void*) {}
-#endif
 
 namespace gluond::server {
 namespace {
@@ -30,16 +24,6 @@ Cancellation::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext
   if (left > std::chrono::hours(24 * 365)) return Cancellation::Clock::time_point::max();
   return Cancellation::Clock::now() + left;
 }
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
-
-// A message within a message takes two bytes on the wire and a hundred in memory. Shorter requests may hold what they
-// like; longer ones, as many as a graph of --max_graph_nodes needs, several times.
-constexpr size_t kMayHoldMany = 1 << 20;
-constexpr int64_t kMostMessages = 2'000'000;
 
 // Equal for equal messages, whatever the order in which maps were sent.
 uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
@@ -98,27 +82,7 @@ absl::Status Rpc::Admit(int64_t bytes) {
 }
 
 absl::Status Rpc::Parse(const Slices& slices, Message* message) {
-  std::string text;
-  const auto refuse = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the request is not a ", message->GetTypeName(), ": ", why, "; is the client's proto another one?"));
-  };
-  if (static_cast<size_t>(request_bytes_) < kAttachmentBytes) {
-    if (slices.size() == 1) {
-      if (message->ParseFromArray(slices[0].begin(), static_cast<int>(slices[0].size()))) return absl::OkStatus();
-    }
-    text.resize(static_cast<size_t>(request_bytes_));
-    Bytes(slices).CopyTo(text.data());
-  } else if (absl::Status status = Cut(slices, *message->GetDescriptor(), &text, &attachments_); !status.ok()) {
-    return refuse(status.message());
-  }
-  if (text.size() > kMayHoldMany && HoldsMoreMessages(text, *message->GetDescriptor(), kMostMessages)) {
-    return absl::ResourceExhaustedError(absl::StrCat("the request holds more than ", kMostMessages,
-                                                     " messages (nodes, attributes, tensors, ...), which take far more "
-                                                     "memory than its bytes; send it in parts"));
-  }
-  if (message->ParseFromString(text)) return absl::OkStatus();
-  return refuse(FindDamage(text, *message->GetDescriptor()));
+  return ParseMessage(slices, message, &attachments_);
 }
 
 void Rpc::Finish(const absl::Status& status, Message* response) {

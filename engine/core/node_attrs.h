@@ -7,6 +7,7 @@
 #include <any>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace gluond {
 
@@ -20,13 +21,20 @@ struct NodeAttrs {
   const Op* op = nullptr;  // nullptr: a variable.
   std::string name;        // Of the node, for messages.
   AttrDict dict;
-  std::any parsed;
-  const SchemaBase* schema = nullptr;              // Set by ParamParser.
-  void* (*mutable_param)(std::any&) = nullptr;     // Set by ParamParser.
+  std::any parsed;                              // Set by Store.
+  const SchemaBase* schema = nullptr;           // Set by ParamParser.
+  void* (*mutable_param)(std::any&) = nullptr;  // Set by Store.
 
-  // Requires: the operator's parser stored a P.
+  // Makes `parsed` hold `param`.
   template <class P>
-  const P& param() const { return *std::any_cast<P>(&parsed); }
+  void Store(P param) {
+    parsed = std::move(param);
+    mutable_param = [](std::any& any) -> void* { return std::any_cast<P>(&any); };
+  }
+  // Requires: the operator's parser stored a P. Asks the program that stored it where it lies: to a plugin, built from
+  // the same text, a type of an unnamed namespace is another one, which any_cast does not find.
+  template <class P>
+  const P& param() const { return *static_cast<const P*>(mutable_param(const_cast<std::any&>(parsed))); }
 };
 
 }  // namespace gluond

@@ -235,9 +235,8 @@ absl::Status ParamParser(NodeAttrs* attrs) {
   P param{};
   absl::Status status = P::GetSchema().Parse(&param, attrs->dict);
   if (!status.ok()) return status;
-  attrs->parsed = std::move(param);
+  attrs->Store(std::move(param));
   attrs->schema = &P::GetSchema();
-  attrs->mutable_param = [](std::any& any) -> void* { return std::any_cast<P>(&any); };
   return absl::OkStatus();
 }
 

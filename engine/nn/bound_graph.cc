@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
@@ -144,6 +145,8 @@ void BoundGraph::FillRun(const Compiled& compiled, Call* call, Run* run) const {
 
 void BoundGraph::Start(Call call, std::function<void(absl::Status)> done) {
   const absl::StatusOr<Compiled*> found = Find(call.inputs);
+  // A client is asked for the shapes of its operators; `done`, which is still to be called, keeps this alive meanwhile.
+  if (AwaitFact(found.status(), [this, call, done] { lane_.Post([this, call, done] { Start(call, done); }); })) return;
   if (!found.ok()) return done(found.status());
   Compiled& compiled = **found;
   Run run = compiled.ran ? compiled.executor->TakeRun() : compiled.executor->NewRun();

@@ -27,8 +27,10 @@ absl::Status OperatorError(const Node& node, const absl::Status& status) {
     uint32_t i;
     if (absl::SimpleAtoi(digits, &i)) text = absl::StrCat(ArgumentText(node, is_input, i), rest.substr(digits.size()));
   }
-  return absl::Status(status.code(), absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(),
-                                                  "): ", text));
+  absl::Status error(status.code(), absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(),
+                                                 "): ", text));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
+  return error;
 }
 
 }  // namespace gluond

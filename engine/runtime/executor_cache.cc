@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond {
@@ -146,6 +147,16 @@ ExecutorLease::~ExecutorLease() {
   if (!pooled_.empty()) pool_->GiveBack(std::move(pooled_));
 }
 
+// What a client is being asked for is waited for, and then tried again.
+void CompileBeside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready) {
+  Lane& lane = pool->lane();
+  lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready)]() mutable {
+    auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
+    if (AwaitFact(lease->status(), [pool, key, ready] { CompileBeside(pool, key, ready); })) return;
+    lane.Post([lease = std::move(lease), ready = std::move(ready)] { ready(std::move(*lease)); });
+  });
+}
+
 ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle)
     : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle)) {}
 
@@ -153,13 +164,11 @@ void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready) {
   // `ready` is moved along: what it holds goes when the lane is through with it, and not later on another thread.
   pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready)]() mutable {
     if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
-    Lane& lane = pool->lane();
-    lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready)]() mutable {
-      auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
-      lane.Post([lease = std::move(lease), ready = std::move(ready)] { ready(std::move(*lease)); });
-    });
+    CompileBeside(std::move(pool), std::move(key), std::move(ready));
   });
 }
+
+ExecutorLease ExecutorCache::TakeIdle(const ExecutorKeyPtr& key) { return pool_->Take(key); }
 
 absl::StatusOr<ExecutorLease> ExecutorCache::CheckoutAndWait(const ExecutorKeyPtr& key) {
   if (ExecutorLease lease = pool_->Take(key)) return lease;

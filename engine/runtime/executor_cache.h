@@ -82,7 +82,9 @@ class ExecutorCache {
   // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
   // lane. When that finds no memory, the idle executors of the cache are dropped and it tries once more.
   void Checkout(ExecutorKeyPtr key, Ready ready);
-  // The same on the caller's thread, which waits for the compiler. Not for a lane or a gRPC thread.
+  // An idle executor for `key`, now; empty where there is none. For the lane's thread.
+  ExecutorLease TakeIdle(const ExecutorKeyPtr& key);
+  // As Checkout, on the caller's thread, which waits for the compiler. Not for a lane or a gRPC thread.
   absl::StatusOr<ExecutorLease> CheckoutAndWait(const ExecutorKeyPtr& key);
 
   // Drops the executors that nobody uses.

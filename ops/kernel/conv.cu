@@ -7,20 +7,11 @@
 #include <memory>
 #include <tuple>
 
-#include "ops/kernel/cuda_library.h"
+#include "ops/kernel/cudnn.h"
 #include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
-
-cudnnDataType_t DnnType(DType type) {
-  switch (type) {
-    case DType::kFloat64: return CUDNN_DATA_DOUBLE;
-    case DType::kFloat16: return CUDNN_DATA_HALF;
-    case DType::kBfloat16: return CUDNN_DATA_BFLOAT16;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
 
 // One way to compute, and the temporary space that it takes.
 template <class A>
@@ -31,20 +22,12 @@ struct Choice {
 };
 
 struct Plan {
-  cudnnTensorDescriptor_t x = nullptr, y = nullptr, bias = nullptr;
-  cudnnFilterDescriptor_t w = nullptr;
-  cudnnConvolutionDescriptor_t conv = nullptr;
+  DnnTensor x, y, bias;
+  DnnFilter w;
+  DnnConvolution conv;
   Choice<cudnnConvolutionFwdAlgo_t> forward;
   Choice<cudnnConvolutionBwdDataAlgo_t> backward_x;
   Choice<cudnnConvolutionBwdFilterAlgo_t> backward_w;
-
-  ~Plan() {
-    if (x != nullptr) cudnnDestroyTensorDescriptor(x);
-    if (y != nullptr) cudnnDestroyTensorDescriptor(y);
-    if (bias != nullptr) cudnnDestroyTensorDescriptor(bias);
-    if (w != nullptr) cudnnDestroyFilterDescriptor(w);
-    if (conv != nullptr) cudnnDestroyConvolutionDescriptor(conv);
-  }
 };
 
 absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
@@ -53,21 +36,14 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
       return absl::InvalidArgumentError(absl::StrCat("Convolution: a dimension is ", n, ", expected less than 2^31"));
     }
   }
-  const cudnnDataType_t type = DnnType(dtype);
   const auto i = [](int64_t n) { return static_cast<int>(n); };
   constexpr absl::string_view kWhat = "Convolution";
-  RETURN_IF_ERROR(CudaStatus(cudnnCreateTensorDescriptor(&plan->x), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnCreateTensorDescriptor(&plan->y), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnCreateTensorDescriptor(&plan->bias), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnCreateFilterDescriptor(&plan->w), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnCreateConvolutionDescriptor(&plan->conv), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetTensor4dDescriptor(plan->x, CUDNN_TENSOR_NCHW, type, i(s.batch), i(s.in_channels),
-                                                        i(s.in[0]), i(s.in[1])), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetTensor4dDescriptor(plan->y, CUDNN_TENSOR_NCHW, type, i(s.batch), i(s.out_channels),
-                                                        i(s.out[0]), i(s.out[1])), kWhat));
-  RETURN_IF_ERROR(
-      CudaStatus(cudnnSetTensor4dDescriptor(plan->bias, CUDNN_TENSOR_NCHW, type, 1, i(s.out_channels), 1, 1), kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetFilter4dDescriptor(plan->w, type, CUDNN_TENSOR_NCHW, i(s.out_channels),
+  RETURN_IF_ERROR(Describe(dtype, {s.batch, s.in_channels, s.in[0], s.in[1]}, &plan->x));
+  RETURN_IF_ERROR(Describe(dtype, {s.batch, s.out_channels, s.out[0], s.out[1]}, &plan->y));
+  RETURN_IF_ERROR(Describe(dtype, {1, s.out_channels, 1, 1}, &plan->bias));
+  RETURN_IF_ERROR(plan->w.Create());
+  RETURN_IF_ERROR(plan->conv.Create());
+  RETURN_IF_ERROR(CudaStatus(cudnnSetFilter4dDescriptor(plan->w, DnnType(dtype), CUDNN_TENSOR_NCHW, i(s.out_channels),
                                                         i(s.in_channels / s.groups), i(s.kernel[0]), i(s.kernel[1])),
                              kWhat));
   RETURN_IF_ERROR(CudaStatus(

@@ -1,12 +1,11 @@
-// What the kernels that call cuBLAS and cuDNN share: handles, one for each thread and device, and their errors as
-// Status. For *.cu only.
+// What the kernels that call CUDA's libraries share: cuBLAS's handles, one for each thread and device, and errors as
+// Status. cudnn.h adds cuDNN's. For *.cu only.
 
 #ifndef OPS_KERNEL_CUDA_LIBRARY_H_
 #define OPS_KERNEL_CUDA_LIBRARY_H_
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
-#include <cudnn.h>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -27,10 +26,6 @@ inline absl::Status CudaStatus(cublasStatus_t status, absl::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(what, ": cuBLAS: ", cublasGetStatusString(status)));
 }
-inline absl::Status CudaStatus(cudnnStatus_t status, absl::string_view what) {
-  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(what, ": cuDNN: ", cudnnGetErrorString(status)));
-}
 
 // The calling thread's handle for the context's device, set to its stream. It lives until exit, as a lane does: what a
 // library frees after the driver has shut down is freed twice.
@@ -40,14 +35,6 @@ inline absl::StatusOr<cublasHandle_t> BlasHandle(const OpContext& ctx) {
   cublasHandle_t& handle = handles[ctx.device.id];
   if (handle == nullptr) RETURN_IF_ERROR(CudaStatus(cublasCreate(&handle), "cublasCreate"));
   RETURN_IF_ERROR(CudaStatus(cublasSetStream(handle, static_cast<cudaStream_t>(ctx.stream)), "cublasSetStream"));
-  return handle;
-}
-inline absl::StatusOr<cudnnHandle_t> DnnHandle(const OpContext& ctx) {
-  thread_local absl::flat_hash_map<int, cudnnHandle_t> handles;
-  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ctx.device.id), "cudaSetDevice"));
-  cudnnHandle_t& handle = handles[ctx.device.id];
-  if (handle == nullptr) RETURN_IF_ERROR(CudaStatus(cudnnCreate(&handle), "cudnnCreate"));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetStream(handle, static_cast<cudaStream_t>(ctx.stream)), "cudnnSetStream"));
   return handle;
 }
 

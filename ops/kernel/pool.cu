@@ -1,12 +1,82 @@
-// Pooling on the GPU: a thread for each output of the forward pass and each input of the backward one, so that nothing
-// is added by two threads and every run gives the same bits.
+// Pooling on the GPU: averages, sums, and maxima whose positions nobody wants by cuDNN. Kernels of our own are for
+// windows that reach beyond the padding (pooling_convention full), which cuDNN does not have, and for maxima with
+// positions and their gradient: the first largest element is the same on every device and is kept as an int32, but
+// cuDNN neither gives nor takes positions. They have a thread for each output of the forward pass and each input of the
+// backward one, so that nothing is added by two threads and every run gives the same bits.
 
-#include "ops/kernel/launch.h"
+#include <limits>
+#include <memory>
+#include <tuple>
+
 #include "ops/kernel/convert.h"
+#include "ops/kernel/cudnn.h"
+#include "ops/kernel/launch.h"
 #include "ops/kernel/pool.h"
+#include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
+
+struct Plan {
+  DnnTensor x, y;
+  DnnPooling window;
+};
+
+cudnnPoolingMode_t ModeOf(const PoolSize& s) {
+  if (s.type == PoolType::kMax) return CUDNN_POOLING_MAX;
+  if (s.type == PoolType::kAvg && !s.count_include_pad) return CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
+  return CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
+}
+
+// Times cuDNN's result: a sum is an average times the window's size.
+double Factor(const PoolSize& s) {
+  return s.type == PoolType::kSum ? static_cast<double>(s.kernel[0]) * static_cast<double>(s.kernel[1]) : 1;
+}
+
+// True where cuDNN's windows are ours: none reaches beyond the padding. cuDNN counts elements in 32 bits.
+bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  if (!IsFloating(x.dtype) || y.dtype != x.dtype) return false;
+  if (x.Size() == 0 || y.Size() == 0 || x.Size() > kMost || y.Size() > kMost) return false;
+  const auto whole = [&](int axis) {
+    return s.out[axis] == (s.in[axis] + 2 * s.pad[axis] - s.kernel[axis]) / s.stride[axis] + 1;
+  };
+  return whole(0) && whole(1);
+}
+
+absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlob& x) {
+  thread_local PrimitiveCache<std::tuple<PoolSize, int64_t, DType, int>, Plan> cache;
+  const int64_t batch = x.shape[0], channels = s.planes / batch;
+  return cache.Get({s, batch, x.dtype, ctx.device.id}, [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
+    auto plan = std::make_unique<Plan>();
+    const auto i = [](int64_t n) { return static_cast<int>(n); };
+    RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.in[0], s.in[1]}, &plan->x));
+    RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.out[0], s.out[1]}, &plan->y));
+    RETURN_IF_ERROR(plan->window.Create());
+    RETURN_IF_ERROR(CudaStatus(
+        cudnnSetPooling2dDescriptor(plan->window, ModeOf(s), CUDNN_PROPAGATE_NAN, i(s.kernel[0]), i(s.kernel[1]),
+                                    i(s.pad[0]), i(s.pad[1]), i(s.stride[0]), i(s.stride[1])), "Pooling"));
+    return plan;
+  });
+}
+
+// UNIMPLEMENTED: nothing is written.
+absl::Status ForwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& x, OpReqType req, const TBlob& y) {
+  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
+  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, x));
+  const Scalar alpha(x.dtype, Factor(s)), beta(x.dtype, req == kAddTo ? 1 : 0);
+  return CudaStatus(cudnnPoolingForward(handle, p->window, alpha.get(), p->x, x.data, beta.get(), p->y, y.data),
+                    "Pooling");
+}
+
+// The same. Averages and sums only: their gradient is one of dy alone, and what is given as x and y is not read.
+absl::Status BackwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& dy, OpReqType req, const TBlob& dx) {
+  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
+  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, dx));
+  const Scalar alpha(dx.dtype, Factor(s)), beta(dx.dtype, req == kAddTo ? 1 : 0);
+  return CudaStatus(cudnnPoolingBackward(handle, p->window, alpha.get(), p->y, dy.data, p->y, dy.data, p->x, dx.data,
+                                         beta.get(), p->x, dx.data), "Pooling's gradient");
+}
 
 template <class C>
 struct Forward {
@@ -75,6 +145,10 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
                               OpReqType index_req, const TBlob& index) {
   int32_t* const at = size.type == PoolType::kMax && index_req != kNullOp ? index.dptr<int32_t>() : nullptr;
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
+  if (at == nullptr && IsForDnn(size, x, y)) {
+    ASSIGN_OR_RETURN(const bool done, Done(ForwardByDnn(ctx, size, x, req, y)));
+    if (done) return absl::OkStatus();
+  }
   return DispatchReal(x.dtype, [&](auto c) {
     using C = decltype(c);
     return ForEach<gpu>(ctx, y.Size(),
@@ -86,6 +160,10 @@ template <>
 absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
                                OpReqType req, const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
+  if (size.type != PoolType::kMax && IsForDnn(size, dx, dy)) {
+    ASSIGN_OR_RETURN(const bool done, Done(BackwardByDnn(ctx, size, dy, req, dx)));
+    if (done) return absl::OkStatus();
+  }
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
   return DispatchReal(dy.dtype, [&](auto c) {
     using C = decltype(c);

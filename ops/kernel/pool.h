@@ -1,11 +1,14 @@
 // Pooling over two spatial axes: the maximum, average or sum of each window of each plane (one channel of one image).
 // The maximum of a window is its first largest element in row-major order, or its first NaN; the same on every device.
+// On a GPU by cuDNN where it has the same pooling.
 
 #ifndef OPS_KERNEL_POOL_H_
 #define OPS_KERNEL_POOL_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "engine/core/device.h"
@@ -21,10 +24,16 @@ struct PoolSize {
   PoolType type;
   bool count_include_pad;  // Averages divide by the window's size, padding included.
   int64_t planes;
-  int64_t in[2], out[2], kernel[2], stride[2], pad[2];
+  std::array<int64_t, 2> in, out, kernel, stride, pad;
 
   HOST_DEVICE int64_t in_plane() const { return in[0] * in[1]; }
   HOST_DEVICE int64_t out_plane() const { return out[0] * out[1]; }
+
+  friend bool operator==(const PoolSize&, const PoolSize&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const PoolSize& s) {
+    return H::combine(std::move(h), s.type, s.count_include_pad, s.planes, s.in, s.out, s.kernel, s.stride, s.pad);
+  }
 };
 
 // The part [begin, end) of the input that output o sees along an axis; empty beyond the edge.
@@ -47,8 +56,8 @@ HOST_DEVICE int64_t Divisor(const PoolSize& s, Extent y, Extent x) {
   return y.end > y.begin && x.end > x.begin && count > 0 ? count : 1;
 }
 
-// y: planes of out; index (int32, may be kNullOp): for kMax, the position in its plane of each window's maximum, -1 for
-// a window beyond the edge, whose maximum is 0. Floating dtypes.
+// x: (batch, ...), planes of in. y: planes of out; index (int32, may be kNullOp): for kMax, the position in its plane
+// of each window's maximum, -1 for a window beyond the edge, whose maximum is 0. Floating dtypes.
 template <class D>
 absl::Status PoolForward(const OpContext& ctx, const PoolSize& size, const TBlob& x, OpReqType req, const TBlob& y,
                          OpReqType index_req, const TBlob& index);

@@ -37,14 +37,17 @@ struct ReduceWalk {
   // True when x's innermost axis is a reduced one.
   bool inner_reduced = true;
 
+  ReduceWalk() = default;
   ReduceWalk(const Shape& x, uint32_t axes) {
     Strides strides;
     DenseStrides(x, strides);
-    for (int axis = 0; axis < x.ndim(); ++axis) {
-      const bool in = axes >> axis & 1;
-      (in ? reduced : kept).Append(x[axis], {strides[axis]});
-      if (x[axis] != 1) inner_reduced = in;
-    }
+    for (int axis = 0; axis < x.ndim(); ++axis) Append(x[axis], strides[axis], axes >> axis & 1);
+  }
+
+  // Adds an axis inside the others. Requires: together they are a dense tensor.
+  void Append(int64_t n, int64_t stride, bool is_reduced) {
+    (is_reduced ? reduced : kept).Append(n, {stride});
+    if (n != 1) inner_reduced = is_reduced;
   }
 };
 
@@ -247,12 +250,12 @@ absl::Status Launch(const OpContext& ctx, const ReduceWalk& walk, const R& r, co
 
 }  // namespace reduce_internal
 
-// `axes` has bit i set when axis i of x is reduced. Requires: y has x's other axes in order, whatever axes of size 1 its
-// shape shows beside them. Of no elements: Final(Init(), 0).
+// Requires: y has x's kept axes in order, whatever axes of size 1 its shape shows beside them. Of no elements:
+// Final(Init(), 0).
 template <class D, class R>
-absl::Status Reduce(const OpContext& ctx, uint32_t axes, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
+absl::Status Reduce(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
+                    const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
-  const ReduceWalk walk(x.shape, axes);
   const auto run = [&](auto c) -> absl::Status {
     using C = decltype(c);
     if constexpr (std::is_same_v<D, cpu>) {
@@ -273,6 +276,12 @@ absl::Status Reduce(const OpContext& ctx, uint32_t axes, const R& r, const TBlob
   } else {
     return DispatchCompute(x.dtype, run);
   }
+}
+
+// `axes` has bit i set when axis i of x is reduced.
+template <class D, class R>
+absl::Status Reduce(const OpContext& ctx, uint32_t axes, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
+  return Reduce<D>(ctx, ReduceWalk(x.shape, axes), r, x, req, y);
 }
 
 }  // namespace gluond::ops

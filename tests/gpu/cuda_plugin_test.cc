@@ -34,5 +34,19 @@ TEST(CudaPlugin, HasAKernelForEveryOperator) {
   }
 }
 
+// The attributes were parsed by this program: what the plugin reads must be the same type, from whichever side.
+TEST(CudaPlugin, KernelsReadTheAttributesThatThisProgramParsed) {
+  LoadCudaPlugin("ops/libgluond_cuda.so").IgnoreError();
+  const Op& op = *Op::Find("Pooling");
+  NodeAttrs attrs;
+  attrs.op = &op;
+  attrs.dict = {{"kernel", "(2, 2)"}, {"pool_type", "avg"}};
+  ASSERT_TRUE(op.ParseAttrs(&attrs).ok());
+  const std::vector<TBlob> x = {{nullptr, {1, 1, 4, 4}, DType::kFloat32, {DeviceType::kGpu, 0}}},
+                           y = {{nullptr, {1, 1, 3, 3}, DType::kFloat32, {DeviceType::kGpu, 0}}};
+  const std::vector<OpReqType> req = {kNullOp};  // So that it reads them and launches nothing.
+  EXPECT_TRUE((*op.GetAttr<FCompute>("FCompute<gpu>"))(attrs, OpContext(), x, req, y).ok());
+}
+
 }  // namespace
 }  // namespace gluond::server

@@ -1,10 +1,14 @@
 // Convolution and Pooling as operators: shapes, errors, gradients. tests/ops/kernel compares their values with their
 // definitions over many geometries.
 
+#include <limits>
+
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
 namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
 // 0, 1/8, -2/8, 3/8, ...: no two neighbours equal, and of few bits.
 Numbers Varied(const Shape& shape, int step = 7) {
@@ -40,10 +44,52 @@ OP_CASES(Pooling, {
            {{{1, 1, 1, 2}, {31, 35}}}}.TwiceDifferentiable(),
     {"FullConventionTakesTheRest", "Pooling", {kPlane},
      {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}, {"pooling_convention", "full"}}, {{{1, 1, 2, 2}, {8, 9, 7, 11}}}},
+    {"FullConventionTakesTheSumOfTheRest", "Pooling", {{{1, 1, 5}, {1, 2, 3, 4, 5}}},
+     {{"kernel", "(2,)"}, {"stride", "(3,)"}, {"pooling_convention", "full"}, {"pool_type", "sum"}},
+     {{{1, 1, 2}, {3, 9}}}},
+    {"FullConventionTakesTheAverageOfTheRest", "Pooling", {kPlane},
+     {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}, {"pooling_convention", "full"}, {"pool_type", "avg"}},
+     {{{1, 1, 2, 2}, {4.5, 3.5, 6.5, 10.5}}}},
+    {"FullConventionWithoutARest", "Pooling", {kPlane},
+     {{"kernel", "(2, 2)"}, {"stride", "(1, 2)"}, {"pooling_convention", "full"}, {"pool_type", "avg"}},
+     {{{1, 1, 2, 2}, {4.5, 3.5, 5.5, 7.5}}}},
     {"GlobalTakesThePlane", "Pooling", {kPlane}, {{"global_pool", "True"}}, {{{1, 1, 1, 1}, {11}}}},
     OpCase{"GlobalAverageOfARow", "Pooling", {{{2, 1, 4}, {1, 2, 3, 4, 5, 6, 7, 8}}},
            {{"global_pool", "True"}, {"pool_type", "avg"}}, {{{2, 1, 1}, {2.5, 6.5}}}}.TwiceDifferentiable(),
     {"OverlappingMaxima", "Pooling", {Varied({2, 3, 5, 5}, 12)}, {{"kernel", "(3, 3)"}, {"stride", "(1, 1)"}, {"pad", "(1, 1)"}}},
+    OpCase{"MaximaWhenPredicting", "Pooling", {Varied({2, 3, 5, 5}, 12)},
+           {{"kernel", "(3, 2)"}, {"stride", "(2, 1)"}, {"pad", "(1, 0)"}}}.Predicting(),
+    OpCase{"ANanIsTheMaximum", "Pooling", {{{1, 1, 4}, {kNan, 5, 1, 2}}}, {{"kernel", "(2,)"}, {"stride", "(2,)"}},
+           {{{1, 1, 2}, {kNan, 2}}}}.WithoutGradient(),
+    OpCase{"NothingIsLessThanMinusInfinity", "Pooling", {{{1, 1, 3}, {-kInfinity, -kInfinity, 1}}},
+           {{"kernel", "(2,)"}, {"pad", "(1,)"}}, {{{1, 1, 4}, {-kInfinity, -kInfinity, 1, 1}}}}.WithoutGradient(),
+    OpCase{"AveragesOfARow", "Pooling", {Varied({2, 2, 7})},
+           {{"kernel", "(3,)"}, {"stride", "(2,)"}, {"pad", "(1,)"}, {"pool_type", "avg"}}}.TwiceDifferentiable(),
+    OpCase{"LargeOverlappingAverages", "Pooling", {Varied({2, 2, 11, 13})},
+           {{"kernel", "(9, 10)"}, {"stride", "(1, 1)"}, {"pad", "(4, 3)"}, {"pool_type", "avg"}}},
+    OpCase{"AnInfinityIsInItsWindowsOnly", "Pooling", {{{1, 1, 6}, {1, kInfinity, 2, 3, 4, 5}}},
+           {{"kernel", "(2,)"}, {"pool_type", "avg"}}, {{{1, 1, 5}, {kInfinity, kInfinity, 2.5, 3.5, 4.5}}}}
+        .WithoutGradient(),
+    OpCase{"OfAnEmptyBatch", "Pooling", {{{0, 1, 2, 2}, {}}}, {{"kernel", "(2, 2)"}, {"pool_type", "avg"}},
+           {{{0, 1, 1, 1}, {}}}},
+});
+
+// In every type, which GradientMatchesDifferences does not look at. The second input gives its shape only.
+const Numbers kSlopes = {{1, 1, 2, 3}, {1, 2, 4, 8, 16, 32}}, kSlopesOfFull = {{1, 1, 2, 2}, {1, 2, 4, 8}};
+
+OP_CASES(BackwardPooling, {
+    {"OfAverages", "_backward_Pooling", {kSlopes, kPlane},
+     {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}, {"pad", "(1, 1)"}, {"pool_type", "avg"}},
+     {{{1, 1, 3, 4}, {0.25, 0.5, 0.5, 1, 2, 4, 4, 8, 2, 4, 4, 8}}}},
+    {"OfAveragesOfWhatIsThere", "_backward_Pooling", {kSlopes, kPlane},
+     {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}, {"pad", "(1, 1)"}, {"pool_type", "avg"},
+      {"count_include_pad", "False"}},
+     {{{1, 1, 3, 4}, {1, 1, 1, 4, 4, 4, 4, 16, 4, 4, 4, 16}}}},
+    {"OfOverlappingSums", "_backward_Pooling", {kSlopes, kPlane}, {{"kernel", "(2, 2)"}, {"pool_type", "sum"}},
+     {{{1, 1, 3, 4}, {1, 3, 6, 4, 9, 27, 54, 36, 8, 24, 48, 32}}}},
+    {"OfTheFullConvention", "_backward_Pooling", {kSlopesOfFull, kPlane},
+     {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}, {"pooling_convention", "full"}, {"pool_type", "avg"}},
+     {{{1, 1, 3, 4}, {0.25, 0.25, 0.5, 0.5, 0.25, 0.25, 0.5, 0.5, 2, 2, 4, 4}}}},
 });
 
 TEST(Convolution, InfersTheParameters) {
@@ -67,7 +113,7 @@ TEST(Convolution, RefusesWhatDoesNotFit) {
     return std::string(status.message());
   };
   EXPECT_NE(error({{"kernel", "(5, 5)"}, {"num_filter", "2"}}).find("window's 5"), std::string::npos);
-  EXPECT_NE(error({{"kernel", "(2, 2, 2)"}, {"num_filter", "2"}}).find("'kernel' has 3"), std::string::npos);
+  EXPECT_NE(error({{"kernel", "(2, 2, 2, 2)"}, {"num_filter", "2"}}).find("'kernel' has 4"), std::string::npos);
   EXPECT_NE(error({{"kernel", "(2, 2)"}, {"num_filter", "2"}, {"num_group", "2"}}).find("num_group"), std::string::npos);
   EXPECT_NE(error({{"kernel", "(2, 2)"}, {"num_filter", "2"}, {"stride", "(1,)"}}).find("'stride' has 1"), std::string::npos);
   EXPECT_NE(error({{"kernel", "(2, 2)"}, {"num_filter", "2"}, {"stride", "(0, 1)"}}).find("stride"), std::string::npos);

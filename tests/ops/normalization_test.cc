@@ -13,6 +13,13 @@ const Numbers kGamma = {{3}, {1, 2, 0.5}}, kBeta = {{3}, {0, 1, -1}};
 const Numbers kMovingMean = {{3}, {0, 0.5, 1}}, kMovingVar = {{3}, {1, 2, 0.5}};
 const std::vector<Numbers> kInputs = {kX, kGamma, kBeta, kMovingMean, kMovingVar};
 
+// Four images of three channels.
+Numbers Images() {
+  Numbers n = {{4, 3, 6, 5}, {}};
+  for (int64_t i = 0; i < n.shape.Size(); ++i) n.values.push_back((i * 7 % 31 - 15) / 8.0);
+  return n;
+}
+
 OP_CASES(BatchNorm, {
     OpCase{"OfTheBatch", "BatchNorm", kInputs, {{"fix_gamma", "False"}, {"output_mean_var", "True"}},
            {{{2, 3, 2}, {-0.99998269, -0.95347187, -1.113745, -0.81603446, -1.5413454, -1.4429189, 0.67440693, 1.2790476,
@@ -31,6 +38,43 @@ OP_CASES(BatchNorm, {
     OpCase{"OfTheLastAxis", "BatchNorm",
            {{{4, 2}, {1, 2, 3, 5, 0, 1, 7, 2}}, {{2}, {1, 2}}, {{2}, {0, 1}}, {{2}, {0, 0}}, {{2}, {1, 1}}},
            {{"axis", "-1"}, {"fix_gamma", "False"}}}.Constant({3, 4}).Tolerance(4),
+    OpCase{"OfTheFirstAxis", "BatchNorm", {kX, {{2}, {1, 2}}, {{2}, {0, 1}}, {{2}, {0, 0}}, {{2}, {1, 1}}},
+           {{"axis", "0"}, {"fix_gamma", "False"}}}.Constant({3, 4}).Tolerance(4),
+    OpCase{"OfImages", "BatchNorm", {Images(), kGamma, kBeta, kMovingMean, kMovingVar},
+           {{"fix_gamma", "False"}}}.Constant({3, 4}).Tolerance(4),
+    OpCase{"WithoutEps", "BatchNorm", kInputs, {{"eps", "0"}}}.Constant({3, 4}).Tolerance(4),
+    OpCase{"PredictingWithGammaFixedToOne", "BatchNorm", kInputs, {}}.Constant({3, 4}).Predicting().Tolerance(4),
+    OpCase{"PredictingOverTheLastAxis", "BatchNorm",
+           {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta, kMovingMean, kMovingVar}, {{"axis", "-1"}}}
+        .Constant({3, 4}).Predicting().Tolerance(4),
+    // A variance of one element: 0, and no unbiased one.
+    OpCase{"OfOneElement", "BatchNorm", {{{1, 3}, {5, 6, 7}}, kGamma, kBeta, kMovingMean, kMovingVar}, {},
+           {{{1, 3}, {0, 1, -1}}}}.Constant({3, 4}),
+    OpCase{"OfAnEmptyBatch", "BatchNorm", {{{0, 3}, {}}, kGamma, kBeta, kMovingMean, kMovingVar}, {}, {{{0, 3}, {}}}}
+        .Constant({3, 4}),
+    // As models have them: data of 16 bits beside parameters of float32.
+    OpCase{"WithFloat32Parameters", "BatchNorm", kInputs, {{"fix_gamma", "False"}}}.Indices({1, 2, 3, 4}).Tolerance(4),
+    OpCase{"WithFloat32ParametersAndGammaFixedToOne", "BatchNorm", kInputs, {}}.Indices({1, 2, 3, 4}).Tolerance(4),
+    OpCase{"PredictingWithFloat32Parameters", "BatchNorm", kInputs, {{"fix_gamma", "False"}}}
+        .Indices({1, 2, 3, 4}).Predicting().Tolerance(4),
+});
+
+// In every type, which GradientMatchesDifferences does not look at. The statistics are kX's.
+const Numbers kSlopes = {{2, 3, 2}, {1, -0.5, 2, 0.25, -1, 3, 0.5, -2, 1, 1.5, -0.25, 2}};
+const std::vector<Numbers> kBackwardInputs = {
+    kSlopes, kX, kGamma, {{3}, {5.375, 9.875, 16.375}}, {{3}, {0.18604329, 0.11908423, 0.08749016}}};
+
+OP_CASES(BackwardBatchNorm, {
+    OpCase{"OfTheBatch", "_backward_BatchNorm", kBackwardInputs, {{"fix_gamma", "False"}}}.OnlyFloats().Tolerance(4),
+    OpCase{"WithFloat32Parameters", "_backward_BatchNorm", kBackwardInputs, {{"fix_gamma", "False"}}}
+        .Indices({2, 3, 4}).OnlyFloats().Tolerance(4),
+    OpCase{"WithGammaFixedToOne", "_backward_BatchNorm", kBackwardInputs, {}}
+        .Indices({2, 3, 4}).OnlyFloats().Tolerance(4),
+    OpCase{"ByTheRunningStatistics", "_backward_BatchNorm", kBackwardInputs, {{"use_global_stats", "True"}}}
+        .OnlyFloats().Tolerance(4),
+    OpCase{"OfTheLastAxis", "_backward_BatchNorm",
+           {{{4, 1}, {1, 2, -3, 5}}, {{4, 1}, {0, 1, 2, 3}}, {{1}, {2}}, {{1}, {1.5}}, {{1}, {0.8940697}}},
+           {{"axis", "-1"}, {"fix_gamma", "False"}}}.Indices({2, 3, 4}).OnlyFloats().Tolerance(4),
 });
 
 OP_CASES(LayerNorm, {

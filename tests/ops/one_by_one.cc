@@ -158,7 +158,8 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
       block_of.push_back(blocks.size());
       add(&out, y);
     }
-    req.push_back(options.req == kWriteInplace && !inplace ? kWriteTo : options.req);
+    const bool wanted = options.hidden || i < node.op()->num_visible_outputs(node.attrs);
+    req.push_back(!wanted ? kNullOp : options.req == kWriteInplace && !inplace ? kWriteTo : options.req);
     results.push_back(std::move(y));
   }
 

@@ -42,6 +42,7 @@ struct CallOptions {
   double fill = 0;         // For kNullOp and kAddTo: what the outputs hold before.
   int inplace_input = -1;  // For kWriteInplace: the input in whose memory output `inplace_output` lies.
   int inplace_output = -1;
+  bool hidden = true;  // False: nobody reads the hidden outputs, which get kNullOp.
 };
 
 class OneByOne {

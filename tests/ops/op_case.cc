@@ -131,6 +131,16 @@ TEST_P(OpTest, HonoursEveryRequest) {
         ExpectNear(added[i], sums, c.tolerance, absl::StrCat(Name(type), ", kAddTo, output ", i));
       }
     }
+    const uint32_t visible = node.op()->num_visible_outputs(node.attrs);
+    for (const OpReqType req : {kWriteTo, kAddTo}) {
+      if (visible == written.size()) break;
+      const std::vector<HostTensor>& want = req == kAddTo ? added : written;
+      const std::vector<HostTensor> alone = run({.req = req, .fill = 1, .hidden = false});
+      for (uint32_t i = 0; i < visible; ++i) {
+        ExpectNear(alone[i], {want[i].shape, want[i].values()}, c.tolerance,
+                   absl::StrCat(Name(type), ", without the hidden outputs, request ", req, ", output ", i));
+      }
+    }
     const auto* options = node.op()->GetAttr<FInplaceOption>("FInplaceOption");
     if (options == nullptr) return;
     for (const auto& [input, output] : (*options)(node.attrs)) {

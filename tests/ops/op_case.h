@@ -7,7 +7,7 @@
 //
 // Each row is checked
 // * forward, in every type that holds its numbers exactly enough and that the operator takes,
-// * with every OpReqType, in place where FInplaceOption allows it,
+// * with every OpReqType, in place where FInplaceOption allows it, and without the hidden outputs,
 // * backward: FGradient in float64 against central differences of sum_i dy[i] y[i], with unequal dy, since a plain sum
 //   passes wrong gradients (that of softmax is 0 whatever x is),
 // on the device that GLUOND_TEST_DEVICE names.

@@ -25,6 +25,11 @@ OP_CASES(Reduce, {
     {"RankZero", "sum", {{Shape::Scalar(), {3}}}, {}, {{{1}, {3}}}},
     {"OfNothingIsZero", "sum", {{{0, 2}, {}}}, kColumns, {{{2}, {0, 0}}}},
     {"ToNothing", "sum", {{{0, 2}, {}}}, kRows, {{{0}, {}}}},
+    OpCase{"SquareSum", "_square_sum", {kX}, kRows, {{{2}, {21, 34.25}}}}.TwiceDifferentiable(),
+    OpCase{"Moments", "moments", {{{2, 3}, {1, 2, 4, 3, 3, 6}}}, {{"axes", "1"}}, {{{2}, {7.0 / 3, 4}}, {{2}, {14.0 / 9, 2}}}}.TwiceDifferentiable(),
+    {"MomentsOfAll", "moments", {{{2, 3}, {1, 2, 4, 3, 3, 6}}}, {{"keepdims", "True"}}, {{{1, 1}, {19.0 / 6}}, {{1, 1}, {89.0 / 36}}}},
+    {"MomentsOfOne", "moments", {{{2, 1}, {1, 4}}}, {{"axes", "(1,)"}}, {{{2}, {1, 4}}, {{2}, {0, 0}}}},
+    {"MomentsToNothing", "moments", {{{0, 2}, {}}}, {{"axes", "(1,)"}}, {{{0}, {}}, {{0}, {}}}},
     OpCase{"Mean", "mean", {kX}, kRows, {{{2}, {7.0 / 3, 2.5 / 3}}}}.TwiceDifferentiable(),
     OpCase{"MeanOfNothingIsNan", "mean", {{{0}, {}}}, {}, {{{1}, {kNan}}}}.OnlyFloats(),
     OpCase{"Prod", "prod", {kX}, kRows, {{{2}, {8, -7.5}}}}.TwiceDifferentiable(),
@@ -50,6 +55,7 @@ OP_CASES(Reduce, {
     {"ArgmaxOfAll", "argmax", {kX}, {}, {{{1}, {4}}}},
     {"ArgmaxTakesTheFirst", "argmax", {{{4}, {1, 7, 7, 0}}}, {}, {{{1}, {1}}}},
     {"ArgmaxFindsNan", "argmax", {{{3}, {1, kNan, 7}}}, {}, {{{1}, {1}}}},
+    {"ArgmaxChannel", "argmax_channel", {kX}, {}, {{{2}, {2, 1}}}},
     {"Argmin", "argmin", {kX}, kRows, {{{2}, {0, 0}}}},
 });
 

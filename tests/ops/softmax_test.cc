@@ -34,6 +34,38 @@ OP_CASES(Softmax, {
            {{{2, 2, 1}, {0.5, 0.5, 0.5, 0.5}}}}.Indices({1}).WithoutGradient(),
 });
 
+const Numbers kWide = {{1, 3, 4}, {-1.875, -1, -0.125, 0.75, 1.625, -1.375, -0.5, 0.375, 1.25, -1.75, -0.875, 0}};
+const Numbers kLengths = {{1, 4}, {1, 2, 3, 0}};
+const AttrDict kOfLengths = {{"use_length", "True"}, {"axis", "1"}};
+
+// As MXNet's softmax; it has no log_softmax with lengths.
+OP_CASES(SoftmaxOfLengths, {
+    OpCase{"Softmax", "softmax", {kWide, kLengths}, kOfLengths,
+           {{{1, 3, 4}, {1, 0.5926666, 0.46303674, 0, 0, 0.4073334, 0.31824019, 0, 0, 0, 0.21872307, 0}}}}
+        .Indices({1}).TwiceDifferentiable(),
+    OpCase{"Logarithm", "log_softmax", {kWide, kLengths}, kOfLengths,
+           {{{1, 3, 4}, {0, -0.52312326, -0.76994887, 0, 0, -0.89812326, -1.1449489, 0, 0, 0, -1.5199489, 0}}}}
+        .Indices({1}).TwiceDifferentiable(),
+    OpCase{"WarmNegativeOfOneRow", "softmin", {{{3}, {0, -1000, 1}}, {{1}, {2}}},
+           {{"use_length", "True"}, {"temperature", "2000"}}, {{{3}, {0.37754067, 0.62245933, 0}}}}
+        .Indices({1}).TwiceDifferentiable(),
+    OpCase{"Mask", "_length_mask", {kWide, kLengths}, {{"axis", "1"}},
+           {{{1, 3, 4}, {1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0}}}}
+        .Indices({1}),
+});
+
+OP_CASES(SoftmaxActivation, {
+    OpCase{"OfSamples", "SoftmaxActivation", {{{2, 2, 2}, {-1.875, -1, -0.125, 0.75, 1.625, -1.375, -0.5, 0.375}}}, {},
+           {{{2, 2, 2}, {0.043557702, 0.1044895, 0.25065727, 0.60129553, 0.68694301, 0.034200879, 0.082043643,
+                         0.19681247}}}}
+        .TwiceDifferentiable(),
+    OpCase{"OfChannels", "SoftmaxActivation", {{{2, 2, 2}, {-1.875, -1, -0.125, 0.75, 1.625, -1.375, -0.5, 0.375}}},
+           {{"mode", "channel"}},
+           {{{2, 2, 2}, {0.1480472, 0.1480472, 0.8519528, 0.8519528, 0.89330941, 0.1480472, 0.10669059, 0.8519528}}}}
+        .TwiceDifferentiable(),
+    OpCase{"OfAnEmptyBatch", "SoftmaxActivation", {{{0, 2}, {}}}, {}, {{{0, 2}, {}}}},
+});
+
 // dx of SoftmaxOutput, for the head gradient `head` in every element.
 std::vector<double> OutputGradient(const Numbers& x, const Numbers& label, const AttrDict& attrs, double head = 5) {
   const NodeEntry xs = MakeVariable("x"), labels = MakeVariable("label"), dy = MakeVariable("dy");

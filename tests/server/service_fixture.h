@@ -62,6 +62,7 @@ class ServiceTest : public testing::Test {
     options.store_dir = store_;
     options.limits = limits;
     options.log = log_.sink();
+    Configure(&options);
     absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -71,6 +72,7 @@ class ServiceTest : public testing::Test {
     training_ = v1::TrainingService::NewStub(channel_);
     info_ = v1::ServerService::NewStub(channel_);
   }
+  virtual void Configure(ServerOptions*) {}
   // Stubs hold the channel, which keeps calls possible: they go first.
   void StopServer() {
     operators_.reset();

@@ -79,7 +79,7 @@ GLUOND_REGISTER_OP(seed_scalar_op)
       if (!absl::SimpleAtod(attrs->dict["scalar"], &scalar)) {
         return absl::InvalidArgumentError("scalar is not a number");
       }
-      attrs->parsed = scalar;
+      attrs->Store(scalar);
       return absl::OkStatus();
     })
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)

@@ -1,0 +1,24 @@
+"""MXNet 1.x's Gluon, computed by a gluond server: `import gluond as mx`.
+
+Nothing is connected before the first array is made. Then it is the server at GLUOND_ADDRESS, or that of
+`mx.connect("host:port")`, or else a private one that this process starts for itself and that ends with it.
+"""
+
+from __future__ import annotations
+
+from ._wire.connect import connect
+from . import attribute, autograd, base, context, engine, name, ndarray, random, util
+from . import ndarray as nd
+from . import random as rnd
+from .attribute import AttrScope
+from .base import MXNetError
+from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from . import symbol
+from . import symbol as sym
+from . import executor, initializer, lr_scheduler, metric, optimizer, visualization
+from . import initializer as init
+from . import visualization as viz
+from . import gluon, minpy, operator, test_utils
+from .minpy import customop
+
+__version__ = "0.1.0"

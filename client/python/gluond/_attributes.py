@@ -1,0 +1,119 @@
+"""Parameters of operators as text, as MXNet writes them, checked against what the server says of them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Iterable, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from .base import MXNetError
+
+
+class Parameter(NamedTuple):
+    """One parameter of an operator, as OperatorService describes it."""
+
+    name: str
+    type: str
+    default: str
+    required: bool
+    values: tuple[str, ...]
+    range: str
+    description: str
+
+
+def text(value: Any) -> str:
+    """A value as MXNet writes it: "(3, 3)", "True", "0.5", "float32", "None"."""
+    if type(value) is str:
+        return value
+    if isinstance(value, (bool, int, float)) or value is None:
+        return str(value)
+    if isinstance(value, (np.generic,)) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return str(value.item())
+    if isinstance(value, (tuple, list, np.ndarray, range)):
+        items = [text(item) for item in value]
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    if isinstance(value, (type, np.dtype)):
+        return dtype_name(value)
+    return str(value)
+
+
+def dtype_name(value: Any) -> str:
+    """`np.float32`, `"float32"`, `float` -> "float32" and the like."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, np.dtype) and value.names == ("bfloat16",):
+        return "bfloat16"
+    return np.dtype(value).name
+
+
+def checked(op: str, parameter: Parameter, value: Any) -> str:
+    """The value's text; MXNetError where it cannot be one of the parameter's type. The server checks the rest."""
+    kind = parameter.type
+    optional = kind.endswith(" or None")
+    if value is None:
+        if optional or parameter.default == "None" or kind.startswith("string"):
+            return "None"
+        raise _refused(op, parameter, value)
+    if kind.startswith("dtype"):
+        try:
+            return dtype_name(value)
+        except TypeError:
+            raise _refused(op, parameter, value) from None
+    written = text(value)
+    if parameter.values:
+        if written not in parameter.values and not (optional and written == "None"):
+            raise MXNetError(f"Invalid Input: '{written}', valid values are: "
+                             f"{{{', '.join(repr(choice) for choice in parameter.values)}}}, in operator "
+                             f"{op}, parameter {parameter.name}")
+        return written
+    if not isinstance(value, str) and not _fits(kind, value):
+        raise _refused(op, parameter, value)
+    return written
+
+
+def _fits(kind: str, value: Any) -> bool:
+    """Whether a value that is no string may be one of this type."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if kind.startswith(("int", "long")):
+        return isinstance(value, (bool, int, np.integer)) or (isinstance(value, float) and value.is_integer())
+    if kind.startswith("float"):
+        return isinstance(value, (bool, int, float, np.number, np.bool_))
+    if kind.startswith("boolean"):
+        return isinstance(value, (bool, int, np.bool_, np.integer))
+    if kind.startswith("tuple"):
+        return isinstance(value, (tuple, list, np.ndarray, range, int, float, np.number))
+    return True
+
+
+def _refused(op: str, parameter: Parameter, value: Any) -> MXNetError:
+    return MXNetError(f"Invalid Parameter format for {parameter.name} expect {parameter.type} but value={text(value)!r}, "
+                      f"in operator {op}")
+
+
+def attribute_texts(op: str, parameters: dict[str, Parameter], values: dict[str, Any]) -> dict[str, str]:
+    """All given parameters as text; MXNetError for unknown ones and for required ones that are missing."""
+    texts = {}
+    for name, value in values.items():
+        parameter = parameters.get(name)
+        if parameter is None:
+            raise unknown_argument(op, name, parameters)
+        texts[name] = checked(op, parameter, value)
+    for name, parameter in parameters.items():
+        if parameter.required and name not in texts:
+            raise MXNetError(f"Required parameter {name} of {parameter.type} is not presented, in operator {op}")
+    return texts
+
+
+def unknown_argument(op: str, name: str, known: Iterable[str]) -> MXNetError:
+    """The error for a misspelt keyword."""
+    known = list(known)
+    return MXNetError(f"Cannot find argument '{name}' of operator {op}{did_you_mean(name, known)}, "
+                      f"Possible Arguments: {', '.join(known) or 'none'}")
+
+
+def did_you_mean(name: str, known: Sequence[str], most: Optional[int] = 2) -> str:
+    """", did you mean 'x' or 'y'?" where there is something close."""
+    close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
+    return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""

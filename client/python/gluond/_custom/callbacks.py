@@ -1,0 +1,191 @@
+"""The answers to what the server asks this process: shapes, types, and passes of its operators.
+
+An operator object lives from its forward pass to its backward pass. It is found by the number that the server gives the
+forward pass; those that no backward pass has come for are forgotten when there are very many.
+"""
+
+from __future__ import annotations
+
+import collections
+import struct
+import threading
+import time
+from typing import Any, Callable, List, NamedTuple, OrderedDict, Sequence, Tuple
+
+import numpy as np
+
+from .._proto import custom_operator_pb2 as pb, session_pb2
+from .._wire.tensors import DTYPE_OF, FLAG_OF
+from ..base import MXNetError
+from . import errors, functions, props, registry
+from .inside import Inside, context_of
+from .local import LocalArray, absent, values_of, wanted_values
+from .values import Kind, encode_computed, from_wire, kind_of
+
+ArrayType = session_pb2.ArrayType
+# Values, and the dtypes that they become.
+Tensors = Sequence[Tuple[Any, np.dtype]]
+
+# Operator objects without a backward pass so far, and after theirs (the history may be kept for another).
+MOST_WAITING = 1024
+MOST_USED = 64
+
+
+class _Instance(NamedTuple):
+    """An operator object between its passes."""
+
+    operator: Any
+    spec: props.Spec
+
+
+class _Instances:
+    """The operator objects of forward passes, by number. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[int, _Instance] = collections.OrderedDict()
+        self._used: OrderedDict[int, _Instance] = collections.OrderedDict()
+
+    def add(self, number: int, instance: _Instance) -> None:
+        with self._lock:
+            self._waiting[number] = instance
+            if len(self._waiting) > MOST_WAITING:
+                self._waiting.popitem(last=False)
+
+    def find(self, number: int, op_type: str) -> _Instance:
+        with self._lock:
+            instance = self._waiting.pop(number, None) or self._used.pop(number, None)
+            if instance is None:
+                raise MXNetError(
+                    f"the operator object of this forward pass of '{op_type}' is gone: {MOST_WAITING} others have run since "
+                    f"without a backward pass, or {MOST_USED} have had theirs; or the process that had it has ended. Run the "
+                    "forward pass again")
+            self._used[number] = instance
+            if len(self._used) > MOST_USED:
+                self._used.popitem(last=False)
+        return instance
+
+
+_instances = _Instances()
+
+
+def after_fork() -> None:
+    """In a forked child: the forward passes were the parent's."""
+    global _instances
+    _instances = _Instances()
+
+
+def answer(callback: Any, find_session: Callable[[], Any]) -> bytes:
+    """HostRequest with the answer to a Callback. `find_session`: the session that its arrays belong to."""
+    ask = callback.WhichOneof("ask")
+    begin = time.perf_counter()
+    try:
+        if ask == "forward":
+            return _encode(callback.call, begin, *_forward(callback, callback.forward, find_session()))
+        if ask == "backward":
+            return _encode(callback.call, begin, *_backward(callback, callback.backward, find_session()))
+        if ask == "function":
+            return _encode(callback.call, begin, _function(callback.function), ())
+        arguments, outputs, auxiliary = _infer(callback, ask)
+        result = pb.CallbackResult(call=callback.call, seconds=time.perf_counter() - begin,
+                                   inferred={"arguments": arguments, "outputs": outputs, "auxiliary": auxiliary})
+        return pb.HostRequest(result=result).SerializeToString()
+    except BaseException as error:  # Whatever it is, the server must hear of it.
+        return failure(callback.call, error, time.perf_counter() - begin)
+
+
+def failure(call: int, error: BaseException, seconds: float = 0.0) -> bytes:
+    """HostRequest that says why there is no answer."""
+    original, where = errors.origin(error)
+    told = {"type": type(original).__name__, "message": f"{original}{where}", "traceback": errors.own_traceback(error)}
+    return pb.HostRequest(result=pb.CallbackResult(call=call, failure=told, seconds=seconds)).SerializeToString()
+
+
+def _encode(call: int, begin: float, outputs: Tensors, auxiliary: Tensors) -> bytes:
+    return encode_computed(call, outputs, auxiliary, struct.pack("<d", time.perf_counter() - begin))
+
+
+def _registered(callback: Any) -> Tuple[registry.Registered, props.Texts, props.Spec]:
+    registered = registry.find(callback.op_type)
+    texts = registry.attribute_texts(dict(callback.attributes))
+    return registered, texts, props.spec(registered, texts)
+
+
+# Shapes and types.
+
+def _infer(callback: Any, ask: str) -> List[List[Any]]:
+    """ArrayTypes of arguments, outputs and auxiliary states."""
+    registered, texts, spec = _registered(callback)
+    prop = props.make(registered, texts)
+    given = getattr(callback, ask).arguments
+    if ask == "infer_shape":
+        found = props.infer_shapes(prop, spec, registered.op_type,
+                                   [tuple(each.shape) if each.has_shape else None for each in given])
+        return [[ArrayType(has_shape=shape is not None, shape=shape or ()) for shape in each] for each in found]
+    found = props.infer_types(prop, spec, registered.op_type,
+                              [DTYPE_OF[each.dtype] if each.HasField("dtype") else None for each in given])
+    return [[ArrayType() if dtype is None else ArrayType(dtype=FLAG_OF[dtype]) for dtype in each] for each in found]
+
+
+# Passes.
+
+def _array(tensor: Any, session: Any, context: Any, writable: bool = False) -> LocalArray:
+    return LocalArray(session, context, Kind(tuple(tensor.shape), DTYPE_OF[tensor.dtype]), from_wire(tensor),
+                      writable=writable, shared=True)
+
+
+def _requests(wanted: Sequence[bool]) -> List[str]:
+    return ["write" if each else "null" for each in wanted]
+
+
+def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensors]:
+    """Outputs, and auxiliary states if some were written."""
+    registered, texts, spec = _registered(callback)
+    context = context_of(forward.device)
+    arguments = [_array(tensor, session, context) for tensor in forward.arguments]
+    auxiliary = [_array(tensor, session, context, writable=True) for tensor in forward.auxiliary]
+    kinds = [kind_of(each) for each in forward.outputs]
+    outputs = [LocalArray(session, context, kind, None) for kind in kinds]
+    with Inside(forward.training, context, called_back=True):
+        plan = props.plan(registered, texts, [Kind(each._shape, each._dtype) for each in arguments + auxiliary])
+        operator = plan.create(registered, context)
+        with errors.calling(registered.op_type, "forward"):
+            operator.forward(is_train=forward.training, req=_requests(forward.wanted), in_data=arguments, out_data=outputs,
+                             aux=auxiliary)
+            values = wanted_values(outputs, forward.wanted)
+            states = values_of(auxiliary) if any(each._version for each in auxiliary) else []
+    if forward.keep:
+        _instances.add(forward.instance, _Instance(operator, spec))
+    return ([(each, kind.dtype) for each, kind in zip(values, kinds)],
+            [(each, state._dtype) for each, state in zip(states, auxiliary)])
+
+
+def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tensors]:
+    """Gradients of the arguments, and auxiliary states if some were written."""
+    op_type = callback.op_type
+    context = context_of(backward.device)
+    operator = _instances.find(backward.instance, op_type).operator
+
+    def operands(given: Sequence[Any], what: str) -> List[Any]:
+        return [absent(session, context, op_type, f"{what}[{place}]") if each.absent else
+                _array(each.tensor, session, context) for place, each in enumerate(given)]
+
+    auxiliary = [_array(tensor, session, context, writable=True) for tensor in backward.auxiliary]
+    kinds = [kind_of(each) for each in backward.gradients]
+    gradients = [LocalArray(session, context, kind, None) for kind in kinds]
+    with Inside(backward.training, context, called_back=True), errors.calling(op_type, "backward"):
+        operator.backward(req=_requests(backward.wanted), out_grad=operands(backward.out_grads, "out_grad"),
+                          in_data=operands(backward.arguments, "in_data"), out_data=operands(backward.outputs, "out_data"),
+                          in_grad=gradients, aux=auxiliary)
+        values = wanted_values(gradients, backward.wanted)
+        states = values_of(auxiliary) if any(each._version for each in auxiliary) else []
+    return ([(each, kind.dtype) for each, kind in zip(values, kinds)],
+            [(each, state._dtype) for each, state in zip(states, auxiliary)])
+
+
+def _function(asked: Any) -> Tensors:
+    """Gradients of a recorded function's inputs."""
+    kinds = [kind_of(each) for each in asked.gradients]
+    recorded = functions.functions.find(asked.function)
+    values = recorded.gradients([from_wire(tensor) for tensor in asked.out_grads], kinds, list(asked.wanted))
+    return [(each, kind.dtype) for each, kind in zip(values, kinds)]

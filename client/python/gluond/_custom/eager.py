@@ -1,0 +1,206 @@
+"""`mx.nd.Custom`: a custom operator applied to arrays, here and now.
+
+Its code runs in the calling thread: an error is raised where the operator was called, data stays where it is unless the
+code asks for it, and output shapes need no round trip. While recording, the result is recorded as a function of this
+process, and its `backward` is called when the gradient arrives. (The operator `Custom`, which the server runs by calling
+back, is for graphs: see graph.py. Why not for this: the server's callback costs a round trip and a change of threads more,
+and moves all inputs and outputs.)
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .._attributes import did_you_mean
+from .._mode import mode
+from .._wire import connect, encoding
+from .._wire.tensors import DTYPE_OF
+from .._proto import session_pb2
+from ..base import MXNetError
+from ..context import current_context
+from ..ndarray import _call, _transfer
+from ..ndarray._array import NDArray
+from . import errors, functions, props, registry
+from .inside import Inside
+from .local import LocalArray, absent, read_only, wanted_values
+from .values import Kind
+
+
+def Custom(*args: NDArray, op_type: Optional[str] = None, out: Any = None, name: Optional[str] = None,  # noqa: N802
+           **kwargs: Any) -> Any:
+    """Applies a custom operator registered with `mx.operator.register(op_type)`.
+
+    Arrays by position, or by the names that its CustomOpProp lists (auxiliary states after the arguments). All other
+    arguments go to the prop, as text. Returns an NDArray, or a list of them if there are several outputs.
+    """
+    if op_type is None:
+        raise MXNetError("Required argument `op_type` is missing.")
+    registered = registry.find(op_type)
+    named: Dict[str, NDArray] = {}
+    for key in [key for key, value in kwargs.items() if isinstance(value, NDArray)]:
+        named[key] = kwargs.pop(key)
+    texts = registry.attribute_texts(kwargs)
+    spec = props.spec(registered, texts)
+    inputs = _arrange(op_type, spec.arguments + spec.auxiliary, args, named)
+    outputs = _run(registered, texts, spec, inputs)
+    if out is not None:
+        return _write(op_type, outputs, out, inputs)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _arrange(op_type: str, names: Tuple[str, ...], args: Sequence[Any], named: Mapping[str, NDArray]) -> List[NDArray]:
+    """The inputs in the operator's order."""
+    if not named and len(args) == len(names):
+        inputs: List[Any] = list(args)
+    else:
+        if len(args) > len(names):
+            raise MXNetError(f"custom operator '{op_type}' takes {len(names)} inputs ({', '.join(names)}), got {len(args)}")
+        inputs = list(args) + [None] * (len(names) - len(args))
+        for key, value in named.items():
+            if key not in names:
+                raise MXNetError(f"custom operator '{op_type}' has no input '{key}'{did_you_mean(key, names)}; its inputs "
+                                 f"are {', '.join(names)}")
+            if inputs[names.index(key)] is not None:
+                raise TypeError(f"Custom() got multiple values for argument '{key}' of '{op_type}'")
+            inputs[names.index(key)] = value
+        missing = [name for name, value in zip(names, inputs) if value is None]
+        if missing:
+            raise MXNetError(f"custom operator '{op_type}' takes {len(names)} inputs ({', '.join(names)}), got "
+                             f"{len(names) - len(missing)}: {', '.join(missing)} missing")
+    for name, value in zip(names, inputs):
+        if not isinstance(value, NDArray):
+            raise TypeError(f"input '{name}' of custom operator '{op_type}' must be an NDArray, not {type(value).__name__}"
+                            + ("; mx.nd.array(x) makes one" if isinstance(value, np.ndarray) else ""))
+    if len(inputs) > 1:
+        _call.check_together(inputs, f"Custom '{op_type}'")
+    return inputs
+
+
+def _describe(arrays: Sequence[NDArray]) -> None:
+    """Asks for the shapes and dtypes that only the server knows, of all arrays at once."""
+    unknown = [array for array in arrays if array._shape is None or array._dtype is None]
+    if not unknown:
+        return
+    command = session_pb2.Command(describe=session_pb2.Describe(
+        arrays=[encoding.number_of(array._name) for array in unknown]))
+    reply = unknown[0]._session.request(encoding.tagged(3, command.SerializeToString()))
+    for array, kind in zip(unknown, reply.arrays):
+        array._shape, array._dtype = tuple(kind.shape), DTYPE_OF[kind.dtype]
+
+
+def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, inputs: List[NDArray]) -> List[NDArray]:
+    _describe(inputs)
+    session = inputs[0]._session if inputs else connect.current()
+    context = inputs[0]._context if inputs else current_context()
+    plan = props.plan(registered, texts, [Kind(array._shape, array._dtype) for array in inputs])
+    operator = plan.create(registered, context)
+    count = len(spec.arguments)
+    recording, training = mode.recording and count > 0, mode.training
+    arguments, auxiliary = inputs[:count], inputs[count:]
+    in_data = [_constant(array, recording and spec.reads_argument(i)) for i, array in enumerate(arguments)]
+    out_data = [LocalArray(session, context, kind, None) for kind in plan.outputs]
+    elsewhere = {i for i, array in enumerate(in_data) if array._values is None}
+    _fetch(session, [in_data[i] for i in elsewhere & (
+        plan.fetched[0] | plan.fetched[1] if recording else plan.fetched[0])])
+    with Inside(training, context), errors.calling(registered.op_type, "forward"):
+        operator.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=auxiliary)
+        for output in out_data:
+            if output._source is not None:
+                output._settle()
+    plan.fetched[0].update(i for i in elsewhere if in_data[i]._values is not None)
+    if not recording:
+        return list(out_data)
+    call = EagerCall(registered, spec, plan, operator, in_data, out_data, auxiliary, context, training)
+    needed = [i for i in range(len(out_data)) if spec.reads_out_grad(i)]
+    return functions.record(call, session, arguments, out_data, needed)
+
+
+def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:
+    """Gets the values of arguments that the operator is going to read."""
+    if sum(prod(array._shape) * array._dtype.itemsize for array in arrays) > session.max_tensor_bytes:
+        return  # One by one, when they are read.
+    if arrays:
+        for array, values in zip(arrays, session.fetch([array._own for array in arrays])):
+            array._values = values
+
+
+def _constant(array: NDArray, lasting: bool) -> LocalArray:
+    """An argument as the operator sees it: only to be read, and what it is now whatever becomes of the array."""
+    kind = Kind(array._shape, array._dtype)
+    values = array._known() if isinstance(array, LocalArray) else None
+    if values is not None:
+        return LocalArray(array._session, array._context, kind, values, writable=False, shared=True)
+    if not lasting:
+        return Borrowed(array, kind)
+    name = next(encoding.names)
+    array._session.submit(encoding.assign(name, array._name))
+    return LocalArray(array._session, array._context, kind, None, writable=False, sent=name)
+
+
+class Borrowed(LocalArray):
+    """An argument during the forward pass, under the name of the caller's array."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: NDArray, kind: Kind) -> None:
+        super().__init__(owner._session, owner._context, kind, None, writable=False, sent=owner._name)
+        self._owner = owner
+
+    def __del__(self) -> None:
+        pass
+
+
+def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[NDArray]) -> Any:
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    if len(targets) != len(outputs):
+        raise MXNetError(f"custom operator '{op_type}' has {len(outputs)} output(s), but out= holds {len(targets)}")
+    if mode.recording:
+        _call.check_not_in_graph(targets, inputs)
+    for target, output in zip(targets, outputs):
+        _transfer.overwrite(target, output)
+    return out
+
+
+class EagerCall:
+    """A call that is recorded: what its backward pass needs."""
+
+    def __init__(self, registered: registry.Registered, spec: props.Spec, plan: props.Plan, operator: Any,
+                 in_data: Sequence[Any], out_data: Sequence[Any], auxiliary: Sequence[Any], context: Any,
+                 training: bool) -> None:
+        self._op_type = registered.op_type
+        self._spec = spec
+        self._plan = plan
+        self._operator = operator
+        self._in_data = [array if spec.reads_argument(i) else None for i, array in enumerate(in_data)]
+        self._out_data = [array if spec.reads_output(i) else None for i, array in enumerate(out_data)]
+        for array in out_data:
+            array._is_writable = False
+        self._auxiliary = list(auxiliary)
+        self._session = out_data[0]._session
+        self._context = context
+        self._training = training
+
+    def title(self) -> str:
+        return f"backward of custom operator '{self._op_type}'"
+
+    def _present(self, arrays: Sequence[Any], what: str) -> List[Any]:
+        return [array if array is not None else absent(self._session, self._context, self._op_type, f"{what}[{i}]")
+                for i, array in enumerate(arrays)]
+
+    def gradients(self, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
+                  wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
+        session, context = self._session, self._context
+        heads = [read_only(session, context, values) if self._spec.reads_out_grad(i) else None
+                 for i, values in enumerate(out_grads)]
+        in_grad = [LocalArray(session, context, kind, None) for kind in kinds]
+        elsewhere = [i for i, array in enumerate(self._in_data) if array is not None and array._values is None]
+        with Inside(self._training, context, called_back=True), errors.calling(self._op_type, "backward"):
+            self._operator.backward(req=["write" if each else "null" for each in wanted],
+                                    out_grad=self._present(heads, "out_grad"), in_data=self._present(self._in_data, "in_data"),
+                                    out_data=self._present(self._out_data, "out_data"), in_grad=in_grad,
+                                    aux=self._auxiliary)
+            self._plan.fetched[1].update(i for i in elsewhere if self._in_data[i]._values is not None)
+            return wanted_values(in_grad, wanted)

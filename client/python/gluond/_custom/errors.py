@@ -1,0 +1,92 @@
+"""Errors in the code of custom operators.
+
+They reach the program as MXNetError, as in MXNet, and as the exception's own type as well: `except ValueError` finds a
+ValueError that was raised in `forward`. The exception itself is the cause (`raise ... from`), with its traceback.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import traceback
+from typing import Any, Iterator, OrderedDict, Tuple, Type
+
+from .._wire import errors as wire_errors
+from .._wire.source_lines import INSIDE
+from ..base import MXNetError
+
+# Exceptions that the server has been told of and nobody here has seen yet, by their tracebacks.
+_MOST_TOLD = 16
+_told: OrderedDict[str, BaseException] = collections.OrderedDict()
+_LONGEST = 60_000
+
+
+class OperatorError(MXNetError):
+    """An error in a custom operator's own code; it is of the original exception's type as well. See `__cause__`."""
+
+    where = ""  # "softmax.backward"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+@functools.lru_cache(maxsize=256)
+def _class_for(kind: Type[BaseException]) -> Type[OperatorError]:
+    if issubclass(OperatorError, kind):
+        return OperatorError
+    try:
+        return type(kind.__name__, (OperatorError, kind), {"__module__": kind.__module__, "__doc__": OperatorError.__doc__})
+    except TypeError:  # It cannot be combined with another exception.
+        return OperatorError
+
+
+def wrap(original: BaseException, text: str) -> OperatorError:
+    """The error to raise for what a user's code raised."""
+    kind = _class_for(type(original))
+    error = kind.__new__(kind, text)
+    error.args = (text,)
+    error.__cause__ = original
+    return error
+
+
+@contextlib.contextmanager
+def calling(op_type: str, callback: str) -> Iterator[None]:
+    """Around a user's method: what it raises becomes an error that names it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OperatorError):
+            raise
+        wrapped = wrap(error, f"Error in {op_type}.{callback}: {type(error).__name__}: {error}")
+        wrapped.where = f"{op_type}.{callback}"
+        raise wrapped from error
+
+
+def origin(error: BaseException) -> Tuple[BaseException, str]:
+    """The user's exception, and " (in softmax.backward)" where that is known."""
+    if isinstance(error, OperatorError) and error.__cause__ is not None:
+        return error.__cause__, f" (in {error.where})" if error.where else ""
+    return error, ""
+
+
+def own_traceback(error: BaseException) -> str:
+    """The traceback as Python prints it, from the user's own first line on. Kept with the exception: see `_of_traceback`."""
+    original, _ = origin(error)
+    where: Any = original.__traceback__
+    while where is not None and where.tb_next is not None and INSIDE[where.tb_frame.f_code.co_filename]:
+        where = where.tb_next
+    text = "".join(traceback.format_exception(type(original), original, where))[-_LONGEST:]
+    while len(_told) >= _MOST_TOLD:
+        _told.popitem(last=False)
+    _told[text] = original
+    return text
+
+
+def _of_traceback(text: str, message: str) -> MXNetError:
+    """The error for a failure that the server tells of: with the exception, if it was raised in this process."""
+    original = _told.get(text)
+    return MXNetError(message) if original is None else wrap(original, message)
+
+
+wire_errors.of_traceback = _of_traceback

@@ -1,0 +1,126 @@
+"""`autograd.Function`: a function of arrays with a gradient of its own, for use while recording."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .._mode import mode
+from ..ndarray import _call
+from ..ndarray._array import NDArray
+from . import errors, functions
+from .inside import Inside
+from .local import LocalArray, read_only, wanted_values
+from .values import Kind
+
+__all__ = ["Function"]
+
+
+class Function:
+    """A differentiable function whose gradient is written by hand.
+
+        class Sigmoid(mx.autograd.Function):
+            def forward(self, x):
+                y = 1 / (1 + mx.nd.exp(-x))
+                self.save_for_backward(y)
+                return y
+
+            def backward(self, dy):
+                y, = self.saved_tensors
+                return dy * y * (1 - y)
+
+        with mx.autograd.record():
+            y = Sigmoid()(x)
+
+    Both run in this process; an object is for one call. Not for Symbols: hybridized Blocks use CustomOp.
+    """
+
+    _used = False
+    _saved: Tuple[Any, ...] = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def save_for_backward(self, *args: NDArray) -> None:
+        """Keeps arrays for backward(), as `saved_tensors`."""
+        self._saved = args
+
+    @property
+    def saved_tensors(self) -> Tuple[Any, ...]:
+        """What save_for_backward() was given."""
+        return self._saved
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        """forward(), recorded: an NDArray, or as many as forward() returns."""
+        if self._used:
+            raise AssertionError("Each Function instance can only be called once. Please create another instance.")
+        for place, array in enumerate(inputs):
+            if not isinstance(array, NDArray):
+                raise TypeError(f"input {place} of {type(self).__name__} must be an NDArray, not {type(array).__name__}: keep "
+                                "other values in the object, by its constructor")
+        self._used = True
+        recording, training = mode.recording, mode.training
+        mode.set(False, training)
+        try:
+            outputs = self.forward(*inputs)
+        finally:
+            mode.set(recording, training)
+        results = [outputs] if isinstance(outputs, NDArray) else outputs
+        if not isinstance(results, (list, tuple)) or not all(isinstance(each, NDArray) for each in results):
+            raise TypeError(f"{type(self).__name__}.forward must return an NDArray, or a list or tuple of NDArrays, not "
+                            f"{outputs!r}")
+        if not recording or not inputs or not results:
+            return outputs
+        _call.check_together([*inputs, *results], type(self).__name__)
+        recorded = functions.record(_Call(self, inputs, len(results), training), inputs[0]._session, inputs, results)
+        return recorded[0] if results is not outputs else type(outputs)(recorded)
+
+    def forward(self, *inputs: NDArray) -> Any:
+        """Computes the results. Nothing is recorded within."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        """The gradients of all inputs, from those of all results."""
+        raise NotImplementedError(f"{type(self).__name__} has no backward()")
+
+
+class _Call:
+    """A Function that has been called."""
+
+    def __init__(self, function: Function, inputs: Sequence[NDArray], results: int, training: bool) -> None:
+        self._function = function
+        self._inputs = len(inputs)
+        self._session = inputs[0]._session
+        self._context = inputs[0]._context
+        self._training = training
+
+    def title(self) -> str:
+        return f"{type(self._function).__name__}.backward"
+
+    def gradients(self, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
+                  wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
+        heads = [read_only(self._session, self._context, values) for values in out_grads]
+        name = type(self._function).__name__
+        with Inside(self._training, self._context, called_back=True), errors.calling(name, "backward"):
+            found = self._function.backward(*heads)
+            given = [found] if isinstance(found, NDArray) or found is None else list(found)
+            if len(given) != self._inputs:
+                raise ValueError(f"{name}.backward must return exactly the same number of NDArrays as the number of NDArrays "
+                                 f"arguments to forward. Expecting {self._inputs} got {len(given)}")
+            return _assigned(self._session, self._context, given, kinds, wanted)
+
+
+def _assigned(session: Any, context: Any, given: Sequence[Any], kinds: Sequence[Kind],
+              wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
+    """The values of gradients, in the shapes that they must have; None is a gradient of zeros."""
+    arrays = []
+    for place, (array, kind, each) in enumerate(zip(given, kinds, wanted)):
+        target = LocalArray(session, context, kind, None)
+        if array is not None:
+            if not isinstance(array, NDArray):
+                raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(array)} (gradient {place})")
+            if each:
+                target[:] = array
+        arrays.append(target)
+    return wanted_values(arrays, wanted)

@@ -1,0 +1,98 @@
+"""The operator `Custom` in graphs: what symbols ask of it, and what of it goes to the server and into files.
+
+A symbol's node has the user's own attributes only. The server gets, besides, who computes it and what it takes and gives
+(proto/custom_operator.proto); so does a file, but for who computes it: any client may then, that shares the operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+
+from .._operators import CallType
+from ..base import MXNetError
+from ..symbol import _server
+from ..symbol._attributes import visible
+from ..symbol._graph import Node
+from . import host, props, registry
+
+
+def _registered(attrs: Mapping[str, str]) -> Tuple[Optional[registry.Registered], props.Texts]:
+    """The operator of a node, None where it is not this process's, and its parameters."""
+    own = visible(attrs)
+    op_type = own.pop("op_type", None)
+    if op_type is None:
+        raise MXNetError("Required argument `op_type` is missing.")
+    return registry.get(op_type), registry.attribute_texts(own)
+
+
+def _described(spec: props.Spec) -> Dict[str, str]:
+    """What the server must know of an operator, as attributes."""
+    attrs = {"__arguments__": ",".join(spec.arguments), "__outputs__": ",".join(spec.outputs)}
+    if spec.auxiliary:
+        attrs["__auxiliary__"] = ",".join(spec.auxiliary)
+    if not spec.reads_all():
+        attrs["__dependencies__"] = ",".join(map(str, spec.dependencies))
+    if spec.rules:
+        attrs["__rules__"] = ",".join(spec.rules)
+    return attrs
+
+
+class GraphOperators:
+    """Answers for symbol._server.CustomOperators."""
+
+    def describe(self, attrs: Mapping[str, str], node: str) -> CallType:
+        """What a node takes and gives. One that is not registered here says so itself, if it comes from a file."""
+        registered, texts = _registered(attrs)
+        if registered is not None:
+            spec = props.spec(registered, texts)
+            arguments, outputs, auxiliary = spec.arguments, spec.outputs, spec.auxiliary
+        elif "__arguments__" in attrs:
+            arguments, outputs, auxiliary = (tuple(filter(None, attrs.get(f"__{key}__", "").split(",")))
+                                             for key in ("arguments", "outputs", "auxiliary"))
+        else:
+            registry.find(attrs["op_type"])  # Says that there is none.
+        count = len(arguments)
+        return CallType(arguments + auxiliary, tuple(range(count, count + len(auxiliary))), outputs, ())
+
+    def needs_head_gradient(self, attrs: Mapping[str, str]) -> bool:
+        """Whether its gradient depends on what comes from above."""
+        registered, texts = _registered(attrs)
+        if registered is not None:
+            return props.spec(registered, texts).needs_head_gradient
+        first = attrs.get("__dependencies__", "0").split(",")[0]
+        return first.isdigit() and int(first) < len(attrs.get("__outputs__", "output").split(","))
+
+    def on_the_wire(self, attrs: Mapping[str, str]) -> Dict[str, str]:
+        """A node's attributes as the server needs them."""
+        registered, texts = _registered(attrs)
+        if registered is None:
+            return dict(attrs)
+        return {**visible(attrs), **dict(texts), **_described(props.spec(registered, texts)), "__scope__": host.scope(),
+                "__version__": str(registered.version)}
+
+    def in_a_file(self, attrs: Mapping[str, str]) -> Dict[str, str]:
+        """A node's attributes as a file needs them."""
+        registered, texts = _registered(attrs)
+        return dict(attrs) if registered is None else {**attrs, **_described(props.spec(registered, texts))}
+
+    def will_run(self, session: Any, op_types: Iterable[str]) -> None:
+        """A session gets a graph with these operators: returns when its server can call this process."""
+        names = {op_type: found.shared for op_type in op_types if (found := registry.get(op_type)) is not None}
+        if names:
+            host.of(session).offer(names)
+
+
+_server.custom = GraphOperators()
+
+
+def _changed(registered: registry.Registered, replaces: bool) -> None:
+    if replaces:
+        Node.edits += 1  # Graphs are defined anew, with the new registration's version.
+
+
+registry.on_change.append(_changed)
+
+
+def after_fork() -> None:
+    """In a forked child: graphs are defined anew, with its own scope."""
+    Node.edits += 1

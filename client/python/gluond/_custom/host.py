@@ -1,0 +1,372 @@
+"""The stream over which the server calls this process: OperatorService.HostOperators.
+
+There is one for each server, opened when it is first needed and again when it breaks, each time with all that is offered.
+Its threads take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and
+runs the call itself. So a call costs no change of threads, and any number of calls may be under way: an operator's code may
+wait for values, and for other custom operators.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import os
+import secrets
+import sys
+import threading
+import time
+import weakref
+from typing import Any, Deque, Dict, List, Optional, Set
+
+import grpc
+
+from .._proto import custom_operator_pb2 as pb
+from .._wire import connect
+from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
+from ..base import MXNetError
+from . import callbacks, functions, registry
+
+METHOD = "/gluond.v1.OperatorService/HostOperators"
+# How long the first use waits for the stream, and for the answer to an offer (which an older server does not give).
+OPEN_SECONDS = 30.0
+OFFER_SECONDS = 0.25
+# Threads that wait for work, at most: one for the next message, others for the one after it.
+MOST_IDLE = 3
+PAUSE_SECONDS = 2.0
+_MARGIN = 4096
+
+_FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
+          grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
+
+# Names this process in its graphs. Secret: whoever knows it may have this process compute.
+_scope = secrets.token_hex(16)
+
+
+class Host:
+    """See above. Thread-safe."""
+
+    def __init__(self, session: Any) -> None:
+        self.scope = _scope
+        self.address = session.address
+        self._sessions: "weakref.WeakSet[Any]" = weakref.WeakSet([session])
+        self._channel = session.new_channel()
+        self._most_bytes = session.max_tensor_bytes
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._leading = threading.Lock()
+        self._offered: Dict[str, bool] = {}  # Whether it is shared.
+        self._known: Set[str] = set()  # What the server has said it knows.
+        self._answers_offers = True
+        self._running: Set[int] = set()
+        self._outgoing: Deque[bytes] = collections.deque()
+        self._writing = False
+        self._stream: Any = None
+        self._is_open = False
+        self._pause = 0.1
+        self._problem = ""
+        self._ended = False
+        self._resumed = threading.Event()
+        self._resumed.set()
+        self._idle = 0
+        self._lease = 60.0
+        with self._lock:
+            self._more_threads()
+        threading.Thread(target=self._beat, name="gluond-custom-heartbeat", daemon=True).start()
+
+    # What others use.
+
+    def add_session(self, session: Any) -> None:
+        """Another session with this server."""
+        self._sessions.add(session)
+
+    def session(self) -> Any:
+        """That operators' arrays belong to."""
+        current = connect.current()
+        return current if current.address == self.address else next(iter(self._sessions), current)
+
+    def offer(self, op_types: Dict[str, bool]) -> None:
+        """Returns when the server knows that this process computes these (name: whether it is shared)."""
+        if self._is_open and all(name in self._known and self._offered.get(name) == shared
+                                 for name, shared in op_types.items()):
+            return
+        with self._lock:
+            for name, shared in op_types.items():
+                if self._offered.get(name) != shared:
+                    self._offered[name] = shared
+                    self._known.discard(name)
+                    if self._stream is not None:
+                        self._write(_offer(name, shared))
+            self._wait_until(lambda: self._is_open, OPEN_SECONDS)
+            if not self._is_open:
+                raise MXNetError(f"The server at {self.address} cannot be offered custom operators: "
+                                 f"{self._problem or 'it does not answer'}")
+            if self._answers_offers and not self._wait_until(lambda: self._known.issuperset(op_types), OFFER_SECONDS):
+                self._answers_offers = bool(self._known)
+            self._known.update(op_types)
+
+    def renew(self, name: str, shared: bool) -> None:
+        """Offers an operator again that has been replaced: the server forgets what it was told of its shapes."""
+        with self._lock:
+            if name in self._offered and self._stream is not None:
+                self._offered[name] = shared
+                self._write(_offer(name, shared))
+
+    def _wait_until(self, is_true: Any, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not is_true() and not self._ended and time.monotonic() < end:
+            self._changed.wait(end - time.monotonic())
+        return is_true()
+
+    # Writing. With the lock held.
+
+    def _write(self, message: bytes) -> None:
+        if self._stream is None:
+            return
+        if self._writing:
+            self._outgoing.append(message)
+        else:
+            self._writing = True
+            self._stream.write(message)
+
+    def _send(self, message: bytes) -> None:
+        with self._lock:
+            self._write(message)
+
+    # Threads.
+
+    def _more_threads(self) -> None:
+        """Sees to it that somebody waits for the next message, and somebody for the turn after. With the lock held."""
+        while self._idle < 2:
+            self._idle += 1
+            threading.Thread(target=self._work, name="gluond-custom", daemon=True).start()
+
+    def _work(self) -> None:
+        """The life of a thread; it is idle when it begins."""
+        while True:
+            calls = self._lead()
+            with self._lock:
+                if not calls or self._ended:
+                    self._idle -= 1
+                    return
+                self._idle -= 1
+                self._more_threads()
+            for call in calls[1:]:
+                threading.Thread(target=self._answer, args=(call,), name="gluond-custom", daemon=True).start()
+            self._answer(calls[0])
+            del calls
+            with self._lock:
+                if self._idle >= MOST_IDLE:
+                    return
+                self._idle += 1
+
+    def _lead(self) -> List[Any]:
+        """Waits for its turn, then for calls; none where the host has ended."""
+        while not self._ended:
+            self._resumed.wait()
+            with self._leading:
+                while self._resumed.is_set() and not self._ended:
+                    calls = self._next()
+                    if calls:
+                        return calls
+        return []
+
+    def _answer(self, call: Any) -> None:
+        message = callbacks.answer(call, self.session)
+        if len(message) > self._most_bytes:
+            message = callbacks.failure(call.call, MXNetError(
+                f"the values that it computed have {len(message)} bytes, more than the {self._most_bytes} that the server "
+                "takes in one message (--max_message_bytes)"))
+        with self._lock:
+            if call.call in self._running:  # Else nobody waits for it any more.
+                self._running.discard(call.call)
+                self._write(message)
+
+    # Events.
+
+    def _next(self) -> List[Any]:
+        """Waits for one event; the calls that it brings."""
+        if self._stream is None:
+            self._connect()
+            return []
+        kind, value = self._stream.next_event()
+        if kind is WRITTEN:
+            with self._lock:
+                self._writing = False
+                if self._outgoing:
+                    self._write(self._outgoing.popleft())
+        elif kind is MESSAGE:
+            return self._receive(pb.HostResponse.FromString(value))
+        elif kind is CLOSED:
+            self._closed(*value)
+        return []
+
+    def _receive(self, response: Any) -> List[Any]:
+        calls = list(response.callbacks)
+        with self._lock:
+            if response.HasField("opened"):
+                self._is_open = True
+                self._pause = 0.1
+                self._lease = max(1.0, float(response.opened.lease_seconds))
+            self._running.update(call.call for call in calls)
+            self._running.difference_update(response.cancelled)
+            self._known.update(response.offered)
+            self._changed.notify_all()
+        if response.released:
+            functions.functions.release(response.released)
+        for name in response.taken_over:
+            print(f"gluond: another client computes the shared operator '{name}' from now on", file=sys.stderr)
+        return calls
+
+    def _connect(self) -> None:
+        """Opens the stream, and offers what has been offered."""
+        stream = open_stream(self._channel, METHOD)
+        client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
+        hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, client_id=client_id)).SerializeToString()
+        with self._lock:
+            self._stream = stream
+            self._writing = False
+            self._outgoing.clear()
+            self._known.clear()
+            self._write(hello)
+            for name, shared in self._offered.items():
+                self._write(_offer(name, shared))
+
+    def _closed(self, code: int, details: str) -> None:
+        with self._lock:
+            self._stream = None
+            self._is_open = False
+            self._running.clear()
+            self._problem = details
+            if code in _FATAL or not any(session.is_open for session in self._sessions):
+                self._ended = True
+            self._changed.notify_all()
+        if self._ended:
+            _forget(self)
+            return
+        end = time.monotonic() + self._pause
+        while time.monotonic() < end and self._resumed.is_set() and not self._ended:
+            time.sleep(0.02)
+        self._pause = min(2 * self._pause, 2.0)
+
+    def _beat(self) -> None:
+        """A sign of life for the server, so often that it does not end the stream."""
+        last = time.monotonic()
+        while not self._ended:
+            time.sleep(0.5)
+            if time.monotonic() - last > self._lease / 3:
+                last = time.monotonic()
+                self._send(b"")
+
+    def end(self) -> None:
+        """Ends the stream: graphs that need this process fail from now on."""
+        with self._lock:
+            self._ended = True
+            if self._stream is not None:
+                self._stream.cancel()
+
+    # A fork copies gRPC's state, which is whole only while no thread is in it.
+
+    def pause(self) -> None:
+        """Before a fork: returns when nothing is being written and no thread waits in gRPC."""
+        end = time.monotonic() + PAUSE_SECONDS
+        self._resumed.clear()
+        self._send(b"")  # Its end wakes the leader.
+        self._is_paused = self._leading.acquire(timeout=PAUSE_SECONDS)
+        while self._is_paused and self._writing and self._stream is not None and time.monotonic() < end:
+            for call in self._next():
+                threading.Thread(target=self._answer, args=(call,), name="gluond-custom", daemon=True).start()
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        if self._is_paused:
+            self._leading.release()
+        self._resumed.set()
+
+
+def _offer(name: str, shared: bool) -> bytes:
+    return pb.HostRequest(offer=pb.OfferOperator(op_type=name, shared=shared)).SerializeToString()
+
+
+_lock = threading.Lock()
+_hosts: Dict[str, Host] = {}  # By address.
+_of_the_parent: List[Host] = []
+
+
+def of(session: Any) -> Host:
+    """The open stream to a session's server."""
+    found = _hosts.get(session.address)
+    if found is None:
+        with _lock:
+            found = _hosts.get(session.address)
+            if found is None:
+                found = _hosts[session.address] = Host(session)
+    if session not in found._sessions:
+        found.add_session(session)
+    if not found._is_open:
+        found.offer({})
+    return found
+
+
+def share(registered: registry.Registered) -> None:
+    """Offers an operator to the graphs of other clients."""
+    of(connect.current()).offer({registered.op_type: True})
+
+
+def scope() -> str:
+    """The name of this process in its graphs."""
+    return _scope
+
+
+def _changed(registered: registry.Registered, replaces: bool) -> None:
+    if registered.shared:
+        share(registered)
+    elif replaces:
+        for host in list(_hosts.values()):
+            host.renew(registered.op_type, False)
+
+
+registry.on_change.append(_changed)
+
+
+def _forget(host: Host) -> None:
+    with _lock:
+        if _hosts.get(host.address) is host:
+            del _hosts[host.address]
+
+
+@atexit.register
+def _end_all() -> None:
+    for host in list(_hosts.values()):
+        host.end()
+
+
+_paused: List[Host] = []
+
+
+def _before_fork() -> None:
+    _paused.extend(_hosts.values())
+    for host in _paused:
+        host.pause()
+
+
+def _after_fork_in_parent() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _scope
+    from . import graph, local, props
+    _paused.clear()
+    _lock = threading.Lock()
+    _scope = secrets.token_hex(16)
+    _of_the_parent.extend(_hosts.values())  # Their gRPC objects must not be touched, not even freed.
+    for host in _hosts.values():
+        host._ended = True
+    _hosts.clear()
+    for module in (registry, props, local, functions, callbacks, graph):
+        module.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,40 @@
+"""Where a user's code runs: recording off, training as it is said, new arrays on the operator's device and in this process."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+from .. import context as _context
+from .._mode import mode
+
+
+class Inside:
+    """Within, this thread runs the code of a custom operator. `called_back`: the server waits for it."""
+
+    __slots__ = ("_training", "_context", "_called_back", "_recording", "_before")
+
+    def __init__(self, training: bool, context: Any, called_back: bool = False, recording: bool = False) -> None:
+        self._training = training
+        self._context = context
+        self._called_back = called_back
+        self._recording = recording
+        self._before: Tuple[Any, ...] = ()
+
+    def __enter__(self) -> None:
+        current = _context._current
+        self._before = (mode.recording, mode.training, mode.inside, mode.called_back, mode.when_fresh, current.value)
+        mode.set(self._recording, self._training)
+        mode.inside = True
+        mode.called_back = mode.called_back or self._called_back
+        mode.when_fresh = b""
+        current.value = self._context
+
+    def __exit__(self, *exc: object) -> None:
+        recording, training, mode.inside, mode.called_back, mode.when_fresh, _context._current.value = self._before
+        mode.set(recording, training)
+
+
+def context_of(device: str) -> _context.Context:
+    """The context of a server's device: `cpu`, `gpu:0`."""
+    kind, _, number = device.partition(":")
+    return _context.Context(kind, int(number or 0)) if kind == "gpu" else _context.cpu()

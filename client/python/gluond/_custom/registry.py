@@ -1,0 +1,96 @@
+"""The custom operators of this process, by name."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import warnings
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+from .._attributes import did_you_mean, dtype_name
+from ..base import MXNetError
+
+
+class Registered(NamedTuple):
+    """One registration. `version` tells it from an earlier one of the same name."""
+
+    op_type: str
+    prop_class: Any  # A CustomOpProp, or what makes one of keyword arguments that are text.
+    version: int
+    shared: bool
+
+
+_lock = threading.Lock()
+_versions = itertools.count(1)
+_registered: Dict[str, Registered] = {}
+# Called with each new registration, and whether it replaces another.
+on_change: List[Callable[[Registered, bool], None]] = []
+
+
+def add(op_type: str, prop_class: Any, shared: bool) -> None:
+    """Registers an operator. A second one of a name replaces the first, with a warning."""
+    if not isinstance(op_type, str) or not 0 < len(op_type.encode()) <= 128:
+        raise ValueError(f"An operator's name is text of 1 to 128 bytes, not {op_type!r}")
+    with _lock:
+        known = _registered.get(op_type)
+        new = _registered[op_type] = Registered(op_type, prop_class, next(_versions), shared)
+    if known is not None:
+        warnings.warn(f"New registration is overriding existing custom operator {op_type}", stacklevel=4)
+    for call in on_change:
+        call(new, known is not None)
+
+
+def find(op_type: Any) -> Registered:
+    """MXNetError with the closest names where there is none."""
+    found = _registered.get(op_type)
+    if found is None:
+        raise MXNetError(f"Cannot find custom operator {op_type}{did_you_mean(str(op_type), list(_registered), 3)}. "
+                         f"Registered here: {', '.join(_registered) or 'none'}. @mx.operator.register({op_type!r}) above a "
+                         "CustomOpProp registers one, before it is used or its symbol loaded.")
+    return found
+
+
+def get(op_type: Any) -> Any:
+    """The registration; None where there is none."""
+    return _registered.get(op_type)
+
+
+def share(op_type: str) -> Registered:
+    """Marks an operator as one that other clients' graphs may use."""
+    with _lock:
+        found = _registered[op_type] = find(op_type)._replace(shared=True)
+    return found
+
+
+def all_shared() -> List[str]:
+    """Names of the operators that others may use."""
+    return [each.op_type for each in list(_registered.values()) if each.shared]
+
+
+def names() -> List[str]:
+    """All names, in order of registration."""
+    return list(_registered)
+
+
+def attribute_text(value: Any) -> str:
+    """A parameter as its CustomOpProp gets it: `str` of it, but for numpy's dtypes ("float32") and numbers."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, np.dtype) or isinstance(value, type) and issubclass(value, np.generic):
+        return dtype_name(value)
+    if isinstance(value, np.generic):
+        return str(value.item())
+    return str(value)
+
+
+def attribute_texts(values: Dict[str, Any]) -> Tuple[Tuple[str, str], ...]:
+    """All of them, in the order of their names: calls that differ in it only are the same."""
+    return tuple(sorted((key, attribute_text(value)) for key, value in values.items()))
+
+
+def after_fork() -> None:
+    """In a forked child: the lock may be held by a thread that is not here."""
+    global _lock
+    _lock = threading.Lock()

@@ -1,0 +1,80 @@
+"""Values of custom operators between numpy and the wire (proto/custom_operator.proto). bfloat16, which numpy has not, is
+float32 here."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .._wire.encoding import tagged, varint
+from .._wire.tensors import BFLOAT16_BITS, DTYPE_OF, FLAG_OF
+
+_F32 = np.dtype(np.float32)
+
+
+class Kind(NamedTuple):
+    """A shape and a dtype."""
+
+    shape: Tuple[int, ...]
+    dtype: np.dtype
+
+
+def in_numpy(dtype: np.dtype) -> np.dtype:
+    """The dtype that values have here."""
+    return _F32 if dtype is BFLOAT16_BITS or dtype == BFLOAT16_BITS else dtype
+
+
+def to_bits(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The elements as the server keeps them: contiguous, in `dtype`. bfloat16 is rounded to the nearest even."""
+    if in_numpy(dtype) is dtype:
+        return np.ascontiguousarray(values, dtype)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def from_wire(tensor: Any) -> np.ndarray:
+    """A Tensor's raw values, which may not be written."""
+    shape = tuple(tensor.shape)
+    dtype = DTYPE_OF[tensor.dtype]
+    raw = tensor.raw
+    if not raw:
+        return np.zeros(shape, in_numpy(dtype))
+    if dtype is BFLOAT16_BITS:
+        return (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def kind_of(array_type: Any) -> Kind:
+    """Of an ArrayType in which everything is known."""
+    return Kind(tuple(array_type.shape), DTYPE_OF[array_type.dtype])
+
+
+def _tensor(values: Optional[np.ndarray], dtype: np.dtype) -> Tuple[bytes, Any]:
+    """What a Tensor begins with, and its raw bytes; None: an empty Tensor."""
+    if values is None:
+        return b"", b""
+    bits = to_bits(values, dtype)
+    head = tagged(1, b"".join(map(varint, values.shape))) + b"\x10" + varint(FLAG_OF[dtype])
+    return head + b"\x1a" + varint(bits.nbytes), memoryview(bits.reshape(-1).view(np.uint8))
+
+
+def encode_computed(call: int, outputs: Sequence[Tuple[Optional[np.ndarray], np.dtype]],
+                    auxiliary: Sequence[Tuple[np.ndarray, np.dtype]], seconds: bytes) -> bytes:
+    """HostRequest with CallbackResult.computed, written by hand so that large values are copied once.
+
+    outputs: values and the dtypes that they become; None where nobody wants them. seconds: eight bytes, a double.
+    """
+    pieces: List[Any] = []
+    size = 0
+    for tag, tensors in ((b"\x0a", outputs), (b"\x12", auxiliary)):
+        for values, dtype in tensors:
+            head, raw = _tensor(values, dtype)
+            length = len(head) + len(raw)
+            start = tag + varint(length) + head
+            pieces += (start, raw)
+            size += len(start) + len(raw)
+    head = b"\x08" + varint(call) + b"\x1a" + varint(size)
+    tail = b"\x29" + seconds
+    return b"".join((b"\x1a" + varint(len(head) + size + len(tail)) + head, *pieces, tail))

@@ -1,0 +1,218 @@
+"""The server's operators: what there is, what each takes, and the functions of `nd` and `sym` that are made of that.
+
+    info = find("FullyConnected")           # by name or alias; asks the server once, at the first use
+    info.inputs, info.parameters            # what it takes
+    parsed = info.parse((x, w), {"num_hidden": 10, "no_bias": True}, NDArray)
+    parsed.tensors, parsed.attributes       # [x, w], {"num_hidden": "10", "no_bias": "True"}
+    call_type("FullyConnected", parsed.attributes, 2).outputs    # of this very call; asked once
+
+`nd` and `sym` fill their modules with `namespace` (module `__getattr__` and `__dir__`), each with a maker of its own that
+turns an OperatorInfo into a function.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+import grpc
+
+from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
+from ._proto import operator_pb2, session_pb2
+from ._wire import connect, encoding
+from .base import MXNetError, _Null
+
+_LIST = "/gluond.v1.OperatorService/ListOperators"
+# Parameters that decide how many outputs there are. Of an operator without any of these, all calls have the same.
+_DECIDE_OUTPUTS = frozenset((
+    "num_outputs", "output_mean_var", "state_outputs", "mode", "ret_typ", "indices", "sections", "num_args", "num_arrays",
+    "num_weights", "op_type", "return_indices", "use_sequence_length", "sizes", "size", "get_prob", "squeeze_axis"))
+# No outputs are listed: the server must be asked.
+_UNKNOWN: tuple[str, ...] = ()
+
+
+class Argument(NamedTuple):
+    """An input tensor of an operator."""
+
+    name: str
+    type: str
+    description: str
+
+    @property
+    def several(self) -> bool:
+        """Whether it stands for any number of tensors."""
+        return self.type.startswith("NDArray[]")
+
+
+class CallType(NamedTuple):
+    """What one call of an operator takes and gives."""
+
+    inputs: tuple[str, ...]
+    auxiliary: tuple[int, ...]
+    outputs: tuple[str, ...]
+    input_attributes: tuple[Mapping[str, str], ...]
+
+
+class Parsed(NamedTuple):
+    """Arguments of a call. `named` holds tensors given by keyword; `tensors` those by position (None: left out)."""
+
+    tensors: list
+    named: dict[str, Any]
+    attributes: dict[str, str]
+    rest: dict[str, Any]
+
+
+class OperatorInfo:
+    """One operator. `name` is the registered one, whatever alias it was found by."""
+
+    def __init__(self, proto: Any) -> None:
+        self.name: str = proto.name
+        self.aliases: tuple[str, ...] = tuple(proto.aliases)
+        self.description: str = proto.description
+        self.inputs = tuple(Argument(each.name, each.type, each.description) for each in proto.inputs)
+        self.outputs: tuple[str, ...] = tuple(proto.outputs)
+        self.parameters: dict[str, Parameter] = {
+            each.name: Parameter(each.name, each.type, each.default_value, each.required, tuple(each.values), each.range,
+                                 each.description) for each in proto.parameters}
+        self.differentiable: bool = proto.differentiable
+        self.devices: tuple[str, ...] = tuple(proto.devices)
+        self.variable_inputs: str = proto.variable_inputs
+        self.several = any(each.several for each in self.inputs)
+        self._input_names = {each.name: place for place, each in enumerate(self.inputs)}
+        self._order = [each.name for each in self.inputs] + list(self.parameters)
+        self._deciding = tuple(name for name in self.parameters if name in _DECIDE_OUTPUTS)
+
+    def parse(self, args: Sequence[Any], kwargs: Mapping[str, Any], tensor: type, extra: Sequence[str] = ()) -> Parsed:
+        """Sorts the arguments of a call into tensors and attributes.
+
+        tensor: the class of tensors. extra: keywords that are the caller's own; they come back in `rest`.
+        TypeError, MXNetError: what does not fit, with the closest name where one is misspelt.
+        """
+        tensors, named, values, rest = [], {}, {}, {}
+        if self.several and len(args) == 1 and isinstance(args[0], (list, tuple)):
+            args = args[0]
+        for place, value in enumerate(args):
+            if value is _Null:
+                continue
+            if isinstance(value, tensor) or value is None and place < len(self.inputs):
+                tensors.append(value)
+            elif self.several or place >= len(self._order) or self._order[place] in self._input_names:
+                raise TypeError(self._no_tensor(place, value, tensor))
+            else:
+                values[self._order[place]] = value
+        for name, value in kwargs.items():
+            if name in extra:
+                rest[name] = value
+            elif value is _Null:
+                continue
+            elif isinstance(value, tensor) or name in self._input_names:
+                self._add_named(name, value, len(tensors), named, tensor)
+            elif name in values:
+                raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
+            else:
+                values[name] = value
+        count = len(tensors) + len(named)
+        if self.variable_inputs:
+            values.setdefault(self.variable_inputs, count)
+        unknown = next((name for name in values if name not in self.parameters), None)
+        if unknown is not None:
+            raise unknown_argument(self.name, unknown, self._order)
+        return Parsed(tensors, named, attribute_texts(self.name, self.parameters, values), rest)
+
+    def _add_named(self, name: str, value: Any, positional: int, named: dict[str, Any], tensor: type) -> None:
+        if value is None:
+            return
+        if name not in self._input_names and not self.several:
+            raise unknown_argument(self.name, name, self._order)
+        if not isinstance(value, tensor):
+            raise TypeError(self._no_tensor(self._input_names[name], value, tensor))
+        if self._input_names.get(name, positional) < positional:
+            raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
+        named[name] = value
+
+    def _no_tensor(self, place: int, value: Any, tensor: type) -> str:
+        if place >= len(self._order) and not self.several:
+            return (f"{self.name}() takes at most {len(self._order)} arguments ({', '.join(self._order)}), "
+                    f"but {place + 1} were given")
+        name = self.inputs[min(place, len(self.inputs) - 1)].name if self.inputs else "?"
+        return (f"Argument {name} of {self.name} must be {tensor.__name__} type, but {value!r} of type {type(value).__name__} "
+                f"was given" + ("; numpy arrays become one by mx.nd.array(...)" if tensor.__name__ == "NDArray" else ""))
+
+    def in_order(self, parsed: Parsed) -> list:
+        """The tensors in the operator's order, those left out dropped. MXNetError where a needed one is missing."""
+        tensors = list(parsed.tensors)
+        if parsed.named:
+            if self.several:
+                tensors += parsed.named.values()
+            else:
+                for name, value in parsed.named.items():
+                    place = self._input_names[name]
+                    tensors += [None] * (place + 1 - len(tensors))
+                    tensors[place] = value
+        return [each for each in tensors if each is not None]
+
+    def outputs_of(self, attributes: Mapping[str, str], inputs: int) -> CallType:
+        """What a call gives, as call_type says it; of calls that differ in other parameters, the first one's."""
+        key = (self.name, inputs if self.several else -1, tuple(attributes.get(name) for name in self._deciding))
+        known = _by_decision.get(key)
+        if known is None:
+            known = _by_decision[key] = call_type(self.name, attributes, inputs)
+        return known
+
+
+_lock = threading.Lock()
+_operators: Optional[dict[str, OperatorInfo]] = None
+_by_decision: dict[Any, CallType] = {}
+_call_types: dict[Any, CallType] = {}
+_MOST_CALL_TYPES = 4096
+
+
+def operators() -> Mapping[str, OperatorInfo]:
+    """All operators, by name and by alias. Connects at the first use."""
+    global _operators
+    if _operators is None:
+        with _lock:
+            if _operators is None:
+                _operators = _ask()
+    return _operators
+
+
+def _ask() -> dict[str, OperatorInfo]:
+    session = connect.current()
+    method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
+                                         operator_pb2.ListOperatorsResponse.FromString)
+    try:
+        answer = method(operator_pb2.ListOperatorsRequest(full=True, internal=True), timeout=60)
+    except grpc.RpcError as error:
+        raise MXNetError(f"The server at {session.address} does not list its operators: {error.details()}") from None
+    found: dict[str, OperatorInfo] = {}
+    for proto in answer.operators:
+        info = OperatorInfo(proto)
+        for alias in info.aliases:
+            found.setdefault(alias, info)
+        found[info.name] = info
+    return found
+
+
+def find(name: str) -> OperatorInfo:
+    """The operator of this name or alias; MXNetError with the closest names."""
+    info = operators().get(name)
+    if info is None:
+        raise MXNetError(f"The server has no operator '{name}'{did_you_mean(name, list(operators()), 3)}")
+    return info
+
+
+def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallType:
+    """What a call with these parameters takes and gives. Waits for the server's answer, the first time."""
+    key = (op, tuple(sorted(attributes.items())), num_inputs)
+    known = _call_types.get(key)
+    if known is None:
+        command = session_pb2.Command(describe_call=session_pb2.DescribeCall(
+            op=op, attributes=attributes, num_inputs=num_inputs))
+        call = connect.current().request(encoding.tagged(3, command.SerializeToString())).call
+        known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),
+                         tuple(dict(each.attributes) for each in call.input_attributes))
+        if len(_call_types) >= _MOST_CALL_TYPES:
+            _call_types.pop(next(iter(_call_types)))
+        _call_types[key] = known
+    return known

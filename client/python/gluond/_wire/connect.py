@@ -1,0 +1,86 @@
+"""The session of this process: opened at first use, or by `mx.connect`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from typing import Optional
+
+# Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
+
+from .local_server import LocalServer  # noqa: E402
+from .session import Session  # noqa: E402
+
+_lock = threading.Lock()
+_current: Optional[Session] = None
+_all: "weakref.WeakSet[Session]" = weakref.WeakSet()
+# In a forked child: sessions of the parent, whose gRPC objects must not be touched, not even freed.
+_of_the_parent: list = []
+
+
+def current() -> Session:
+    """The session that new arrays belong to. Connects to GLUOND_ADDRESS, else starts a private local server."""
+    session = _current
+    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), replace=False)
+
+
+def connect(address: Optional[str] = None) -> None:
+    """Opens a session for all arrays from now on; those of an earlier session stay with that.
+
+    address: `host:port`, or `unix:/path/of/socket`. None: GLUOND_ADDRESS, else a private server on this machine, which
+        ends with this process.
+    """
+    _open(address or os.environ.get("GLUOND_ADDRESS"), replace=True)
+
+
+def _open(address: Optional[str], replace: bool) -> Session:
+    global _current
+    with _lock:
+        if _current is not None and not replace:
+            return _current
+        if address:
+            session = Session(address)
+        else:
+            local = LocalServer()
+            session = Session(local.address, local)
+        _all.add(session)
+        _current = session
+        return session
+
+
+@atexit.register
+def _close_all() -> None:
+    for session in list(_all):
+        session.close()
+
+
+_paused: list = []
+
+
+def _before_fork() -> None:
+    _paused.extend(_all)
+    for session in _paused:
+        session.pause()
+
+
+def _after_fork_in_parent() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _current
+    _paused.clear()
+    _lock = threading.Lock()
+    _of_the_parent.extend(_all)
+    for session in _of_the_parent:
+        session.abandon()
+    _all.clear()
+    _current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

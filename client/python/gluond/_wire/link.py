@@ -1,0 +1,69 @@
+"""A connection of the pipeline: channel, stream, and who asks it for events."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Optional, Tuple
+
+import grpc
+
+from .._proto import session_pb2
+from .stream import CLOSED, MESSAGE, WRITTEN, open_stream
+
+METHOD = "/gluond.v1.SessionService/Run"
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.value[0]
+RETRY = {UNAVAILABLE, grpc.StatusCode.CANCELLED.value[0], grpc.StatusCode.INTERNAL.value[0],
+          grpc.StatusCode.UNKNOWN.value[0], grpc.StatusCode.OK.value[0]}
+
+
+class Waiter:
+    """One who waits for the answer to a command."""
+
+    __slots__ = ("reply", "done", "signal")
+
+    def __init__(self) -> None:
+        self.reply: Any = None
+        self.done = False
+        self.signal = threading.Lock()
+        self.signal.acquire()
+
+    def finish(self, reply: Any) -> None:
+        """Hands over the answer; None where there will be none. Once."""
+        self.reply = reply
+        self.done = True
+        self.signal.release()
+
+
+class Link:
+    """A channel with its stream, who asks it for events, and the background thread of both."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.channel = channel
+        self.stream: Any = None
+        self.poller: Optional[int] = None  # The thread that asks.
+        self.parked = False  # Whether the background thread waits for the nudge.
+        self.nudge = threading.Lock()
+        self.nudge.acquire()
+
+
+def greet(channel: grpc.Channel, session: str, client_id: str) -> Tuple[Any, Any, int, str]:
+    """Opens a stream and says hello: the stream, and the server's first message; else why not, as a gRPC code and text.
+
+    session: the name of the one to take up again; empty: a new one.
+    """
+    stream = open_stream(channel, METHOD)
+    hello = session_pb2.OpenSession(session=session, client_id=client_id)
+    stream.write(session_pb2.SessionRequest(open=hello).SerializeToString())
+    written = False
+    response = None
+    while response is None or not written:
+        kind, value = stream.next_event()
+        if kind is CLOSED:
+            code, details = value if value[0] else (UNAVAILABLE, "the server ended the stream")
+            return None, None, code, details
+        written = written or kind is WRITTEN
+        if kind is MESSAGE:
+            response = session_pb2.SessionResponse.FromString(value)
+            if not response.HasField("opened"):
+                return None, None, grpc.StatusCode.INTERNAL.value[0], "the first message does not open the session"
+    return stream, response, 0, ""

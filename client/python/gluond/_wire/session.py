@@ -1,0 +1,154 @@
+"""A session: a server's arrays, calls and graphs under names that this client chooses."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from typing import Any, List, Optional, Sequence, Tuple
+
+import grpc
+import numpy as np
+
+from .._mode import mode
+from .._proto import session_pb2
+from ..base import MXNetError
+from . import encoding, errors
+from .encoding import number_of
+from .local_server import LocalServer
+from .pipeline import Pipeline
+from .tensors import to_numpy
+
+_CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.http2.max_frame_size", 1 << 20),
+    ("grpc.http2.lookahead_bytes", 1 << 20),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.enable_http_proxy", 0),
+    # One channel, one connection: a session of another address or time shares nothing with it.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+# Room for what surrounds a tensor in its message.
+_MARGIN = 4096
+
+
+class Session:
+    """Thread-safe. `naive`: every command waits for its end, and raises where it was given (MXNET_ENGINE_TYPE)."""
+
+    def __init__(self, address: str, local: Optional[LocalServer] = None) -> None:
+        self.address = address
+        self.local = local
+        self.naive = os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine"
+        self._calls = itertools.count(1)
+        # For other calls than the session's own stream, which has a channel to itself.
+        self.channel = self.new_channel()
+        client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
+        self._pipeline = Pipeline(self.new_channel, client_id, self._lost)
+        self._submit = self._pipeline.submit
+        # Names of arrays that nobody has any more; append() is all that a finalizer may do.
+        self.dead_arrays = self._pipeline.dead_arrays
+        self.dead_calls = self._pipeline.dead_calls
+        self.submit = self._submit_and_wait if self.naive else self._submit
+
+    def new_channel(self) -> grpc.Channel:
+        """A connection for one stream, or for calls other than streams."""
+        return grpc.insecure_channel(self.address, options=_CHANNEL_OPTIONS)
+
+    @property
+    def devices(self) -> Sequence[str]:
+        """The server's devices, its default first: `cpu`, `gpu:0`."""
+        return self._pipeline.opened.devices
+
+    @property
+    def is_open(self) -> bool:
+        """Whether commands still reach the server."""
+        return self._pipeline.is_open
+
+    @property
+    def max_tensor_bytes(self) -> int:
+        """Largest tensor that travels in one piece."""
+        return self._pipeline.opened.max_message_bytes - _MARGIN
+
+    def _lost(self, code: int, details: str) -> MXNetError:
+        existed = getattr(self, "_pipeline", None) is not None
+        if self.local is not None and self.local.exit_code() is not None:
+            details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
+        return errors.of_lost_session(self.address, existed, code, details)
+
+    def _submit_and_wait(self, command: bytes, tail: Any = None) -> int:
+        number = self._submit(command, tail)
+        if not mode.called_back:
+            self.wait_all()
+        return number
+
+    def new_call(self) -> int:
+        """A name for Prepare or DefineGraph."""
+        return next(self._calls)
+
+    def request(self, command: bytes) -> Any:
+        """The Reply to a command that asks for something; raises the first of its failures."""
+        reply = self._pipeline.request(command)
+        if reply.failures:
+            raise self._error(reply.failures)
+        return reply
+
+    def fetch(self, names: Sequence[bytes]) -> List[np.ndarray]:
+        """Values of arrays. Waits for them."""
+        return [to_numpy(tensor) for tensor in self.request(encoding.fetch(names)).tensors]
+
+    def fetch_one(self, name: bytes) -> np.ndarray:
+        """Values of one array. Waits for it."""
+        return to_numpy(self.request(encoding.fetch_one(name)).tensors[0])
+
+    def describe(self, name: bytes) -> Any:
+        """The ArrayType of an array. Waits for it."""
+        command = session_pb2.Command(describe=session_pb2.Describe(arrays=[number_of(name)]))
+        return self.request(encoding.tagged(3, command.SerializeToString())).arrays[0]
+
+    def wait_all(self) -> None:
+        """Waits for everything given so far; raises if something has failed that nobody was told of."""
+        if mode.called_back:
+            raise MXNetError("waitall() in a custom operator that the server has called would wait for the operator itself; "
+                             "wait for one array: x.wait_to_read(), or x.asnumpy()")
+        self.request(encoding.command(encoding.WAIT_ALL, b""))
+
+    def _error(self, failures: Sequence[Any]) -> MXNetError:
+        first = failures[0]
+        error = errors.of_failure(first, self._pipeline.line_of(first.command))
+        others = len({failure.command for failure in failures}) - 1
+        if others > 0:
+            error.args = (f"{error}\n\n{others} other call(s) failed as well, the next one with: "
+                          f"{next(f.message for f in failures if f.command != first.command)}",)
+        return error
+
+    def close(self) -> None:
+        """Ends the session: its arrays are gone."""
+        if self.local is not None:
+            self._pipeline.stop(MXNetError("the session has been closed"))
+            self.local.stop()
+        else:
+            self._pipeline.finish(1.0)
+
+    def pause(self) -> None:
+        """Before a fork."""
+        self._pipeline.pause()
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        self._pipeline.resume()
+
+    def abandon(self) -> None:
+        """After a fork, in the child: the session is the parent's."""
+        if self.local is not None:
+            self.local.forget()
+        self._pipeline.abandon(MXNetError(
+            "This NDArray was made before a fork, by the parent process, whose session with the server this process does "
+            "not share. Hand values over as numpy arrays (x.asnumpy()), and make NDArrays of them here."))
+
+
+def split(total: int, most: int) -> List[Tuple[int, int]]:
+    """[begin, end) of pieces of at most `most` that make up `total`."""
+    return [(begin, min(begin + most, total)) for begin in range(0, total, most)]

@@ -1,0 +1,228 @@
+"""Gradients of what has been recorded.
+
+    x.attach_grad()
+    with autograd.record():
+        y = (x * x).sum()
+    y.backward()
+    x.grad                      # 2 x
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Union
+
+from ._mode import mode
+from ._proto import session_pb2
+from ._wire import encoding
+from ._wire.encoding import WHEN_FRESH, number_of
+from .base import MXNetError
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+__all__ = ["Function", "backward", "get_symbol", "grad", "is_recording", "is_training", "mark_variables", "pause",
+           "predict_mode", "record", "set_recording", "set_training", "train_mode"]
+
+# grad_req as Variable.GradReq.
+_REQUESTS = {"write": 0, "add": 1, "null": 2}
+_backwards = 0
+
+
+def backward_count() -> int:
+    """How often gradients have been computed, for whoever keeps copies of one."""
+    return _backwards
+
+
+def is_recording() -> bool:
+    """Whether this thread's operations are recorded."""
+    return mode.recording
+
+
+def is_training() -> bool:
+    """Whether this thread's operators (Dropout, BatchNorm) are in training mode."""
+    return mode.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """For this thread, from now on; what it was."""
+    before = mode.recording
+    mode.set(bool(is_recording), mode.training)
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """For this thread, from now on; what it was."""
+    before = mode.training
+    mode.set(mode.recording, bool(train_mode))
+    return before
+
+
+class _Scope:
+    """Sets the modes within a `with` block, or around a decorated function; None leaves one as it is."""
+
+    def __init__(self, recording: Optional[bool], training: Optional[bool]) -> None:
+        self._recording = recording
+        self._training = training
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> "_Scope":
+        before = mode.recording, mode.training
+        self._before.append(before)
+        mode.set(before[0] if self._recording is None else self._recording,
+                 before[1] if self._training is None else self._training)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        mode.set(*self._before.pop())
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """Records what is computed within, for backward(). train_mode: as operators see it."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """Records nothing within: for computations that need no gradient."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """Training mode within; recording stays as it is."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """Prediction mode within; recording stays as it is."""
+    return _Scope(None, False)
+
+
+def _request(grad_req: Union[str, int]) -> int:
+    if grad_req not in _REQUESTS:
+        raise ValueError(f"grad_req must be one of {', '.join(_REQUESTS)}, not {grad_req!r}")
+    return _REQUESTS[grad_req]
+
+
+def _submit(session: Any, field: int, command: Any) -> None:
+    session.submit(encoding.message(field, command))
+
+
+def mark(variable: "NDArray", grad_req: str) -> None:
+    """NDArray.attach_grad."""
+    from .ndarray import _array, _call
+    request = _request(grad_req)
+    gradient = None
+    if request != _REQUESTS["null"]:
+        gradient = _call.blank(variable._session, variable._context, variable._shape, variable._dtype, _array.Gradient)
+    _mark(variable, gradient, request)
+
+
+def _mark(variable: "NDArray", gradient: Optional["NDArray"], request: int) -> None:
+    command = session_pb2.Mark(variables=[number_of(variable._name)], requests=[request],
+                               gradients=[number_of(gradient._name) if gradient is not None else 0])
+    _submit(variable._session, encoding.MARK, command)
+    variable._grad = gradient
+
+
+def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequence[str]] = "write") -> None:
+    """Asks that backward() computes the gradients of `variables` into `gradients`."""
+    if not isinstance(variables, (list, tuple)):
+        variables, gradients = [variables], [gradients]
+    requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    for variable, gradient, request in zip(variables, gradients, requests):
+        _mark(variable, gradient, _request(request))
+
+
+# Fresh gradients: written by backward() since they were last used. The server knows; asking costs nothing but `is_fresh`.
+
+def is_fresh(variable: "NDArray") -> bool:
+    """Whether the gradient has been written since the last clear_fresh. Waits for the answer."""
+    try:
+        require_fresh([variable])
+        variable._session.wait_all()
+    except MXNetError:
+        return False
+    return True
+
+
+def require_fresh(variables: Sequence["NDArray"]) -> None:
+    """An error at the next point of waiting, unless the gradients of all are fresh; it names the first by its index."""
+    _submit(variables[0]._session, encoding.FRESH, session_pb2.Fresh(
+        variables=[number_of(each._name) for each in variables], require=True))
+
+
+def clear_fresh(variables: Sequence["NDArray"]) -> None:
+    """The gradients have been used: they are fresh again after the next backward()."""
+    _submit(variables[0]._session, encoding.FRESH, session_pb2.Fresh(
+        variables=[number_of(each._name) for each in variables], clear=True))
+
+
+@contextlib.contextmanager
+def only_if_fresh(variable: "NDArray") -> Iterator[None]:
+    """Within, what is written to an existing array (`out=`, `x[:] = y`, `x += y`) is not, unless the variable's gradient is
+    fresh. New arrays are made in any case."""
+    before = mode.when_fresh
+    mode.when_fresh = WHEN_FRESH + variable._name
+    try:
+        yield
+    finally:
+        mode.when_fresh = before
+
+
+def _heads(heads: Any, head_grads: Any) -> tuple[list, list]:
+    from .ndarray import NDArray, _call
+    if isinstance(heads, NDArray):
+        heads = [heads]
+        head_grads = None if head_grads is None else [head_grads]
+    heads = list(heads)
+    if not heads:
+        raise MXNetError("backward needs at least one array to begin at")
+    head_grads = [None] * len(heads) if head_grads is None else list(head_grads)
+    if len(heads) != len(head_grads):
+        raise ValueError(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
+    _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
+    return [number_of(each._name) for each in heads], [0 if each is None else number_of(each._name) for each in head_grads]
+
+
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Computes the gradients of sum_i head_grads[i] heads[i] with respect to all marked arrays, into their `grad`.
+
+    heads: arrays (or one) computed while recording. head_grads: default ones. retain_graph: keep what was recorded, for
+    another backward().
+    """
+    global _backwards
+    names, gradients = _heads(heads, head_grads)
+    session = heads[0]._session if isinstance(heads, (list, tuple)) else heads._session
+    _submit(session, encoding.BACKWARD, session_pb2.Backward(
+        heads=names, head_gradients=gradients if any(gradients) else [], retain_graph=retain_graph, training=train_mode))
+    _backwards += 1
+
+
+def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optional[bool] = None, create_graph: bool = False,
+         train_mode: bool = True) -> List["NDArray"]:
+    """The gradients of sum_i head_grads[i] heads[i] with respect to `variables`, as new arrays; their `grad` stays.
+
+    create_graph: records the computation of the gradients, for gradients of gradients. retain_graph: default, as
+    create_graph.
+    """
+    from .ndarray import NDArray, _call
+    variables = [variables] if isinstance(variables, NDArray) else list(variables)
+    if not variables:
+        raise ValueError("variables cannot be an empty list.")
+    names, gradients = _heads(heads, head_grads)
+    session = variables[0]._session
+    outputs = [_call.blank(session, each._context, each._shape, each._dtype) for each in variables]
+    _submit(session, encoding.BACKWARD, session_pb2.Backward(
+        heads=names, head_gradients=gradients if any(gradients) else [], variables=[number_of(v._name) for v in variables],
+        outputs=[number_of(each._name) for each in outputs], create_graph=create_graph, training=train_mode,
+        retain_graph=create_graph if retain_graph is None else retain_graph))
+    return outputs
+
+
+def get_symbol(x: "NDArray") -> Any:
+    """Not offered: what is recorded stays on the server."""
+    raise NotImplementedError("gluond keeps the recorded computation on the server and makes no Symbol of it; "
+                              "write the computation with mx.sym, or hybridize a HybridBlock, to have one")
+
+
+from ._custom.function import Function  # noqa: E402  (it is made of what is above)

@@ -1,0 +1,42 @@
+"""What every module needs: the exception of this package, and types of numbers and strings."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple, Type
+
+import numpy as np
+
+__all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_types", "string_types"]
+
+
+class MXNetError(RuntimeError):
+    """Something that the server, or this client, refuses to do. The text says what, where and what to do about it."""
+
+
+class NotImplementedForSymbol(MXNetError):
+    """A method that NDArray has and Symbol has not."""
+
+    def __init__(self, function: Any, alias: Any, *args: Any) -> None:
+        name = getattr(function, "__name__", function)
+        types = ", ".join(type(arg).__name__ for arg in args)
+        super().__init__(f"Function {name}" + (f" (namely operator '{alias}')" if alias else "") +
+                         (f" with arguments ({types})" if args else "") +
+                         " is not implemented for Symbol and only available in NDArray.")
+
+
+numeric_types: Tuple[Type, ...] = (float, int, np.generic)
+integer_types: Tuple[Type, ...] = (int, np.int32, np.int64)
+string_types: Tuple[Type, ...] = (str,)
+
+
+class _NullType:
+    """Stands for an operator's argument that is left out."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_Null = _NullType()

@@ -1,0 +1,114 @@
+"""Devices: `mx.cpu()`, `mx.gpu(1)`, and the one that new arrays live on, `with mx.gpu(0): ...`.
+
+Devices are the server's. `cpu(1)`, `cpu(2)` and `cpu_pinned()` are names for its processor too: programs use them to try
+what they will do with several devices.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar, Optional, Union
+
+from ._wire import connect
+from .base import MXNetError
+
+__all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
+
+
+class Context:
+    """A device: its kind and its number.
+
+    device_type: `cpu`, `gpu`, `cpu_pinned` or `cpu_shared`, or another Context.
+    """
+
+    devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type: ClassVar[dict[str, int]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
+
+    __slots__ = ("device_type", "device_id", "device_typeid", "_entered", "_name")
+
+    def __init__(self, device_type: Union[str, "Context"], device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            device_type, device_id = device_type.device_type, device_type.device_id
+        if device_type not in Context.devstr2type:
+            raise MXNetError(f"'{device_type}' is no kind of device; there are {', '.join(Context.devstr2type)}")
+        self.device_type: str = device_type
+        self.device_id: int = int(device_id)
+        self.device_typeid: int = Context.devstr2type[device_type]
+        self._entered: list[Context] = []
+        self._name: Optional[str] = None
+
+    def __hash__(self) -> int:
+        return hash((self.device_typeid, self.device_id))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Context) and self.device_typeid == other.device_typeid
+                                 and self.device_id == other.device_id)
+
+    def __str__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple:
+        return Context, (self.device_type, self.device_id)
+
+    def __enter__(self) -> "Context":
+        self._entered.append(current_context())
+        _current.value = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _current.value = self._entered.pop()
+
+    def empty_cache(self) -> None:
+        """Does nothing: the server keeps its memory itself."""
+
+    @property
+    def _device(self) -> str:
+        """The server's name of it: `cpu`, `gpu:0`. MXNetError where the server has none."""
+        if self._name is None:
+            name = f"gpu:{self.device_id}" if self.device_type == "gpu" else "cpu"
+            devices = connect.current().devices
+            if name not in devices:
+                raise MXNetError(f"The server has no device {self}; it has {', '.join(devices)}")
+            self._name = name
+        return self._name
+
+
+class _Current(threading.local):
+    value: Optional[Context] = None
+
+
+_current = _Current()
+_CPU = Context("cpu", 0)
+_GPU = Context("gpu", 0)
+
+
+def cpu(device_id: int = 0) -> Context:
+    """The server's processor."""
+    return Context("cpu", device_id) if device_id else _CPU
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """The server's processor; the client decides nothing about memory there."""
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """A GPU of the server's."""
+    return Context("gpu", device_id) if device_id else _GPU
+
+
+def current_context() -> Context:
+    """Where this thread's new arrays live: the innermost `with` block's device, else cpu(0)."""
+    return _current.value or _CPU
+
+
+def num_gpus() -> int:
+    """How many GPUs the server offers."""
+    return sum(device.startswith("gpu") for device in connect.current().devices)
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Not known to the client; see the server's metrics."""
+    raise MXNetError("gluond does not tell a client how much memory its GPUs have left")

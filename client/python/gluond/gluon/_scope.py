@@ -1,0 +1,63 @@
+"""Names of Blocks: automatic prefixes, counted within the enclosing `name_scope()`."""
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+from .. import name as _name
+from ._parameter_dict import ParameterDict
+
+if TYPE_CHECKING:
+    from .block import Block
+
+
+class _Current(threading.local):
+    """The innermost scope of this thread."""
+
+    scope: Optional["BlockScope"] = None
+
+
+class BlockScope:
+    """The name scope of one Block: `with block.name_scope():` prefixes what is made inside with the block's prefix."""
+
+    _current = _Current()
+
+    def __init__(self, block: "Block", empty_prefix: bool) -> None:
+        self._block = block
+        self._empty_prefix = empty_prefix
+        self._counters: Dict[str, int] = {}
+        self._entered: List[Tuple[Optional["BlockScope"], Any]] = []
+
+    @staticmethod
+    def create(prefix: Optional[str], params: Optional[ParameterDict], hint: str) -> Tuple[str, ParameterDict]:
+        """The prefix and the ParameterDict of a new Block of class name `hint`."""
+        scope = BlockScope._current.scope
+        if scope is None:
+            if prefix is None:
+                prefix = _name.current().get(None, hint) + "_"
+            own = ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
+            return prefix, own
+        if prefix is None:
+            count = scope._counters.get(hint, 0)
+            scope._counters[hint] = count + 1
+            prefix = f"{hint}{count}_"
+        if params is None:
+            parent = scope._block.params
+            own = ParameterDict(parent.prefix + prefix, parent._shared)
+        else:
+            own = ParameterDict(params.prefix, params)
+        return scope._block.prefix + prefix, own
+
+    def __enter__(self) -> "BlockScope":
+        if not self._empty_prefix:
+            names = _name.Prefix(self._block.prefix)
+            names.__enter__()
+            self._entered.append((BlockScope._current.scope, names))
+            BlockScope._current.scope = self
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if not self._empty_prefix:
+            outer, names = self._entered.pop()
+            BlockScope._current.scope = outer
+            names.__exit__(kind, value, traceback)

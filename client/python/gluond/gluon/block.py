@@ -1,0 +1,6 @@
+"""Blocks, as `gluon.block` names them."""
+from ._block import Block
+from ._hybrid_block import HybridBlock
+from ._symbol_block import SymbolBlock
+
+__all__ = ["Block", "HybridBlock", "SymbolBlock"]

@@ -1,0 +1,90 @@
+"""Recurrent cells that MXNet kept in `gluon.contrib.rnn`."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from ..rnn.combined_cells import BidirectionalCell, ModifierCell
+from ..rnn.recurrent_cell import HybridRecurrentCell
+
+__all__ = ["VariationalDropoutCell", "LSTMPCell"]
+
+
+class VariationalDropoutCell(ModifierCell):
+    """Dropout with one mask for all steps: of the inputs, the first state, and the outputs (Gal and Ghahramani, 2016)."""
+
+    def __init__(self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0,
+                 drop_outputs: float = 0.0) -> None:
+        if drop_states and isinstance(base_cell, BidirectionalCell):
+            raise AssertionError("BidirectionalCell doesn't support variational state dropout. Please add "
+                                 "VariationalDropoutCell to the cells underneath instead.")
+        super().__init__(base_cell)
+        self._rates = {"inputs": drop_inputs, "states": drop_states, "outputs": drop_outputs}
+        self._masks: Dict[str, Any] = {}
+
+    def _alias(self) -> str:
+        return "vardrop"
+
+    def reset(self) -> None:
+        """New masks for the next sequence."""
+        super().reset()
+        self._masks = {}
+
+    def _drop(self, F: Any, what: str, x: Any) -> Any:  # noqa: N803
+        if not self._rates[what]:
+            return x
+        if what not in self._masks:
+            self._masks[what] = F.Dropout(F.ones_like(x), p=self._rates[what])
+        return x * self._masks[what]
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # noqa: N803
+        """(output, states) of one step."""
+        states = list(states)
+        states[0] = self._drop(F, "states", states[0])
+        output, after = self.base_cell(self._drop(F, "inputs", inputs), states)
+        return self._drop(F, "outputs", output), after
+
+    def __repr__(self) -> str:
+        rates = self._rates
+        return (f"{type(self).__name__}(p_out = {rates['outputs']}, p_state = {rates['states']}, p_in = "
+                f"{rates['inputs']}, {self.base_cell!r})")
+
+
+class LSTMPCell(HybridRecurrentCell):
+    """LSTMCell whose output and h are projected to `projection_size` numbers (Sak et al., 2014)."""
+
+    def __init__(self, hidden_size: int, projection_size: int, i2h_weight_initializer: Any = None,
+                 h2h_weight_initializer: Any = None, h2r_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
+                 prefix: Optional[str] = None, params: Any = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._hidden_size = hidden_size
+        self._projection_size = projection_size
+        size = 4 * hidden_size
+        for name, shape, init in (("i2h_weight", (size, input_size), i2h_weight_initializer),
+                                  ("h2h_weight", (size, projection_size), h2h_weight_initializer),
+                                  ("h2r_weight", (projection_size, hidden_size), h2r_weight_initializer),
+                                  ("i2h_bias", (size,), i2h_bias_initializer),
+                                  ("h2h_bias", (size,), h2h_bias_initializer)):
+            setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
+
+    def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
+        """(N, projection_size) and (N, hidden_size)."""
+        return [{"shape": (batch_size, size), "__layout__": "NC"} for size in (self._projection_size, self._hidden_size)]
+
+    def _alias(self) -> str:
+        return "lstmp"
+
+    def __repr__(self) -> str:
+        rows, columns = self.i2h_weight.shape  # type: ignore[attr-defined]
+        return f"{type(self).__name__}({columns or None} -> {rows} -> {self._projection_size})"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,  # noqa: N803
+                       h2r_weight: Any, i2h_bias: Any, h2h_bias: Any) -> Any:
+        """(N, C), [r, c] -> (r', [r', c'])."""
+        size = 4 * self._hidden_size
+        gates = F.SliceChannel(F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=size)
+                               + F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=size), num_outputs=4)
+        c = F.sigmoid(gates[1]) * states[1] + F.sigmoid(gates[0]) * F.tanh(gates[2])
+        h = F.sigmoid(gates[3]) * F.tanh(c)
+        r = F.FullyConnected(h, h2r_weight, num_hidden=self._projection_size, no_bias=True)
+        return r, [r, c]

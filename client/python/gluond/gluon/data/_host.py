@@ -1,0 +1,68 @@
+"""Host mode: while batches are being made, samples are numpy arrays, and one upload moves a whole batch.
+
+A sample that the program itself asks for, `dataset[0]`, is an NDArray, as in MXNet. Datasets and transforms that work on
+numpy arrays as on NDArrays say so by an attribute `host_ready`. A program's own transform is tried: if it makes the same
+of the first sample either way, the others are made from numpy arrays; if not, they stay NDArrays. (Workers always make
+them from numpy arrays.)
+"""
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any, Iterator
+
+import numpy as np
+
+from ... import ndarray
+from ...ndarray import NDArray
+
+
+class _Mode(threading.local):
+    active = False
+
+
+_mode = _Mode()
+
+
+@contextlib.contextmanager
+def host_mode(active: bool = True) -> Iterator[None]:
+    """Samples made within, on this thread, are numpy arrays."""
+    before = _mode.active
+    _mode.active = active
+    try:
+        yield
+    finally:
+        _mode.active = before
+
+
+def active() -> bool:
+    """Whether samples are to be numpy arrays."""
+    return _mode.active
+
+
+def sample(array: np.ndarray) -> Any:
+    """A sample's array, in the form that is wanted."""
+    return array if _mode.active else ndarray.array(array, dtype=array.dtype)
+
+
+def is_ready(function: Any) -> bool:
+    """Whether a dataset or a transform works in host mode as it does otherwise."""
+    return bool(getattr(function, "host_ready", False))
+
+
+def agrees(dataset: Any, index: int) -> bool:
+    """Whether a sample comes out the same in host mode as otherwise."""
+    with host_mode(False):
+        plain = dataset[index]
+    try:
+        with host_mode():
+            return _same(dataset[index], plain)
+    except Exception:  # pylint: disable=broad-except  # The program's function; it wants NDArrays.
+        return False
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, (list, tuple)):
+        return type(left) is type(right) and len(left) == len(right) and all(map(_same, left, right))
+    left, right = (np.asarray(each.asnumpy() if isinstance(each, NDArray) else each) for each in (left, right))
+    return left.shape == right.shape and left.dtype == right.dtype and bool(np.allclose(left, right, 1e-6, 0))

@@ -1,0 +1,162 @@
+"""DataLoader: batches of a dataset, made here, by threads, or by processes, ahead of their use.
+
+Workers know nothing of the server: they make numpy arrays, and the process that trains uploads them, one upload for each
+array of a batch.
+"""
+from __future__ import annotations
+
+import collections
+import multiprocessing
+import multiprocessing.pool
+import sys
+from typing import Any, Callable, Deque, Iterator, Optional, Sequence
+
+import numpy as np
+
+from ... import ndarray
+from ...ndarray import NDArray
+from . import _host
+from ._workers import ProcessWorkers
+from .dataset import ArrayDataset
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+
+
+def default_batchify_fn(data: Sequence[Any]) -> Any:
+    """A batch of samples: arrays are stacked into NDArrays; of tuples, a list with one batch for each part."""
+    if isinstance(data[0], NDArray):
+        return ndarray.stack(*data)
+    return _upload(default_mp_batchify_fn(data))
+
+
+def default_mp_batchify_fn(data: Sequence[Any]) -> Any:
+    """As default_batchify_fn, with numpy arrays, for workers."""
+    if isinstance(data[0], tuple):
+        return [default_mp_batchify_fn(part) if not isinstance(part[0], NDArray) else default_batchify_fn(part)
+                for part in zip(*data)]
+    if isinstance(data[0], NDArray):
+        return np.stack([item.asnumpy() for item in data])
+    return np.asarray(data)
+
+
+def _upload(batch: Any) -> Any:
+    """numpy arrays to NDArrays, in nested lists and tuples."""
+    if isinstance(batch, np.ndarray):
+        return ndarray.array(batch, dtype=batch.dtype)
+    if isinstance(batch, (list, tuple)):
+        return [_upload(part) for part in batch]
+    return batch
+
+
+class _Work:
+    """What a worker does for a list of indices."""
+
+    def __init__(self, dataset: Any, batchify: Callable[[Sequence[Any]], Any]) -> None:
+        self._dataset = dataset
+        self._batchify = batchify
+
+    def __call__(self, indices: Sequence[int]) -> Any:
+        with _host.host_mode():
+            return self._batchify([self._dataset[i] for i in indices])
+
+
+class DataLoader:
+    """Iterates over a dataset in batches.
+
+        for data, label in gluon.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4):
+            ...
+
+    `batch_size`, `shuffle`, `sampler` and `last_batch` ('keep', 'discard', 'rollover') say which samples make a batch, or
+    `batch_sampler` does. `batchify_fn` makes a batch of a list of samples. With `num_workers`, that many processes (with
+    `thread_pool`, threads) prepare up to `prefetch` batches (default: two for each worker) ahead; datasets, transforms and
+    `batchify_fn` are given numpy arrays there. A batch that takes longer than `timeout` seconds is an error.
+    `pin_memory` and `auto_reload` are accepted for MXNet's sake.
+    """
+
+    def __init__(self, dataset: Any, batch_size: Optional[int] = None, shuffle: bool = False,
+                 sampler: Optional[Sampler] = None, last_batch: Optional[str] = None,
+                 batch_sampler: Optional[Sampler] = None, batchify_fn: Optional[Callable[[Sequence[Any]], Any]] = None,
+                 num_workers: int = 0, pin_memory: bool = False, pin_device_id: int = 0, prefetch: Optional[int] = None,
+                 thread_pool: bool = False, timeout: float = 120, auto_reload: bool = False) -> None:
+        if timeout <= 0:
+            raise AssertionError("timeout must be positive.")
+        self._dataset = dataset
+        self._timeout = timeout
+        self._batch_sampler = _batches(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler)
+        self._batchify_fn = batchify_fn
+        self._num_workers = max(0, num_workers)
+        self._thread_pool = thread_pool or "fork" not in multiprocessing.get_all_start_methods()
+        self._prefetch = max(1, 2 * self._num_workers if prefetch is None else prefetch)
+        self._pool: Any = None
+        self._host: Optional[bool] = None if batchify_fn is None else False
+        self._processes: Optional[ProcessWorkers] = None
+        if self._num_workers > 0:
+            self._run: Callable[[Sequence[int]], Any] = _Work(dataset, batchify_fn or default_mp_batchify_fn)
+            if not self._thread_pool:
+                if isinstance(dataset, ArrayDataset):
+                    dataset._on_host()  # What the workers inherit.
+                self._processes = ProcessWorkers(self._num_workers, self._run)
+                self._run = self._processes.run
+            self._pool = multiprocessing.pool.ThreadPool(self._num_workers)
+
+    def __len__(self) -> int:
+        return len(self._batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._from_workers() if self._pool is not None else self._from_here()
+
+    def _from_here(self) -> Iterator[Any]:
+        batchify = self._batchify_fn or default_batchify_fn
+        whole = self._dataset.batch if self._batchify_fn is None and isinstance(self._dataset, ArrayDataset) else None
+        for indices in self._batch_sampler:
+            batch = whole(indices) if whole is not None else None
+            if batch is None:
+                if self._host is None:
+                    self._host = _host.is_ready(self._dataset) or _host.agrees(self._dataset, indices[0])
+                with _host.host_mode(self._host):
+                    samples = [self._dataset[i] for i in indices]
+                batch = batchify(samples)
+            yield batch
+
+    def _from_workers(self) -> Iterator[Any]:
+        waiting: Deque[Any] = collections.deque()
+        batches = iter(self._batch_sampler)
+        for indices in batches:
+            waiting.append(self._pool.apply_async(self._run, (indices,)))
+            if len(waiting) >= self._prefetch:
+                break
+        while waiting:
+            try:
+                batch = waiting.popleft().get(self._timeout)
+            except multiprocessing.TimeoutError:
+                raise RuntimeError(f"Worker timed out after {self._timeout} seconds. Give DataLoader a longer timeout, or "
+                                   "look for the cause with num_workers=0.") from None
+            following = next(batches, None)
+            if following is not None:
+                waiting.append(self._pool.apply_async(self._run, (following,)))
+            yield _upload(batch)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        if getattr(self, "_processes", None) is not None:
+            self._processes.stop()  # type: ignore[union-attr]
+        if getattr(self, "_pool", None) is not None:
+            self._pool.terminate()
+
+
+def _batches(dataset: Any, batch_size: Optional[int], shuffle: bool, sampler: Optional[Sampler],
+             last_batch: Optional[str], batch_sampler: Optional[Sampler]) -> Sampler:
+    if batch_sampler is not None:
+        if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
+            raise ValueError("batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is "
+                             "specified.")
+        return batch_sampler
+    if batch_size is None:
+        raise ValueError("batch_size must be specified unless batch_sampler is specified")
+    if sampler is None:
+        sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
+    elif shuffle:
+        raise ValueError("shuffle must not be specified if sampler is specified")
+    return BatchSampler(sampler, batch_size, last_batch or "keep")

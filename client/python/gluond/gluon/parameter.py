@@ -1,0 +1,10 @@
+"""Parameters of Blocks, as `gluon.parameter` names them."""
+from ..ndarray import NDArray
+from ..symbol import Symbol
+from ._constant import Constant
+from ._parameter import DeferredInitializationError, Parameter
+from ._parameter_dict import ParameterDict
+
+__all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDict", "tensor_types"]
+
+tensor_types = (Symbol, NDArray)

@@ -1,0 +1,126 @@
+"""The cells with parameters: RNNCell, LSTMCell, GRUCell."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from .recurrent_cell import HybridRecurrentCell
+
+
+class _GatedCell(HybridRecurrentCell):
+    """Has i2h_weight (gates hidden_size, input_size), h2h_weight (gates hidden_size, hidden_size), and a bias of each."""
+
+    _gates = 1
+    _states = 1
+    i2h_weight: Any
+
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any, h2h_weight_initializer: Any,
+                 i2h_bias_initializer: Any, h2h_bias_initializer: Any, input_size: int, prefix: Optional[str],
+                 params: Any) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._hidden_size = hidden_size
+        self._input_size = input_size
+        size = self._gates * hidden_size
+        for name, shape, init in (("i2h_weight", (size, input_size), i2h_weight_initializer),
+                                  ("h2h_weight", (size, hidden_size), h2h_weight_initializer),
+                                  ("i2h_bias", (size,), i2h_bias_initializer),
+                                  ("h2h_bias", (size,), h2h_bias_initializer)):
+            setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
+
+    def _alias(self) -> str:
+        return type(self).__name__.lower().replace("cell", "")
+
+    def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
+        """Each (N, hidden_size)."""
+        return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"} for _ in range(self._states)]
+
+    def __repr__(self) -> str:
+        rows, columns = self.i2h_weight.shape
+        return f"{type(self).__name__}({columns or None} -> {rows}{self._shown()})"
+
+    def _shown(self) -> str:
+        return ""
+
+    def _project(self, F: Any, x: Any, state: Any, weights: Dict[str, Any]) -> Any:  # noqa: N803
+        """Both projections, (N, gates hidden_size)."""
+        step = f"t{self._counter}_"
+        size = self._gates * self._hidden_size
+        return (F.FullyConnected(x, weights["i2h_weight"], weights["i2h_bias"], num_hidden=size, name=step + "i2h"),
+                F.FullyConnected(state, weights["h2h_weight"], weights["h2h_bias"], num_hidden=size,
+                                 name=step + "h2h"))
+
+
+class RNNCell(_GatedCell):
+    """h' = activation(i2h(x) + h2h(h)). `activation`: a name that `Activation` takes, or a Block."""
+
+    def __init__(self, hidden_size: int, activation: Any = "tanh", i2h_weight_initializer: Any = None,
+                 h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros",
+                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, prefix: Optional[str] = None,
+                 params: Any = None) -> None:
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
+        self._activation = activation
+
+    def _shown(self) -> str:
+        return f", {self._activation}"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
+        """(N, C), [h] -> (h', [h'])."""
+        i2h, h2h = self._project(F, inputs, states[0], weights)
+        output = _activate(F, i2h + h2h, self._activation)
+        return output, [output]
+
+
+class LSTMCell(_GatedCell):
+    """c' = f c + i g, h' = o activation(c'), with the gates i, f, g, o in this order in the parameters."""
+
+    _gates = 4
+    _states = 2
+
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
+                 prefix: Optional[str] = None, params: Any = None, activation: Any = "tanh",
+                 recurrent_activation: Any = "sigmoid") -> None:
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
+        self._activation = activation
+        self._recurrent_activation = recurrent_activation
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
+        """(N, C), [h, c] -> (h', [h', c'])."""
+        i2h, h2h = self._project(F, inputs, states[0], weights)
+        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"t{self._counter}_slice")
+        keep_in, forget, keep_out = (_activate(F, gates[i], self._recurrent_activation) for i in (0, 1, 3))
+        c = forget * states[1] + keep_in * _activate(F, gates[2], self._activation)
+        h = keep_out * _activate(F, c, self._activation)
+        return h, [h, c]
+
+
+class GRUCell(_GatedCell):
+    """n = activation(i2h_n + r h2h_n), h' = (1 - z) n + z h, with the gates r, z, n in this order."""
+
+    _gates = 3
+
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
+                 prefix: Optional[str] = None, params: Any = None, activation: Any = "tanh",
+                 recurrent_activation: Any = "sigmoid") -> None:
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
+        self._activation = activation
+        self._recurrent_activation = recurrent_activation
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
+        """(N, C), [h] -> (h', [h'])."""
+        before = states[0]
+        i2h, h2h = self._project(F, inputs, before, weights)
+        step = f"t{self._counter}_"
+        i2h = F.SliceChannel(i2h, num_outputs=3, name=step + "i2h_slice")
+        h2h = F.SliceChannel(h2h, num_outputs=3, name=step + "h2h_slice")
+        reset, update = (_activate(F, i2h[i] + h2h[i], self._recurrent_activation) for i in (0, 1))
+        new = _activate(F, i2h[2] + reset * h2h[2], self._activation)
+        h = (1.0 - update) * new + update * before
+        return h, [h]
+
+
+def _activate(F: Any, x: Any, activation: Any) -> Any:  # noqa: N803
+    return F.Activation(x, act_type=activation) if isinstance(activation, str) else activation(x)

@@ -1,0 +1,145 @@
+"""Trainer: applies an optimizer to Parameters. A step sends commands and waits for nothing."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from .. import autograd, ndarray
+from .. import optimizer as opt
+from ..context import Context
+from ..ndarray import NDArray
+from ._parameter import Parameter
+from ._parameter_dict import ParameterDict
+
+__all__ = ["Trainer"]
+
+_LOCAL_STORES = (None, "device", "local", "nccl")
+
+
+class Trainer:
+    """Updates `params` (of `net.collect_params()`, or a list) with an optimizer, an instance or a name with parameters.
+
+        trainer = gluon.Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1, 'momentum': 0.9})
+        with autograd.record():
+            loss = loss_fn(net(data), label)
+        loss.backward()
+        trainer.step(batch_size)
+
+    Gradients on several devices of the one server are summed. `kvstore` names of one machine are accepted, and mean that.
+    """
+
+    def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
+                 optimizer: Union[str, opt.Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
+                 kvstore: Optional[str] = "device", compression_params: Optional[Dict[str, Any]] = None,
+                 update_on_kvstore: Optional[bool] = None) -> None:
+        self._params = _listed(params)
+        if kvstore not in _LOCAL_STORES:
+            raise ValueError(f"Trainer: there is no kvstore '{kvstore}'. gluond trains on the devices of one server; use "
+                             "'device', 'local', 'nccl' or None.")
+        if compression_params is not None:
+            raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
+        self._contexts = self._check_contexts()
+        self._optimizer = self._make_optimizer(optimizer, optimizer_params)
+        self._scale = self._optimizer.rescale_grad
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+
+    def _make_optimizer(self, optimizer: Union[str, opt.Optimizer],
+                        optimizer_params: Optional[Dict[str, Any]]) -> opt.Optimizer:
+        by_index = dict(enumerate(self._params))
+        if isinstance(optimizer, opt.Optimizer):
+            if optimizer_params:
+                raise AssertionError("optimizer_params must be None if optimizer is an instance of Optimizer instead of "
+                                     "str")
+            optimizer.param_dict = by_index
+            return optimizer
+        return opt.create(optimizer, param_dict=by_index, **(optimizer_params or {}))
+
+    def _check_contexts(self) -> List[Context]:
+        contexts: Optional[List[Context]] = None
+        for param in self._params:
+            own = param.list_ctx()
+            if contexts is not None and own != contexts:
+                raise AssertionError("All Parameters must be initialized on the same set of contexts, but Parameter "
+                                     f"{param.name} is initialized on {own} while previous Parameters are initialized on "
+                                     f"{contexts}.")
+            contexts = own
+        return list(contexts or [])
+
+    @property
+    def optimizer(self) -> opt.Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    @property
+    def learning_rate(self) -> float:
+        """The current one; of the scheduler, if there is one."""
+        return self._optimizer.learning_rate
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Sets it; an error if a scheduler does."""
+        self._optimizer.set_learning_rate(lr)
+
+    def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Sums gradients over devices, divides them by `batch_size`, and updates. After `backward()`.
+
+        A gradient that no backward has written since the last step is an error, raised where the program waits next. With
+        `ignore_stale_grad` such parameters stay as they are, and nothing is raised.
+        """
+        self._optimizer.rescale_grad = self._scale / batch_size
+        self._allreduce()
+        self._update(ignore_stale_grad)
+
+    def allreduce_grads(self) -> None:
+        """Sums gradients over devices; with `update`, for what is to happen between the two."""
+        self._allreduce()
+
+    def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """The update alone, as `step` does it."""
+        self._optimizer.rescale_grad = self._scale / batch_size
+        self._update(ignore_stale_grad)
+
+    def _allreduce(self) -> None:
+        if len(self._contexts) < 2:
+            return
+        for param in self._params:
+            if param.grad_req != "null":
+                grads = param.list_grad()
+                total = ndarray.add_n(*[grad.as_in_context(grads[0].context) for grad in grads])
+                for grad in grads:
+                    grad[:] = total.as_in_context(grad.context)
+
+    def _update(self, ignore_stale_grad: bool) -> None:
+        trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        if not trained:
+            return
+        for position, updater in enumerate(self._updaters):
+            weights: List[NDArray] = [param.list_data()[position] for _, param in trained]
+            if not ignore_stale_grad:
+                autograd.require_fresh(weights)
+            for (index, param), weight in zip(trained, weights):
+                with autograd.only_if_fresh(weight):
+                    updater(index, param.list_grad()[position], weight)
+            autograd.clear_fresh(weights)
+
+    def save_states(self, fname: str) -> None:
+        """Writes the optimizer's states and numbers: a `.params` file with JSON in it, no pickle."""
+        with open(fname, "wb") as file:
+            file.write(self._updaters[0].get_states(dump_optimizer=True))
+
+    def load_states(self, fname: str) -> None:
+        """Reads what `save_states` wrote for the same optimizer; learning rate and counts of updates as well."""
+        with open(fname, "rb") as file:
+            states = file.read()
+        for updater in self._updaters:
+            updater.set_states(states)
+
+
+def _listed(params: Any) -> List[Parameter]:
+    """The parameters, those of a dict in the order of their names."""
+    if isinstance(params, (dict, ParameterDict)):
+        params = [params[name] for name in sorted(params.keys())]
+    if not isinstance(params, (list, tuple)):
+        raise ValueError(f"First argument must be a list or dict of Parameters, got {type(params)}.")
+    for param in params:
+        if not isinstance(param, Parameter):
+            raise ValueError(f"First argument must be a list or dict of Parameters, got list of {type(param)}.")
+    return list(params)

@@ -1,0 +1,20 @@
+"""NDArray and its functions: `mx.nd`. Those that are operators of the server are made when they are first asked for."""
+
+from __future__ import annotations
+
+from .._documentation import fill_module
+from . import _array, _view, contrib, image, linalg, op, random
+from . import _internal
+from ._arithmetic import (add, divide, equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or,
+                          logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
+from ._array import NDArray
+from ._create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
+from ._functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
+from ._functions_of_operators import make_function
+from ._save import load, load_frombuffer, save
+from .cached_op import CachedOp
+from .._custom.eager import Custom
+from .random import (exponential, gamma, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
+                     shuffle, uniform)
+
+__getattr__, __dir__ = fill_module(globals(), make_function)

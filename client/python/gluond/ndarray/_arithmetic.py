@@ -1,0 +1,218 @@
+"""Operators of Python on NDArrays: `a + b`, `2 ** a`, `a == b`, `a += 1`, and the functions `add`, `power`, ... of both."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from . import _call
+from ._call import BROADCAST, LIKE_FIRST, Call, binary, unary
+
+_MOST_SCALARS = 512
+_COMMUTES = {"add", "mul", "equal", "not_equal", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot"}
+
+
+class _Family:
+    """One function of two numbers: its operators for two arrays, an array and a number, a number and an array."""
+
+    def __init__(self, name: str, scalar: str, reversed_scalar: Optional[str], sign: str) -> None:
+        self.sign = sign
+        self._call = Call(f"broadcast_{name}", (), 2, 1, rule=BROADCAST)
+        self._scalar = scalar
+        self._reversed = reversed_scalar
+        self._with_scalar: dict[Any, Call] = {}
+
+    def _scalar_call(self, op: str, value: Any) -> Call:
+        key = (op, value)
+        call = self._with_scalar.get(key)
+        if call is None:
+            if len(self._with_scalar) >= _MOST_SCALARS:
+                self._with_scalar.pop(next(iter(self._with_scalar)), None)
+            call = self._with_scalar[key] = Call(op, (("scalar", repr(float(value))),), 1, 1, rule=LIKE_FIRST)
+        return call
+
+    def __call__(self, lhs: Any, rhs: Any) -> Any:
+        """lhs is an NDArray."""
+        kind = type(rhs)
+        if kind is float or kind is int:
+            return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
+        if isinstance(rhs, _call.array_class):
+            return _like(lhs, binary(self._call, lhs, rhs))
+        if isinstance(rhs, (numbers.Number, np.generic)):
+            return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
+        raise TypeError(f"type {type(rhs)} not supported")
+
+    def reversed(self, lhs: Any, rhs: Any) -> Any:
+        """The same with the arguments exchanged; lhs is an NDArray, rhs is none."""
+        if self._reversed is None:
+            return self(lhs, rhs)
+        if isinstance(rhs, (numbers.Number, np.generic)):
+            return _like(lhs, unary(self._scalar_call(self._reversed, rhs), lhs))
+        raise TypeError(f"type {type(rhs)} not supported")
+
+    def into(self, lhs: Any, rhs: Any) -> Any:
+        """lhs = lhs op rhs."""
+        if isinstance(rhs, _call.array_class):
+            return _call.invoke(self._call, (lhs, rhs), lhs)
+        if isinstance(rhs, (numbers.Number, np.generic)):
+            return _call.invoke(self._scalar_call(self._scalar, rhs), (lhs,), lhs)
+        raise TypeError(f"type {type(rhs)} not supported")
+
+
+_BOOL = np.dtype(np.bool_)
+
+
+def _like(lhs: Any, out: Any) -> Any:
+    """The output's dtype is the array's, but for booleans, which the server makes numbers of."""
+    if lhs._dtype is _BOOL:
+        out._dtype = None
+    return out
+
+
+ADD = _Family("add", "_plus_scalar", None, "+")
+SUB = _Family("sub", "_minus_scalar", "_rminus_scalar", "-")
+MUL = _Family("mul", "_mul_scalar", None, "*")
+DIV = _Family("div", "_div_scalar", "_rdiv_scalar", "/")
+MOD = _Family("mod", "_mod_scalar", "_rmod_scalar", "%")
+POWER = _Family("power", "_power_scalar", "_rpower_scalar", "**")
+EQUAL = _Family("equal", "_equal_scalar", None, "==")
+NOT_EQUAL = _Family("not_equal", "_not_equal_scalar", None, "!=")
+GREATER = _Family("greater", "_greater_scalar", "_lesser_scalar", ">")
+GREATER_EQUAL = _Family("greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar", ">=")
+LESSER = _Family("lesser", "_lesser_scalar", "_greater_scalar", "<")
+LESSER_EQUAL = _Family("lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar", "<=")
+MAXIMUM = _Family("maximum", "_maximum_scalar", None, "max")
+MINIMUM = _Family("minimum", "_minimum_scalar", None, "min")
+LOGICAL_AND = _Family("logical_and", "_logical_and_scalar", None, "and")
+LOGICAL_OR = _Family("logical_or", "_logical_or_scalar", None, "or")
+LOGICAL_XOR = _Family("logical_xor", "_logical_xor_scalar", None, "xor")
+_NEGATIVE = Call("negative", (), 1, 1, rule=LIKE_FIRST)
+_ABS = Call("abs", (), 1, 1, rule=LIKE_FIRST)
+
+
+class Arithmetic:
+    """The operators of Python; NDArray is one."""
+
+    __slots__ = ()
+
+    # numpy leaves `array + x` to x.
+    __array_priority__ = 1000.0
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> Any:
+        return ADD(self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return SUB(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return SUB.reversed(self, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return MUL(self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return DIV(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return DIV.reversed(self, other)
+
+    __div__ = __truediv__
+    __rdiv__ = __rtruediv__
+
+    def __mod__(self, other: Any) -> Any:
+        return MOD(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return MOD.reversed(self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        return POWER(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return POWER.reversed(self, other)
+
+    def __iadd__(self, other: Any) -> Any:
+        return ADD.into(self, other)
+
+    def __isub__(self, other: Any) -> Any:
+        return SUB.into(self, other)
+
+    def __imul__(self, other: Any) -> Any:
+        return MUL.into(self, other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return DIV.into(self, other)
+
+    __idiv__ = __itruediv__
+
+    def __imod__(self, other: Any) -> Any:
+        return MOD.into(self, other)
+
+    def __neg__(self) -> Any:
+        return unary(_NEGATIVE, self)
+
+    def __abs__(self) -> Any:
+        return unary(_ABS, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return EQUAL(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return NOT_EQUAL(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return GREATER(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return GREATER_EQUAL(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return LESSER(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return LESSER_EQUAL(self, other)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+
+def _function(family: _Family, python: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    def function(lhs: Any, rhs: Any) -> Any:
+        if isinstance(lhs, _call.array_class):
+            return family(lhs, rhs)
+        if isinstance(rhs, _call.array_class):
+            return family.reversed(rhs, lhs)
+        if isinstance(lhs, numbers.Number) and isinstance(rhs, numbers.Number):
+            return python(lhs, rhs)
+        raise TypeError(f"type {type(lhs)} not supported")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"lhs {family.sign} rhs, elementwise with broadcasting. Each is an NDArray or a number."
+    return function
+
+
+add = _function(ADD, lambda l, r: l + r, "add")
+subtract = _function(SUB, lambda l, r: l - r, "subtract")
+multiply = _function(MUL, lambda l, r: l * r, "multiply")
+divide = _function(DIV, lambda l, r: l / r, "divide")
+true_divide = divide
+modulo = _function(MOD, lambda l, r: l % r, "modulo")
+power = _function(POWER, lambda l, r: l ** r, "power")
+equal = _function(EQUAL, lambda l, r: float(l == r), "equal")
+not_equal = _function(NOT_EQUAL, lambda l, r: float(l != r), "not_equal")
+greater = _function(GREATER, lambda l, r: float(l > r), "greater")
+greater_equal = _function(GREATER_EQUAL, lambda l, r: float(l >= r), "greater_equal")
+lesser = _function(LESSER, lambda l, r: float(l < r), "lesser")
+lesser_equal = _function(LESSER_EQUAL, lambda l, r: float(l <= r), "lesser_equal")
+maximum = _function(MAXIMUM, max, "maximum")
+minimum = _function(MINIMUM, min, "minimum")
+logical_and = _function(LOGICAL_AND, lambda l, r: float(bool(l) and bool(r)), "logical_and")
+logical_or = _function(LOGICAL_OR, lambda l, r: float(bool(l) or bool(r)), "logical_or")
+logical_xor = _function(LOGICAL_XOR, lambda l, r: float(bool(l) != bool(r)), "logical_xor")

@@ -1,0 +1,309 @@
+"""NDArray: an array on the server, under a name that this client has given it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Optional, Tuple, Union
+
+import numpy as np
+
+from .. import autograd
+from .._attributes import dtype_name, text
+from .._mode import mode
+from .._wire import encoding
+from .._wire.encoding import number_of
+from .._wire.tensors import DTYPE_OF
+from ..base import MXNetError
+from ..context import Context
+from . import _call, _transfer
+from ._arithmetic import Arithmetic
+from ._fluent import Fluent
+from ._indexing import Indexing
+
+_IDENTITY = _call.Call("_copy", (), 1, 1, rule=_call.LIKE_FIRST)
+
+
+class NDArray(Arithmetic, Indexing, Fluent):
+    """A dense array on one device, whose values the server computes in its own time: only what needs them waits.
+
+    Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
+    """
+
+    # _name: 5 bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
+    # them. _version counts the writes, for views.
+    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "__weakref__")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
+        if cls is NDArray:
+            raise TypeError("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
+        return object.__new__(cls)
+
+    def __del__(self) -> None:
+        self._session.dead_arrays.append(self._name)
+
+    # What it is.
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """Dimensions. Where only the server knows them, this waits for it, once."""
+        if self._shape is None:
+            self._describe()
+        return self._shape
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements, as numpy's class: `numpy.float32`."""
+        if self._dtype is None:
+            self._describe()
+        return self._dtype.type if self._dtype.names is None else self._dtype
+
+    def _describe(self) -> None:
+        kind = self._session.describe(self._name)
+        self._shape = tuple(kind.shape)
+        self._dtype = DTYPE_OF[kind.dtype]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def context(self) -> Context:
+        """The device that it lives on."""
+        return self._context
+
+    ctx = context
+
+    @property
+    def stype(self) -> str:
+        """Storage type: always `default`, dense."""
+        return "default"
+
+    @property
+    def handle(self) -> int:
+        """The number under which the server knows it."""
+        return number_of(self._name)
+
+    @property
+    def writable(self) -> bool:
+        """Always true."""
+        return True
+
+    @property
+    def T(self) -> "NDArray":
+        """The transpose; of one dimension, the array itself."""
+        return self if self.ndim < 2 else self.transpose()
+
+    # Values.
+
+    def asnumpy(self) -> np.ndarray:
+        """The values, as a numpy array of its own. Waits for them; an error of an earlier call that they depend on is
+        raised here."""
+        return _transfer.fetch(self)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+        values = self.asnumpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def asscalar(self) -> Any:
+        """The only element, as a numpy scalar. ValueError: there are several, or none."""
+        if self.size != 1:
+            raise ValueError("The current array is not a scalar" + f" (its shape is {self.shape})")
+        return self.asnumpy().reshape(())[()]
+
+    item = asscalar
+
+    def wait_to_read(self) -> None:
+        """Waits until the values are there; raises the error of a call that they depend on."""
+        self._session.describe(self._name)
+
+    wait_to_write = wait_to_read
+
+    def __bool__(self) -> bool:
+        size = self.size
+        if size == 0:
+            return False
+        if size == 1:
+            return bool(self.asscalar())
+        raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+
+    __nonzero__ = __bool__
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        value = self.asscalar()
+        if not isinstance(value, np.integer):
+            raise TypeError(f"only NDArrays of an integer type can be an index, not of {self.dtype.__name__}")
+        return int(value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(size) for size in self.shape)
+        return f"\n{self.asnumpy()}\n<NDArray {shape} @{self.context}>"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple:
+        return _transfer.restore, (self.asnumpy(), self.context)
+
+    def __copy__(self) -> "NDArray":
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> "NDArray":
+        return self.copy()
+
+    # Copies and forms.
+
+    def copy(self) -> "NDArray":
+        """The same values on the same device, in an array of its own."""
+        return _call.unary(_IDENTITY, self)
+
+    def copyto(self, other: Union["NDArray", Context]) -> "NDArray":
+        """Copies the values into another array of this shape (their dtype becomes its), or to a new one on a device."""
+        if isinstance(other, Context):
+            out = _call.blank(self._session, other, self._shape, self._dtype)
+            self._session.submit(encoding.assign(out._name, self._name, other._device, mode.recording))
+            return out
+        if other is self:
+            return other
+        _transfer.overwrite(other, self)
+        return other
+
+    def as_in_context(self, context: Context) -> "NDArray":
+        """The array itself if it lives there, else a copy there."""
+        return self if context == self._context else self.copyto(context)
+
+    as_in_ctx = as_in_context
+
+    def astype(self, dtype: Any, copy: bool = True) -> "NDArray":
+        """The values in another dtype. copy=False: the array itself where that is its dtype already."""
+        name = dtype_name(dtype)
+        if not copy and name == dtype_name(self.dtype):
+            return self
+        out = _call.unary(_call.intern("Cast", {"dtype": name}, 1, 1), self)
+        out._dtype = None if name == "bfloat16" else np.dtype(name)
+        return out
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> "NDArray":
+        """The same elements in another shape; a view: what is written to it is written to this array.
+
+        shape: sizes; -1 is what remains, 0 keeps this array's size there, -2 all further ones, -3 the product of two, -4
+            splits one in two that follow. reverse: match the sizes from the right.
+        """
+        return self._reshape(*shape, **kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False) -> "NDArray":
+        """With a dimension of size 1 before `axis`. inplace: a view."""
+        if inplace:
+            place = axis if axis >= 0 else axis + self.ndim + 1
+            return self._view(0, self.shape[:place] + (1,) + self.shape[place:])
+        return _call.invoke(_call.intern("expand_dims", {"axis": str(axis)}, 1, 1), (self,))
+
+    def flatten(self, inplace: bool = False) -> "NDArray":
+        """In two dimensions: the first, and all others together. inplace: a view."""
+        if inplace:
+            return self._view(0, (self.shape[0], prod(self.shape[1:])))
+        return _call.invoke(_call.intern("Flatten", {}, 1, 1), (self,))
+
+    def squeeze(self, axis: Any = None, inplace: bool = False) -> "NDArray":
+        """Without dimensions of size 1: all, or those of `axis`. inplace: a view."""
+        if inplace:
+            axes = range(self.ndim) if axis is None else np.atleast_1d(axis) % self.ndim
+            return self._view(0, tuple(n for place, n in enumerate(self.shape) if n != 1 or place not in axes) or (1,))
+        return _call.invoke(_call.intern("squeeze", {"axis": text(axis)}, 1, 1), (self,))
+
+    def broadcast_to(self, shape: Any) -> "NDArray":
+        """Repeated along dimensions of size 1 (or new ones in front) until it has this shape."""
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        own = (1,) * (len(shape) - self.ndim) + self.shape
+        if len(own) != len(shape) or any(a not in (1, b) for a, b in zip(own, shape)):
+            raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
+                             f"{self.shape} and requested shape {shape}")
+        source = self if own == self.shape else self.reshape(own)
+        out = _call.invoke(_call.intern("broadcast_to", {"shape": text(shape)}, 1, 1), (source,))
+        out._shape = shape
+        return out
+
+    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+        """See nd.split_v2."""
+        from .. import ndarray
+        return ndarray.split_v2(self, indices_or_sections, axis, squeeze_axis)
+
+    def tostype(self, stype: str) -> "NDArray":
+        """The array itself: gluond stores dense arrays only."""
+        if stype != "default":
+            raise MXNetError(f"storage type '{stype}' is not supported; gluond has dense arrays (`default`) only")
+        return self
+
+    def as_nd_ndarray(self) -> "NDArray":
+        """The array itself."""
+        return self
+
+    # Gradients.
+
+    def attach_grad(self, grad_req: str = "write", stype: Optional[str] = None) -> None:
+        """Asks that backward() computes this array's gradient, into `grad`, which begins as zeros. Cuts the array off
+        the computation that it comes from.
+
+        grad_req: `write`, `add` (to what is there), or `null` (nothing).
+        """
+        if stype not in (None, "default"):
+            self.tostype(stype)
+        autograd.mark(self, grad_req)
+
+    @property
+    def grad(self) -> Optional["NDArray"]:
+        """The gradient; None without attach_grad()."""
+        return self._grad
+
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether backward() has written the gradient since the last Trainer step. Waits."""
+        return autograd.is_fresh(self)
+
+    def detach(self) -> "NDArray":
+        """The same values as a constant: gradients stop here."""
+        out = _call.blank(self._session, self._context, self._shape, self._dtype)
+        self._session.submit(encoding.assign(out._name, self._name))
+        return out
+
+    def backward(self, out_grad: Optional["NDArray"] = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+        """Computes the gradients of this array's sum, or of sum(out_grad * x), with respect to all marked arrays."""
+        autograd.backward([self], [out_grad], retain_graph, train_mode)
+
+    # Writes.
+
+    def _written(self) -> None:
+        """The values under this name are new."""
+        self._version += 1
+
+
+class Gradient(NDArray):
+    """The array that backward() writes: nobody here sees when, so its views trust nothing from before a backward()."""
+
+    __slots__ = ("_writes",)
+
+    @property
+    def _version(self) -> int:
+        return self._writes + autograd.backward_count()
+
+    @_version.setter
+    def _version(self, value: int) -> None:
+        self._writes = value - autograd.backward_count()
+
+
+_call.array_class = NDArray

@@ -1,0 +1,248 @@
+"""Operator calls, from names of arrays to bytes on their way. This is the path that every `a + b` takes: it is written
+for speed, and what it needs is made ready beforehand (a `Call` per operator, parameters and numbers of arrays).
+
+Arrays are made here without their constructor: `blank` is all that NDArray has.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .._mode import mode
+from .._proto import session_pb2
+from .._wire import encoding
+from .._wire.encoding import INVOKE, CallFrame, names
+from ..base import MXNetError
+
+# How an output's shape and dtype follow from the inputs', where that is known here without asking the server.
+UNKNOWN, LIKE_FIRST, BROADCAST = range(3)
+
+_MOST_CALLS = 8192
+
+
+class Call:
+    """An operator with its parameters, for so many inputs and outputs; `ready` says how to invoke it in a session."""
+
+    __slots__ = ("op", "attributes", "inputs", "outputs", "extra", "auxiliary", "rule", "ready")
+
+    def __init__(self, op: str, attributes: Tuple[Tuple[str, str], ...], inputs: int, outputs: int, extra: int = 0,
+                 auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN) -> None:
+        self.op = op
+        self.attributes = attributes
+        self.inputs = inputs
+        self.outputs = outputs
+        self.extra = extra  # Bytes of further fields.
+        self.auxiliary = auxiliary  # Inputs that the operator writes.
+        self.rule = rule
+        # Session, first piece, middle piece, the session's name for the call. One tuple: threads read it at once.
+        self.ready: Tuple[Any, bytes, bytes, int] = (None, b"", b"", 0)
+
+    def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, int]:
+        """Makes the call known to a session; what `ready` is from now on."""
+        self._forget()
+        number = session.new_call()
+        session.submit(encoding.message(encoding.PREPARE, session_pb2.Prepare(
+            call=number, op=self.op, attributes=dict(self.attributes))))
+        frame = CallFrame(INVOKE, number, self.inputs, self.outputs, self.extra)
+        ready = self.ready = (session, frame.head, frame.middle, number)
+        return ready
+
+    def _forget(self) -> None:
+        if self.ready[0] is not None:
+            self.ready[0].dead_calls.append(self.ready[3])
+
+    __del__ = _forget
+
+
+_calls: dict[Any, Call] = {}
+
+
+def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, extra: int = 0,
+           auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN) -> Call:
+    """The one Call of these, so that the session learns of it once. The oldest of very many are forgotten."""
+    items = tuple(attributes.items())
+    key = (op, items, inputs, outputs, extra)
+    call = _calls.get(key)
+    if call is None:
+        if len(_calls) >= _MOST_CALLS:
+            _calls.pop(next(iter(_calls)), None)
+        call = _calls[key] = Call(op, items, inputs, outputs, extra, auxiliary, rule)
+    return call
+
+
+# NDArray, which imports this module; set by it.
+array_class: Any = None
+# What mx.nd.array() makes within a custom operator; set by _custom/local.py.
+make_local: Any = None
+_new: Callable[[Any], Any] = object.__new__
+
+
+def blank(session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype],
+          kind: Any = None) -> Any:
+    """An NDArray (or one of its subclasses) with a new name, which stands for nothing yet."""
+    array = _new(kind or array_class)
+    array._session = session
+    array._name = next(names)
+    array._context = context
+    array._shape = shape
+    array._dtype = dtype
+    array._grad = None
+    array._version = 0
+    return array
+
+
+def unary(call: Call, data: Any) -> Any:
+    """A call of one input, one output, of the same shape and dtype."""
+    session = data._session
+    ready = call.ready
+    if ready[0] is not session:
+        ready = call.prepare(session)
+    out = _new(array_class)
+    out._session = session
+    name = out._name = next(names)
+    out._context = data._context
+    out._shape = data._shape
+    out._dtype = data._dtype
+    out._grad = None
+    out._version = 0
+    session.submit(ready[1] + data._name + ready[2] + name + mode.flags)
+    return out
+
+
+def binary(call: Call, lhs: Any, rhs: Any) -> Any:
+    """A call of two inputs of one dtype, whose shapes broadcast."""
+    session = lhs._session
+    context = lhs._context
+    if rhs._session is not session or rhs._context is not context:
+        check_together((lhs, rhs), call.op)
+    ready = call.ready
+    if ready[0] is not session:
+        ready = call.prepare(session)
+    shape = lhs._shape
+    other = rhs._shape
+    if shape is not None and shape != other:
+        shape = None if other is None else broadcast_shape(shape, other)
+    out = _new(array_class)
+    out._session = session
+    name = out._name = next(names)
+    out._context = context
+    out._shape = shape
+    out._dtype = lhs._dtype
+    out._grad = None
+    out._version = 0
+    session.submit(ready[1] + lhs._name + rhs._name + ready[2] + name + mode.flags)
+    return out
+
+
+def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b"") -> Any:
+    """Any call with inputs: its output, or a list of its outputs. `out`: arrays (or one) that get the values instead.
+
+    tail: the further fields that call.extra counts.
+    """
+    first = inputs[0]
+    session = first._session
+    context = first._context
+    if len(inputs) > 1:
+        check_together(inputs, call.op)
+    if out is None:
+        shape, dtype = _output_type(call, inputs)
+        outputs: Sequence[Any] = [blank(session, context, shape, dtype) for _ in range(call.outputs)]
+    else:
+        outputs = out if isinstance(out, (list, tuple)) else (out,)
+        check_outputs(call, inputs, outputs)
+        if mode.when_fresh:
+            tail = mode.when_fresh
+            call = intern(call.op, dict(call.attributes), call.inputs, call.outputs, len(tail), call.auxiliary)
+    ready = call.ready
+    if ready[0] is not session:
+        ready = call.prepare(session)
+    session.submit(b"".join((ready[1], *[each._name for each in inputs], ready[2], *[each._name for each in outputs],
+                             mode.flags, tail)))
+    for place in call.auxiliary:
+        inputs[place]._written()
+    if out is not None:
+        for each in outputs:
+            each._written()
+        return out
+    return outputs[0] if call.outputs == 1 else outputs
+
+
+def create(call: Call, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: np.dtype,
+           tail: bytes, out: Any = None) -> Any:
+    """A call without inputs. `tail`: the device field."""
+    ready = call.ready
+    if ready[0] is not session:
+        ready = call.prepare(session)
+    array = blank(session, context, shape, dtype) if out is None else out
+    session.submit(ready[1] + ready[2] + array._name + mode.flags + tail)
+    if out is not None:
+        out._written()
+    return array
+
+
+def _output_type(call: Call, inputs: Sequence[Any]) -> Tuple[Optional[Tuple[int, ...]], Optional[np.dtype]]:
+    if call.rule == UNKNOWN:
+        return None, None
+    shape = inputs[0]._shape
+    for other in inputs[1:]:
+        if shape is None or other._shape is None:
+            shape = None
+        elif shape != other._shape:
+            shape = broadcast_shape(shape, other._shape) if call.rule == BROADCAST else None
+    return shape, inputs[0]._dtype
+
+
+def broadcast_shape(left: Tuple[int, ...], right: Tuple[int, ...]) -> Optional[Tuple[int, ...]]:
+    """The shape of an elementwise result of both; MXNetError where there is none."""
+    pairs = itertools.zip_longest(reversed(left), reversed(right), fillvalue=1)
+    shape = []
+    for l, r in pairs:
+        if l != r and l != 1 and r != 1:
+            raise MXNetError(f"operands could not be broadcast together with shapes {list(left)} {list(right)}")
+        shape.append(r if l == 1 else l)
+    return tuple(reversed(shape))
+
+
+def check_together(arrays: Iterable[Any], op: str) -> None:
+    """MXNetError unless the arrays are on one device, of one session."""
+    arrays = tuple(arrays)
+    first = arrays[0]
+    for other in arrays[1:]:
+        if other._session is not first._session:
+            raise MXNetError(f"{op}: the arrays belong to two sessions, with {first._session.address} and with "
+                             f"{other._session.address}; arrays made before mx.connect() or a fork do not work with later "
+                             "ones. Hand the values over: mx.nd.array(x.asnumpy())")
+        if other._context is not first._context and other._context != first._context and not (
+                first._context.device_type.startswith("cpu_") or other._context.device_type.startswith("cpu_")):
+            raise MXNetError(f"{op}: the arrays are on different devices, {first._context} and {other._context}; "
+                             f"move one with x.as_in_context({first._context})")
+
+
+_IN_PLACE = "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd."
+_IN_GRAPH = ("Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
+             "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note "
+             "that you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section.")
+
+
+def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """MXNetError where `out=` does not fit."""
+    if len(outputs) != call.outputs:
+        raise MXNetError(f"{call.op} has {call.outputs} output(s), but out= holds {len(outputs)}")
+    for each in outputs:
+        if not isinstance(each, array_class):
+            raise TypeError(f"out= of {call.op} must be NDArray, not {type(each).__name__}")
+        if not each.writable:
+            raise ValueError(f"trying to write to a readonly NDArray, with out= of {call.op}")
+    if mode.recording:
+        check_not_in_graph(outputs, inputs)
+
+
+def check_not_in_graph(outputs: Iterable[Any], inputs: Iterable[Any]) -> None:
+    """MXNetError where recording would lose what an array was before."""
+    if any(each._grad is not None for each in outputs):
+        raise MXNetError(_IN_GRAPH)
+    if any(each._grad is not None for each in inputs):
+        raise MXNetError(_IN_PLACE)

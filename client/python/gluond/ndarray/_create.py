@@ -1,0 +1,125 @@
+"""New NDArrays: from values of this program, and made by the server (zeros, arange, ...)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .._attributes import dtype_name, text
+from .._mode import mode
+from .._wire import connect
+from .._wire.encoding import tagged
+from ..context import Context, current_context
+from . import _call, _transfer
+from ._array import NDArray
+
+Shape = Union[int, Sequence[int]]
+_DEVICE_FIELD = 6  # Of Invoke.
+_F32 = np.dtype(np.float32)
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    return _F32 if dtype is None else np.dtype(dtype)
+
+
+def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -> NDArray:
+    """An NDArray of the values of a list, a numpy array or another NDArray.
+
+    dtype: Default: an NDArray's own, else float32, whatever a numpy array's is.
+    """
+    if isinstance(source_array, NDArray):
+        dtype = _dtype(source_array.dtype if dtype is None else dtype)
+        return source_array.as_in_context(ctx or current_context()).astype(dtype)
+    dtype = _dtype(dtype)
+    try:
+        values = np.asarray(source_array, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"source_array must be array like object ({error})") from None
+    if mode.inside:
+        return _call.make_local(values, ctx, dtype)
+    return _transfer.put(values, ctx, dtype)
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+    """An NDArray of these values, in their dtype. They are always copied: the server is another process."""
+    return _transfer.put(ndarray, None, np.dtype(ndarray.dtype))
+
+
+def made(op: str, attributes: dict[str, str], ctx: Optional[Context], shape: Optional[Tuple[int, ...]], dtype: np.dtype,
+         out: Optional[NDArray] = None) -> NDArray:
+    """What an operator without inputs makes, on a device."""
+    context = (ctx or current_context()) if out is None else out._context
+    if not isinstance(context, Context):
+        context = Context(*_parse_context(context))
+    session = connect.current() if out is None else out._session
+    tail = tagged(_DEVICE_FIELD, context._device.encode())
+    if out is None and shape is not None:
+        attributes = {**attributes, "shape": text(shape)}
+    attributes = {**attributes, "dtype": dtype_name(dtype)}
+    call = _call.intern(op, attributes, 0, 1, len(tail))
+    return _call.create(call, session, context, shape, dtype, tail, out)
+
+
+def _parse_context(name: str) -> Tuple[str, int]:
+    kind, _, number = str(name).rstrip(")").partition("(")
+    return kind, int(number or 0)
+
+
+def _shape(shape: Shape) -> Tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(size) for size in shape)
+
+
+def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None) -> NDArray:
+    """An array whose values do not matter. They are zeros."""
+    return zeros(shape, ctx, dtype)
+
+
+def zeros(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None,
+          out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+    """An array of zeros. dtype: default float32."""
+    return made("_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
+
+
+def ones(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None,
+         **kwargs: Any) -> NDArray:
+    """An array of ones. dtype: default float32."""
+    return made("_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
+
+
+def full(shape: Shape, val: Any, ctx: Optional[Context] = None, dtype: Any = None,
+         out: Optional[NDArray] = None) -> NDArray:
+    """An array of one value. dtype: default float32."""
+    return made("_full", {"value": repr(float(val))}, ctx, _shape(shape), _dtype(dtype), out)
+
+
+def fill(x: NDArray, value: Any) -> None:
+    """x[:] = a number."""
+    attributes = {"value": repr(float(value)), "shape": text(x.shape)}
+    made("_full", attributes, None, None, np.dtype(x.dtype), x)
+
+
+def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat: int = 1, infer_range: Any = None,
+           ctx: Optional[Context] = None, dtype: Any = None) -> NDArray:
+    """start, start + step, ... up to before `stop`, each `repeat` times. With one number: 0, 1, ... up to before it."""
+    if stop is None:
+        start, stop = 0, start
+    shape = (max(0, math.ceil((stop - start) / step)) * repeat,)
+    attributes = {"start": text(start), "stop": text(stop), "step": text(step), "repeat": text(repeat)}
+    out = made("_arange", attributes, ctx, None, _dtype(dtype))
+    out._shape = shape
+    return out
+
+
+def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Optional[Context] = None,
+             dtype: Any = None) -> NDArray:
+    """`num` evenly spaced values from start to stop, with stop itself if `endpoint`."""
+    return _transfer.put(np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Optional[Context] = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """N x M (default N x N) zeros, with ones on diagonal k."""
+    out = made("_eye", {"N": text(N), "M": text(M), "k": text(k)}, ctx, None, _dtype(dtype))
+    out._shape = (N, M or N)
+    return out

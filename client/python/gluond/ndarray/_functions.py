@@ -1,0 +1,88 @@
+"""Functions of NDArrays that are no operators of the server."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .._attributes import text
+from .._wire import connect
+from . import _call
+from ._array import NDArray
+
+
+def waitall() -> None:
+    """Waits until the server has done everything that this process has asked for; raises what failed meanwhile."""
+    connect.current().wait_all()
+
+
+def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """The arrays one behind the other along `axis`."""
+    arrays = list(arrays)
+    if not arrays:
+        raise ValueError("need at least one array to concatenate")
+    if len(arrays) == 1 and not always_copy:
+        return arrays[0]
+    attributes = {"num_args": str(len(arrays)), "dim": str(axis)}
+    return _call.invoke(_call.intern("Concat", attributes, len(arrays), 1), arrays)
+
+
+def split_v2(ary: NDArray, indices_or_sections: Union[int, Sequence[int]], axis: int = 0,
+             squeeze_axis: bool = False) -> Union[NDArray, List[NDArray]]:
+    """Parts of an array along `axis`: so many equal ones, or cut at these positions.
+
+    squeeze_axis: without the dimension, where the parts have size 1 there.
+    """
+    size = ary.shape[axis]
+    if isinstance(indices_or_sections, int):
+        if size % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+        count = indices_or_sections
+        attributes = {"sections": str(count), "indices": "()"}
+    elif isinstance(indices_or_sections, tuple):
+        count = len(indices_or_sections) + 1
+        attributes = {"indices": text((0,) + indices_or_sections)}
+    else:
+        raise ValueError("indices_or_sections must either int, or tuple / list of ints")
+    attributes.update({"axis": str(axis), "squeeze_axis": str(squeeze_axis)})
+    return _call.invoke(_call.intern("_split_v2", attributes, 1, count), (ary,))
+
+
+def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+    """Dimensions `source` at the places `destination`; the others keep their order."""
+    ndim = tensor.ndim
+    try:
+        source = _axes(source, ndim)
+        destination = _axes(destination, ndim)
+    except IndexError as error:
+        raise ValueError(str(error)) from None
+    if len(source) != len(destination):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(ndim) if axis not in source]
+    for place, axis in sorted(zip(destination, source)):
+        order.insert(place, axis)
+    return tensor.transpose(order)
+
+
+def _axes(axes: Any, ndim: int) -> Tuple[int, ...]:
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    for axis in axes:
+        if not -ndim <= axis < ndim:
+            raise IndexError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
+    return tuple(axis % ndim for axis in axes)
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """Row i of `out` becomes zeros, with a one at indices[i]."""
+    call = _call.intern("one_hot", {"depth": str(out.shape[1]), "dtype": np.dtype(out.dtype).name}, 1, 1)
+    return _call.invoke(call, (indices,), out)
+
+
+def histogram(a: NDArray, bins: Union[int, NDArray] = 10, range: Optional[Tuple[float, float]] = None) -> list:
+    """Counts of the elements in each bin, and the bins' edges; computed by numpy, here."""
+    from ._create import from_numpy
+    edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
+    counts, edges = np.histogram(a.asnumpy(), edges, range)
+    return [from_numpy(counts.astype(np.int64)), from_numpy(edges.astype(np.dtype(a.dtype)))]
+

@@ -1,0 +1,211 @@
+"""x[key] and x[key] = value, with numpy's meaning of the key.
+
+Integers, slices, None and Ellipsis are *basic*: where the chosen elements lie one behind the other, the result is a view,
+else a copy by the operator `slice`. Lists, arrays and masks are *advanced*: gather_nd collects the elements, and
+_scatter_set_nd writes them. An integer leaves no dimension behind, but for the last one: there are no scalars in MXNet.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, List, Tuple
+
+import numpy as np
+
+from .._attributes import text
+from .._mode import mode
+from . import _call, _transfer
+from ._key import Advanced, Basic, parse
+
+
+class Indexing:
+    """NDArray is one."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        parsed = parse(key, self.shape)
+        if isinstance(parsed, Basic):
+            return _get_basic(self, parsed)
+        return _get_advanced(self, parsed)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        parsed = parse(key, self.shape)
+        if mode.recording:
+            _call.check_not_in_graph((self,), (value,) if isinstance(value, _call.array_class)
+                                     and not (isinstance(parsed, Basic) and parsed.everything(self.shape)) else ())
+        if isinstance(parsed, Basic):
+            _set_basic(self, parsed, value)
+        else:
+            _set_advanced(self, parsed, value)
+
+    def __iter__(self) -> Any:
+        return (self[place] for place in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).sum().asscalar() > 0)
+
+    def slice_assign(self, rhs: Any, begin: Any, end: Any, step: Any = None) -> Any:
+        """Writes rhs to the elements of a slice."""
+        return _call.invoke(_slice_call("_slice_assign", begin, end, step, 2), (self, rhs), self)
+
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any = None) -> Any:
+        """Writes a number to the elements of a slice."""
+        return _call.invoke(_slice_call("_slice_assign_scalar", begin, end, step, 1, scalar=value), (self,), self)
+
+    def _view(self, begin: int, shape: Tuple[int, ...]) -> Any:
+        from ._view import view
+        return view(self, begin, shape)
+
+    def _reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        from ._reshape import reshape
+        return reshape(self, *shape, **kwargs)
+
+
+def _slice_call(op: str, begin: Any, end: Any, step: Any, inputs: int, **more: Any) -> Any:
+    attributes = {"begin": text(tuple(begin)), "end": text(tuple(end)), "step": text(tuple(step or ()))}
+    attributes.update((name, text(float(value))) for name, value in more.items())
+    return _call.intern(op, attributes, inputs, 1)
+
+
+def _get_basic(x: Any, key: Basic) -> Any:
+    if prod(key.taken) == 0:
+        return _transfer.put(np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
+    begin = key.contiguous(x.shape)
+    if begin is not None:
+        return x._view(begin, key.shape)
+    out = _call.invoke(_slice_call("slice", *key.bounds(), 1), (x,))
+    out._dtype = x._dtype
+    out._shape = key.taken
+    return out if key.taken == key.shape else out.reshape(key.shape)
+
+
+def _set_basic(x: Any, key: Basic, value: Any) -> None:
+    if key.everything(x.shape) and key.shape == x.shape:
+        return _set_all(x, value)
+    if prod(key.taken) == 0:
+        return None
+    if isinstance(value, (int, float, np.number, np.bool_)):
+        x.slice_assign_scalar(value, *key.bounds())
+        return None
+    value = _as_array(x, value)
+    value = _transfer.broadcast(value, key.shape)
+    if value.shape != key.taken:
+        value = value.reshape(key.taken)
+    x.slice_assign(value, *key.bounds())
+    return None
+
+
+def _set_all(x: Any, value: Any) -> None:
+    if isinstance(value, _call.array_class):
+        return _transfer.overwrite(x, _transfer.broadcast(value, x.shape))
+    x.dtype  # Known, for the values to be made in it.
+    if isinstance(value, (int, float, np.number, np.bool_)):
+        from ._create import fill
+        fill(x, value)
+        return None
+    values = _numpy(x, value)
+    try:
+        values = np.broadcast_to(values.reshape(_without_leading_ones(values.shape, x.ndim)), x.shape)
+    except ValueError:
+        raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
+                         f"{values.shape} and requested shape {x.shape}") from None
+    _transfer.send(x, values)
+    x._written()
+    return None
+
+
+def _without_leading_ones(shape: Tuple[int, ...], ndim: int) -> Tuple[int, ...]:
+    while len(shape) > ndim and shape[0] == 1:
+        shape = shape[1:]
+    return shape
+
+
+def _numpy(x: Any, value: Any) -> np.ndarray:
+    """A value that is assigned, as numpy's; TypeError where it is no array."""
+    try:
+        values = np.asarray(value)
+        if values.dtype.kind not in "biuf":
+            raise TypeError
+        return values
+    except (TypeError, ValueError):
+        raise TypeError(f"{type(x)} does not support assignment with non-array-like object {value} of type "
+                        f"{type(value)}") from None
+
+
+def _as_array(x: Any, value: Any) -> Any:
+    """A value that is assigned, as an NDArray of x's dtype on its device."""
+    dtype = np.dtype(x.dtype)
+    if isinstance(value, _call.array_class):
+        value = value.as_in_context(x._context)
+        return value if value.dtype == x.dtype else value.astype(dtype)
+    return _transfer.put(_numpy(x, value).astype(dtype), x._context, dtype)
+
+
+def _get_advanced(x: Any, key: Advanced) -> Any:
+    source = x._reshape(key.expanded) if key.expanded != x.shape else x
+    order = key.order()
+    if order != sorted(order):
+        source = source.transpose(order)
+    indices = _indices(x, key)
+    out = _call.invoke(_call.intern("gather_nd", {}, 2, 1), (source, indices))
+    out._dtype = x._dtype
+    out._shape = key.index_shape + tuple(key.expanded[axis] for axis in order[len(key.axes):])
+    out = _slice_rest(out, key)
+    back = key.back()
+    if back != sorted(back):
+        out = out.transpose(back)
+    return out if out.shape == key.shape else out.reshape(key.shape)
+
+
+def _slice_rest(out: Any, key: Advanced) -> Any:
+    """Applies the slices of the dimensions that no array indexes."""
+    lead = len(key.index_shape)
+    if all(one == slice(0, size, 1) for one, size in zip(key.rest, out.shape[lead:])):
+        return out
+    return out[(slice(None),) * lead + tuple(_python_slice(one) for one in key.rest)]
+
+
+def _python_slice(one: slice) -> slice:
+    return slice(one.start, None if one.stop < 0 else one.stop, one.step)
+
+
+def _indices(x: Any, key: Advanced) -> Any:
+    """The index arrays, broadcast and stacked, as gather_nd takes them: (axes, ...)."""
+    if all(isinstance(one, np.ndarray) for one in key.arrays):
+        stacked = np.stack(np.broadcast_arrays(*key.arrays)).astype(np.int64)
+        return _transfer.put(stacked, x._context, np.dtype(np.int64))
+    from .. import ndarray
+    parts: List[Any] = []
+    for one in key.arrays:
+        if isinstance(one, np.ndarray):
+            one = _transfer.put(one.astype(np.int64), x._context, np.dtype(np.int64))
+        one = one.astype(np.int64, copy=False)
+        parts.append(one if one.shape == key.index_shape else one.broadcast_to(key.index_shape))
+    return ndarray.stack(*parts, axis=0)
+
+
+def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
+    """Writes by position: the positions of the chosen elements are computed here, the values may be the server's."""
+    positions = key.positions()
+    if positions is None:
+        positions = parse(key.fetched(), x.shape).positions()
+    if positions.size == 0:
+        return
+    scalar = isinstance(value, (int, float, np.number, np.bool_))
+    if scalar:
+        value = np.full((), value)
+    if isinstance(value, _call.array_class):
+        value = _transfer.broadcast(_as_array(x, value), positions.shape).reshape((-1,))
+    else:
+        values = _numpy(x, value)
+        try:
+            values = np.broadcast_to(values.reshape(_without_leading_ones(values.shape, positions.ndim)), positions.shape)
+        except ValueError:
+            raise ValueError(f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing "
+                             f"result of shape {positions.shape}") from None
+        value = _as_array(x, values.reshape(-1))
+    indices = _transfer.put(positions.reshape(1, -1), x._context, np.dtype(np.int64))
+    flat = x._reshape((-1,))
+    call = _call.intern("_scatter_set_nd", {"shape": text(flat.shape)}, 3, 1)
+    _call.invoke(call, (flat, value, indices), flat)

@@ -1,0 +1,8 @@
+"""Operators that begin with an underscore: `nd._internal._plus_scalar(x, scalar=1)`."""
+
+from __future__ import annotations
+
+from .._documentation import fill_module
+from ._functions_of_operators import make_function
+
+__getattr__, __dir__ = fill_module(globals(), make_function, internal=True)

@@ -1,0 +1,191 @@
+"""What an index means: `parse(key, shape)` gives Basic or Advanced. Knows nothing of NDArrays but how to tell one."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _call
+
+
+class Basic:
+    """Integers and slices: for each dimension of the array a slice, and the result's shape.
+
+    taken: the shape before integers lose their dimension and None makes one.
+    """
+
+    def __init__(self, slices: Sequence[slice], shape: Tuple[int, ...]) -> None:
+        self.slices = list(slices)
+        self.shape = shape
+        self.taken = tuple(len(range(one.start, one.stop, one.step)) for one in self.slices)
+
+    def bounds(self) -> Tuple[tuple, tuple, tuple]:
+        """begin, end, step for the operator slice. Going down to the first element, the end is None."""
+        return (tuple(one.start for one in self.slices),
+                tuple(None if one.stop < 0 else one.stop for one in self.slices), tuple(one.step for one in self.slices))
+
+    def everything(self, shape: Tuple[int, ...]) -> bool:
+        """Whether all elements are chosen, in order."""
+        return self.taken == shape and all(one.step == 1 for one in self.slices)
+
+    def contiguous(self, shape: Tuple[int, ...]) -> Optional[int]:
+        """Where the chosen elements begin, if they lie one behind the other."""
+        if prod(self.taken) == 0:
+            return None
+        begin, row, inside = 0, 1, True
+        for one, taken, size in reversed(list(zip(self.slices, self.taken, shape))):
+            if taken > 1 and (one.step != 1 or not inside):
+                return None
+            inside = inside and taken == size
+            begin += one.start * row
+            row *= size
+        return begin
+
+
+class Advanced:
+    """Arrays of indices for `axes` of the array in its `expanded` shape, slices for the `rest`."""
+
+    def __init__(self, expanded: Tuple[int, ...], axes: List[int], arrays: List[Any], rest: List[slice],
+                 key: tuple, together: bool) -> None:
+        self.expanded = expanded
+        self.axes = axes
+        self.arrays = arrays
+        self.rest = rest
+        self.key = key
+        try:
+            self.index_shape = np.broadcast_shapes(*(tuple(one.shape) for one in arrays))
+        except ValueError:
+            raise IndexError("shape mismatch: indexing arrays could not be broadcast together with shapes "
+                             + " ".join(str(tuple(one.shape)) for one in arrays)) from None
+        # numpy puts the indexed dimensions where they were, if they are neighbours in the key, else in front.
+        self.place = axes[0] if together else 0
+        kept = tuple(len(range(one.start, one.stop, one.step)) for one in rest)
+        self.shape = kept[:self.place] + self.index_shape + kept[self.place:] or (1,)
+
+    def order(self) -> List[int]:
+        """The order that brings the indexed dimensions of the array to the front."""
+        return self.axes + [axis for axis in range(len(self.expanded)) if axis not in self.axes]
+
+    def back(self) -> List[int]:
+        """The order that brings the indexed dimensions from the front to their place."""
+        lead = len(self.index_shape)
+        kept = list(range(lead, lead + len(self.rest)))
+        return kept[:self.place] + list(range(lead)) + kept[self.place:]
+
+    def positions(self) -> Optional[np.ndarray]:
+        """Row-major positions of the chosen elements, in the result's shape. None: some indices are on the server."""
+        if not all(isinstance(one, np.ndarray) for one in self.arrays):
+            return None
+        every = np.arange(prod(self.expanded), dtype=np.int64).reshape(self.expanded)
+        chosen = every.transpose(self.order())[tuple(self.arrays)]
+        kept = tuple(slice(one.start, None if one.stop < 0 else one.stop, one.step) for one in self.rest)
+        return chosen[(slice(None),) * len(self.index_shape) + kept].transpose(self.back()).reshape(self.shape)
+
+    def fetched(self) -> tuple:
+        """The key with the server's arrays as numpy's."""
+        return tuple(one.asnumpy() if isinstance(one, _call.array_class) else one for one in self.key)
+
+
+def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
+    """IndexError, ValueError: what is wrong with the key for an array of this shape."""
+    given = _masks(key if isinstance(key, tuple) else (key,))
+    items = _expand(given, shape)
+    out: List[int] = []
+    expanded: List[int] = []
+    slices: List[slice] = []
+    axes: List[int] = []
+    arrays: List[Any] = []
+    rest: List[slice] = []
+    advanced = any(_is_array(one) for one in items)
+    dimension = 0
+    for item in items:
+        if item is None:
+            out.append(1)
+            expanded.append(1)
+            rest.append(slice(0, 1, 1))
+            continue
+        size = shape[dimension]
+        dimension += 1
+        expanded.append(size)
+        if isinstance(item, slice):
+            start, stop, step = item.indices(size)
+            count = len(range(start, stop, step))
+            one = slice(start, start + step * count, step) if count else slice(0, 0, 1)
+            slices.append(one)
+            rest.append(one)
+            out.append(count)
+        elif _is_array(item):
+            axes.append(len(expanded) - 1)
+            arrays.append(_checked(item, size, dimension - 1))
+        else:
+            place = _place(item, size, dimension - 1)
+            slices.append(slice(place, place + 1, 1))
+            if advanced:
+                axes.append(len(expanded) - 1)
+                arrays.append(np.asarray(place))
+    if advanced:
+        places = [place for place, item in enumerate(given) if not (
+            item is None or item is Ellipsis or isinstance(item, slice))]
+        return Advanced(tuple(expanded), axes, arrays, rest, items, places[-1] - places[0] < len(places))
+    return Basic(slices, tuple(out) or (1,))
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, (np.ndarray, _call.array_class))
+
+
+def _masks(key: tuple) -> tuple:
+    """Lists as arrays, and boolean arrays as the indices of what they choose."""
+    items: List[Any] = []
+    for item in key:
+        if isinstance(item, (list, tuple, range)):
+            item = np.asarray(item)
+            if item.size == 0:
+                item = item.astype(np.int64)
+        if isinstance(item, _call.array_class) and item.dtype == np.bool_:
+            item = item.asnumpy()
+        if isinstance(item, np.ndarray) and item.dtype == np.bool_ and item.ndim:
+            items.extend(np.nonzero(item))
+        elif isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iu":
+            items.append(int(item))
+        else:
+            items.append(item)
+    return tuple(items)
+
+
+def _expand(items: tuple, shape: Tuple[int, ...]) -> tuple:
+    """With as many slices in the place of the Ellipsis (or at the end) as dimensions are left."""
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if used > len(shape):
+        raise IndexError(f"too many indices ({used}) for array with {len(shape)} dimensions")
+    fill = (slice(None),) * (len(shape) - used)
+    where = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(where) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not where:
+        return items + fill
+    return items[:where[0]] + fill + items[where[0] + 1:]
+
+
+def _place(item: Any, size: int, axis: int) -> int:
+    if isinstance(item, (bool, np.bool_)) or not isinstance(item, (int, np.integer)):
+        raise ValueError(f"NDArray does not support slicing with key {item} of type {type(item)}.")
+    if not -size <= item < size:
+        raise IndexError(f"index {item} is out of bounds for axis {axis} with size {size}")
+    return int(item) % size
+
+
+def _checked(item: Any, size: int, axis: int) -> Any:
+    """Index arrays of this program are checked, and negative ones counted from the end; the server's are clipped there."""
+    if not isinstance(item, np.ndarray):
+        return item
+    if item.dtype.kind == "f" and np.array_equal(item, np.floor(item)):
+        item = item.astype(np.int64)
+    if item.dtype.kind not in "iu":
+        raise ValueError(f"NDArray does not support slicing with an array of dtype {item.dtype}.")
+    if item.size and not (-size <= item.min() and item.max() < size):
+        bad = item.max() if item.max() >= size else item.min()
+        raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {size}")
+    return np.where(item < 0, item + size, item)

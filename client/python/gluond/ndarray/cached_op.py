@@ -1,0 +1,70 @@
+"""CachedOp: a symbol as a function of arrays, which is what a hybridized Block runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterable, List, Sequence, Tuple, Union
+
+from .._mode import mode
+from .._wire import connect
+from ..base import MXNetError
+from ..context import current_context
+from ._array import NDArray
+from ._call import blank, check_not_in_graph, check_together
+
+if TYPE_CHECKING:
+    from ..symbol import Symbol
+
+
+class CachedOp:
+    """Computes a symbol's outputs from arrays, given in the order of `symbol.list_inputs()`.
+
+    The server gets the graph once; each call is one command, and one node for autograd. Inputs may have other shapes
+    and dtypes at each call. Auxiliary states are updated in place by calls in training mode.
+
+        op = CachedOp(net.symbol, flags=[("static_alloc", True)])
+        y = op(data, weight, bias)       # An NDArray, or a list of them if the symbol has several outputs.
+
+    flags: as MXNet's; the server plans memory by itself, so they make no difference.
+    """
+
+    def __init__(self, symbol: "Symbol", flags: Iterable[Tuple[str, Any]] = ()) -> None:
+        given = dict(flags)
+        if given.get("static_shape") and not given.get("static_alloc"):
+            raise MXNetError("static_alloc must be True when static_shape is True")
+        self._symbol = symbol
+        self._inputs = len(symbol.list_inputs())
+        self._outputs = len(symbol)
+        arguments, auxiliaries = symbol._variables()
+        self._auxiliary = [place for place, node in enumerate(symbol._define().variables) if node in set(auxiliaries)]
+
+    def __call__(self, *args: NDArray, out: Union[None, NDArray, Sequence[NDArray]] = None,
+                 default_ctx: Any = None) -> Union[NDArray, List[NDArray]]:
+        """The outputs. out: arrays that get them instead. default_ctx: where a graph without inputs runs."""
+        if len(args) != self._inputs:
+            raise MXNetError(f"CachedOp takes {self._inputs} inputs ({', '.join(self._symbol.list_inputs())}), "
+                             f"got {len(args)}")
+        if args:
+            check_together(args, "CachedOp")
+            session, context = args[0]._session, args[0]._context
+        else:
+            session, context = connect.current(), default_ctx or current_context()
+        outputs = ([blank(session, context, None, None) for _ in range(self._outputs)] if out is None
+                   else self._checked(out, args))
+        self._symbol._define().run(session, [array._name for array in args], [array._name for array in outputs],
+                                   mode.flags)
+        if mode.training:
+            for place in self._auxiliary:
+                args[place]._written()
+        if out is not None:
+            for array in outputs:
+                array._written()
+            return out  # type: ignore[return-value]
+        return outputs[0] if self._outputs == 1 else outputs
+
+    def _checked(self, out: Any, args: Sequence[NDArray]) -> List[NDArray]:
+        outputs: List[NDArray] = [out] if isinstance(out, NDArray) else list(out)
+        if len(outputs) != self._outputs or not all(isinstance(array, NDArray) for array in outputs):
+            raise MXNetError(f"CachedOp has {self._outputs} outputs: out= wants as many arrays")
+        if mode.recording:
+            check_not_in_graph(outputs, args)
+        return outputs

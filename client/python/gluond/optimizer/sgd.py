@@ -1,0 +1,208 @@
+"""Stochastic gradient descent and its relatives."""
+from __future__ import annotations
+
+import math
+from typing import Any, Dict
+
+from .. import ndarray, random
+from ..ndarray import NDArray
+from ._base import Optimizer, State, register, zeros_of
+
+
+@register
+class SGD(Optimizer):
+    """w = (1 - lr wd) w - lr clip(rescale_grad grad); with momentum m = momentum m - that step, w += m.
+
+    `lazy_update` is accepted for MXNet's sake: it is of sparse gradients only.
+    """
+
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lazy_update = lazy_update
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """The momentum, if there is one."""
+        return zeros_of(weight) if self.momentum != 0.0 else None
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> State:
+        """(momentum, float32 weight) for float16."""
+        if self.multi_precision and self._is_half(weight):
+            master = weight.astype("float32")
+            return (self.create_state(index, master), master)
+        return super().create_state_multi_precision(index, weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        _, lr, wd = self._begin(index)
+        if state is None:
+            ndarray.sgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
+        else:
+            ndarray.sgd_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum,
+                                   **self._common())
+
+    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        if not (self.multi_precision and self._is_half(weight)):
+            self.update(index, weight, grad, state)
+            return
+        momentum, master = state
+        _, lr, wd = self._begin(index)
+        if momentum is None:
+            ndarray.mp_sgd_update(weight, grad, master, out=weight, lr=lr, wd=wd, **self._common())
+        else:
+            ndarray.mp_sgd_mom_update(weight, grad, momentum, master, out=weight, lr=lr, wd=wd, momentum=self.momentum,
+                                      **self._common())
+
+
+@register
+class ccSGD(SGD):  # noqa: N801
+    """SGD, by an old name."""
+
+
+@register
+class NAG(SGD):
+    """SGD with Nesterov's momentum: u = clip(g) + wd w, m' = momentum m, m = m' - lr u, w += (momentum + 1) m - m'."""
+
+    def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(momentum=momentum, **kwargs)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        if state is None:
+            super().update(index, weight, grad, state)
+            return
+        _, lr, wd = self._begin(index)
+        ndarray.nag_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common())
+
+    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        if not (self.multi_precision and self._is_half(weight)) or state[0] is None:
+            super().update_multi_precision(index, weight, grad, state)
+            return
+        _, lr, wd = self._begin(index)
+        ndarray.mp_nag_mom_update(weight, grad, state[0], state[1], out=weight, lr=lr, wd=wd, momentum=self.momentum,
+                                  **self._common())
+
+
+@register
+class Signum(Optimizer):
+    """m = momentum m - (1 - momentum)(wd w + clip(g)), w = (1 - lr wd_lh) w + lr sign(m); sign of g without momentum."""
+
+    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.momentum = momentum
+        self.wd_lh = wd_lh
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """The momentum, if there is one."""
+        return zeros_of(weight) if self.momentum != 0.0 else None
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        _, lr, wd = self._begin(index)
+        if state is None:
+            ndarray.signsgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
+        else:
+            ndarray.signum_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum,
+                                  wd_lh=self.wd_lh, **self._common())
+
+
+@register
+class LARS(Optimizer):
+    """SGD with momentum, whose rate for each weight is scaled by eta |w| / (|g| + wd |w| + epsilon).
+
+    Biases, gammas and betas keep the plain rate. `momentum_correction` scales the momentum when the rate changes. The
+    norms stay on the server.
+    """
+
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001, eps: float = 0,
+                 momentum_correction: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lazy_update = lazy_update
+        self.eta = eta
+        self.eps = eps
+        self.momentum_correction = momentum_correction
+        self.last_lr: Dict[Any, float] = {}  # By index.
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """The momentum, if there is one."""
+        return zeros_of(weight) if self.momentum != 0.0 else None
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """The step is made of elementwise operators, as the rate is an array."""
+        _, lr, wd = self._begin(index)
+        current = float(self.learning_rate)
+        last = self.last_lr.get(index, 0.0)
+        self.last_lr[index] = current
+        step = (self._scaled(grad) + wd * weight) * lr
+        if not self._name(index).endswith(("gamma", "beta", "bias")):
+            step = ndarray.broadcast_mul(step.reshape((-1,)), self._ratio(weight, grad, wd)).reshape(weight.shape)
+        if state is None:
+            weight[:] -= step
+            return
+        corrected = self.momentum_correction and last != 0
+        state[:] = state * (self.momentum * (current / last) if corrected else self.momentum) - step
+        weight[:] += state
+
+    def _name(self, index: Any) -> str:
+        return self.param_dict[index].name if index in self.param_dict else self.idx2name.get(index, str(index))
+
+    def _ratio(self, weight: NDArray, grad: NDArray, wd: float) -> NDArray:
+        """Shape (1,); 1 where a norm is 0."""
+        w = ndarray.norm(weight.astype("float32")).reshape((1,))
+        g = ndarray.norm(grad.astype("float32")).reshape((1,)) * float(self.rescale_grad)
+        ratio = self.eta * w / (g + wd * w + self.eps + 1e-30)
+        return ndarray.where((w * g) > 0, ratio, ndarray.ones_like(ratio)).astype(weight.dtype)
+
+
+@register
+class SGLD(Optimizer):
+    """Stochastic gradient Langevin dynamics: w += -lr/2 (clip(g) + wd w) + normal(0, sqrt(lr))."""
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Draws the noise on the server."""
+        _, lr, wd = self._begin(index)
+        noise = random.normal(0, math.sqrt(lr), shape=weight.shape, dtype=weight.dtype, ctx=weight.context)
+        weight[:] += noise - lr / 2 * (self._scaled(grad) + wd * weight)
+
+
+@register
+class DCASGD(Optimizer):
+    """Delay-compensated SGD: the step is lr (g + wd w + lamda g^2 (w - w of the last step))."""
+
+    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lamda = lamda
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """(momentum or None, the weight before)."""
+        return (zeros_of(weight) if self.momentum != 0.0 else None, weight.copy())
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Elementwise operators."""
+        _, lr, wd = self._begin(index)
+        momentum, previous = state
+        g = self._scaled(grad)
+        step = -lr * (g + wd * weight + self.lamda * g * g * (weight - previous))
+        if momentum is not None:
+            momentum[:] = self.momentum * momentum + step
+            step = momentum
+        previous[:] = weight
+        weight[:] += step
+
+
+@register
+class Test(Optimizer):
+    """w += rescale_grad grad; the state is the new weight. For tests."""
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """Zeros."""
+        return zeros_of(weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Adds the gradient."""
+        weight[:] += grad * float(self.rescale_grad)
+        state[:] = weight

@@ -1,0 +1,145 @@
+"""Progress of long work: a line in the terminal; in a notebook a line and, with matplotlib, a plot of the values.
+
+    from gluond.progress import Progress
+
+    progress = Progress(loader, 'epoch 1')
+    for data, label in progress:
+        ...
+        trainer.step(batch_size)
+        progress.show(loss=loss)
+
+`show` keeps NDArrays as they are, and fetches the mean of the latest one only when the line is drawn, twice a second. So
+looking at the progress costs the training almost nothing.
+"""
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from .ndarray import NDArray
+
+__all__ = ["Progress"]
+
+_WIDTH = 24
+
+
+class Progress:
+    """Iterates over `batches` and shows how far it has come.
+
+    total: how many there are; default: len(batches), where that is known. every: seconds between two drawings.
+    """
+
+    def __init__(self, batches: Iterable[Any], title: str = "", total: Optional[int] = None, every: float = 0.5) -> None:
+        self._batches = batches
+        self._title = title
+        self._total = total if total is not None else _length(batches)
+        self._every = every
+        self._values: Dict[str, Any] = {}
+        self._history: Dict[str, List[Tuple[int, float]]] = {}
+        self._done = 0
+        self._begin = self._drawn = 0.0
+        self._surface = _Notebook() if _in_notebook() else _Terminal()
+
+    def __len__(self) -> int:
+        if self._total is None:
+            raise TypeError("the number of batches is not known")
+        return self._total
+
+    def __iter__(self) -> Iterator[Any]:
+        self._done = 0
+        self._begin = self._drawn = time.monotonic()
+        for batch in self._batches:
+            yield batch
+            self._done += 1
+            if time.monotonic() - self._drawn >= self._every:
+                self._draw(False)
+        self._draw(True)
+
+    def show(self, **values: Any) -> None:
+        """Numbers, or arrays of which the mean is shown, from now on."""
+        self._values.update(values)
+
+    @property
+    def history(self) -> Dict[str, List[Tuple[int, float]]]:
+        """For each name, (number of batches, value) at each drawing."""
+        return self._history
+
+    def _draw(self, last: bool) -> None:
+        for name, value in self._values.items():
+            number = float(np.mean(value.asnumpy() if isinstance(value, NDArray) else value))
+            self._history.setdefault(name, []).append((self._done, number))
+        self._drawn = time.monotonic()
+        self._surface.draw(self._line(), self._history, last)
+
+    def _line(self) -> str:
+        seconds = max(self._drawn - self._begin, 1e-9)
+        parts = [self._title] if self._title else []
+        if self._total:
+            filled = min(_WIDTH, _WIDTH * self._done // self._total)
+            left = seconds / max(self._done, 1) * max(self._total - self._done, 0)
+            parts.append(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._done}/{self._total}")
+            parts.append(f"{self._done / seconds:.1f}/s, {left:.0f} s left" if left else f"{seconds:.1f} s")
+        else:
+            parts.append(f"{self._done} batches, {self._done / seconds:.1f}/s")
+        parts += [f"{name} {points[-1][1]:.4g}" for name, points in self._history.items()]
+        return "  ".join(parts)
+
+
+class _Terminal:
+    """One line that is written over on a terminal; elsewhere, as in a log, only its last state."""
+
+    def draw(self, line: str, history: Dict[str, List[Tuple[int, float]]], last: bool) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{line}\x1b[K" + ("\n" if last else ""))
+        elif last:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+class _Notebook:
+    """A line and a plot, in place."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def draw(self, line: str, history: Dict[str, List[Tuple[int, float]]], last: bool) -> None:
+        from IPython import display
+        content = _plot(line, history) or display.Pretty(line)
+        if self._handle is None:
+            self._handle = display.display(content, display_id=True)
+        else:
+            self._handle.update(content)
+
+
+def _plot(line: str, history: Dict[str, List[Tuple[int, float]]]) -> Any:
+    """A figure of the values, if there are some to connect and matplotlib to draw them."""
+    if not any(len(points) > 1 for points in history.values()):
+        return None
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    figure = Figure(figsize=(6, 3))
+    axes = figure.subplots()
+    for name, points in history.items():
+        axes.plot(*zip(*points), label=name)
+    axes.set_title(line, fontsize=9)
+    axes.set_xlabel("batch")
+    axes.legend()
+    return figure
+
+
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _length(batches: Iterable[Any]) -> Optional[int]:
+    try:
+        return len(batches)  # type: ignore[arg-type]
+    except TypeError:
+        return None

@@ -1,0 +1,116 @@
+"""A symbol's graph on the server: defined once for each session, asked for shapes, run."""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from typing import TYPE_CHECKING, Any, Deque, Mapping, NamedTuple, Optional, Sequence
+
+from .._proto import session_pb2
+from .._wire import connect, encoding
+from ..base import MXNetError
+from . import _server, _wire_graph
+from ._attributes import DTYPE_FLAGS, FLAG_DTYPES
+from ._graph import Entry, Node
+
+if TYPE_CHECKING:
+    from .._wire.session import Session
+
+
+class Kind(NamedTuple):
+    """What is known of a variable or an output."""
+
+    shape: Optional[tuple[int, ...]]  # None: not even the rank is known; -1: an unknown dimension.
+    dtype: Optional[str]
+
+
+class Inferred(NamedTuple):
+    """What is known of a graph."""
+
+    inputs: list[Kind]  # In the order of Definition.variables.
+    outputs: list[Kind]
+
+
+class Definition:
+    """The graph with these outputs. Nobody may change its nodes' attributes while it is in use (see `is_outdated`)."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._wire = _wire_graph.build(entries)
+        self._edits = Node.edits
+        self._graphs: weakref.WeakKeyDictionary[Session, tuple[int, Deque[int]]] = weakref.WeakKeyDictionary()
+        self._frames: dict[int, encoding.CallFrame] = {}
+        self.variables: list[Node] = self._wire.variables
+
+    def is_outdated(self) -> bool:
+        """Whether some node of some graph has been given other attributes since."""
+        return self._edits != Node.edits
+
+    def graph(self, session: "Session") -> int:
+        """The graph's name in a session; defines it where that has not been done."""
+        number, dead = self._graphs.get(session, (0, None))
+        if dead is None:
+            dead = _dead_graphs(session)
+            number = session.new_call()
+            _server.will_run(session, {node.attributes["op_type"].string_value for node in self._wire.graph.nodes
+                                       if node.op == "Custom"})
+            session.submit(encoding.message(encoding.DEFINE_GRAPH, session_pb2.DefineGraph(
+                graph=number, definition=self._wire.graph, inputs=self._wire.inputs)))
+            self._graphs[session] = number, dead
+            # Garbage collection may come at any moment, and must not wait: it only notes the name.
+            weakref.finalize(self, dead.append, number).atexit = False
+        if dead:
+            free = session_pb2.Free(graphs=[dead.popleft() for _ in range(len(dead))])
+            session.submit(encoding.message(encoding.FREE, free))
+        return number
+
+    def infer(self, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str]) -> Inferred:
+        """What follows from some variables' shapes (0 or -1: an unknown dimension) and dtypes, by name.
+
+        MXNetError: they contradict each other.
+        """
+        session = connect.current()
+        command = session_pb2.InferGraph(graph=self.graph(session), partial=True)
+        for node, name in zip(self.variables, self._wire.inputs):
+            shape, dtype = shapes.get(node.name), dtypes.get(node.name)
+            if shape or dtype is not None:
+                _describe(command.known[name], shape, dtype)
+        try:
+            found = session.request(encoding.message(encoding.INFER_GRAPH, command)).graph
+        except MXNetError as error:
+            raise MXNetError(self._wire.told(str(error))) from None
+        return Inferred([_kind(value) for value in found.inputs], [_kind(value) for value in found.outputs])
+
+    def run(self, session: "Session", inputs: Sequence[bytes], outputs: Sequence[bytes], flags: bytes) -> None:
+        """Computes the outputs from arrays in the order of `variables`; all by their names in the session.
+
+        flags: whether it records and trains, as encoding.mode_flags says it.
+        """
+        graph = self.graph(session)
+        frame = self._frames.get(graph)
+        if frame is None:
+            frame = self._frames[graph] = encoding.CallFrame(encoding.RUN_GRAPH, graph, len(inputs), len(outputs))
+        session.submit(b"".join((frame.head, *inputs, frame.middle, *outputs, flags)))
+
+
+def _describe(message: Any, shape: Optional[Sequence[int]], dtype: Optional[str]) -> None:
+    """Fills an ArrayType. An empty shape says nothing, as in MXNet 1.x."""
+    if shape:
+        message.has_shape = True
+        message.shape.extend(int(size) if size > 0 else -1 for size in shape)
+    if dtype is not None:
+        message.dtype = DTYPE_FLAGS[dtype]
+
+
+def _kind(message: Any) -> Kind:
+    return Kind(tuple(message.shape) if message.has_shape else None,
+                FLAG_DTYPES[message.dtype] if message.HasField("dtype") else None)
+
+
+_dead: "weakref.WeakKeyDictionary[Session, Deque[int]]" = weakref.WeakKeyDictionary()
+
+
+def _dead_graphs(session: "Session") -> Deque[int]:
+    """Names of graphs that nobody has any more."""
+    if session not in _dead:
+        _dead[session] = collections.deque()
+    return _dead[session]

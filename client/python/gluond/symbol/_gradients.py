@@ -1,0 +1,108 @@
+"""How an Executor's gradients are computed: which outputs need a head gradient, and arguments that can be marked."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
+
+from .._proto import graph_pb2, session_pb2
+from .._wire import encoding
+from ..base import MXNetError
+from . import _server
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+    from .symbol import Symbol
+
+# Operators whose gradient does not depend on what comes from above.
+_LOSSES = {"SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
+           "SVMOutput", "MakeLoss", "make_loss", "BlockGrad", "stop_gradient"}
+
+
+class HeadGradients:
+    """The gradients that `backward` begins with."""
+
+    def __init__(self, symbol: "Symbol") -> None:
+        self._needed = [not _is_loss(entry.node) for entry in symbol._entries]
+
+    def check(self, given: Any, names: Sequence[str]) -> List[Optional["NDArray"]]:
+        """One for each output, None where none is needed. MXNetError: one that is needed is missing."""
+        from ..ndarray import NDArray
+        if given is None:
+            gradients: List[Optional[NDArray]] = [None] * len(names)
+        elif isinstance(given, NDArray):
+            gradients = [given]
+        elif isinstance(given, Mapping):
+            gradients = [given.get(name) for name in names]
+        else:
+            gradients = list(given)
+        for gradient in gradients:
+            if gradient is not None and not isinstance(gradient, NDArray):
+                raise TypeError(f"inputs must be NDArray, got {type(gradient).__name__}")
+        gradients += [None] * (len(names) - len(gradients))
+        for name, gradient, needed in zip(names, gradients, self._needed):
+            if needed and gradient is None:
+                raise MXNetError(f"Because the last operator is not Loss function, head_gradient is required when "
+                                 f"calling backward: {name} has none. If you are attempting to minimize the output as "
+                                 "an objective, please modify your network and pass it through the make_loss symbol.")
+        return gradients
+
+
+def _is_loss(node: Any) -> bool:
+    if node.op == "Custom":
+        return not _server.custom_needs_head_gradient(node.attrs)
+    return node.op in _LOSSES
+
+
+class Leaves:
+    """An executor's arguments as the graph reads them when it is recorded.
+
+    They are arrays of their own, assigned (not copied) where the user has written since the last run, and marked with
+    the executor's gradients: the user's arrays may be marked otherwise, or be in other executors.
+    """
+
+    def __init__(self, arguments: Sequence["NDArray"], gradients: Sequence[Optional["NDArray"]],
+                 requests: Sequence[str]) -> None:
+        self._arguments = arguments
+        self._gradients = gradients
+        self._requests = requests
+        self._names: List[bytes] = []
+        self._versions: List[Optional[int]] = [None] * len(arguments)
+        self.any = any(request != "null" for request in requests)
+
+    def read(self) -> List[bytes]:
+        """Their names, with the arguments' values of now."""
+        session = self._arguments[0]._session
+        first = not self._names
+        if first:
+            self._names = [next(encoding.names) for _ in self._arguments]
+            weakref.finalize(self, session.dead_arrays.extend, self._names).atexit = False
+        for place, argument in enumerate(self._arguments):
+            if self._versions[place] != argument._version:
+                self._versions[place] = argument._version
+                session.submit(encoding.assign(self._names[place], argument._name))
+        if first:
+            self._mark(session)
+        return self._names
+
+    def _mark(self, session: Any) -> None:
+        command = session_pb2.Mark()
+        for name, gradient, request in zip(self._names, self._gradients, self._requests):
+            if gradient is not None and request != "null":
+                command.variables.append(encoding.number_of(name))
+                command.gradients.append(encoding.number_of(gradient._name))
+                command.requests.append(graph_pb2.Variable.GradReq.Value(request.upper()))
+        session.submit(encoding.message(encoding.MARK, command))
+
+    def backward(self, outputs: Sequence["NDArray"], head_gradients: Sequence[Optional["NDArray"]],
+                 training: bool) -> None:
+        """Computes the gradients, from the recorded outputs."""
+        command = session_pb2.Backward(
+            heads=[encoding.number_of(output._name) for output in outputs],
+            head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
+                            for gradient in head_gradients],
+            retain_graph=True, training=training)
+        outputs[0]._session.submit(encoding.message(encoding.BACKWARD, command))
+        for gradient, request in zip(self._gradients, self._requests):
+            if gradient is not None and request != "null":
+                gradient._written()

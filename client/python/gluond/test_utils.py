@@ -1,0 +1,163 @@
+"""What tests of networks and operators use: comparisons with a dtype's tolerances, random arrays, gradient checks.
+
+    assert_almost_equal(y, expected)                       # arrays or numpy arrays
+    check_numeric_gradient(mx.sym.sigmoid(x), [location])  # against central differences
+    check_symbolic_forward(symbol, inputs, expected_outputs)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type
+
+import numpy as np
+
+from . import context as _context, ndarray as nd
+from ._symbol_checks import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
+                             check_symbolic_forward, numeric_grad, simple_forward)
+from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
+                          assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, get_atol,
+                          get_etol, get_rtol, same)
+
+__all__ = [
+    "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
+    "assert_almost_equal_with_err", "assert_exception", "check_consistency", "check_numeric_gradient", "check_speed",
+    "check_symbolic_backward", "check_symbolic_forward", "default_atols", "default_context", "default_dtype",
+    "default_numeric_eps", "default_rtols", "environment", "get_atol", "get_etol", "get_rtol", "list_gpus", "np_reduce",
+    "numeric_grad", "rand_ndarray", "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "random_arrays", "retry", "same",
+    "same_array", "same_symbol_structure", "set_default_context", "simple_forward",
+]
+
+
+def default_context() -> _context.Context:
+    """Where tests compute: the current context."""
+    return _context.current_context()
+
+
+def set_default_context(ctx: _context.Context) -> None:
+    """Makes `ctx` the context of this thread where none is given."""
+    _context._current.value = ctx
+
+
+def default_dtype() -> type:
+    """The dtype of arrays that name none."""
+    return np.float32
+
+
+def list_gpus() -> range:
+    """The numbers of the server's GPUs."""
+    return range(_context.num_gpus())
+
+
+def random_arrays(*shapes: Tuple[int, ...]) -> Any:
+    """One float32 numpy array of standard normal numbers for each shape; a lone one not in a list."""
+    arrays = [np.random.randn(*shape).astype(np.float32) if shape else np.array(np.random.randn(), np.float32)
+              for shape in shapes]
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Optional[float] = None, dtype: Any = None,
+                 ctx: Optional[_context.Context] = None) -> "nd.NDArray":
+    """An array of that shape with numbers from -1 to 1."""
+    if stype != "default":
+        raise NotImplementedError(f"stype '{stype}': arrays of the server are dense")
+    return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
+
+
+def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> Tuple[int, int]:
+    """A shape of two random dimensions, up to the given ones."""
+    return _rand_shape((dim0, dim1), allow_zero_size)  # type: ignore[return-value]
+
+
+def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False) -> Tuple[int, ...]:
+    """A shape of three random dimensions, up to the given ones."""
+    return _rand_shape((dim0, dim1, dim2), allow_zero_size)
+
+
+def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> Tuple[int, ...]:
+    """A shape of `num_dim` random dimensions, up to `dim`."""
+    return _rand_shape((dim,) * num_dim, allow_zero_size)
+
+
+def _rand_shape(largest: Sequence[int], allow_zero_size: bool) -> Tuple[int, ...]:
+    return tuple(int(np.random.randint(0 if allow_zero_size else 1, size + 1)) for size in largest)
+
+
+def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]) -> np.ndarray:
+    """A numpy reduction over several axes, with MXNet's meaning of `axis` and `keepdims`."""
+    axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    result = dat
+    for each in sorted((a % dat.ndim for a in axes), reverse=True):
+        result = numpy_reduce_func(result, axis=each)
+        if keepdims:
+            result = np.expand_dims(result, each)
+    return np.asarray(result)
+
+
+def assert_exception(f: Callable[..., Any], exception_type: Type[BaseException], *args: Any, **kwargs: Any) -> None:
+    """AssertionError unless f(*args, **kwargs) raises that exception."""
+    try:
+        f(*args, **kwargs)
+    except exception_type:
+        return
+    raise AssertionError(f"did not raise {exception_type.__name__}")
+
+
+def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that tries a test of random values up to n times before its AssertionError counts."""
+    assert n > 0
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def tried(*args: Any, **kwargs: Any) -> None:
+            for attempt in range(n):
+                try:
+                    return test(*args, **kwargs)
+                except AssertionError:
+                    if attempt == n - 1:
+                        raise
+
+        return tried
+
+    return decorate
+
+
+@contextlib.contextmanager
+def environment(*args: Any) -> Iterator[None]:
+    """Sets environment variables inside: `environment("NAME", "value")` or `environment({...})`; None unsets one."""
+    wanted: Dict[str, Optional[str]] = dict([args]) if len(args) == 2 else args[0]
+    before = {key: os.environ.get(key) for key in wanted}
+    try:
+        _set_environment(wanted)
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(values: Dict[str, Optional[str]]) -> None:
+    for key, value in values.items():
+        if value is None:
+            os.environ.pop(key, None)
+        else:
+            os.environ[key] = value
+
+
+def same_array(array1: "nd.NDArray", array2: "nd.NDArray") -> bool:
+    """Whether a change of one array is seen in the other. Both keep their values."""
+    array1[:] += 1
+    shared = same(array1.asnumpy(), array2.asnumpy())
+    array1[:] -= 1
+    return shared and same(array1.asnumpy(), array2.asnumpy())
+
+
+def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
+    """Whether two symbols are the same operators in the same order, whatever their names."""
+    def structure(symbol: Any) -> List[Any]:
+        from .symbol._graph import walk
+        order = walk(symbol._entries)
+        places = {node: number for number, node in enumerate(order)}
+        return [(node.op, [(places[entry.node], entry.output) for entry in node.inputs]) for node in order]
+
+    return structure(sym1) == structure(sym2)

@@ -1,0 +1,61 @@
+"""Renders the tutorials of tests/seeds with their real output.
+
+    /usr/bin/python3 docs/render_tutorials.py [NAME...]
+
+Writes docs/tutorials/NAME.md from tests/seeds/NAME.py: text from `# %% [markdown]` cells, code from `# %%` cells, each
+followed by what it prints. Needs a gluond-server, which it finds as the client does.
+"""
+
+import contextlib
+import io
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "tests" / "seeds"
+TARGET = ROOT / "docs" / "tutorials"
+
+
+def cells(text):
+    """Yields (is_markdown, lines) for each cell of a program."""
+    is_markdown, lines = False, []
+    for line in text.splitlines():
+        if line.startswith("# %%"):
+            if lines:
+                yield is_markdown, lines
+            is_markdown, lines = line.startswith("# %% [markdown]"), []
+        else:
+            lines.append(line)
+    yield is_markdown, lines
+
+
+def render(path):
+    """The program as Markdown, with what each of its cells prints when it runs."""
+    names = {"__name__": "__main__"}
+    parts = []
+    for is_markdown, lines in cells(path.read_text(encoding="utf-8")):
+        if is_markdown:
+            parts.append("\n".join(line[2:] for line in lines))
+            continue
+        code = "\n".join(lines).strip()
+        parts.append(f"```python\n{code}\n```")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, path.name, "exec"), names)  # The repository's own programs.
+        if printed.getvalue().strip():
+            parts.append("```\n" + printed.getvalue().strip("\n") + "\n```")
+    return "\n\n".join(part.strip("\n") for part in parts) + f"\n\nThe program: `tests/seeds/{path.name}`.\n"
+
+
+def main(wanted):
+    sys.path.insert(0, str(ROOT / "client" / "python"))
+    TARGET.mkdir(exist_ok=True)
+    for path in sorted(SOURCES.glob("*.py")):
+        if path.stem.endswith("_test") or (wanted and path.stem not in wanted):
+            continue
+        (TARGET / f"{path.stem}.md").write_text(render(path), encoding="utf-8")
+        print(f"docs/tutorials/{path.stem}.md")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

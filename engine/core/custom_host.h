@@ -1,0 +1,71 @@
+// CustomHost: who computes the operator Custom. The operator (ops/custom.cc) knows graphs; the host (server/custom_hosts.h)
+// knows clients. One for the process; without one, such operators say that nobody computes them.
+
+#ifndef ENGINE_CORE_CUSTOM_HOST_H_
+#define ENGINE_CORE_CUSTOM_HOST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/dtype.h"
+#include "engine/core/node_attrs.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/core/op_context.h"
+#include "engine/core/shape.h"
+#include "engine/core/tensor.h"
+
+namespace gluond {
+
+// Which operator of which client.
+struct CustomOperator {
+  std::string scope;  // Empty: a shared one.
+  std::string op_type;
+  AttrDict attrs;     // The client's own.
+};
+
+// One forward or backward pass. Blobs are on the CPU and stay valid until `completion` is gone. A blob without data is
+// absent: not depended on, or not wanted.
+struct CustomCall {
+  enum Kind { kForward, kBackward, kFunction } kind = kForward;
+  CustomOperator op;
+  uint64_t instance = 0;  // Of kFunction: its number.
+  bool keep = false;
+  bool training = false;
+  Device device;          // Where the graph runs.
+  std::vector<TBlob> out_grads, arguments, outputs, auxiliary;
+  std::vector<TBlob> results;        // Outputs of the forward pass, gradients of the backward one.
+  std::vector<OpReqType> requests;   // Of the results; the host honours them.
+  Completion completion;
+};
+
+class CustomHost {
+ public:
+  virtual ~CustomHost() = default;
+
+  // Begins the call; it ends by its completion. UNAVAILABLE: nobody computes the operator.
+  virtual void Begin(CustomCall call) = 0;
+
+  // What the client says of shapes and types, as far as `known` goes. What it said before is remembered; otherwise it is
+  // asked, and the status is a pending fact (pending_fact.h).
+  struct Inference {
+    ShapeVector arguments, outputs, auxiliary;
+  };
+  struct TypeInference {
+    TypeVector arguments, outputs, auxiliary;
+  };
+  virtual absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) = 0;
+  virtual absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) = 0;
+
+  // A number for a forward pass that its backward pass names it by.
+  virtual uint64_t NextInstance() = 0;
+};
+
+// Null: there is none. Set once, before graphs run.
+CustomHost* GetCustomHost();
+void SetCustomHost(CustomHost* host);
+
+}  // namespace gluond
+
+#endif  // ENGINE_CORE_CUSTOM_HOST_H_

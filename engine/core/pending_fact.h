@@ -1,0 +1,44 @@
+// Pending facts: what a shape or type rule needs and somebody far away is being asked for, as a client that computes an
+// operator. The rule returns PendingFact at once, so that no thread waits for the answer; whoever called it goes on with
+// something else, and tries again when the answer is there:
+//
+//   absl::Status status = Compile();
+//   if (AwaitFact(status, [=] { TryAgain(); })) return;
+//
+// Thread-safe.
+
+#ifndef ENGINE_CORE_PENDING_FACT_H_
+#define ENGINE_CORE_PENDING_FACT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace gluond {
+
+// A question that is open until Answered. Copies of the pointer may be gone before: then nobody asks any more.
+class Question {
+ public:
+  Question();
+  ~Question();
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+  // UNAVAILABLE, "`what` is being asked for; try again", and a payload by which AwaitFact knows the question.
+  absl::Status Pending(const std::string& what) const;
+  // Lets those go on that await it. Once.
+  void Answered();
+
+ private:
+  const uint64_t id_;
+};
+
+// Whether `status` comes from a question. Then `then` is called when it is answered, at once if it is; on any thread.
+bool AwaitFact(const absl::Status& status, std::function<void()> then);
+
+}  // namespace gluond
+
+#endif  // ENGINE_CORE_PENDING_FACT_H_

@@ -1,0 +1,174 @@
+#include "engine/imperative/direct.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/elementwise.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/imperative/graph_call.h"
+#include "engine/passes/operator_error.h"
+
+namespace gluond {
+namespace {
+
+bool IsOnlyHolder(const Tensor& tensor) { return tensor.buffer().use_count() == 1; }
+
+// The inputs that the call writes, in memory that may be written.
+absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
+  run->written.clear();
+  for (const uint32_t i : indices) {
+    Tensor& input = run->inputs[i];
+    if (!IsOnlyHolder(input)) {
+      ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, input.shape(), input.dtype()));
+      RETURN_IF_ERROR(lane.driver().Copy(copy.data(), input.data(), input.bytes(), lane.stream()));
+      input = std::move(copy);
+    }
+    run->written.push_back(input);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Infer(const Call& call, DirectRun* run) {
+  const NodeAttrs& attrs = call.node->attrs;
+  run->in_shapes.clear();
+  run->in_types.clear();
+  for (const Tensor& input : run->inputs) {
+    run->in_shapes.push_back(input.shape());
+    run->in_types.push_back(input.dtype());
+  }
+  run->out_shapes.assign(call.num_outputs, Shape());
+  run->out_types.assign(call.num_outputs, DType::kUnknown);
+  if (call.infer_shape != nullptr) {
+    ASSIGN_OR_RETURN(const bool known, (*call.infer_shape)(attrs, &run->in_shapes, &run->out_shapes));
+    if (!known) RETURN_IF_ERROR((*call.infer_shape)(attrs, &run->in_shapes, &run->out_shapes).status());
+  }
+  if (call.infer_type != nullptr) {
+    RETURN_IF_ERROR((*call.infer_type)(attrs, &run->in_types, &run->out_types).status());
+  } else {
+    RETURN_IF_ERROR(SameType(attrs, &run->in_types, &run->out_types).status());
+  }
+  for (size_t i = 0; i < run->inputs.size(); ++i) {
+    if (run->in_shapes[i] == run->inputs[i].shape() && run->in_types[i] == run->inputs[i].dtype()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", i, " is ", Name(run->inputs[i].dtype()), run->inputs[i].shape().ToString(), ", expected ",
+        Name(run->in_types[i]), run->in_shapes[i].ToString()));
+  }
+  if (AllKnown(run->out_shapes) && AllKnown(run->out_types)) return absl::OkStatus();
+  return absl::FailedPreconditionError("its inputs do not tell the shape and type of its output");
+}
+
+// The input whose memory output `o` may take, or -1. Requires: nobody else holds it.
+int InPlaceInput(const Call& call, const DirectRun& run, uint32_t o) {
+  for (const auto& [i, to] : call.in_place) {
+    if (static_cast<uint32_t>(to) != o) continue;
+    const Tensor& input = run.inputs[static_cast<size_t>(i)];
+    if (!input.defined() || !IsOnlyHolder(input) || input.dtype() != run.out_types[o]) continue;
+    if (input.Size() == run.out_shapes[o].Size()) return i;
+  }
+  return -1;
+}
+
+// The input whose bytes are the output's, so that no kernel is needed, or -1.
+int IdenticalInput(const Call& call, const DirectRun& run) {
+  if (call.num_outputs != 1) return -1;
+  for (size_t p = 0; p < call.in_place.size(); ++p) {
+    if (!call.identity[p]) continue;
+    const Tensor& input = run.inputs[static_cast<size_t>(call.in_place[p].first)];
+    if (input.dtype() == run.out_types[0] && input.Size() == run.out_shapes[0].Size()) return call.in_place[p].first;
+  }
+  return -1;
+}
+
+absl::Status Allocate(const Call& call, Allocator& allocator, Device device, DirectRun* run) {
+  run->outputs.clear();
+  run->out.clear();
+  run->req.clear();
+  run->in.clear();
+  for (const Tensor& input : run->inputs) run->in.push_back(input.blob());
+  for (uint32_t o = 0; o < call.num_outputs; ++o) {
+    Tensor& output = run->outputs.emplace_back();
+    run->req.push_back(kNullOp);
+    run->out.push_back({nullptr, run->out_shapes[o], run->out_types[o], device});
+    if (!run->wanted[o]) continue;
+    const int i = call.written.empty() ? InPlaceInput(call, *run, o) : -1;
+    if (i >= 0) {
+      output = run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[o]);
+      run->req.back() = kWriteInplace;
+    } else {
+      ASSIGN_OR_RETURN(output, Tensor::Empty(allocator, run->out_shapes[o], run->out_types[o]));
+      run->req.back() = kWriteTo;
+    }
+    run->out.back().data = output.data();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunKernel(Lane& lane, Allocator& allocator, DirectRun* run) {
+  const Call& call = *run->call;
+  RETURN_IF_ERROR(Infer(call, run));
+  if (const int i = IdenticalInput(call, *run); i >= 0) {
+    run->written.clear();
+    run->outputs.assign(1, run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[0]));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(TakeWritten(call.written, lane, allocator, run));
+  RETURN_IF_ERROR(Allocate(call, allocator, lane.device(), run));
+  lane.ResetScratch();
+  OpContext context;
+  context.is_train = run->training;
+  context.device = lane.device();
+  context.stream = lane.stream();
+  context.threads = lane.threads();
+  context.scratch = &lane.scratch();
+  context.random = run->random;
+  const FCompute& kernel = *call.compute[Call::Index(lane.device().type)];
+  return kernel(call.node->attrs, context, run->in, run->req, run->out);
+}
+
+}  // namespace
+
+absl::Status RunDirectly(Lane& lane, Allocator& allocator, DirectRun* run) {
+  const absl::Status status = RunKernel(lane, allocator, run);
+  run->inputs.clear();
+  return status.ok() ? status : OperatorError(*run->call->node, status);
+}
+
+absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run) {
+  const GraphCall& graph = *run->call->graph;
+  RETURN_IF_ERROR(TakeWritten(graph.written, lane, allocator, run));
+  Run bound = executor.NewRun();
+  for (size_t i = 0; i < run->inputs.size(); ++i) {
+    const int index = executor.input_index(graph.inputs[i]);
+    if (index >= 0) bound.inputs[static_cast<size_t>(index)] = std::move(run->inputs[i]);
+  }
+  run->inputs.clear();
+  bound.output_reqs.assign(run->wanted.size(), kWriteTo);
+  for (size_t o = 0; o < run->wanted.size(); ++o) if (!run->wanted[o]) bound.output_reqs[o] = kNullOp;
+  bound.seed = run->random.seed;
+  bound.random_run = run->random.run;
+  return bound;
+}
+
+absl::StatusOr<Tensor> CopyBetween(const Tensor& from, Lane& to, Allocator& allocator, Lane& by) {
+  ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, from.shape(), from.dtype()));
+  const bool from_host = from.device().type == DeviceType::kCpu, to_host = to.device().type == DeviceType::kCpu;
+  DeviceDriver& driver = by.driver();
+  absl::Status status;
+  if (from_host) {
+    status = driver.CopyFromHost(copy.data(), from.data(), from.bytes(), by.stream());
+  } else if (to_host) {
+    status = driver.CopyToHost(copy.data(), from.data(), from.bytes(), by.stream());
+  } else {
+    std::vector<char> staged(from.bytes());
+    RETURN_IF_ERROR(driver.CopyToHost(staged.data(), from.data(), from.bytes(), by.stream()));
+    RETURN_IF_ERROR(driver.Synchronize(by.stream()));
+    RETURN_IF_ERROR(to.driver().CopyFromHost(copy.data(), staged.data(), from.bytes(), by.stream()));
+  }
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(driver.Synchronize(by.stream()));
+  return copy;
+}
+
+}  // namespace gluond

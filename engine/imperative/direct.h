@@ -1,0 +1,45 @@
+// What a call runs on, away from values: tensors. Private to engine/imperative.
+
+#ifndef ENGINE_IMPERATIVE_DIRECT_H_
+#define ENGINE_IMPERATIVE_DIRECT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/philox.h"
+#include "engine/core/tensor.h"
+#include "engine/imperative/call.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/lane.h"
+
+namespace gluond {
+
+struct DirectRun {
+  CallPtr call;
+  std::vector<Tensor> inputs;  // May be overwritten where nobody else holds the memory.
+  std::vector<bool> wanted;    // By output.
+  bool training = false;
+  Philox random;
+  // Results.
+  std::vector<Tensor> outputs;
+  std::vector<Tensor> written;  // By Call::written.
+
+  // Of RunDirectly, here so that nothing is allocated for each call.
+  ShapeVector in_shapes, out_shapes;
+  TypeVector in_types, out_types;
+  std::vector<TBlob> in, out;
+  std::vector<OpReqType> req;
+};
+
+// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator.
+absl::Status RunDirectly(Lane& lane, Allocator& allocator, DirectRun* run);
+
+// A Run of the call's graph on the inputs. Takes run->written from them.
+absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run);
+
+// Copies from host to device or back, or from one GPU to another, on the lane `by`, whose thread is the caller.
+absl::StatusOr<Tensor> CopyBetween(const Tensor& from, Lane& to, Allocator& allocator, Lane& by);
+
+}  // namespace gluond
+
+#endif  // ENGINE_IMPERATIVE_DIRECT_H_

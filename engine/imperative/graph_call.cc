@@ -1,0 +1,215 @@
+#include "engine/imperative/graph_call.h"
+
+#include <any>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/passes/gradient.h"
+#include "engine/passes/validate.h"
+
+namespace gluond {
+namespace {
+
+using GraphCallPtr = std::shared_ptr<const GraphCall>;
+
+constexpr size_t kMostKept = 8;
+
+// The variables that operators write.
+absl::flat_hash_set<std::string> WrittenVariables(const Graph& graph) {
+  absl::flat_hash_set<std::string> names;
+  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
+    const auto* mutate = node->is_variable() ? nullptr : node->op()->GetAttr<FMutateInputs>("FMutateInputs");
+    if (mutate == nullptr) return;
+    for (const uint32_t i : (*mutate)(node->attrs)) {
+      if (i < node->num_inputs() && node->inputs[i].node->is_variable()) names.insert(node->inputs[i].node->name());
+    }
+  });
+  return names;
+}
+
+NodePtr NodeOf(const char* op, GraphCallPtr call, std::vector<NodeEntry> inputs) {
+  auto node = std::make_shared<Node>();
+  node->attrs.op = Op::Find(op);
+  node->attrs.name = op;
+  node->attrs.parsed = std::move(call);
+  node->inputs = std::move(inputs);
+  return node;
+}
+
+CallPtr MakeGraphCall(const char* op, GraphCallPtr call) {
+  std::vector<NodeEntry> inputs;
+  for (const std::string& name : call->inputs) inputs.push_back(MakeVariable(name));
+  return CallOf(NodeOf(op, std::move(call), std::move(inputs)), /*recordable=*/true);
+}
+
+// Copies the gradient's nodes, and puts variables in the place of what they read of the forward pass.
+class Cut {
+ public:
+  explicit Cut(const Graph& forward) {
+    PostOrderVisit(forward.outputs, [this](const NodePtr& node) { forward_.insert(node.get()); });
+  }
+
+  std::vector<NodeEntry> Apply(const std::vector<NodeEntry>& gradients) {
+    PostOrderVisit(gradients, [this](const NodePtr& node) {
+      if (forward_.contains(node.get())) return;
+      if (node->is_variable()) {
+        copies_.emplace(node.get(), node);
+        return;
+      }
+      auto copy = std::make_shared<Node>();
+      copy->attrs = node->attrs;
+      for (const NodeEntry& input : node->inputs) copy->inputs.push_back(Translate(input));
+      copies_.emplace(node.get(), std::move(copy));
+    });
+    std::vector<NodeEntry> cut;
+    for (const NodeEntry& gradient : gradients) cut.push_back(Translate(gradient));
+    return cut;
+  }
+
+  const std::vector<NodeEntry>& saved() const { return saved_; }
+  const absl::flat_hash_set<std::string>& variables() const { return variables_; }
+
+ private:
+  NodeEntry Translate(const NodeEntry& entry) {
+    if (!forward_.contains(entry.node.get())) return {copies_.at(entry.node.get()), entry.index};
+    if (entry.node->is_variable()) {
+      variables_.insert(entry.node->name());
+      return entry;
+    }
+    const auto [it, is_new] = places_.try_emplace({entry.node.get(), entry.index});
+    if (is_new) {
+      it->second = MakeVariable(absl::StrCat("__saved", saved_.size()));
+      saved_.push_back(entry);
+    }
+    return it->second;
+  }
+
+  absl::flat_hash_set<const Node*> forward_;
+  absl::flat_hash_map<const Node*, NodePtr> copies_;
+  absl::flat_hash_map<std::pair<const Node*, uint32_t>, NodeEntry> places_;
+  std::vector<NodeEntry> saved_;                // Entries of the forward pass that the gradient reads, in order,
+  absl::flat_hash_set<std::string> variables_;  // and its variables.
+};
+
+// One call gives the gradients of all inputs that have one.
+absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& heads) {
+  const GraphCallPtr of_node = GraphCall::Of(node->attrs);
+  const GraphCall& call = *of_node;
+  if (call.backward == nullptr) return Gradients(node->num_inputs());
+  std::vector<NodeEntry> inputs(heads.begin(), heads.begin() + call.num_visible);
+  const auto num_outputs = static_cast<uint32_t>(call.graph->outputs.size());
+  for (uint32_t i = call.num_visible; i < num_outputs; ++i) inputs.push_back({node, i});
+  for (const uint32_t i : call.backward_reads) inputs.push_back(node->inputs[i]);
+  const NodePtr backward = NodeOf("_backward_CachedOp", call.backward, std::move(inputs));
+  Gradients gradients(node->num_inputs());
+  for (uint32_t i = 0; i < call.gradients.size(); ++i) gradients[call.gradients[i]] = {backward, i};
+  return gradients;
+}
+
+uint32_t NumInputs(const NodeAttrs& attrs) { return static_cast<uint32_t>(GraphCall::Of(attrs)->inputs.size()); }
+uint32_t NumOutputs(const NodeAttrs& attrs) {
+  return static_cast<uint32_t>(GraphCall::Of(attrs)->graph->outputs.size());
+}
+uint32_t NumVisible(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->num_visible; }
+std::vector<uint32_t> Written(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->written; }
+
+GLUOND_REGISTER_OP(_CachedOp)
+    .describe("A graph, called like an operator. Made by the imperative API; not to be called by name.")
+    .set_attr_parser([](NodeAttrs*) { return absl::InvalidArgumentError("it is not to be called by name"); })
+    .set_num_inputs(NumInputs)
+    .set_num_outputs(NumOutputs)
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", NumVisible)
+    .set_attr<FMutateInputs>("FMutateInputs", Written)
+    .set_attr<FGradient>("FGradient", GraphGradient);
+
+GLUOND_REGISTER_OP(_backward_CachedOp)
+    .describe("The gradients of a graph's inputs.")
+    .set_attr_parser([](NodeAttrs*) { return absl::InvalidArgumentError("it is not to be called by name"); })
+    .set_num_inputs(NumInputs)
+    .set_num_outputs(NumOutputs)
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", NumVisible);
+
+}  // namespace
+
+GraphCallPtr GraphCall::Of(const NodeAttrs& attrs) {
+  const auto* call = std::any_cast<GraphCallPtr>(&attrs.parsed);
+  return call == nullptr ? nullptr : *call;
+}
+
+CachedGraph::CachedGraph(GraphCallPtr plain)
+    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)) {}
+
+absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, std::vector<std::string> inputs) {
+  RETURN_IF_ERROR(Validate(graph));
+  const absl::flat_hash_set<std::string> named(inputs.begin(), inputs.end());
+  if (named.size() != inputs.size()) return absl::InvalidArgumentError("`inputs` names a variable twice");
+  std::string missing;
+  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
+    if (node->is_variable() && !named.contains(node->name())) missing = node->name();
+  });
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
+  }
+  auto call = std::make_shared<GraphCall>();
+  const absl::flat_hash_set<std::string> written = WrittenVariables(graph);
+  for (uint32_t i = 0; i < inputs.size(); ++i) if (written.contains(inputs[i])) call->written.push_back(i);
+  call->num_visible = static_cast<uint32_t>(graph.outputs.size());
+  call->graph = std::make_shared<Graph>(std::move(graph));
+  call->inputs = std::move(inputs);
+  return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));
+}
+
+bool CachedGraph::is_auxiliary(size_t input) const {
+  for (const uint32_t i : plain_->written) if (i == input) return true;
+  return false;
+}
+
+absl::StatusOr<CallPtr> CachedGraph::Differentiable(const std::vector<bool>& wanted) {
+  const auto found = differentiable_.find(wanted);
+  if (found != differentiable_.end()) return found->second;
+
+  absl::flat_hash_map<std::string, NodeEntry> variables;
+  PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
+    if (node->is_variable()) variables[node->name()] = {node, 0};
+  });
+  auto forward = std::make_shared<GraphCall>(*plain_);
+  auto backward = std::make_shared<GraphCall>();
+  std::vector<NodeEntry> xs, heads;
+  for (uint32_t i = 0; i < wanted.size(); ++i) {
+    const auto variable = variables.find(plain_->inputs[i]);
+    if (!wanted[i] || variable == variables.end() || is_auxiliary(i)) continue;
+    forward->gradients.push_back(i);
+    xs.push_back(variable->second);
+  }
+  for (uint32_t i = 0; i < plain_->num_visible; ++i) {
+    backward->inputs.push_back(absl::StrCat("__head", i));
+    heads.push_back(MakeVariable(backward->inputs.back()));
+  }
+  ASSIGN_OR_RETURN(const Gradients gradients, BuildGradient(plain_->graph->outputs, xs, heads));
+
+  Cut cut(*plain_->graph);
+  auto backward_graph = std::make_shared<Graph>(Graph{cut.Apply(gradients)});
+  auto forward_graph = std::make_shared<Graph>(*plain_->graph);
+  for (size_t i = 0; i < cut.saved().size(); ++i) {
+    forward_graph->outputs.push_back(cut.saved()[i]);
+    backward->inputs.push_back(absl::StrCat("__saved", i));
+  }
+  for (uint32_t i = 0; i < plain_->inputs.size(); ++i) {
+    if (!cut.variables().contains(plain_->inputs[i])) continue;
+    forward->backward_reads.push_back(i);
+    backward->inputs.push_back(plain_->inputs[i]);
+  }
+  backward->num_visible = static_cast<uint32_t>(backward_graph->outputs.size());
+  backward->graph = std::move(backward_graph);
+  forward->graph = std::move(forward_graph);
+  forward->backward = std::move(backward);
+  if (differentiable_.size() >= kMostKept) differentiable_.clear();
+  return differentiable_.emplace(wanted, MakeGraphCall("_CachedOp", std::move(forward))).first->second;
+}
+
+}  // namespace gluond

@@ -1,0 +1,64 @@
+// GraphCall: a graph that is called like an operator, as a hybridized Block is: `_CachedOp`. Its gradient is a graph as
+// well, `_backward_CachedOp`, made from the values that the forward pass leaves for it: they are the hidden outputs of the
+// recorded call, so that nothing is computed twice.
+
+#ifndef ENGINE_IMPERATIVE_GRAPH_CALL_H_
+#define ENGINE_IMPERATIVE_GRAPH_CALL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/graph.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/imperative/call.h"
+
+namespace gluond {
+
+// What a call of `_CachedOp` or `_backward_CachedOp` runs. Immutable.
+class GraphCall {
+ public:
+  std::shared_ptr<const Graph> graph;  // Its outputs are the call's.
+  std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
+  std::vector<uint32_t> written;       // The inputs that the graph's operators write.
+  uint32_t num_visible = 0;
+  // Of a forward call whose gradient is wanted: the backward call, the inputs that have gradients (its outputs), and the
+  // inputs that it reads after the head gradients and the hidden outputs.
+  std::shared_ptr<const GraphCall> backward;
+  std::vector<uint32_t> gradients;
+  std::vector<uint32_t> backward_reads;
+
+  // What `attrs` holds, or null.
+  static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
+};
+
+// A graph with the calls that were made of it.
+class CachedGraph {
+ public:
+  // INVALID_ARGUMENT: as Validate, or `inputs` are not just the graph's variables.
+  static absl::StatusOr<std::shared_ptr<CachedGraph>> Create(Graph graph, std::vector<std::string> inputs);
+
+  const Graph& graph() const { return *plain_->graph; }
+  const std::vector<std::string>& inputs() const { return plain_->inputs; }
+  // Whether operators write the input.
+  bool is_auxiliary(size_t input) const;
+
+  // A call without a gradient, or one that leaves what the gradients of the inputs in `wanted` need. Kept for the next time.
+  // INVALID_ARGUMENT: an operator has no gradient.
+  CallPtr plain() const { return plain_call_; }
+  absl::StatusOr<CallPtr> Differentiable(const std::vector<bool>& wanted);
+
+ private:
+  explicit CachedGraph(std::shared_ptr<const GraphCall> plain);
+
+  const std::shared_ptr<const GraphCall> plain_;
+  const CallPtr plain_call_;
+  std::map<std::vector<bool>, CallPtr> differentiable_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_IMPERATIVE_GRAPH_CALL_H_

@@ -1,0 +1,444 @@
+// Custom: an operator that a client computes, and _CustomFunction: something that a client has computed, whose gradient it
+// computes. proto/custom_operator.proto says what their attributes mean; engine/core/custom_host.h, who reaches the client.
+//
+// A forward pass has a hidden output, a number by which its backward pass finds the client's object of that call. The
+// inputs of the backward pass are the arguments, the auxiliary states, the number, and of the gradients of the outputs and
+// of the outputs those that the operator depends on; of arguments that it does not depend on, only the shape is used.
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "engine/core/custom_host.h"
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/copy.h"
+#include "ops/kernel/host_blobs.h"
+
+namespace gluond::ops {
+namespace {
+
+struct CustomParam {
+  CustomOperator op;
+  std::vector<std::string> arguments, outputs, auxiliary;
+  std::vector<bool> needs_out_grad, needs_argument, needs_output;
+  bool infers_shape = false, infers_type = false;  // By rule, without asking.
+
+  size_t num_inputs() const { return arguments.size() + auxiliary.size(); }
+};
+
+std::string Text(const AttrDict& dict, absl::string_view key, absl::string_view otherwise) {
+  const auto it = dict.find(std::string_view(key.data(), key.size()));
+  return it == dict.end() ? std::string(otherwise) : it->second;
+}
+
+std::vector<std::string> Names(const AttrDict& dict, absl::string_view key, absl::string_view otherwise) {
+  return absl::StrSplit(Text(dict, key, otherwise), ',', absl::SkipEmpty());
+}
+
+CustomOperator OperatorOf(const AttrDict& dict) {
+  CustomOperator op{Text(dict, "__scope__", ""), Text(dict, "op_type", ""), {}};
+  for (const auto& [name, text] : dict) {
+    if (name != "op_type" && name.rfind("__", 0) != 0) op.attrs.emplace(name, text);
+  }
+  return op;
+}
+
+absl::Status ParseDependencies(const AttrDict& dict, CustomParam* param) {
+  const size_t outputs = param->outputs.size(), arguments = param->arguments.size();
+  const bool all = dict.find("__dependencies__") == dict.end();
+  param->needs_out_grad.assign(outputs, all);
+  param->needs_argument.assign(arguments, all);
+  param->needs_output.assign(outputs, all);
+  for (const std::string& text : Names(dict, "__dependencies__", "")) {
+    size_t i = 0;
+    if (!absl::SimpleAtoi(text, &i) || i >= 2 * outputs + arguments) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter '__dependencies__' has '", text, "', expected numbers below ",
+                                                     2 * outputs + arguments));
+    }
+    if (i < outputs) {
+      param->needs_out_grad[i] = true;
+    } else if (i < outputs + arguments) {
+      param->needs_argument[i - outputs] = true;
+    } else {
+      param->needs_output[i - outputs - arguments] = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Parse(NodeAttrs* attrs) {
+  CustomParam param;
+  const AttrDict& dict = attrs->dict;
+  param.op = OperatorOf(dict);
+  if (param.op.op_type.empty()) return absl::InvalidArgumentError("parameter 'op_type' is required");
+  param.arguments = Names(dict, "__arguments__", "data");
+  param.outputs = Names(dict, "__outputs__", "output");
+  param.auxiliary = Names(dict, "__auxiliary__", "");
+  constexpr size_t kMost = 1000;
+  if (param.outputs.empty() || std::max({param.outputs.size(), param.arguments.size(), param.auxiliary.size()}) > kMost) {
+    return absl::InvalidArgumentError(absl::StrCat("it has ", param.outputs.size(), " outputs and ", param.num_inputs(),
+                                                   " inputs, expected an output, and at most ", kMost, " of each"));
+  }
+  RETURN_IF_ERROR(ParseDependencies(dict, &param));
+  for (const std::string& rule : Names(dict, "__rules__", "")) {
+    (rule == "shape" ? param.infers_shape : param.infers_type) = true;
+  }
+  attrs->Store(std::move(param));
+  return absl::OkStatus();
+}
+
+const CustomParam& ParamOf(const NodeAttrs& attrs) { return attrs.param<CustomParam>(); }
+
+absl::StatusOr<CustomHost*> Host(const CustomOperator& op) {
+  CustomHost* const host = GetCustomHost();
+  if (host != nullptr) return host;
+  return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));
+}
+
+// What a rule says of shapes or types, merged into the node's.
+template <class Vector, class Inference, class Assign>
+absl::Status Merge(const Inference& found, size_t num_arguments, Vector* in, Vector* out, Assign assign) {
+  if (found.arguments.size() != num_arguments || found.outputs.size() + 1 != out->size() ||
+      num_arguments + found.auxiliary.size() != in->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its client says ", found.arguments.size(), " inputs, ", found.outputs.size(), " outputs and ",
+                     found.auxiliary.size(), " auxiliary states, expected ", num_arguments, ", ", out->size() - 1, " and ",
+                     in->size() - num_arguments));
+  }
+  for (size_t i = 0; i < num_arguments; ++i) RETURN_IF_ERROR(assign("in", in, i, found.arguments[i]));
+  for (size_t i = 0; i < found.auxiliary.size(); ++i) {
+    RETURN_IF_ERROR(assign("in", in, num_arguments + i, found.auxiliary[i]));
+  }
+  for (size_t i = 0; i < found.outputs.size(); ++i) RETURN_IF_ERROR(assign("out", out, i, found.outputs[i]));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const CustomParam& param = ParamOf(attrs);
+  const size_t n = param.arguments.size();
+  SHAPE_ASSIGN_CHECK(out, out->size() - 1, Shape{1});
+  if (param.infers_shape && n > 0) {
+    for (size_t i = 0; i + 1 < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[0]);
+    return AllKnown(*in) && AllKnown(*out);
+  }
+  if (AllKnown(*in) && AllKnown(*out)) return true;
+  ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+  const ShapeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
+  const auto found = host->InferShape(param.op, arguments);
+  if (!found.ok()) {
+    // A client's own rule may need more than is known yet.
+    if (!AllKnown(arguments) && !absl::IsUnavailable(found.status())) return false;
+    return found.status();
+  }
+  RETURN_IF_ERROR(Merge(*found, n, in, out, AssignShape));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+  const CustomParam& param = ParamOf(attrs);
+  const size_t n = param.arguments.size();
+  TYPE_ASSIGN_CHECK(out, out->size() - 1, DType::kInt64);
+  if (param.infers_type && n > 0) {
+    const DType type = (*in)[0];
+    for (size_t i = 1; i < in->size(); ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
+    for (size_t i = 0; i + 1 < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, type);
+    return AllKnown(*in) && AllKnown(*out);
+  }
+  if (AllKnown(*in) && AllKnown(*out)) return true;
+  ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+  const TypeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
+  const auto found = host->InferType(param.op, arguments);
+  if (!found.ok()) {
+    if (!AllKnown(arguments) && !absl::IsUnavailable(found.status())) return false;
+    return found.status();
+  }
+  RETURN_IF_ERROR(Merge(*found, n, in, out, AssignType));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+std::vector<uint32_t> Auxiliary(const NodeAttrs& attrs) {
+  const CustomParam& param = ParamOf(attrs);
+  std::vector<uint32_t> indices;
+  for (size_t i = param.arguments.size(); i < param.num_inputs(); ++i) indices.push_back(static_cast<uint32_t>(i));
+  return indices;
+}
+
+ExecType Async(const NodeAttrs&) { return ExecType::kAsync; }
+
+struct Custom {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const CustomParam& param = ParamOf(attrs);
+    ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+    const size_t n = param.arguments.size(), outputs = param.outputs.size();
+    CustomCall call;
+    call.op = param.op;
+    call.instance = host->NextInstance();
+    call.keep = req[outputs] != kNullOp;
+    call.training = ctx.is_train;
+    call.device = ctx.device;
+    HostBlobs<D> blobs(ctx);
+    for (size_t i = 0; i < in.size(); ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Input(in[i]));
+      (i < n ? call.arguments : call.auxiliary).push_back(blob);
+      if (i >= n) blobs.WriteBack(in[i], blob);
+    }
+    for (size_t i = 0; i < outputs; ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
+      call.results.push_back(blob);
+      call.requests.push_back(req[i]);
+    }
+    if (call.keep) RETURN_IF_ERROR(blobs.Set(out[outputs], static_cast<int64_t>(call.instance)));
+    ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
+    host->Begin(std::move(call));
+    return absl::OkStatus();
+  }
+};
+
+struct BackwardCustom {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const CustomParam& param = ParamOf(attrs);
+    ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+    CustomCall call;
+    call.kind = CustomCall::kBackward;
+    call.op = param.op;
+    call.training = ctx.is_train;
+    call.device = ctx.device;
+    HostBlobs<D> blobs(ctx);
+    size_t next = 0;
+    // The next input where it is needed; else a blob of no data.
+    const auto take = [&](bool is_there, bool is_needed, std::vector<TBlob>* to) -> absl::Status {
+      TBlob blob;
+      if (is_there) {
+        const TBlob& input = in[next++];
+        blob = {nullptr, input.shape, input.dtype, Device()};
+        if (is_needed) {
+          ASSIGN_OR_RETURN(blob, blobs.Input(input));
+        }
+      }
+      to->push_back(blob);
+      return absl::OkStatus();
+    };
+    for (const bool needed : param.needs_argument) RETURN_IF_ERROR(take(true, needed, &call.arguments));
+    for (size_t i = 0; i < param.auxiliary.size(); ++i) RETURN_IF_ERROR(take(true, true, &call.auxiliary));
+    std::vector<TBlob> instance;
+    RETURN_IF_ERROR(take(true, true, &instance));
+    for (const bool needed : param.needs_out_grad) RETURN_IF_ERROR(take(needed, needed, &call.out_grads));
+    for (const bool needed : param.needs_output) RETURN_IF_ERROR(take(needed, needed, &call.outputs));
+    for (size_t i = 0; i < out.size(); ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
+      call.results.push_back(blob);
+      call.requests.push_back(req[i]);
+    }
+    ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
+    call.instance = static_cast<uint64_t>(*instance[0].dptr<int64_t>());
+    host->Begin(std::move(call));
+    return absl::OkStatus();
+  }
+};
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  const CustomParam& param = ParamOf(node->attrs);
+  std::vector<NodeEntry> inputs = node->inputs;
+  const auto outputs = static_cast<uint32_t>(param.outputs.size());
+  inputs.push_back(Output(node, outputs));
+  for (uint32_t i = 0; i < outputs; ++i) if (param.needs_out_grad[i]) inputs.push_back(dy[i]);
+  for (uint32_t i = 0; i < outputs; ++i) if (param.needs_output[i]) inputs.push_back(Output(node, i));
+  Gradients gradients(node->num_inputs());
+  if (param.arguments.empty()) return gradients;
+  const NodeEntry backward = Call("_backward_Custom", std::move(inputs), node->attrs.dict);
+  for (uint32_t i = 0; i < param.arguments.size(); ++i) gradients[i] = Output(backward.node, i);
+  return gradients;
+}
+
+uint32_t NumBackwardInputs(const NodeAttrs& attrs) {
+  const CustomParam& param = ParamOf(attrs);
+  const auto count = [](const std::vector<bool>& flags) { return std::count(flags.begin(), flags.end(), true); };
+  return static_cast<uint32_t>(static_cast<int64_t>(param.num_inputs()) + 1 + count(param.needs_out_grad) +
+                               count(param.needs_output));
+}
+
+std::vector<uint32_t> UnneededArguments(const NodeAttrs& attrs) {
+  std::vector<uint32_t> indices;
+  const std::vector<bool>& needed = ParamOf(attrs).needs_argument;
+  for (uint32_t i = 0; i < needed.size(); ++i) if (!needed[i]) indices.push_back(i);
+  return indices;
+}
+
+GLUOND_REGISTER_OP(Custom)
+    .describe("An operator that a client computes: op_type names it, all other attributes go to the client.")
+    .add_argument("data", "NDArray[]", "What the operator's client says that it takes.")
+    .add_argument("op_type", "string", "Name that a client has offered it under.")
+    .set_attr_parser(Parse)
+    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).num_inputs()); })
+    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size() + 1); })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                  [](const NodeAttrs& attrs) {
+                                    return static_cast<uint32_t>(ParamOf(attrs).outputs.size());
+                                  })
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs& attrs) {
+                                 std::vector<std::string> names = ParamOf(attrs).arguments;
+                                 const auto& auxiliary = ParamOf(attrs).auxiliary;
+                                 names.insert(names.end(), auxiliary.begin(), auxiliary.end());
+                                 return names;
+                               })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names = ParamOf(attrs).outputs;
+                                  names.push_back("instance");
+                                  return names;
+                                })
+    .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FExecType>("FExecType", Async)
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<Custom>();
+
+GLUOND_REGISTER_OP(_backward_Custom)
+    .describe("The gradients of a custom operator's arguments.")
+    .add_argument("data", "NDArray[]", "See ops/custom.cc.")
+    .add_argument("op_type", "string", "As in Custom.")
+    .set_attr_parser(Parse)
+    .set_num_inputs(NumBackwardInputs)
+    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).arguments.size()); })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", UnneededArguments)
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            for (size_t i = 0; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[i]);
+                            return AllKnown(*in) && AllKnown(*out);
+                          })
+    .set_attr<FExecType>("FExecType", Async)
+    .compute<BackwardCustom>();
+
+// A function that the client has run: `inputs` inputs, then its results.
+struct FunctionParam {
+  CustomOperator op;
+  uint64_t function = 0;
+  uint32_t inputs = 0, outputs = 0;
+};
+
+absl::Status ParseFunction(NodeAttrs* attrs) {
+  FunctionParam param;
+  param.op = OperatorOf(attrs->dict);
+  constexpr uint32_t kMost = 1000;
+  if (!absl::SimpleAtoi(Text(attrs->dict, "function", ""), &param.function)) {
+    return absl::InvalidArgumentError("parameter 'function' is required, a number");
+  }
+  if (!absl::SimpleAtoi(Text(attrs->dict, "__inputs__", ""), &param.inputs) ||
+      !absl::SimpleAtoi(Text(attrs->dict, "__outputs__", "1"), &param.outputs) || param.inputs > kMost ||
+      param.outputs > kMost || param.outputs == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ", kMost));
+  }
+  attrs->Store(std::move(param));
+  return absl::OkStatus();
+}
+
+const FunctionParam& FunctionOf(const NodeAttrs& attrs) { return attrs.param<FunctionParam>(); }
+uint32_t NumFunctionInputs(const NodeAttrs& attrs) { return FunctionOf(attrs).inputs + FunctionOf(attrs).outputs; }
+uint32_t NumFunctionOutputs(const NodeAttrs& attrs) { return FunctionOf(attrs).outputs; }
+
+struct CustomFunction {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const FunctionParam& param = FunctionOf(attrs);
+    for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(Copy<D>(ctx, in[param.inputs + i], req[i], out[i]));
+    return absl::OkStatus();
+  }
+};
+
+struct BackwardCustomFunction {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const FunctionParam& param = FunctionOf(attrs);
+    ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+    CustomCall call;
+    call.kind = CustomCall::kFunction;
+    call.op = param.op;
+    call.instance = param.function;
+    call.training = ctx.is_train;
+    call.device = ctx.device;
+    HostBlobs<D> blobs(ctx);
+    for (size_t i = param.inputs; i < in.size(); ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Input(in[i]));
+      call.out_grads.push_back(blob);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
+      call.results.push_back(blob);
+      call.requests.push_back(req[i]);
+    }
+    ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
+    host->Begin(std::move(call));
+    return absl::OkStatus();
+  }
+};
+
+template <auto assign, class Vector>
+absl::StatusOr<bool> InferFunction(const NodeAttrs& attrs, Vector* in, Vector* out) {
+  const FunctionParam& param = FunctionOf(attrs);
+  for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[param.inputs + i]));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+template <auto assign, class Vector>
+absl::StatusOr<bool> InferBackward(const NodeAttrs&, Vector* in, Vector* out) {
+  for (size_t i = 0; i < out->size(); ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[i]));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+GLUOND_REGISTER_OP(_CustomFunction)
+    .describe("What a client has computed by a function of its own: the inputs after the first `__inputs__`. The gradients "
+              "of those come from the client.")
+    .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
+    .set_attr_parser(ParseFunction)
+    .set_num_inputs(NumFunctionInputs)
+    .set_num_outputs(NumFunctionOutputs)
+    .set_attr<FInferShape>("FInferShape", InferFunction<AssignShape, ShapeVector>)
+    .set_attr<FInferType>("FInferType", InferFunction<AssignType, TypeVector>)
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           const FunctionParam& param = FunctionOf(node->attrs);
+                           std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
+                           inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
+                           Gradients gradients(node->num_inputs());
+                           if (param.inputs == 0) return gradients;
+                           const NodeEntry backward = Call("_backward_CustomFunction", std::move(inputs), node->attrs.dict);
+                           for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
+                           return gradients;
+                         })
+    .compute<CustomFunction>();
+
+GLUOND_REGISTER_OP(_backward_CustomFunction)
+    .describe("The gradients of a client's function.")
+    .add_argument("data", "NDArray[]", "The function's inputs, for their shapes only, and the gradients of its results.")
+    .set_attr_parser(ParseFunction)
+    .set_num_inputs(NumFunctionInputs)
+    .set_num_outputs([](const NodeAttrs& attrs) { return FunctionOf(attrs).inputs; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs",
+                             [](const NodeAttrs& attrs) {
+                               std::vector<uint32_t> indices;
+                               for (uint32_t i = 0; i < FunctionOf(attrs).inputs; ++i) indices.push_back(i);
+                               return indices;
+                             })
+    .set_attr<FInferShape>("FInferShape", InferBackward<AssignShape, ShapeVector>)
+    .set_attr<FInferType>("FInferType", InferBackward<AssignType, TypeVector>)
+    .set_attr<FExecType>("FExecType", Async)
+    .compute<BackwardCustomFunction>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,245 @@
+// Deconvolution, or transposed convolution, over one to three spatial axes: what Convolution's gradient does to dy. Its
+// own gradient is a convolution. Being linear in each input, that gradient is differentiated by Deconvolution and
+// itself.
+
+#include <optional>
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/conv_size.h"
+#include "ops/kernel/fill.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+struct DeconvolutionParam : Param<DeconvolutionParam> {
+  Dims kernel, stride, dilate, pad, adj, target_shape;
+  int64_t num_filter, num_group, workspace;
+  bool no_bias, cudnn_off;
+  std::optional<std::string> cudnn_tune;
+  std::optional<int> layout;
+
+  static void Fields(Schema<DeconvolutionParam>& s) {
+    using P = DeconvolutionParam;
+    constexpr int64_t kMax = kMaxSpatial;
+    s.Field("kernel", &P::kernel).Elements<int64_t>(1, kMax).Describe("Size of the window: (w), (h, w) or (d, h, w).");
+    s.Field("stride", &P::stride).Default(Dims{}).Elements<int64_t>(1, kMax)
+        .Describe("Steps of the window over the output. Default: 1 for each axis.");
+    s.Field("dilate", &P::dilate).Default(Dims{}).Elements<int64_t>(1, kMax)
+        .Describe("Distance of the window's elements. Default: 1 for each axis.");
+    s.Field("pad", &P::pad).Default(Dims{}).Elements<int64_t>(0, kMax)
+        .Describe("What is cut off on both sides of the output's axes. Default: 0.");
+    s.Field("adj", &P::adj).Default(Dims{}).Elements<int64_t>(0, kMax)
+        .Describe("Added to the output's size, at the end; less than the stride. Default: 0.");
+    s.Field("target_shape", &P::target_shape).Default(Dims{}).Elements<int64_t>(0, kMax)
+        .Describe("The output's size; pad and adj follow from it and are not read. Default: as they say.");
+    s.Field("num_filter", &P::num_filter).Range(1, int64_t{1} << 31).Describe("Channels of the output.");
+    s.Field("num_group", &P::num_group).Default(1).Range(1, int64_t{1} << 31)
+        .Describe("Parts that the channels are split into; each input channel reaches one.");
+    s.Field("workspace", &P::workspace).Default(512)
+        .Describe("Accepted for MXNet's sake; temporary space is as needed.");
+    s.Field("no_bias", &P::no_bias).Default(true).Describe("Leave the bias out.");
+    s.Field("cudnn_tune", &P::cudnn_tune).Default("None").Describe("Accepted for MXNet's sake, not used.");
+    s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
+    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}}).Default("None")
+        .Describe("Channels come first.");
+  }
+
+  bool has_target() const {
+    for (int64_t size : target_shape) if (size != 0) return true;
+    return false;
+  }
+};
+
+absl::Status Parse(NodeAttrs* attrs) {
+  RETURN_IF_ERROR(ParamParser<DeconvolutionParam>(attrs));
+  auto& p = *std::any_cast<DeconvolutionParam>(&attrs->parsed);
+  const size_t axes = p.kernel.size();
+  RETURN_IF_ERROR(CheckKernelRank(axes));
+  if (p.num_filter % p.num_group != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'num_filter' is ", p.num_filter,
+                                                   ", expected a multiple of num_group, ", p.num_group));
+  }
+  RETURN_IF_ERROR(FillAxes("stride", axes, 1, &p.stride));
+  RETURN_IF_ERROR(FillAxes("dilate", axes, 1, &p.dilate));
+  RETURN_IF_ERROR(FillAxes("pad", axes, 0, &p.pad));
+  RETURN_IF_ERROR(FillAxes("target_shape", axes, 0, &p.target_shape));
+  RETURN_IF_ERROR(FillAxes("adj", axes, 0, &p.adj));
+  for (size_t axis = 0; axis < axes && !p.has_target(); ++axis) {
+    if (p.adj[axis] < p.stride[axis]) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'adj' is ", p.adj[axis], " for axis ", axis,
+                                                   ", expected less than the stride's ", p.stride[axis]));
+  }
+  return absl::OkStatus();
+}
+
+// One axis of the output: its size, and what is cut off on both sides.
+struct OutputAxis {
+  int64_t size, pad;
+};
+absl::StatusOr<OutputAxis> AxisOfOutput(const DeconvolutionParam& p, int axis, int64_t in) {
+  constexpr int64_t kMaxInput = int64_t{1} << 40;  // Times a stride it fits.
+  if (in < 1 || in > kMaxInput) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis,
+                                                   ", expected 1 to ", kMaxInput));
+  }
+  const int64_t whole = (in - 1) * p.stride[axis] + p.dilate[axis] * (p.kernel[axis] - 1) + 1;
+  OutputAxis out = {whole - 2 * p.pad[axis] + p.adj[axis], p.pad[axis]};
+  if (p.has_target()) {
+    const int64_t target = p.target_shape[axis], surplus = whole - target;
+    out = {target, (surplus + 1) / 2};
+    if (target < 1 || surplus < 0 || surplus % 2 >= p.stride[axis]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameter 'target_shape' is ", target, " for axis ", axis, "; ", in, " elements become ", whole,
+          ", of which equal parts can be cut off on both sides, or with a stride one more at the end"));
+    }
+  }
+  if (out.size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis,
+                                                   ", which become ", out.size, ", expected one or more"));
+  }
+  return out;
+}
+
+// pad, where target_shape may decide it. Requires: the shapes were inferred.
+Dims PadOf(const DeconvolutionParam& p, const Shape& x) {
+  Dims pad;
+  for (int axis = 0; axis < static_cast<int>(p.kernel.size()); ++axis) {
+    pad.push_back(AxisOfOutput(p, axis, x[2 + axis])->pad);
+  }
+  return pad;
+}
+
+// The convolution that this is the gradient of; its input is our output.
+VolumeSize SizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) {
+  return VolumeOf(p, PadOf(p, x), y, x);
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const auto& p = attrs.param<DeconvolutionParam>();
+  const int axes = static_cast<int>(p.kernel.size());
+  SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(axes + 2));
+  if (!p.no_bias) SHAPE_ASSIGN_CHECK(in, 2, Shape({p.num_filter}));
+  const Shape x = (*in)[0];
+  if (x[1] >= 0 && (x[1] == 0 || x[1] % p.num_group != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", x[1],
+                                                   " channels, expected a positive multiple of num_group, ",
+                                                   p.num_group));
+  }
+  Shape w = {x[1], p.num_filter / p.num_group}, y = {x[0], p.num_filter};
+  for (int axis = 0; axis < axes; ++axis) {
+    w.Append(p.kernel[axis]);
+    y.Append(Shape::kUnknown);
+    if (x[2 + axis] < 0) continue;
+    ASSIGN_OR_RETURN(const OutputAxis output, AxisOfOutput(p, axis, x[2 + axis]));
+    y[2 + axis] = output.size;
+  }
+  SHAPE_ASSIGN_CHECK(in, 1, w);
+  SHAPE_ASSIGN_CHECK(out, 0, y);
+  Shape from_others = Shape::OfRank(axes + 2);
+  from_others[0] = (*out)[0][0];
+  from_others[1] = (*in)[1][0];
+  SHAPE_ASSIGN_CHECK(in, 0, from_others);
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+struct Deconvolution {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const TBlob &x = in[0], &y = out[0];
+    if (y.Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
+    const VolumeSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
+    RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, y, in[1], {y, req[0]}, {}, {}));
+    return in.size() < 3 ? absl::OkStatus() : AddToChannels<D>(ctx, in[2], y);
+  }
+};
+
+// dx is the convolution of dy, dw its weight's gradient with the parts of x and dy exchanged.
+struct BackwardDeconvolution {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const TBlob &dy = in[0], &x = in[1], &w = in[2];
+    if (dy.Size() == 0) {  // Of an empty batch.
+      for (size_t i = 0; i < out.size(); ++i) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[i], out[i]));
+      return absl::OkStatus();
+    }
+    const VolumeSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, dy.shape);
+    if (req[0] != kNullOp) RETURN_IF_ERROR(VolumeForward<D>(ctx, size, dy, w, nullptr, {out[0], req[0]}));
+    if (req[1] != kNullOp) RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, dy, w, {}, {out[1], req[1]}, {}));
+    return out.size() < 3 ? absl::OkStatus() : SumChannels<D>(ctx, dy, {out[2], req[2]});
+  }
+};
+
+Gradients Backward(const NodePtr& node, const NodeEntry& dy, const NodeEntry& x, const NodeEntry& w) {
+  return OutputsOf(
+      MakeNode("_backward_Deconvolution", absl::StrCat(node->name(), "_backward"), {dy, x, w}, node->attrs.dict));
+}
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  return Backward(node, dy[0], node->inputs[0], node->inputs[1]);
+}
+
+// Of the backward operator's inputs dy, x, w, from the gradients of dx, dw, dbias.
+Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+  const NodeEntry &dy = node->inputs[0], &x = node->inputs[1], &w = node->inputs[2];
+  const std::string name = absl::StrCat(node->name(), "_backward");
+  AttrDict without_bias = node->attrs.dict;
+  without_bias["no_bias"] = "True";
+  std::vector<NodeEntry> through_x = {g[0], w};
+  if (g.size() > 2) through_x.push_back(g[2]);
+  return {MakeNode("Deconvolution", name, through_x, node->attrs.dict) +
+              MakeNode("Deconvolution", name, {x, g[1]}, without_bias),
+          Backward(node, dy, x, g[1])[0], Backward(node, dy, g[0], w)[1]};
+}
+
+uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<DeconvolutionParam>().no_bias ? 2 : 3; }
+
+GLUOND_REGISTER_OP(Deconvolution)
+    .describe("The transpose of a convolution: each element of x adds its window of the weight to y. Output size along "
+              "an axis: (in - 1) stride + dilate (kernel - 1) + 1 - 2 pad + adj.")
+    .add_argument("data", "NDArray", "x: (batch, channels, width), with height before the width, or depth and height.")
+    .add_argument("weight", "NDArray", "(channels, num_filter / num_group, kernel...).")
+    .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias, the default.")
+    .add_arguments(DeconvolutionParam::__FIELDS__())
+    .set_attr_parser(Parse)
+    .set_num_inputs(NumInputs)
+    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
+      std::vector<std::string> names = {"data", "weight", "bias"};
+      names.resize(NumInputs(attrs));
+      return names;
+    })
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<Deconvolution>();
+
+GLUOND_REGISTER_OP(_backward_Deconvolution)
+    .describe("The gradients of Deconvolution's inputs.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x.")
+    .add_argument("weight", "NDArray", "The weight.")
+    .add_arguments(DeconvolutionParam::__FIELDS__())
+    .set_attr_parser(Parse)
+    .set_num_inputs(3)
+    .set_num_outputs(NumInputs)
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
+                             if (out->size() > 2)
+                               SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<DeconvolutionParam>().num_filter}));
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .compute<BackwardDeconvolution>();
+
+}  // namespace
+}  // namespace gluond::ops

@@ -1,0 +1,138 @@
+// HostBlobs: the blobs of an asynchronous operator in memory of the host, for one whose work is done by a client. On a CPU
+// they are the blobs themselves. On a GPU they are copies: of inputs made when the call begins, of outputs copied to the
+// device when it completes.
+
+#ifndef OPS_KERNEL_HOST_BLOBS_H_
+#define OPS_KERNEL_HOST_BLOBS_H_
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/device.h"
+#include "engine/core/op_attr_types.h"
+#include "engine/core/op_context.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/tensor.h"
+
+namespace gluond::ops {
+
+// A completion that first copies results to the device. The last copy of it deletes it.
+class CopyBack final : public Completion::Call {
+ public:
+  struct Copy {
+    TBlob to, from;
+  };
+  CopyBack(DeviceDriver& driver, void* stream) : driver_(driver), stream_(stream) {}
+
+  void SetDone(const Completion& done) { done_ = done; }
+
+  // Memory that lives as long as this.
+  void* Keep(size_t bytes) {
+    kept_.push_back(std::make_unique<char[]>(bytes + 1));
+    return kept_.back().get();
+  }
+  void Add(Copy copy) { copies_.push_back(copy); }
+
+  void Complete(absl::Status status) override {
+    if (status.ok()) status = CopyAll();
+    done_(std::move(status));
+  }
+  void AddRef() override { references_.fetch_add(1, std::memory_order_relaxed); }
+  void Release() override {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  absl::Status CopyAll() {
+    for (const Copy& copy : copies_) {
+      RETURN_IF_ERROR(driver_.CopyFromHost(copy.to.data, copy.from.data, copy.to.bytes(), stream_));
+    }
+    return driver_.Synchronize(stream_);
+  }
+
+  DeviceDriver& driver_;
+  void* const stream_;
+  Completion done_;
+  std::atomic<int> references_ = 0;
+  std::vector<std::unique_ptr<char[]>> kept_;
+  std::vector<Copy> copies_;
+};
+
+template <class D>
+class HostBlobs {
+ public:
+  explicit HostBlobs(const OpContext& ctx) : ctx_(ctx) {}
+  ~HostBlobs() { delete copy_back_; }
+  HostBlobs(const HostBlobs&) = delete;
+  HostBlobs& operator=(const HostBlobs&) = delete;
+
+  // On the host after Finish.
+  absl::StatusOr<TBlob> Input(const TBlob& blob) {
+    if constexpr (kOnHost) {
+      return blob;
+    } else {
+      RETURN_IF_ERROR(Open());
+      const TBlob copy = Like(blob);
+      RETURN_IF_ERROR(driver_->CopyToHost(copy.data, blob.data, blob.bytes(), ctx_.stream));
+      return copy;
+    }
+  }
+  // Its contents count where `req` adds to them.
+  absl::StatusOr<TBlob> Output(const TBlob& blob, OpReqType req) {
+    if (req == kNullOp) return TBlob{nullptr, blob.shape, blob.dtype, Device()};
+    ASSIGN_OR_RETURN(const TBlob copy, Input(blob));
+    WriteBack(blob, copy);
+    return copy;
+  }
+  void WriteBack(const TBlob& blob, const TBlob& copy) {
+    if constexpr (!kOnHost) copy_back_->Add({blob, copy});
+  }
+  // Writes a number to a blob of one int64.
+  absl::Status Set(const TBlob& blob, int64_t value) {
+    if constexpr (kOnHost) {
+      *blob.dptr<int64_t>() = value;
+      return absl::OkStatus();
+    } else {
+      RETURN_IF_ERROR(Open());
+      const TBlob copy = Like(blob);
+      *copy.dptr<int64_t>() = value;
+      WriteBack(blob, copy);
+      return absl::OkStatus();
+    }
+  }
+  // The inputs are there; what the returned completion ends, writes back first.
+  absl::StatusOr<Completion> Finish(const Completion& done) && {
+    if constexpr (kOnHost) {
+      return done;
+    } else {
+      RETURN_IF_ERROR(Open());
+      RETURN_IF_ERROR(driver_->Synchronize(ctx_.stream));
+      copy_back_->SetDone(done);
+      return Completion(std::exchange(copy_back_, nullptr));
+    }
+  }
+
+ private:
+  static constexpr bool kOnHost = std::is_same_v<D, cpu>;
+
+  absl::Status Open() {
+    if (copy_back_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(driver_, FindDriver(ctx_.device));
+    copy_back_ = new CopyBack(*driver_, ctx_.stream);
+    return absl::OkStatus();
+  }
+  TBlob Like(const TBlob& blob) const { return {copy_back_->Keep(blob.bytes()), blob.shape, blob.dtype, Device()}; }
+
+  const OpContext& ctx_;
+  DeviceDriver* driver_ = nullptr;
+  CopyBack* copy_back_ = nullptr;
+};
+
+}  // namespace gluond::ops
+
+#endif  // OPS_KERNEL_HOST_BLOBS_H_

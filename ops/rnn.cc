@@ -1,0 +1,236 @@
+// RNN: layers of recurrent cells over whole sequences, with MXNet's flat vector of parameters. The forward pass keeps
+// what the backward one needs in a hidden output. ops/kernel/rnn.h tells the layouts, rnn_cells.h the formulas.
+
+#include <optional>
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/rnn.h"
+#include "ops/types.h"
+
+namespace gluond::ops {
+namespace {
+
+struct RNNParam : Param<RNNParam> {
+  int64_t state_size, num_layers;
+  int mode;
+  bool bidirectional, state_outputs, lstm_state_clip_nan, use_sequence_length;
+  double p;
+  std::optional<int64_t> projection_size;
+  std::optional<double> lstm_state_clip_min, lstm_state_clip_max;
+
+  static void Fields(Schema<RNNParam>& s) {
+    using P = RNNParam;
+    s.Field("state_size", &P::state_size).Range(1, 1 << 20).Describe("Units of each layer and direction.");
+    s.Field("num_layers", &P::num_layers).Range(1, 1 << 10).Describe("Layers, one on top of the other.");
+    s.Field("bidirectional", &P::bidirectional).Default(false)
+        .Describe("Each layer also reads the sequence backwards; its output is both, side by side.");
+    s.Field("mode", &P::mode)
+        .Enum({{"rnn_relu", static_cast<int>(RnnMode::kRelu)},
+               {"rnn_tanh", static_cast<int>(RnnMode::kTanh)},
+               {"lstm", static_cast<int>(RnnMode::kLstm)},
+               {"gru", static_cast<int>(RnnMode::kGru)}})
+        .Describe("The kind of cell.");
+    s.Field("p", &P::p).Default(0.0).Check([](double v) { return v >= 0 && v < 1; }, "want 0 to below 1")
+        .Describe("While training, the part of each layer's outputs, but the last's, that becomes 0.");
+    s.Field("state_outputs", &P::state_outputs).Default(false).Describe("Show the last states as outputs.");
+    s.Field("projection_size", &P::projection_size)
+        .Default("None")
+        .Check([](int64_t) { return false; }, "want None; projections are not offered")
+        .Describe("Accepted for MXNet's sake; projections are not offered.");
+    s.Field("lstm_state_clip_min", &P::lstm_state_clip_min)
+        .Default("None")
+        .Check([](double) { return false; }, "want None; clipped states are not offered")
+        .Describe("Accepted for MXNet's sake; clipped states are not offered.");
+    s.Field("lstm_state_clip_max", &P::lstm_state_clip_max)
+        .Default("None")
+        .Check([](double) { return false; }, "want None; clipped states are not offered")
+        .Describe("Accepted for MXNet's sake; clipped states are not offered.");
+    s.Field("lstm_state_clip_nan", &P::lstm_state_clip_nan)
+        .Default(false)
+        .Describe("Accepted for MXNet's sake, not used: states are not clipped.");
+    s.Field("use_sequence_length", &P::use_sequence_length)
+        .Default(false)
+        .Describe("Sequences end where sequence_length says: outputs are 0 from there on, the last states are those "
+                  "before, and the reverse direction begins there.");
+  }
+
+  bool lstm() const { return mode == static_cast<int>(RnnMode::kLstm); }
+};
+
+// Inputs: data, parameters, state, then state_cell, then sequence_length; outputs: y, state, cell, and the reserve.
+enum { kData, kParameters, kState, kCell };
+
+uint32_t LengthInput(const RNNParam& p) { return p.lstm() ? 4 : 3; }
+uint32_t NumInputs(const NodeAttrs& attrs) {
+  const auto& p = attrs.param<RNNParam>();
+  return LengthInput(p) + (p.use_sequence_length ? 1 : 0);
+}
+uint32_t VisibleOutputs(const NodeAttrs& attrs) {
+  const auto& p = attrs.param<RNNParam>();
+  return !p.state_outputs ? 1 : p.lstm() ? 3 : 2;
+}
+uint32_t NumOutputs(const NodeAttrs& attrs) { return VisibleOutputs(attrs) + 1; }
+
+RnnSize SizeOf(const RNNParam& p, const Shape& x) {
+  return {static_cast<RnnMode>(p.mode), x[0], x[1], x[2], p.state_size, p.num_layers, p.bidirectional ? 2 : 1, p.p};
+}
+
+// INVALID_ARGUMENT: the parameters or the reserve would have more elements than a tensor can.
+absl::Status CheckSize(const RnnSize& s) {
+  const double units = static_cast<double>(s.units) * 4 * static_cast<double>(s.layers * s.directions);
+  const double weights = units * static_cast<double>(s.inputs(1) + s.units) + units * static_cast<double>(s.input + 2);
+  const double kept = units * 2 * static_cast<double>(s.steps + 1) * static_cast<double>(s.batch);
+  if (weights <= 0x1p48 && kept <= 0x1p48) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data of shape (", s.steps, ",", s.batch, ",", s.input, ") with state_size ", s.units,
+                   " and num_layers ", s.layers, " need more than 2^48 elements"));
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const auto& p = attrs.param<RNNParam>();
+  SHAPE_ASSIGN_CHECK(in, kData, Shape::OfRank(3));
+  const int64_t directions = p.bidirectional ? 2 : 1;
+  SHAPE_ASSIGN_CHECK(out, 0, Shape({(*in)[kData][0], (*in)[kData][1], directions * p.state_size}));
+  SHAPE_ASSIGN_CHECK(in, kData, Shape({(*out)[0][0], (*out)[0][1], Shape::kUnknown}));
+  Shape state = {p.num_layers * directions, (*in)[kData][1], p.state_size};
+  SHAPE_ASSIGN_CHECK(in, kState, state);
+  state = (*in)[kState];
+  SHAPE_ASSIGN_CHECK(in, kData, Shape({Shape::kUnknown, state[1], Shape::kUnknown}));
+  if (p.lstm()) SHAPE_ASSIGN_CHECK(in, kCell, state);
+  if (p.use_sequence_length) SHAPE_ASSIGN_CHECK(in, LengthInput(p), Shape({state[1]}));
+  for (uint32_t i = 1; i < VisibleOutputs(attrs); ++i) SHAPE_ASSIGN_CHECK(out, i, state);
+  SHAPE_ASSIGN_CHECK(in, kParameters, Shape::OfRank(1));
+  const Shape x = (*in)[kData];
+  if (x[2] >= 0) {
+    const RnnSize size = SizeOf(p, {std::max<int64_t>(x[0], 0), std::max<int64_t>(x[1], 0), x[2]});
+    RETURN_IF_ERROR(CheckSize(size));
+    SHAPE_ASSIGN_CHECK(in, kParameters, Shape({size.parameters()}));
+    if (x.known()) SHAPE_ASSIGN_CHECK(out, VisibleOutputs(attrs), Shape({size.reserve()}));
+  }
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+// One floating-point type for all but the lengths, which may have any, and the reserve, which is float32 or float64.
+absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+  const auto& p = attrs.param<RNNParam>();
+  TypeVector values(in->begin(), in->begin() + LengthInput(p));
+  TypeVector results(out->begin(), out->end() - 1);
+  RETURN_IF_ERROR(SameFloatType(attrs, &values, &results).status());
+  std::copy(values.begin(), values.end(), in->begin());
+  std::copy(results.begin(), results.end(), out->begin());
+  const DType type = values[0];
+  if (type == DType::kUnknown) return false;
+  if (p.use_sequence_length && in->back() == DType::kUnknown) in->back() = type;
+  TYPE_ASSIGN_CHECK(out, out->size() - 1, type == DType::kFloat64 ? type : DType::kFloat32);
+  return true;
+}
+
+RnnInputs InputsOf(const RNNParam& p, absl::Span<const TBlob> in) {
+  RnnInputs inputs = {in[kData], in[kParameters], in[kState], {}, {}};
+  if (p.lstm()) inputs.cell = in[kCell];
+  if (p.use_sequence_length) inputs.length = in[LengthInput(p)];
+  return inputs;
+}
+
+struct RNN {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const auto& p = attrs.param<RNNParam>();
+    const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
+    return RnnForward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), output(0),
+                         p.state_outputs ? output(1) : Target(),
+                         p.state_outputs && p.lstm() ? output(2) : Target(),
+                         output(out.size() - 1));
+  }
+};
+
+// Inputs: those of RNN, the reserve, and the gradients of the visible outputs. Outputs: those of the inputs but the
+// lengths.
+struct BackwardRNN {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const auto& p = attrs.param<RNNParam>();
+    const absl::Span<const TBlob> heads = in.subspan(NumInputs(attrs) + 1);
+    const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
+    return RnnBackward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), in[NumInputs(attrs)], heads[0],
+                          heads.size() > 1 ? heads[1] : TBlob(), heads.size() > 2 ? heads[2] : TBlob(), output(kData),
+                          output(kParameters), output(kState), p.lstm() ? output(kCell) : Target());
+  }
+};
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  const uint32_t visible = VisibleOutputs(node->attrs);
+  std::vector<NodeEntry> inputs = node->inputs;
+  inputs.push_back(Output(node, visible));
+  inputs.insert(inputs.end(), dy.begin(), dy.begin() + visible);
+  Gradients gradients = OutputsOf(Call("_backward_RNN", std::move(inputs), node->attrs.dict));
+  gradients.resize(node->num_inputs());  // The lengths have none.
+  return gradients;
+}
+
+GLUOND_REGISTER_OP(RNN)
+    .describe("Recurrent layers over a sequence. rnn: h' = f(W x + b_i + R h + b_h). lstm, gates i, f, g, o: c' = f c "
+              "+ i g, h' = o tanh(c'). gru, gates r, z, n: h' = (1 - z) n + z h with n = tanh(W_n x + b_in + r (R_n h "
+              "+ b_hn)). A second derivative is not offered.")
+    .add_argument("data", "NDArray", "x: (steps, batch, input).")
+    .add_argument("parameters", "NDArray",
+                  "For each layer and direction W and R, flat; then, in the same order, b_i and b_h of each.")
+    .add_argument("state", "NDArray", "The first h: (layers * directions, batch, state_size).")
+    .add_argument("state_cell", "NDArray", "The first c, for lstm only.")
+    .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length only.")
+    .add_arguments(RNNParam::__FIELDS__())
+    .set_attr_parser(ParamParser<RNNParam>)
+    .set_num_inputs(NumInputs)
+    .set_num_outputs(NumOutputs)
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs)
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs& attrs) {
+                                 const auto& p = attrs.param<RNNParam>();
+                                 std::vector<std::string> names = {"data", "parameters", "state"};
+                                 if (p.lstm()) names.push_back("state_cell");
+                                 if (p.use_sequence_length) names.push_back("sequence_length");
+                                 return names;
+                               })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names = {"output", "state_output", "statecell_output"};
+                                  names.resize(VisibleOutputs(attrs));
+                                  names.push_back("reserve");
+                                  return names;
+                                })
+    .set_attr<FInferShape>("FInferShape", InferShape)
+    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FResourceRequest>("FResourceRequest",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<ResourceRequest> requests = {ResourceRequest::kTempSpace};
+                                  if (attrs.param<RNNParam>().p > 0) requests.push_back(ResourceRequest::kRandom);
+                                  return requests;
+                                })
+    .set_attr<FGradient>("FGradient", Gradient)
+    .compute<RNN>();
+
+GLUOND_REGISTER_OP(_backward_RNN)
+    .describe("The gradients of RNN's data, parameters and states.")
+    .add_arguments(RNNParam::__FIELDS__())
+    .set_attr_parser(ParamParser<RNNParam>)
+    .set_num_inputs([](const NodeAttrs& attrs) { return NumInputs(attrs) + NumOutputs(attrs); })
+    .set_num_outputs([](const NodeAttrs& attrs) { return LengthInput(attrs.param<RNNParam>()); })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
+                             return AllKnown(*in) && AllKnown(*out);
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            for (size_t i = 0; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[i]);
+                            return AllKnown(*in) && AllKnown(*out);
+                          })
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .compute<BackwardRNN>();
+
+}  // namespace
+}  // namespace gluond::ops

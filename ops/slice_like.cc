@@ -1,0 +1,115 @@
+// slice_like: the beginning of a tensor, as much of it as another tensor has.
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/gradient.h"
+#include "ops/kernel/fill.h"
+#include "ops/kernel/strided.h"
+
+namespace gluond::ops {
+namespace {
+
+struct SliceLikeParam : Param<SliceLikeParam> {
+  std::vector<int64_t> axes;
+  static void Fields(Schema<SliceLikeParam>& s) {
+    s.Field("axes", &SliceLikeParam::axes).Default(std::vector<int64_t>()).Describe("The axes to cut; (): all.");
+  }
+};
+
+// y's shape: x's, with the sizes of `like` along the axes.
+absl::StatusOr<Shape> CutShape(const SliceLikeParam& p, const Shape& x, const Shape& like) {
+  std::vector<int64_t> axes = p.axes;
+  if (axes.empty()) {
+    if (x.ndim() != like.ndim()) {
+      return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), " and input 1 ",
+                                                     like.ToString(), "; want one rank, or the parameter 'axes'"));
+    }
+    for (int axis = 0; axis < x.ndim(); ++axis) axes.push_back(axis);
+  }
+  Shape y = x;
+  for (int64_t listed : axes) {
+    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(listed, x.ndim()));
+    ASSIGN_OR_RETURN(const int in_like, NormalizeAxis(listed, like.ndim()));
+    if (like[in_like] > x[axis] && x[axis] != Shape::kUnknown) {
+      return absl::InvalidArgumentError(absl::StrCat("input 1 has shape ", like.ToString(), "; along axis ", listed,
+                                                     " it is larger than input 0, ", x.ToString()));
+    }
+    y[axis] = like[in_like];
+  }
+  return y;
+}
+
+absl::StatusOr<bool> SliceLikeShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const Shape &x = (*in)[0], &like = (*in)[1];
+  if (!x.rank_known() || !like.rank_known()) return false;
+  ASSIGN_OR_RETURN(const Shape y, CutShape(attrs.param<SliceLikeParam>(), x, like));
+  SHAPE_ASSIGN_CHECK(out, 0, y);
+  return AllKnown(*in);
+}
+
+struct SliceLike {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+    StridedCopy copy{.dims = y[0].shape};
+    DenseStrides(x[0].shape, copy.x_strides);
+    DenseStrides(y[0].shape, copy.y_strides);
+    return CopyStrided<D>(ctx, copy, x[0], req[0], y[0]);
+  }
+};
+
+// dy at the beginning, zeros behind it.
+struct BackwardSliceLike {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> dy,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+    RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], dx[0]));
+    StridedCopy copy{.dims = dy[0].shape};
+    DenseStrides(dy[0].shape, copy.x_strides);
+    DenseStrides(dx[0].shape, copy.y_strides);
+    return CopyStrided<D>(ctx, copy, dy[0], req[0], dx[0]);
+  }
+};
+
+// Only the shape of the second input is used.
+absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  return (*in)[0] != DType::kUnknown;
+}
+
+GLUOND_REGISTER_OP(slice_like)
+    .describe("The first elements along each axis, as many as shape_like has.")
+    .set_num_inputs(2)
+    .add_argument("data", "NDArray", "Any shape.")
+    .add_argument("shape_like", "NDArray", "Only its shape is used.")
+    .add_arguments(SliceLikeParam::__FIELDS__())
+    .set_attr_parser(ParamParser<SliceLikeParam>)
+    .set_attr<FInferShape>("FInferShape", SliceLikeShape)
+    .set_attr<FInferType>("FInferType", FirstType)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {Call("_backward_slice_like", {dy[0], node->inputs[0]}), {}};
+    })
+    .compute<SliceLike>();
+
+GLUOND_REGISTER_OP(_backward_slice_like)
+    .describe("The gradient of slice_like: dy, and zeros where nothing was taken.")
+    .set_num_inputs(2)
+    .add_argument("dy", "NDArray", "dL/dy.")
+    .add_argument("like", "NDArray", "data; only its shape is used.")
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+      SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+      return AllKnown(*in);
+    })
+    .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {Call("slice_like", {dy[0], node->inputs[0]}), {}};
+    })
+    .compute<BackwardSliceLike>();
+
+}  // namespace
+}  // namespace gluond::ops

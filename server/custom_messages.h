@@ -1,0 +1,32 @@
+// Calls of custom operators between the engine's words and the wire's.
+
+#ifndef SERVER_CUSTOM_MESSAGES_H_
+#define SERVER_CUSTOM_MESSAGES_H_
+
+#include "absl/status/status.h"
+#include "engine/core/custom_host.h"
+#include "proto/custom_operator.pb.h"
+#include "server/attachments.h"
+
+namespace gluond::server {
+
+// The question, without its number. Large values are attached where they lie, and keep the call's memory alive.
+v1::Callback ToCallback(const CustomCall& call, Attachments* attachments);
+v1::Callback ToCallback(const CustomOperator& op, const ShapeVector& arguments);
+v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments);
+
+// Writes what the client computed where the call wants it. INVALID_ARGUMENT: another number of tensors, another shape or
+// type than the operator's.
+absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& attachments, const CustomCall& call);
+
+// What the client says of shapes or types. INVALID_ARGUMENT: what it says is none.
+absl::StatusOr<CustomHost::Inference> ShapesFrom(const v1::CallbackResult& result);
+absl::StatusOr<CustomHost::TypeInference> TypesFrom(const v1::CallbackResult& result);
+
+// UNKNOWN: what the client's exception says; its traceback is the payload kTraceback.
+inline constexpr char kTraceback[] = "gluond/traceback";
+absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CUSTOM_MESSAGES_H_

@@ -1,0 +1,188 @@
+#include "server/host_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "server/chunk.h"
+#include "server/grpc_order.h"
+#include "server/grpc_status.h"
+#include "server/parse_message.h"
+#include "server/wire_cut.h"
+
+namespace gluond::server {
+
+absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) {
+  std::lock_guard lock(mu_);
+  HostStream* const key = stream.get();
+  streams_[key] = std::move(stream);
+  if (draining_) return absl::UnavailableError("the server is stopping");
+  if (static_cast<int64_t>(streams_.size()) <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the server has ", streams_.size() - 1,
+                                                   " clients that host operators, the limit of --max_sessions"));
+}
+
+void HostStreams::Remove(HostStream* stream) {
+  std::shared_ptr<HostStream> removed;  // Ends without the lock.
+  std::lock_guard lock(mu_);
+  const auto node = streams_.extract(stream);
+  if (!node.empty()) removed = node.mapped();
+}
+
+std::vector<std::shared_ptr<HostStream>> HostStreams::List() const {
+  std::vector<std::shared_ptr<HostStream>> list;
+  std::lock_guard lock(mu_);
+  for (const auto& [key, stream] : streams_) list.push_back(stream);
+  return list;
+}
+
+void HostStreams::Sweep() {
+  const auto now = HostStream::Clock::now();
+  for (const auto& stream : List()) stream->Sweep(now);
+  CustomHosts::Get().Sweep(now);
+}
+
+void HostStreams::Drain() {
+  {
+    std::lock_guard lock(mu_);
+    draining_ = true;
+  }
+  for (const auto& stream : List()) stream->End(absl::UnavailableError("the server is stopping"));
+}
+
+HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method,
+                              grpc::CallbackServerContext* context) {
+  const auto stream = std::make_shared<HostStream>(streams, runner, method, context);
+  __tsan_release(stream.get());
+  const absl::Status status = streams.Add(stream, runner.limits.max_sessions);
+  status.ok() ? stream->Read() : stream->End(status);
+  return stream.get();
+}
+
+void HostStream::Read() {
+  std::lock_guard lock(mu_);
+  if (!finished_) StartRead(&incoming_);
+}
+
+void HostStream::Send(v1::HostResponse response, Attachments attachments) {
+  Slices slices = attachments.empty() ? Slices{grpc::Slice(response.SerializeAsString())}
+                                      : Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
+  grpc::ByteBuffer message(slices.data(), slices.size());
+  std::lock_guard lock(mu_);
+  if (finished_) return;
+  if (writing_) return queue_.push_back(std::move(message));
+  writing_ = true;
+  outgoing_.Swap(&message);
+  StartWrite(&outgoing_);
+}
+
+void HostStream::OnWriteDone(bool ok) {
+  __tsan_acquire(this);
+  if (!ok) return End(absl::CancelledError("the connection broke"));
+  std::lock_guard lock(mu_);
+  outgoing_.Clear();
+  writing_ = !queue_.empty() && !finished_;
+  if (!writing_) return;
+  outgoing_.Swap(&queue_.front());
+  queue_.pop_front();
+  StartWrite(&outgoing_);
+}
+
+void HostStream::Replaced() { End(absl::AbortedError("another stream has this scope now")); }
+
+void HostStream::Sweep(Clock::time_point now) {
+  const std::chrono::seconds lease(runner_.limits.session_lease_seconds);
+  {
+    std::lock_guard lock(mu_);
+    if (now - last_sign_ <= lease) return;
+  }
+  End(absl::DeadlineExceededError(absl::StrCat("the client has been silent for the ", lease.count(),
+                                               " s of --session_lease_seconds")));
+}
+
+void HostStream::End(const absl::Status& status) {
+  {
+    std::lock_guard lock(mu_);
+    if (finished_) return;
+    finished_ = true;
+    queue_.clear();
+    if (!status.ok()) {
+      const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
+      runner_.log(ToJsonLine({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_}));
+    }
+    Finish(ToGrpc(Annotate(status, method_.name)));
+  }
+  CustomHosts::Get().Detach(this);
+}
+
+void HostStream::OnCancel() {
+  __tsan_acquire(this);
+  End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
+}
+
+void HostStream::OnDone() {
+  __tsan_acquire(this);
+  CustomHosts::Get().Detach(this);
+  streams_.Remove(this);
+}
+
+void HostStream::OnReadDone(bool ok) {
+  __tsan_acquire(this);
+  if (!ok) return End(absl::OkStatus());  // The client says no more, and needs no answer.
+  Slices slices;
+  const size_t bytes = incoming_.Length();
+  (void)incoming_.Dump(&slices);
+  incoming_.Clear();
+  {
+    std::lock_guard lock(mu_);
+    received_bytes_ += static_cast<int64_t>(bytes);
+    last_sign_ = Clock::now();
+  }
+  if (static_cast<int64_t>(bytes) > runner_.limits.max_message_bytes) {
+    return End(absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes, more than the ",
+                                                         runner_.limits.max_message_bytes, " of --max_message_bytes")));
+  }
+  if (bytes <= unary_internal::kLargeRequest) return Take(slices);
+  runner_.workers.Post([self = shared_from_this(), slices = std::move(slices)] { self->Take(slices); });
+}
+
+void HostStream::Take(const Slices& slices) {
+  v1::HostRequest request;
+  Attachments attachments;
+  absl::Status status = ParseMessage(slices, &request, &attachments);
+  if (status.ok()) status = Handle(request, attachments);
+  status.ok() ? Read() : End(status);
+}
+
+absl::Status HostStream::Handle(const v1::HostRequest& request, const Attachments& attachments) {
+  if (request.has_open() == is_open_) {
+    return absl::FailedPreconditionError(is_open_ ? "`open` belongs in the stream's first message, and only there"
+                                                  : "a stream's first message needs `open` with a scope");
+  }
+  switch (request.message_case()) {
+    case v1::HostRequest::kOpen: return Open(request.open());
+    case v1::HostRequest::kOffer: return CustomHosts::Get().Offer(this, request.offer());
+    case v1::HostRequest::kResult:
+      CustomHosts::Get().Result(this, request.result(), attachments);
+      return absl::OkStatus();
+    case v1::HostRequest::MESSAGE_NOT_SET: break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::Open(const v1::OpenHost& open) {
+  if (open.client_id().size() > kLongestClientId) {
+    return absl::InvalidArgumentError(absl::StrCat("OpenHost.client_id has ", open.client_id().size(),
+                                                   " bytes, more than ", kLongestClientId));
+  }
+  client_ = open.client_id();
+  RETURN_IF_ERROR(CustomHosts::Get().Attach(open.scope(), shared_from_this()));
+  is_open_ = true;
+  v1::HostResponse response;
+  response.mutable_opened()->set_lease_seconds(runner_.limits.session_lease_seconds);
+  response.mutable_opened()->set_callback_seconds(static_cast<double>(CustomHosts::kCallLimit.count()));
+  Send(std::move(response), {});
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,91 @@
+// HostStream is gRPC's side of one stream of OperatorService.HostOperators; HostStreams keeps those of a server.
+
+#ifndef SERVER_HOST_STREAM_H_
+#define SERVER_HOST_STREAM_H_
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "grpcpp/grpcpp.h"
+#include "server/custom_hosts.h"
+#include "server/unary.h"
+
+namespace gluond::server {
+
+class HostStream;
+
+// Thread-safe. Outlives the gRPC server.
+class HostStreams {
+ public:
+  // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
+  absl::Status Add(std::shared_ptr<HostStream> stream, int64_t most);
+  void Remove(HostStream* stream);
+  // Ends silent streams, and calls whose time is over.
+  void Sweep();
+  // Ends all with UNAVAILABLE.
+  void Drain();
+
+ private:
+  std::vector<std::shared_ptr<HostStream>> List() const;
+
+  mutable std::mutex mu_;
+  bool draining_ = false;  // Guarded by mu_.
+  absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_;  // Guarded by mu_.
+};
+
+class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                         public HostChannel,
+                         public std::enable_shared_from_this<HostStream> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method,
+                           grpc::CallbackServerContext* context);
+  HostStream(HostStreams& streams, Runner& runner, const Method& method, grpc::CallbackServerContext* context)
+      : streams_(streams), runner_(runner), method_(method), context_(context) {}
+
+  void Send(v1::HostResponse response, Attachments attachments) override;
+  void Replaced() override;
+  const std::string& client() const override { return client_; }
+
+  void Sweep(Clock::time_point now);
+  void End(const absl::Status& status);
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void Read();
+  void Take(const Slices& slices);
+  absl::Status Handle(const v1::HostRequest& request, const Attachments& attachments);
+  absl::Status Open(const v1::OpenHost& open);
+
+  HostStreams& streams_;
+  Runner& runner_;
+  const Method& method_;
+  grpc::CallbackServerContext* const context_;  // Valid until OnDone.
+  const Clock::time_point start_ = Clock::now();
+  std::string client_;  // Set by Open, before anybody else knows the stream.
+  bool is_open_ = false;  // Of the reader.
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+
+  std::mutex mu_;  // Guards all that follows.
+  std::deque<grpc::ByteBuffer> queue_;
+  bool writing_ = false;
+  bool finished_ = false;
+  int64_t received_bytes_ = 0;
+  Clock::time_point last_sign_ = Clock::now();
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_HOST_STREAM_H_

@@ -1,0 +1,161 @@
+#include "server/session_calls.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/node_spec.h"
+#include "engine/passes/infer.h"
+#include "server/graph_codec.h"
+#include "server/tensor_codec.h"
+
+namespace gluond::server {
+namespace {
+
+absl::Status TooMany(const char* what, size_t most) {
+  return absl::ResourceExhaustedError(absl::StrCat("the session holds ", most, " ", what,
+                                                   ", the limit of --max_session_arrays; free some"));
+}
+
+template <class Map>
+AttrDict ToAttrs(const Map& attributes) {
+  AttrDict attrs;
+  for (const auto& [name, text] : attributes) attrs.emplace(name, text);
+  return attrs;
+}
+
+absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::DefineGraph& define, int64_t max_nodes) {
+  ASSIGN_OR_RETURN(GraphSpec spec, GraphFromProto(define.definition(), {}));
+  std::vector<ModelInput> inputs;
+  for (std::string& name : spec.inputs) inputs.push_back({std::move(name), {}, DType::kUnknown});
+  ASSIGN_OR_RETURN(ModelDefinition definition,
+                   ExpandNodes(spec.nodes, std::move(inputs), spec.outputs, {}, max_nodes));
+  return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()});
+}
+
+absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
+  Signature signature;
+  if (type.has_shape()) {
+    ASSIGN_OR_RETURN(signature.shape, ShapeFromProto(type.shape(), /*known=*/false));
+  }
+  if (type.has_dtype()) {
+    ASSIGN_OR_RETURN(signature.dtype, FromProto(type.dtype()));
+  }
+  return signature;
+}
+
+// True: all of it is known.
+bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
+  type->set_has_shape(shape.rank_known());
+  for (const int64_t dim : shape.dims()) type->add_shape(dim);
+  if (dtype != DType::kUnknown) type->set_dtype(ToProto(dtype));
+  return shape.known() && dtype != DType::kUnknown;
+}
+
+}  // namespace
+
+absl::Status SessionCalls::Prepare(const v1::Prepare& prepare) {
+  if (calls_.size() >= most_ && !calls_.contains(prepare.call())) return TooMany("prepared calls", most_);
+  calls_[prepare.call()] = {prepare.op(), ToAttrs(prepare.attributes()), {}};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
+  const auto it = calls_.find(name);
+  if (it == calls_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
+  }
+  Prepared& prepared = it->second;
+  for (const auto& [n, call] : prepared.made) if (n == num_inputs) return call;
+  ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
+  return prepared.made.emplace_back(num_inputs, std::move(call)).second;
+}
+
+absl::Status SessionCalls::Define(const v1::DefineGraph& define) {
+  if (graphs_.size() >= most_ && !graphs_.contains(define.graph())) return TooMany("graphs", most_);
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_);
+  Defined& defined = graphs_[define.graph()];
+  defined.status = graph.status();
+  defined.graph = graph.ok() ? *std::move(graph) : nullptr;
+  return defined.status;
+}
+
+absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t name) const {
+  const auto it = graphs_.find(name);
+  if (it != graphs_.end() && !it->second.status.ok()) return it->second.status;
+  if (it != graphs_.end()) return it->second.graph;
+  return absl::InvalidArgumentError(absl::StrCat("there is no graph ", name, ": it was freed, or never defined"));
+}
+
+void SessionCalls::Free(const v1::Free& free) {
+  for (const uint64_t name : free.calls()) calls_.erase(name);
+  for (const uint64_t name : free.graphs()) graphs_.erase(name);
+}
+
+absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
+  ASSIGN_OR_RETURN(const Op* op, Op::Get(describe.op()));
+  NodeAttrs attrs;
+  attrs.dict = ToAttrs(describe.attributes());
+  if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args"); key != nullptr) {
+    attrs.dict.try_emplace(*key, absl::StrCat(describe.num_inputs()));
+  }
+  RETURN_IF_ERROR(op->ParseAttrs(&attrs));
+  constexpr uint32_t kMostInputs = 1 << 20;
+  uint32_t num_inputs = op->num_inputs(attrs);
+  if (num_inputs == kVarg) num_inputs = describe.num_inputs();
+  if (num_inputs > kMostInputs) {
+    return absl::InvalidArgumentError(absl::StrCat("`num_inputs` is ", num_inputs, ", expected at most ", kMostInputs));
+  }
+  v1::CallType type;
+  for (std::string& name : op->input_names(attrs, num_inputs)) type.add_inputs(std::move(name));
+  if (const auto* mutate = op->GetAttr<FMutateInputs>("FMutateInputs")) {
+    for (const uint32_t i : (*mutate)(attrs)) type.add_auxiliary(i);
+  }
+  std::vector<std::string> outputs = op->output_names(attrs);
+  outputs.resize(std::min<size_t>(outputs.size(), op->num_visible_outputs(attrs)));
+  for (std::string& name : outputs) type.add_outputs(std::move(name));
+  const auto* on_compose = op->GetAttr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose");
+  for (uint32_t i = 0; on_compose != nullptr && i < num_inputs; ++i) {
+    NodeAttrs variable;
+    (*on_compose)(attrs, &variable, static_cast<int>(i));
+    auto& attributes = *type.add_input_attributes()->mutable_attributes();
+    for (const auto& [name, text] : variable.dict) attributes[name] = text;
+  }
+  return type;
+}
+
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer) {
+  Signatures known;
+  const absl::flat_hash_set<std::string> inputs(graph.inputs().begin(), graph.inputs().end());
+  for (const auto& [name, type] : infer.known()) {
+    if (!inputs.contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(name), "' is no variable of the graph",
+                                                     DidYouMean(name, graph.inputs())));
+    }
+    absl::StatusOr<Signature> signature = ToSignature(type);
+    if (!signature.ok()) return Annotate(signature.status(), absl::StrCat("variable '", Excerpt(name), "'"));
+    known[name] = *signature;
+  }
+  const IndexedGraph indexed(graph.graph());
+  ASSIGN_OR_RETURN(const Inferred inferred,
+                   infer.partial() ? InferPartially(indexed, known) : InferShapeType(indexed, known));
+  absl::flat_hash_map<std::string, uint32_t> entries;
+  for (const uint32_t id : indexed.variables()) entries[indexed[id].node->name()] = indexed[id].first_entry;
+  v1::GraphType type;
+  bool complete = true;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    v1::ArrayType* input = type.add_inputs();
+    type.add_auxiliary(graph.is_auxiliary(i));
+    const auto entry = entries.find(graph.inputs()[i]);
+    if (entry == entries.end()) continue;  // Nothing reads it.
+    complete = FromInferred(inferred.shapes[entry->second], inferred.types[entry->second], input) && complete;
+  }
+  for (const IndexedGraph::Input& output : indexed.outputs()) {
+    complete = FromInferred(inferred.shapes[output.entry], inferred.types[output.entry], type.add_outputs()) && complete;
+  }
+  type.set_complete(complete);
+  return type;
+}
+
+}  // namespace gluond::server

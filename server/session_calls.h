@@ -1,0 +1,59 @@
+// SessionCalls: the prepared operator calls and the graphs of one session, by the client's names for them.
+
+#ifndef SERVER_SESSION_CALLS_H_
+#define SERVER_SESSION_CALLS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "engine/imperative/call.h"
+#include "engine/imperative/graph_call.h"
+#include "proto/session.pb.h"
+
+namespace gluond::server {
+
+class SessionCalls {
+ public:
+  // `most`: how many calls, and how many graphs, there may be. `max_nodes`: of a graph.
+  SessionCalls(int64_t most, int64_t max_nodes) : most_(static_cast<size_t>(most)), max_nodes_(max_nodes) {}
+
+  // What is wrong with a call is said when it is used. RESOURCE_EXHAUSTED: there are too many.
+  absl::Status Prepare(const v1::Prepare& prepare);
+  absl::StatusOr<CallPtr> Find(uint64_t name, size_t num_inputs);
+
+  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED: the graph is wrong; uses of it fail as well.
+  absl::Status Define(const v1::DefineGraph& define);
+  absl::StatusOr<std::shared_ptr<CachedGraph>> FindGraph(uint64_t name) const;
+
+  void Free(const v1::Free& free);
+
+ private:
+  struct Prepared {
+    std::string op;
+    AttrDict attrs;
+    std::vector<std::pair<size_t, CallPtr>> made;  // By number of inputs.
+  };
+
+  const size_t most_;
+  const int64_t max_nodes_;
+  absl::flat_hash_map<uint64_t, Prepared> calls_;
+  struct Defined {
+    absl::Status status;
+    std::shared_ptr<CachedGraph> graph;
+  };
+  absl::flat_hash_map<uint64_t, Defined> graphs_;
+};
+
+// What an operator call takes and gives.
+absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe);
+// What is known of a graph's arrays.
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_CALLS_H_

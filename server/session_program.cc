@@ -1,0 +1,552 @@
+#include "server/session_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/pending_fact.h"
+#include "engine/core/status_macros.h"
+#include "engine/imperative/imperative.h"
+#include "server/custom_messages.h"
+#include "server/session_arrays.h"
+#include "server/session_calls.h"
+#include "server/tensor_codec.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr size_t kMostUntold = 1000;  // Failures kept for WaitAll.
+
+// The places of a session, whose memory is charged to it.
+absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, const Limits& limits) {
+  std::vector<Place*> places = {&home};
+  for (Place* place : devices.offered()) if (place != &home) places.push_back(place);
+  if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
+  std::vector<Imperative::Place> own;
+  for (Place* place : places) {
+    auto budget = std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", place->budget);
+    ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator,
+                     DeviceAllocator::Create(place->device, std::move(budget)));
+    own.push_back({place->device, place->lane.get(), std::move(allocator)});
+  }
+  return own;
+}
+
+void ToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
+  proto->set_code(static_cast<int32_t>(failure.status.code()));
+  proto->set_message(std::string(failure.status.message()));
+  proto->set_command(failure.command);
+  proto->set_array(array);
+  proto->set_told(failure.told);
+  if (const auto traceback = failure.status.GetPayload(kTraceback); traceback.has_value()) {
+    proto->set_traceback(std::string(*traceback));
+  }
+}
+
+class Program final : public std::enable_shared_from_this<Program> {
+ public:
+  using Answer = SessionProgram::Answer;
+
+  Program(Devices& devices, const Limits& limits, Answer answer)
+      : devices_(devices), max_reply_bytes_(limits.max_message_bytes), answer_(std::move(answer)),
+        calls_(limits.max_session_arrays, limits.max_graph_nodes) {}
+
+  void Open(absl::StatusOr<std::vector<Imperative::Place>> places, const Limits& limits) {
+    if (!places.ok()) {
+      broken_ = places.status();
+      return;
+    }
+    imperative_ = Imperative::Create(*std::move(places), [weak = weak_from_this()](const FailurePtr& failure) {
+      if (const auto program = weak.lock()) program->Remember(failure);
+    });
+    arrays_.emplace(*imperative_, limits.max_session_arrays);
+  }
+
+  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
+    number_ = number;
+    if (!broken_.ok()) return AnswerFailure(broken_);
+    switch (command.command_case()) {
+      case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));
+      case v1::Command::kInvoke: return Invoke(command.invoke());
+      case v1::Command::kPut: return Put(command.put(), attachments);
+      case v1::Command::kFetch: return Fetch(command.fetch());
+      case v1::Command::kDescribe: return Describe(command.describe());
+      case v1::Command::kFree: return Free(command.free());
+      case v1::Command::kAssign: return Assign(command.assign());
+      case v1::Command::kMark: return Note(Mark(command.mark()));
+      case v1::Command::kBackward: return Backward(command.backward());
+      case v1::Command::kFresh: return Note(Fresh(command.fresh()));
+      case v1::Command::kDefineGraph: return Note(calls_.Define(command.define_graph()));
+      case v1::Command::kRunGraph: return RunGraph(command.run_graph());
+      case v1::Command::kInferGraph: return InferGraph(command.infer_graph());
+      case v1::Command::kDescribeCall: return DescribeCall(command.describe_call());
+      case v1::Command::kWaitAll: return WaitAll();
+      case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
+      case v1::Command::COMMAND_NOT_SET: break;
+    }
+    Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
+  }
+
+  int64_t pending() const { return imperative_ == nullptr ? 0 : imperative_->pending(); }
+
+  void End() {
+    ended_ = true;
+    if (imperative_ != nullptr) imperative_->Cancel();
+    arrays_.reset();
+  }
+
+ private:
+  using Names = SessionArrays::Names;
+
+  // Failures.
+
+  void Remember(const FailurePtr& failure) {
+    if (untold_.size() < kMostUntold) untold_.push_back(failure);
+  }
+  // A failure of a command that makes no array: it is told with the next answer.
+  void Note(const absl::Status& status) {
+    if (status.ok()) return;
+    auto failure = std::make_shared<Failure>();
+    failure->status = status;
+    failure->command = number_;
+    Remember(failure);
+    loose_.push_back(std::move(failure));
+    if (loose_.size() > kMostUntold) loose_.erase(loose_.begin());
+  }
+  Array Poisoned(const absl::Status& status) {
+    if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->Failed(status, number_)};
+    return {shared_failure_.second, {}, nullptr};
+  }
+  void Poison(const Names& names, const absl::Status& status) {
+    if (names.empty()) return Note(status);
+    for (const uint64_t name : names) arrays_->Set(name, Poisoned(status), number_);
+  }
+
+  static void Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply) {
+    ToProto(*failure, array, reply->add_failures());
+    failure->told = true;
+  }
+  void TellLoose(v1::Reply* reply) {
+    for (const FailurePtr& failure : std::exchange(loose_, {})) if (!failure->told) Tell(failure, 0, reply);
+    std::erase_if(untold_, [](const FailurePtr& failure) { return failure->told; });
+  }
+  void Send(v1::Reply reply, Attachments attachments, int64_t bytes) {
+    if (!ended_) answer_(std::move(reply), std::move(attachments), bytes);
+  }
+  void AnswerFailure(const absl::Status& status) {
+    v1::Reply reply;
+    reply.set_number(number_);
+    Failure failure;
+    failure.status = status;
+    failure.command = number_;
+    ToProto(failure, 0, reply.add_failures());
+    Send(std::move(reply), {}, 0);
+  }
+
+  // Calls.
+
+  Imperative::Options OptionsOf(bool recording, bool training) const {
+    Imperative::Options options;
+    options.recording = recording;
+    options.training = training;
+    options.command = number_;
+    options.device = imperative_->home().device;
+    return options;
+  }
+
+  bool Skips(uint64_t when_fresh) {
+    if (when_fresh == 0) return false;
+    const absl::StatusOr<Array*> array = arrays_->Find(when_fresh);
+    return !array.ok() || (*array)->mark == nullptr || !(*array)->mark->fresh;
+  }
+
+  void Invoke(const v1::Invoke& invoke) {
+    if (Skips(invoke.when_fresh())) return;
+    const absl::StatusOr<CallPtr> call = calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size()));
+    if (!call.ok()) return Poison(invoke.outputs(), call.status());
+    Imperative::Options options = OptionsOf(invoke.recording(), invoke.training());
+    if (!invoke.device().empty()) {
+      const absl::StatusOr<Place*> place = devices_.Find(invoke.device());
+      if (!place.ok()) return Poison(invoke.outputs(), place.status());
+      options.device = (*place)->device;
+    }
+    Run(invoke.inputs(), invoke.outputs(), (*call)->num_visible, (*call)->written, options.recording,
+        [&](std::vector<Array> inputs) { return imperative_->Invoke(*call, std::move(inputs), options); });
+  }
+
+  void RunGraph(const v1::RunGraph& run) {
+    const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(run.graph());
+    if (!graph.ok()) return Poison(run.outputs(), graph.status());
+    const CachedGraph& cached = **graph;
+    if (static_cast<size_t>(run.inputs_size()) != cached.inputs().size()) {
+      return Poison(run.outputs(), absl::InvalidArgumentError(absl::StrCat(
+                                       "the graph has ", cached.inputs().size(), " inputs, got ", run.inputs_size())));
+    }
+    Run(run.inputs(), run.outputs(), cached.plain()->num_visible, cached.plain()->written, run.recording(),
+        [&](std::vector<Array> inputs) {
+          return imperative_->InvokeGraph(**graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
+        });
+  }
+
+  template <class Call>
+  void Run(const Names& inputs, const Names& outputs, uint32_t num_outputs, const std::vector<uint32_t>& written,
+           bool recording, Call call) {
+    if (static_cast<uint32_t>(outputs.size()) > num_outputs) {
+      return Poison(outputs, absl::InvalidArgumentError(absl::StrCat("the call has ", num_outputs, " outputs, got ",
+                                                                     outputs.size(), " names for them")));
+    }
+    // Most names are new.
+    kinds_.clear();
+    bool replaces = false;
+    for (const uint64_t name : outputs) {
+      kinds_.push_back(arrays_->KindOf(name));
+      replaces = replaces || kinds_.back().known;
+    }
+    absl::StatusOr<std::vector<Array>> arrays = arrays_->Take(inputs, replaces ? outputs : kNone, written, recording);
+    if (!arrays.ok()) return Poison(outputs, arrays.status());
+    Imperative::Results results = call(*std::move(arrays));
+    for (auto& [i, value] : results.written) {
+      Watch(value);
+      arrays_->Set(inputs[static_cast<int>(i)], {std::move(value), {}, nullptr}, number_);
+    }
+    for (int i = 0; i < outputs.size(); ++i) {
+      Array& output = results.outputs[static_cast<size_t>(i)];
+      Watch(output.value);
+      arrays_->Replace(outputs[i], kinds_[static_cast<size_t>(i)], std::move(output), number_);
+    }
+  }
+
+  // What WaitAll waits for.
+  void Watch(const ValuePtr& value) {
+    if (value->known()) return;
+    if (unknown_.size() >= 2 * known_at_least_ + 64) {
+      std::erase_if(unknown_, [](const ValuePtr& v) { return v->known(); });
+      known_at_least_ = unknown_.size();
+    }
+    unknown_.push_back(value);
+  }
+
+  // Arrays.
+
+  void Put(const v1::Put& put, const Attachments& attachments) {
+    absl::StatusOr<Array> array = Received(put, attachments);
+    arrays_->Set(put.array(), array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
+  }
+
+  // In memory of the session's own, since it will be written, and a small array is not to keep a large message.
+  absl::StatusOr<Array> Received(const v1::Put& put, const Attachments& attachments) {
+    Device device = imperative_->home().device;
+    if (!put.device().empty()) {
+      ASSIGN_OR_RETURN(const Place* place, devices_.Find(put.device()));
+      device = place->device;
+    }
+    Allocator& host = *imperative_->Find(Device())->allocator;
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, host));
+    if (IsRaw(put.tensor())) {
+      ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(host, tensor.shape(), tensor.dtype()));
+      if (copy.bytes() > 0) std::memcpy(copy.data(), tensor.data(), copy.bytes());
+      tensor = std::move(copy);
+    }
+    ValuePtr value = imperative_->CopyTo(std::make_shared<Value>(std::move(tensor)), device, number_);
+    Watch(value);
+    return Array{std::move(value), {}, nullptr};
+  }
+
+  void Assign(const v1::Assign& assign) {
+    const absl::StatusOr<Array*> from = arrays_->Find(assign.from());
+    if (!from.ok()) return arrays_->Set(assign.to(), Poisoned(from.status()), number_);
+    if (assign.recording()) imperative_->PutOnTape(*from);
+    Array array = **from;
+    if (!assign.recording()) array.entry = {};
+    if (!assign.device().empty()) {
+      const absl::StatusOr<Place*> place = devices_.Find(assign.device());
+      if (!place.ok()) return arrays_->Set(assign.to(), Poisoned(place.status()), number_);
+      array.value = imperative_->CopyTo(array.value, (*place)->device, number_);
+      Watch(array.value);
+    }
+    arrays_->Set(assign.to(), std::move(array), number_);
+  }
+
+  void Free(const v1::Free& free) {
+    for (const uint64_t name : free.arrays()) arrays_->Erase(name);
+    calls_.Free(free);
+  }
+
+  // Answers.
+
+  void Fetch(const v1::Fetch& fetch) {
+    std::vector<ValuePtr> values;
+    const Device host;
+    for (const uint64_t name : fetch.arrays()) {
+      const absl::StatusOr<Array*> array = arrays_->Find(name);
+      values.push_back(array.ok() ? imperative_->CopyTo((*array)->value, host, number_)
+                                  : Poisoned(array.status()).value);
+    }
+    WhenKnown(values, [weak = weak_from_this(), values, names = Copy(fetch.arrays()), number = number_] {
+      const auto program = weak.lock();
+      if (program == nullptr || program->ended_) return;
+      v1::Reply reply;
+      Attachments attachments;
+      int64_t bytes = 0;
+      program->TellLoose(&reply);
+      for (size_t i = 0; i < values.size(); ++i) {
+        v1::Tensor* proto = reply.add_tensors();
+        if (values[i]->failure() != nullptr) {
+          Tell(values[i]->failure(), names[i], &reply);
+          continue;
+        }
+        const Tensor& tensor = values[i]->tensor();
+        int64_t left = program->max_reply_bytes_;
+        (void)EncodeTensor(tensor, v1::RAW, &left, proto, &attachments);
+        bytes += static_cast<int64_t>(tensor.bytes());
+      }
+      reply.set_number(number);
+      program->Send(std::move(reply), std::move(attachments), bytes);
+    });
+  }
+
+  void Describe(const v1::Describe& describe) {
+    std::vector<ValuePtr> values;
+    std::vector<uint64_t> gradients;
+    for (const uint64_t name : describe.arrays()) {
+      const absl::StatusOr<Array*> array = arrays_->Find(name);
+      values.push_back(array.ok() ? (*array)->value : Poisoned(array.status()).value);
+      gradients.push_back(array.ok() && (*array)->mark != nullptr ? (*array)->mark->gradient : 0);
+    }
+    WhenKnown(values, [weak = weak_from_this(), values, gradients, names = Copy(describe.arrays()), number = number_] {
+      const auto program = weak.lock();
+      if (program == nullptr || program->ended_) return;
+      v1::Reply reply;
+      program->TellLoose(&reply);
+      for (size_t i = 0; i < values.size(); ++i) {
+        v1::ArrayType* type = reply.add_arrays();
+        if (values[i]->failure() != nullptr) {
+          Tell(values[i]->failure(), names[i], &reply);
+          continue;
+        }
+        const Tensor& tensor = values[i]->tensor();
+        type->set_has_shape(true);
+        for (const int64_t dim : tensor.shape().dims()) type->add_shape(dim);
+        type->set_dtype(server::ToProto(tensor.dtype()));
+        type->set_device(tensor.device().ToString());
+        type->set_gradient(gradients[i]);
+      }
+      reply.set_number(number);
+      program->Send(std::move(reply), {}, 0);
+    });
+  }
+
+  void InferGraph(const v1::InferGraph& infer) {
+    const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(infer.graph());
+    if (!graph.ok()) return AnswerFailure(graph.status());
+    InferGraph(number_, *graph, std::make_shared<v1::InferGraph>(infer));
+  }
+
+  // A rule may have to ask a client first.
+  void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::InferGraph> infer) {
+    absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer);
+    const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
+      lane->Post([weak, number, graph, infer] {
+        if (const auto program = weak.lock(); program != nullptr && !program->ended_) {
+          program->InferGraph(number, graph, infer);
+        }
+      });
+    };
+    if (AwaitFact(type.status(), again)) return;
+    v1::Reply reply;
+    TellLoose(&reply);
+    number_ = number;
+    AnswerWith(std::move(type), &v1::Reply::mutable_graph, std::move(reply));
+  }
+
+  void DescribeCall(const v1::DescribeCall& describe) {
+    v1::Reply reply;
+    TellLoose(&reply);
+    AnswerWith(server::DescribeCall(describe), &v1::Reply::mutable_call, std::move(reply));
+  }
+
+  template <class T>
+  void AnswerWith(absl::StatusOr<T> result, T* (v1::Reply::*field)(), v1::Reply reply) {
+    reply.set_number(number_);
+    if (result.ok()) {
+      *(reply.*field)() = *std::move(result);
+    } else {
+      Failure failure;
+      failure.status = result.status();
+      failure.command = number_;
+      ToProto(failure, 0, reply.add_failures());
+    }
+    Send(std::move(reply), {}, 0);
+  }
+
+  void WaitAll() {
+    WhenKnown(std::exchange(unknown_, {}), [weak = weak_from_this(), number = number_] {
+      const auto program = weak.lock();
+      if (program == nullptr || program->ended_) return;
+      v1::Reply reply;
+      program->TellLoose(&reply);
+      for (const FailurePtr& failure : std::exchange(program->untold_, {})) {
+        if (!failure->told) Tell(failure, 0, &reply);
+      }
+      reply.set_number(number);
+      program->Send(std::move(reply), {}, 0);
+    });
+  }
+
+  // Gradients.
+
+  absl::Status Mark(const v1::Mark& mark) {
+    const int n = mark.variables_size();
+    if (mark.requests_size() != n && mark.requests_size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("Mark has ", n, " variables and ", mark.requests_size(),
+                                                     " requests; give one for each, or one for all"));
+    }
+    for (int i = 0; i < n; ++i) {
+      v1::Variable::GradReq request = v1::Variable::WRITE;
+      if (mark.requests_size() > 0) request = mark.requests(mark.requests_size() == 1 ? 0 : i);
+      const uint64_t gradient = i < mark.gradients_size() ? mark.gradients(i) : 0;
+      RETURN_IF_ERROR(Mark(mark.variables(i), gradient, request));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request) {
+    ASSIGN_OR_RETURN(Array * array, arrays_->Find(name));
+    array->entry = {};
+    array->mark = nullptr;
+    if (request == v1::Variable::NULL_) return absl::OkStatus();
+    if (gradient == 0) return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", name, " has no name"));
+    array->mark = std::make_shared<gluond::Mark>();
+    array->mark->gradient = gradient;
+    array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
+    if (arrays_->Contains(gradient)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const CallPtr zeros, MakeCall("zeros_like", {}, 1));
+    const Array like{array->value, {}, nullptr};
+    arrays_->Set(gradient, imperative_->Invoke(zeros, {like}, OptionsOf(false, false)).outputs[0], number_);
+    return absl::OkStatus();
+  }
+
+  void Backward(const v1::Backward& backward) {
+    absl::StatusOr<std::vector<Imperative::Gradient>> gradients = Differentiate(backward);
+    if (!gradients.ok()) return Poison(backward.outputs(), gradients.status());
+    for (size_t i = 0; i < gradients->size(); ++i) {
+      auto& [mark, gradient] = (*gradients)[i];
+      Watch(gradient.value);
+      if (mark == nullptr) {
+        arrays_->Set(backward.outputs(static_cast<int>(i)), std::move(gradient), number_);
+      } else {
+        if (Status status = Accumulate(*mark, std::move(gradient)); !status.ok()) Note(status);
+      }
+    }
+  }
+
+  using Status = absl::Status;
+
+  absl::StatusOr<std::vector<Imperative::Gradient>> Differentiate(const v1::Backward& backward) {
+    if (backward.outputs_size() != backward.variables_size()) {
+      return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",
+                                                     backward.outputs_size(), " outputs; name one for each"));
+    }
+    if (backward.head_gradients_size() > backward.heads_size()) {
+      return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.heads_size(), " heads and ",
+                                                     backward.head_gradients_size(), " head gradients"));
+    }
+    ASSIGN_OR_RETURN(const std::vector<Array> heads, arrays_->Get(backward.heads()));
+    for (const uint64_t name : backward.variables()) {
+      ASSIGN_OR_RETURN(Array * array, arrays_->Find(name));
+      imperative_->PutOnTape(array);
+    }
+    ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_->Get(backward.variables()));
+    std::vector<Array> head_gradients;
+    for (const uint64_t name : backward.head_gradients()) {
+      head_gradients.emplace_back();
+      if (name == 0) continue;
+      ASSIGN_OR_RETURN(const Array* array, arrays_->Find(name));
+      head_gradients.back() = *array;
+    }
+    Imperative::BackwardOptions options;
+    options.retain_graph = backward.retain_graph();
+    options.create_graph = backward.create_graph();
+    options.training = backward.training();
+    options.command = number_;
+    return imperative_->Backward(heads, head_gradients, variables, options);
+  }
+
+  absl::Status Accumulate(gluond::Mark& mark, Array gradient) {
+    if (!arrays_->Contains(mark.gradient)) return absl::OkStatus();  // Nobody wants it any more.
+    mark.fresh = true;
+    if (mark.request == gluond::Mark::kAdd) {
+      ASSIGN_OR_RETURN(Array * sum, arrays_->Find(mark.gradient));
+      ASSIGN_OR_RETURN(const CallPtr add, MakeCall("elemwise_add", {}, 2));
+      Array before{std::exchange(sum->value, nullptr), {}, nullptr};
+      gradient = imperative_->Invoke(add, {std::move(before), std::move(gradient)}, OptionsOf(false, false)).outputs[0];
+      Watch(gradient.value);
+    }
+    arrays_->Set(mark.gradient, std::move(gradient), number_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Fresh(const v1::Fresh& fresh) {
+    absl::Status status;
+    for (int i = 0; i < fresh.variables_size(); ++i) {
+      ASSIGN_OR_RETURN(const Array* array, arrays_->Find(fresh.variables(i)));
+      const bool is_fresh = array->mark != nullptr && array->mark->fresh;
+      if (fresh.require() && !is_fresh && status.ok()) {
+        status = absl::FailedPreconditionError(
+            absl::StrCat("the gradient of variable ", i, " has not been updated by backward since the last step"));
+      }
+      if (fresh.clear() && array->mark != nullptr) array->mark->fresh = false;
+    }
+    return status;
+  }
+
+  static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
+  static const Names kNone;
+
+  Devices& devices_;
+  const int64_t max_reply_bytes_;
+  const Answer answer_;
+  absl::Status broken_;
+  std::shared_ptr<Imperative> imperative_;
+  std::optional<SessionArrays> arrays_;
+  SessionCalls calls_;
+  bool ended_ = false;
+
+  uint64_t number_ = 0;                          // Of the command that is taken up.
+  std::vector<FailurePtr> untold_;               // For WaitAll.
+  std::vector<FailurePtr> loose_;                // Of commands that made no array.
+  std::pair<uint64_t, ValuePtr> shared_failure_;  // Of the command that is taken up.
+  std::vector<ValuePtr> unknown_;
+  size_t known_at_least_ = 0;
+  std::vector<SessionArrays::Kind> kinds_;       // Of Run.
+};
+
+const SessionArrays::Names Program::kNone;
+
+class OwnedProgram final : public SessionProgram {
+ public:
+  explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
+  ~OwnedProgram() override { program_->End(); }
+  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
+    program_->Execute(number, command, attachments);
+  }
+  int64_t pending() const override { return program_->pending(); }
+
+ private:
+  const std::shared_ptr<Program> program_;
+};
+
+}  // namespace
+
+std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Place& home, const Limits& limits,
+                                                       Answer answer) {
+  auto program = std::make_shared<Program>(devices, limits, std::move(answer));
+  program->Open(PlacesOf(devices, home, limits), limits);
+  return std::make_unique<OwnedProgram>(std::move(program));
+}
+
+}  // namespace gluond::server

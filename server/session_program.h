@@ -1,0 +1,40 @@
+// SessionProgram: what the commands of one session do: its arrays, prepared calls and graphs, by the names that the
+// client gave them. Knows nothing of streams and resumptions (session.h).
+//
+// Commands come in order, on the lane of the session's device, and are taken up at once: a command that reads arrays which
+// are not there yet waits for them, and those after it go on. Answers come in the order in which they are ready.
+
+#ifndef SERVER_SESSION_PROGRAM_H_
+#define SERVER_SESSION_PROGRAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "proto/session.pb.h"
+#include "server/attachments.h"
+#include "server/devices.h"
+#include "server/limits.h"
+
+namespace gluond::server {
+
+class SessionProgram {
+ public:
+  // An answer without its index, and the large tensors of it. Called on the lane. `bytes`: what the tensors take.
+  using Answer = std::function<void(v1::Reply reply, Attachments attachments, int64_t bytes)>;
+
+  // `devices` outlives the program and all that it has begun.
+  static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, const Limits& limits, Answer answer);
+
+  // Takes up the command. On the lane of `home`. `attachments` belong to the request that the command came in.
+  virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
+  // Commands taken up that have not come to an end: those that wait for a client or for another device.
+  virtual int64_t pending() const = 0;
+
+  // Cancels what is under way and lets go of all arrays; nothing is answered any more. On the lane of `home`.
+  virtual ~SessionProgram() = default;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_PROGRAM_H_

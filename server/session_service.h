@@ -1,0 +1,25 @@
+// SessionService: the imperative API over one stream (proto/session.proto). session_stream.h: gRPC's side of a stream;
+// session.h: what outlives it; session_program.h: what commands do.
+
+#ifndef SERVER_SESSION_SERVICE_H_
+#define SERVER_SESSION_SERVICE_H_
+
+#include "server/raw_service.h"
+#include "server/sessions.h"
+
+namespace gluond::server {
+
+class SessionService final : public RawService {
+ public:
+  // `sessions` outlives the service and `runner`.
+  SessionService(Runner& runner, Sessions& sessions);
+
+ private:
+  RawStream* Run(const Method& method, grpc::CallbackServerContext* context);
+
+  Sessions& sessions_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_SERVICE_H_

@@ -1,0 +1,272 @@
+"""Datasets, samplers, DataLoader with and without workers, transforms, local image files."""
+
+import gzip
+import os
+import signal
+import struct
+import tempfile
+import time
+import unittest
+
+import gluond as mx
+import numpy as np
+from gluond import gluon, nd
+from gluond.gluon import data
+from gluond.gluon.data.vision import transforms
+from gluond.progress import Progress
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+IMAGE = np.random.RandomState(0).randint(0, 256, (8, 6, 3)).astype("uint8")
+
+
+def rows(loader):
+    return [batch.asnumpy().tolist() for batch in loader]
+
+
+class DatasetTest(ArrayCase):
+
+    def setUp(self):
+        self.x, self.y = nd.array(np.arange(24).reshape(12, 2)), nd.arange(12)
+        self.dataset = data.ArrayDataset(self.x, self.y)
+
+    def labels(self, dataset):
+        return [int(dataset[i][1]) for i in range(len(dataset))]
+
+    def test_samples_are_rows(self):
+        row, label = self.dataset[3]
+        self.assert_equal(row, [6, 7])
+        self.assertEqual(label, 3)
+        self.assertEqual(len(self.dataset), 12)
+        with self.assertRaisesRegex(AssertionError, r"array\[1\] has 3"):
+            data.ArrayDataset(self.x, [1, 2, 3])
+
+    def test_parts_of_a_dataset(self):
+        self.assertEqual(self.labels(self.dataset.filter(lambda sample: sample[1] % 3 == 0)), [0, 3, 6, 9])
+        self.assertEqual(self.labels(self.dataset.take(2)), [0, 1])
+        self.assertEqual([len(self.dataset.shard(5, i)) for i in range(5)], [3, 3, 2, 2, 2])
+        self.assertEqual(self.labels(self.dataset.shard(5, 3)), [8, 9])
+        self.assertEqual(self.labels(self.dataset.sample(data.SequentialSampler(2, 4))), [4, 5])
+
+    def test_transforms_are_applied(self):
+        both = self.dataset.transform(lambda x, y: (x * 2, y + 1))
+        self.assert_equal(both[1][0], [4, 6])
+        first = self.dataset.transform_first(lambda x: x + 1, lazy=False)
+        self.assert_equal(first[1][0], [3, 4])
+        self.assertEqual(data.SimpleDataset([1, 2]).transform(lambda x: x * 3)[1], 6)
+
+
+class SamplerTest(unittest.TestCase):
+
+    def test_orders(self):
+        self.assertEqual(list(data.SequentialSampler(3, 2)), [2, 3, 4])
+        self.assertEqual(sorted(data.RandomSampler(5)), list(range(5)))
+        self.assertEqual(list(gluon.contrib.data.IntervalSampler(7, 3)), [0, 3, 6, 1, 4, 2, 5])
+
+    def test_what_is_left_of_the_last_batch(self):
+        for mode, expected in (("keep", [[0, 1, 2], [3, 4]]), ("discard", [[0, 1, 2]]), ("rollover", [[0, 1, 2]])):
+            sampler = data.BatchSampler(data.SequentialSampler(5), 3, mode)
+            self.assertEqual(len(sampler), len(expected))
+            self.assertEqual(list(sampler), expected)
+        self.assertEqual(list(sampler), [[3, 4, 0], [1, 2, 3]])
+
+
+class DataLoaderTest(ArrayCase):
+
+    def test_batches_of_arrays(self):
+        dataset = data.ArrayDataset(nd.array(np.arange(10).reshape(5, 2)), np.arange(5))
+        (x, y), (x2, y2) = data.DataLoader(dataset, 3)
+        self.assert_equal(x, [[0, 1], [2, 3], [4, 5]])
+        self.assert_equal(y, [0, 1, 2], np.int64)
+        self.assert_equal(x2, [[6, 7], [8, 9]])
+        self.assertEqual(rows(data.DataLoader(np.arange(5), 2, last_batch="discard")), [[0, 1], [2, 3]])
+
+    def test_shuffling_takes_every_sample_once(self):
+        np.random.seed(0)
+        loader = data.DataLoader(list(range(20)), 6, shuffle=True)
+        one, other = sum(rows(loader), []), sum(rows(loader), [])
+        self.assertEqual(sorted(one), list(range(20)))
+        self.assertNotEqual(one, other)
+
+    def test_workers_give_the_same(self):
+        dataset = data.ArrayDataset(nd.array(np.arange(40).reshape(20, 2)), nd.arange(20)).transform(
+            lambda x, y: (x * 2, y))
+        expected = [[part.asnumpy().tolist() for part in batch] for batch in data.DataLoader(dataset, 6)]
+        for arguments in ({"num_workers": 2}, {"num_workers": 2, "thread_pool": True}, {"num_workers": 1, "prefetch": 1}):
+            with self.subTest(**arguments):
+                loader = data.DataLoader(dataset, 6, **arguments)
+                for _ in range(2):
+                    found = [[part.asnumpy().tolist() for part in batch] for batch in loader]
+                    self.assertEqual(found, expected)
+
+    def test_an_own_batch_function(self):
+        loader = data.DataLoader([1, 2, 3, 4], 2, batchify_fn=lambda samples: nd.array([sum(samples)]))
+        self.assertEqual(rows(loader), [[3], [7]])
+        loader = data.DataLoader([1, 2, 3, 4], 2, batchify_fn=lambda samples: np.array([sum(samples)]), num_workers=1)
+        self.assertEqual(rows(loader), [[3], [7]])
+
+    def test_a_worker_s_error_reaches_the_program(self):
+        def broken(x):
+            raise KeyError("no such picture")
+
+        for workers in (0, 1):
+            with self.assertRaisesRegex(KeyError, "no such picture"):
+                list(data.DataLoader(data.SimpleDataset([1, 2]).transform(broken), 1, num_workers=workers))
+
+    def test_a_worker_that_dies_is_told(self):
+        def deadly(x):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with self.assertRaisesRegex(RuntimeError, "A worker of the DataLoader has ended with code -9"):
+            list(data.DataLoader(data.SimpleDataset([1, 2]).transform(deadly), 1, num_workers=1))
+
+    def test_a_worker_that_takes_too_long_is_told(self):
+        with self.assertRaisesRegex(RuntimeError, "Worker timed out after 0.2 seconds"):
+            list(data.DataLoader(data.SimpleDataset([1, 2]).transform(time.sleep), 1, num_workers=1, timeout=0.2))
+
+    def test_transforms_are_given_ndarrays_unless_numpy_does_as_well(self):
+        kinds = []
+
+        def wants_ndarrays(x):
+            kinds.append(type(x))
+            return x.as_in_context(mx.cpu())
+
+        def takes_both(x):
+            kinds.append(type(x))
+            return x.astype("float32") / 4
+
+        dataset = data.vision.datasets.MNIST.__new__(data.vision.MNIST)
+        dataset._data, dataset._label = np.arange(6, dtype="uint8").reshape(3, 2), np.arange(3)
+        dataset._transform, dataset.host_ready = None, True
+        for function, last in ((wants_ndarrays, nd.NDArray), (takes_both, np.ndarray)):
+            list(data.DataLoader(dataset.transform_first(function), 3))
+            self.assertIs(kinds[-1], last)
+
+    def test_wrong_arguments(self):
+        for arguments, text in (({}, "batch_size must be specified"),
+                                ({"batch_size": 1, "shuffle": True, "sampler": data.SequentialSampler(1)},
+                                 "shuffle must not be specified"),
+                                ({"batch_size": 1, "batch_sampler": data.SequentialSampler(1)},
+                                 "must not be specified if batch_sampler")):
+            with self.assertRaisesRegex(ValueError, text):
+                data.DataLoader([1], **arguments)
+
+
+class TransformTest(ArrayCase):
+
+    def test_arrays_of_either_kind(self):
+        chain = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), 0.5)])
+        expected = (IMAGE.transpose(2, 0, 1) / 255 - np.reshape([0.1, 0.2, 0.3], (3, 1, 1))) / 0.5
+        np.testing.assert_allclose(chain(IMAGE), expected, rtol=1e-5)
+        self.assert_close(chain(nd.array(IMAGE, dtype="uint8")), expected)
+        self.assertEqual(transforms.ToTensor()(IMAGE[None]).shape, (1, 3, 8, 6))
+
+    def test_sizes(self):
+        for transform, shape in ((transforms.Resize(4), (4, 4)), (transforms.Resize((4, 2)), (2, 4)),
+                                 (transforms.Resize(3, keep_ratio=True), (4, 3)), (transforms.CenterCrop((2, 4)), (4, 2)),
+                                 (transforms.CenterCrop(10), (10, 10)), (transforms.RandomCrop(5, pad=1), (5, 5)),
+                                 (transforms.RandomResizedCrop(4), (4, 4)),
+                                 (transforms.CropResize(1, 2, 3, 4), (4, 3))):
+            out = transform(IMAGE)
+            self.assertEqual(out.shape, shape + (3,))
+            self.assertEqual(out.dtype, np.uint8)
+
+    def test_resizing_interpolates(self):
+        line = np.array([[[0], [10]]], "float32")
+        np.testing.assert_allclose(transforms.Resize((4, 1))(line)[0, :, 0], [0, 2.5, 7.5, 10])
+        np.testing.assert_array_equal(transforms.Resize((6, 8))(IMAGE), IMAGE)
+
+    def test_flips(self):
+        np.testing.assert_array_equal(transforms.RandomFlipLeftRight(1.0)(IMAGE), IMAGE[:, ::-1])
+        np.testing.assert_array_equal(transforms.RandomFlipTopBottom(1.0)(IMAGE), IMAGE[::-1])
+        np.testing.assert_array_equal(transforms.RandomFlipTopBottom(0.0)(IMAGE), IMAGE)
+
+    def test_colors_stay_images(self):
+        for transform in (transforms.RandomBrightness(0.5), transforms.RandomContrast(0.5),
+                          transforms.RandomSaturation(0.5), transforms.RandomHue(0.5), transforms.RandomLighting(0.1),
+                          transforms.RandomColorJitter(0.2, 0.2, 0.2, 0.2), transforms.RandomGray(1.0)):
+            out = transform(IMAGE)
+            self.assertEqual((out.shape, out.dtype), (IMAGE.shape, IMAGE.dtype))
+        self.assertTrue((out == out[..., :1]).all())
+        self.assertLess(np.abs(transforms.RandomHue(0.0)(IMAGE).astype(int) - IMAGE).max(), 3)
+
+
+class VisionTest(ArrayCase):
+
+    def write(self, folder, packed):
+        images = np.random.RandomState(1).randint(0, 256, (5, 28, 28)).astype("uint8")
+        for part, content in (("t10k-images-idx3", struct.pack(">4I", 0x803, 5, 28, 28) + images.tobytes()),
+                              ("t10k-labels-idx1", struct.pack(">2I", 0x801, 5) + bytes(range(5)))):
+            path = os.path.join(folder, part + "-ubyte" + (".gz" if packed else ""))
+            with (gzip.open if packed else open)(path, "wb") as file:
+                file.write(content)
+        return images
+
+    def test_local_files_are_read(self):
+        for packed in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                images = self.write(folder, packed)
+                dataset = data.vision.MNIST(folder, train=False)
+                self.assertEqual(len(dataset), 5)
+                image, label = dataset[2]
+                self.assert_equal(image, images[2][..., None], np.uint8)
+                self.assertEqual((label, label.dtype), (2, np.int32))
+                some, labels = dataset[1:4]
+                self.assertEqual(some.shape, (3, 28, 28, 1))
+                (x, y), = data.DataLoader(dataset.transform_first(transforms.ToTensor()), 5)
+                self.assert_close(x, images[:, None] / 255)
+                self.assert_equal(y, np.arange(5), np.int32)
+
+    def test_missing_and_broken_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(FileNotFoundError, "there is no train-images-idx3-ubyte.gz in .*downloads nothing"):
+                data.vision.MNIST(folder)
+            self.write(folder, False)
+            with open(os.path.join(folder, "t10k-images-idx3-ubyte"), "r+b") as file:
+                file.truncate(100)
+            with self.assertRaisesRegex(ValueError, "is cut off"):
+                data.vision.MNIST(folder, train=False)
+
+
+class UtilsTest(ArrayCase):
+
+    def test_batches_are_split(self):
+        self.assertEqual([part.shape for part in gluon.utils.split_data(nd.arange(7), 3, even_split=False)],
+                         [(3,), (2,), (2,)])
+        with self.assertRaisesRegex(ValueError, "cannot be evenly split into 3 slices"):
+            gluon.utils.split_data(nd.arange(7), 3)
+        first, second = gluon.utils.split_and_load(np.arange(4), [mx.cpu(0), mx.cpu(1)])
+        self.assertEqual(second.context, mx.cpu(1))
+        self.assert_equal(second, [2, 3])
+
+    def test_gradients_are_clipped_together(self):
+        arrays = [nd.array([3, 4]), nd.array([[12]])]
+        self.assertEqual(gluon.utils.clip_global_norm(arrays, 20), 13.0)
+        self.assert_equal(arrays[0], [3, 4])
+        gluon.utils.clip_global_norm(arrays, 6.5)
+        self.assert_close(arrays[0], [1.5, 2])
+        self.assert_close(arrays[1], [[6]])
+        norm = gluon.utils.clip_global_norm(arrays, 1, check_isfinite=False)
+        self.assert_close(norm, [6.5])
+        with self.assertWarnsRegex(UserWarning, "nan or inf is detected"):
+            gluon.utils.clip_global_norm([nd.array([np.inf])], 1)
+
+    def test_nothing_is_downloaded(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"abc")
+            file.flush()
+            self.assertTrue(gluon.utils.check_sha1(file.name, "a9993e364706816aba3e25717850c26c9cd0d89d"))
+            self.assertEqual(gluon.utils.download("http://host/x", file.name), file.name)
+            with self.assertRaisesRegex(FileNotFoundError, "has another SHA-1 .* downloads nothing"):
+                gluon.utils.download("http://host/x", file.name, sha1_hash="00000000")
+
+    def test_progress_remembers_what_it_shows(self):
+        progress = Progress(range(4), "epoch", every=0.0)
+        for i in progress:
+            progress.show(loss=nd.array([i, i + 2]), rate=0.5)
+        self.assertEqual(progress.history["loss"][-1], (4, 4.0))
+        self.assertEqual(progress.history["rate"][0], (1, 0.5))
+
+
+if __name__ == "__main__":
+    case_runner.main()

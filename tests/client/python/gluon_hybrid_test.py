@@ -1,0 +1,211 @@
+"""Hybridized Blocks: the same values as graphs; shapes that wait for data; what graphs are given and give."""
+
+import unittest
+
+import gluond as mx
+import numpy as np
+from gluond import autograd, gluon, nd
+from gluond.gluon import nn
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+
+class Scale(gluon.HybridBlock):
+    """x w + b, with w of the data's size."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.w = self.params.get("w", shape=(1, 0), init="ones", allow_deferred_init=True)
+            self.b = self.params.get("b", shape=(3,), init=mx.init.Constant([1, 2, 3]), differentiable=False)
+
+    def hybrid_forward(self, F, x, w, b):
+        return F.broadcast_add(F.FullyConnected(x, w, no_bias=True, num_hidden=1), b)
+
+
+def trained(net, steps, x, y):
+    """The parameters after some steps."""
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.5})
+    loss = gluon.loss.L2Loss()
+    for _ in range(steps):
+        with autograd.record():
+            error = loss(net(x), y)
+        error.backward()
+        trainer.step(len(x))
+    return [p.data().asnumpy() for p in net.collect_params().values()]
+
+
+def lenet():
+    net = nn.HybridSequential()
+    with net.name_scope():
+        net.add(nn.Conv2D(4, 3, activation="relu"), nn.BatchNorm(), nn.MaxPool2D(), nn.Flatten(),
+                nn.Dense(5, activation="tanh"), nn.Dense(1))
+    return net
+
+
+class HybridTest(ArrayCase):
+
+    def test_training_is_the_same_operator_by_operator_and_as_a_graph(self):
+        random = np.random.RandomState(0)
+        x, y = nd.array(random.randn(6, 2, 8, 8)), nd.array(random.randn(6, 1))
+        results = []
+        for hybrid in (False, True):
+            mx.random.seed(7)
+            net = lenet()
+            net.initialize(mx.init.Xavier())
+            if hybrid:
+                net.hybridize(static_alloc=True, static_shape=True)
+            results.append(trained(net, 4, x, y))
+        for one, other in zip(*results):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+    def test_the_graph_is_made_once(self):
+        calls = []
+
+        class Counted(gluon.HybridBlock):
+            def hybrid_forward(self, F, x):
+                calls.append(F)
+                return x + 1
+
+        net = Counted()
+        net.hybridize()
+        for size in (1, 2, 3):
+            self.assert_equal(net(nd.ones(size)), np.full(size, 2))
+        self.assertEqual(calls, [mx.sym])
+        net.hybridize(False)
+        net(nd.ones(1))
+        self.assertEqual(calls, [mx.sym, mx.nd])
+
+    def test_inputs_and_outputs_may_be_nested(self):
+        class Nested(gluon.HybridBlock):
+            def hybrid_forward(self, F, pair, y=None):
+                a, (b,) = pair
+                total = a + b if y is None else a + b + y
+                return total, [a * 2, (b,)]
+
+        net = Nested()
+        for _ in range(2):
+            total, (double, (b,)) = net([nd.array([1]), (nd.array([2]),)])
+            self.assertEqual([x.asscalar() for x in (total, double, b)], [3, 2, 2])
+            self.assert_equal(net([nd.array([1]), [nd.array([2])]], nd.array([10]))[0], [13])
+            self.assert_equal(net([nd.array([1]), [nd.array([2])]], None)[0], [3])
+            net.hybridize()
+
+    def test_a_symbol_gives_a_symbol(self):
+        net = nn.Dense(3, in_units=2, prefix="fc_")
+        out = net(mx.sym.var("data"))
+        self.assertEqual(out.list_arguments(), ["data", "fc_weight", "fc_bias"])
+        self.assertEqual(out.list_outputs(), ["fc_fwd_output"])
+
+    def test_auxiliary_states_are_updated_by_the_graph(self):
+        x = np.random.RandomState(0).randn(8, 3)
+        for hybrid in (False, True):
+            net = nn.BatchNorm(in_channels=3, momentum=0.5)
+            net.initialize()
+            if hybrid:
+                net.hybridize()
+            with autograd.record():
+                net(nd.array(x)).sum().backward()
+            self.assert_close(net.running_mean.data(), x.mean(0) / 2)
+            net(nd.array(x))
+            self.assert_close(net.running_mean.data(), x.mean(0) / 2)
+
+    def test_an_op_hook_sees_every_output(self):
+        net = nn.HybridSequential(prefix="net_")
+        with net.name_scope():
+            net.add(nn.Dense(2, in_units=2, activation="relu"))
+        net.initialize(mx.init.One())
+        seen = {}
+        net.register_op_hook(lambda name, op, array: seen.update({name: array.asnumpy()}))
+        net.hybridize()
+        self.assert_equal(net(nd.array([[1, 2]])), [[3, 3]])
+        self.assertEqual(list(seen), ["net_dense0_fwd_output", "net_dense0_relu_fwd_output"])
+        np.testing.assert_array_equal(seen["net_dense0_fwd_output"], [[3, 3]])
+
+    def test_an_unused_input_is_warned_about(self):
+        class First(gluon.HybridBlock):
+            def hybrid_forward(self, F, x, y):
+                return x * 1
+
+        net = First()
+        net.hybridize()
+        with self.assertWarnsRegex(UserWarning, "The 1-th input to HybridBlock is not used by any computation"):
+            net(nd.ones(1), nd.ones(1))
+
+    def test_inputs_on_two_contexts(self):
+        class Add(gluon.HybridBlock):
+            def hybrid_forward(self, F, x, y):
+                return x + y
+
+        net = Add()
+        net.hybridize()
+        with self.assertRaisesRegex(ValueError, "multiple contexts in the input"):
+            net(nd.ones(1), nd.ones(1, ctx=mx.cpu(1)))
+
+
+class DeferredTest(ArrayCase):
+
+    def test_shapes_come_with_the_first_data(self):
+        for hybrid in (False, True):
+            net = Scale()
+            self.assertEqual(net.w.shape, (1, 0))
+            net.initialize()
+            if hybrid:
+                net.hybridize()
+            self.assert_equal(net(nd.array([[1, 2, 3, 4]])), [[11, 12, 13]])
+            self.assertEqual(net.w.shape, (1, 4))
+
+    def test_a_parameter_that_is_not_differentiable_stays(self):
+        net = Scale()
+        net.initialize()
+        net.hybridize()
+        self.assertEqual(net.b.grad_req, "null")
+        before = net.b.data().asnumpy()
+        w, b = trained(net, 2, nd.ones((2, 4)), nd.zeros((2, 3)))
+        np.testing.assert_array_equal(b, before)
+        self.assertFalse((w == 1).any())
+
+    def test_a_shape_that_cannot_be_inferred_names_the_parameter(self):
+        class Unknown(gluon.HybridBlock):
+            def __init__(self):
+                super().__init__(prefix="unknown_")
+                self.w = self.params.get("w", shape=(0, 3), allow_deferred_init=True)
+
+            def hybrid_forward(self, F, x, w):
+                return F.dot(x, F.reshape(w, shape=(-1,)))
+
+        for hybrid in (False, True):
+            net = Unknown()
+            net.initialize()
+            if hybrid:
+                net.hybridize()
+            with self.assertRaisesRegex(ValueError, r"Deferred initialization failed .*\n\tunknown_w: \(0, 3\)"):
+                net(nd.ones((1, 3)))
+
+    def test_a_deferred_parameter_that_no_output_uses_is_named(self):
+        class Unused(gluon.HybridBlock):
+            def __init__(self):
+                super().__init__(prefix="unused_")
+                self.w = self.params.get("w", shape=(0,), allow_deferred_init=True)
+
+            def hybrid_forward(self, F, x, w):
+                return x * 2
+
+        net = Unused()
+        net.initialize()
+        with self.assertRaisesRegex(ValueError, "unused_w: .*no output of the network uses it"):
+            net(nd.ones(1))
+        net.hybridize()
+        with self.assertWarnsRegex(UserWarning, "Parameter unused_w is not used by any computation"):
+            self.assert_equal(net(nd.ones(1)), [2])
+
+    def test_the_second_batch_must_fit(self):
+        net = nn.Dense(2)
+        net.initialize()
+        net(nd.ones((1, 3)))
+        with self.assertRaisesRegex(mx.base.MXNetError, r"FullyConnected.*Shape inconsistent"):
+            net(nd.ones((1, 4))).asnumpy()
+
+
+if __name__ == "__main__":
+    case_runner.main()

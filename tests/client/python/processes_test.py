@@ -1,0 +1,131 @@
+"""The private local server and its process; forks."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import gluond as mx
+from gluond import nd
+from gluond._wire import connect
+from tests import case_runner
+
+START = """
+import sys, gluond as mx
+from gluond._wire import connect
+x = mx.nd.ones(2)
+x.asnumpy()
+server = connect.current().local
+def ready(): print(server._server.pid, server.address[5:], flush=True)
+"""
+
+
+def gone(pid, path, seconds=10):
+    """Whether the process and its socket end within this time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            state = "Z"
+        if state == "Z" and not os.path.exists(path):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class LocalServerTest(unittest.TestCase):
+
+    def start(self, code):
+        program = subprocess.Popen([sys.executable, "-c", START + code], stdout=subprocess.PIPE, text=True, start_new_session=True,
+                                   env={**os.environ, "PYTHONPATH": ":".join(sys.path)})
+        self.addCleanup(program.stdout.close)
+        pid, path = program.stdout.readline().split()
+        self.assertTrue(os.path.exists(path))
+        return program, int(pid), path
+
+    def test_it_ends_with_the_program(self):
+        program, pid, path = self.start("ready()")
+        self.assertEqual(program.wait(30), 0)
+        self.assertTrue(gone(pid, path))
+
+    def test_it_ends_when_the_program_is_killed(self):
+        program, pid, path = self.start("ready(); import time; time.sleep(60)")
+        program.kill()
+        program.wait()
+        self.assertTrue(gone(pid, path))
+
+    def test_it_outlives_the_interrupt_of_a_computation(self):
+        program, pid, path = self.start(
+            "import time\ntry: ready(); time.sleep(60)\n"
+            "except KeyboardInterrupt: print((x + 1).asnumpy().sum(), flush=True)")
+        os.killpg(program.pid, signal.SIGINT)  # As Ctrl-C does.
+        self.assertEqual(program.stdout.readline().strip(), "4.0")
+        self.assertEqual(program.wait(30), 0)
+
+    def test_only_its_user_reaches_it(self):
+        nd.ones(1)
+        folder = os.path.dirname(connect.current().local.address[5:])
+        self.assertEqual(os.stat(folder).st_mode & 0o077, 0)
+
+    def test_without_a_server_the_error_names_the_build_command(self):
+        environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/nowhere"}
+        result = subprocess.run([sys.executable, "-c", "import gluond as mx; mx.nd.ones(1)"], env=environment,
+                                capture_output=True, text=True, timeout=60)
+        if result.returncode:  # A checkout whose server is built finds that one.
+            self.assertIn("bazel build //server:gluond-server", result.stderr)
+
+    def test_a_server_that_cannot_start_shows_its_words(self):
+        environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_SERVER": "/bin/false"}
+        result = subprocess.run([sys.executable, "-c", "import gluond as mx; mx.nd.ones(1)"], env=environment,
+                                capture_output=True, text=True, timeout=60)
+        self.assertIn("/bin/false did not start", result.stderr)
+
+
+class ForkTest(unittest.TestCase):
+
+    def in_child(self, function):
+        """Whether `function` returns true in a forked child."""
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                code = 0 if function() else 2
+            finally:
+                os._exit(code)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                return os.WEXITSTATUS(status) == 0 and os.WIFEXITED(status)
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.fail("the child hangs")
+
+    def test_a_child_has_a_session_of_its_own(self):
+        x = nd.ones(2)
+        x.asnumpy()
+        self.assertTrue(self.in_child(lambda: (nd.ones(3) + 1).asnumpy().sum() == 6))
+        self.assertEqual((x + 1).asnumpy().sum(), 4)
+
+    def test_a_parent_s_array_says_whose_it_is(self):
+        x = nd.ones(2)
+        x.asnumpy()
+
+        def use():
+            try:
+                x + 1
+            except mx.MXNetError as error:
+                return "before a fork" in str(error)
+            return False
+
+        self.assertTrue(self.in_child(use))
+        self.assertEqual(x.asnumpy().sum(), 2)
+
+
+if __name__ == "__main__":
+    case_runner.main()

@@ -1,0 +1,211 @@
+"""One session: from many threads, over broken connections, with servers that go away."""
+
+import signal
+import socket
+import threading
+import unittest
+from unittest import mock
+
+import gluond as mx
+import numpy as np
+from gluond import nd
+from gluond._wire import connect
+from gluond._wire.stream import PublicStream
+from tests import case_runner
+from tests.server.running_server import RunningServer
+
+
+class Proxy:
+    """Forwards connections to a server, until they are cut."""
+
+    def __init__(self, address):
+        host, port = address.split(":")
+        self._target = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
+        self._sockets = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
+            self._sockets += [client, server]
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _forward(source, target):
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        """Breaks the connections of now."""
+        sockets, self._sockets = self._sockets, []
+        for each in sockets:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            each.close()
+
+    def close(self):
+        self._listener.close()
+        self.cut()
+
+
+class SessionTest(unittest.TestCase):
+
+    def setUp(self):
+        self.server = RunningServer()
+        self.addCleanup(self.server.__exit__)
+        self.proxy = Proxy(self.server.address)
+        self.addCleanup(self.proxy.close)
+        mx.connect(self.proxy.address)
+
+    def test_many_threads_share_it(self):
+        results = {}
+
+        def work(number):
+            x = nd.full((8,), number)
+            for _ in range(200):
+                x = x + 1
+            results[number] = x.asnumpy()
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number in range(8):
+            np.testing.assert_array_equal(results[number], np.full(8, number + 200))
+
+    def test_a_broken_connection_is_taken_up_again_and_nothing_is_done_twice(self):
+        x = nd.zeros((4,))
+        for round_ in range(1, 6):
+            for number in range(300):
+                x += 1
+                if number == 150:
+                    self.proxy.cut()
+            np.testing.assert_array_equal(x.asnumpy(), np.full(4, 300 * round_))
+
+    def test_an_answer_that_was_on_its_way_comes_again(self):
+        x = nd.arange(1 << 20)
+        for _ in range(5):
+            threading.Timer(0.005, self.proxy.cut).start()
+            self.assertEqual(x.asnumpy()[-1], (1 << 20) - 1)
+
+    def test_a_server_that_is_gone_is_an_error_that_says_what_is_lost(self):
+        x = nd.ones((2,))
+        x.asnumpy()
+        self.server.process.kill()
+        self.server.process.wait()
+        self.proxy.close()
+        x._session._pipeline.opened.lease_seconds = 1
+        with self.assertRaisesRegex(mx.MXNetError, "is lost.*mx.connect"):
+            (x + 1).asnumpy()
+        with self.assertRaisesRegex(mx.MXNetError, "is lost"):
+            x + 1
+
+    def test_a_restarted_server_has_no_session_and_the_error_says_so(self):
+        x = nd.ones((2,))
+        x.asnumpy()
+        with RunningServer() as other:
+            host, port = other.address.split(":")
+            self.proxy._target = host, int(port)
+            self.proxy.cut()
+            with self.assertRaisesRegex(mx.MXNetError, "no longer has this session"):
+                (x + 1).asnumpy()
+            mx.connect(other.address)
+            self.assertEqual((nd.ones(1) + 1).asscalar(), 2)
+            with self.assertRaisesRegex(mx.MXNetError, "two sessions"):
+                nd.ones(2) + x
+            connect.current().close()
+
+    def test_nobody_there_is_an_error_at_once(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = "127.0.0.1:%d" % free.getsockname()[1]
+        with self.assertRaisesRegex(mx.MXNetError, "No gluond-server can be reached at " + address):
+            mx.connect(address)
+
+
+class InterruptTest(unittest.TestCase):
+
+    def test_ctrl_c_anywhere_loses_nothing_and_does_nothing_twice(self):
+        def interrupt(*unused):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        with RunningServer() as server:
+            mx.connect(server.address)
+            x = nd.zeros((1,))
+            done = begun = 0
+            for round_ in range(40):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + round_ % 20))
+                    while True:
+                        begun += 1
+                        x += 1
+                        done += 1
+                        if round_ % 2:
+                            x.asnumpy()
+                except KeyboardInterrupt:
+                    pass
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                value = x.asscalar()
+                self.assertTrue(done <= value <= begun, (done, value, begun))
+                done = begun = int(value)
+            connect.current().close()
+
+
+class PublicStreamTest(unittest.TestCase):
+
+    def test_grpcio_s_public_api_does_as_well(self):
+        with RunningServer() as server, mock.patch("gluond._wire.stream.cygrpc", None):
+            mx.connect(server.address)
+            self.assertIsInstance(connect.current()._pipeline._link.stream, PublicStream)
+            x = nd.zeros((1,))
+            for _ in range(1000):
+                x += 1
+            self.assertEqual(x.asscalar(), 1000)
+            connect.current().close()
+
+
+class LimitTest(unittest.TestCase):
+
+    def connect(self, *flags):
+        server = RunningServer(*flags)
+        self.addCleanup(server.__exit__)
+        mx.connect(server.address)
+        self.addCleanup(lambda: connect.current().close())
+
+    def test_temporaries_do_not_pile_up(self):
+        self.connect("--max_tensor_bytes=67108864")
+        x = nd.ones((1 << 20,))  # 4 MiB of 64.
+        for _ in range(100):
+            x = x + 1
+        self.assertEqual(x[0].asscalar(), 101)
+
+    def test_arrays_larger_than_a_message_travel_in_pieces(self):
+        self.connect("--max_message_bytes=1048576")
+        values = np.arange(1 << 20, dtype=np.float32).reshape(1024, -1)
+        x = nd.array(values)
+        np.testing.assert_array_equal(x.asnumpy(), values)
+        x[:] = values + 1
+        np.testing.assert_array_equal(x.asnumpy(), values + 1)
+
+
+if __name__ == "__main__":
+    case_runner.main()

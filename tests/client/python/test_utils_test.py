@@ -1,0 +1,121 @@
+"""The tools for tests: they find what is wrong, and nothing else."""
+
+import unittest
+
+import numpy as np
+
+import gluond as mx
+from gluond import test_utils
+from tests import case_runner
+
+
+class ComparingTest(unittest.TestCase):
+
+    def test_the_tolerance_is_the_coarser_dtypes(self):
+        a = np.array([1.0, 2.0])
+        test_utils.assert_almost_equal(a.astype(np.float16), a * 1.001)
+        self.assertTrue(test_utils.almost_equal(a.astype(np.float32), a + 1e-5))
+        self.assertFalse(test_utils.almost_equal(a, a + 1e-4))
+        self.assertFalse(test_utils.almost_equal(np.array([1]), np.array([2])))
+        self.assertFalse(test_utils.almost_equal(np.ones((2, 1)), np.ones((2,)), use_broadcast=False))
+
+    def test_the_report_names_the_worst_element(self):
+        with self.assertRaisesRegex(AssertionError, r"(?s)Location of maximum error: \(1, 0\).*mine=3.*yours=5"):
+            test_utils.assert_almost_equal(np.array([[1, 2], [3, 4.0]]), np.array([[1, 2.1], [5, 4]]),
+                                           names=("mine", "yours"))
+
+    def test_nan_is_unequal_unless_told(self):
+        a = np.array([1, np.nan])
+        with self.assertRaises(AssertionError):
+            test_utils.assert_almost_equal(a, a)
+        test_utils.assert_almost_equal(a, a, equal_nan=True)
+        test_utils.assert_almost_equal_ignore_nan(a, np.array([1.0, 7.0]))
+
+    def test_a_fraction_may_differ(self):
+        a, b = np.zeros(100), np.zeros(100)
+        b[:3] = 1
+        test_utils.assert_almost_equal_with_err(a, b, etol=0.05)
+        with self.assertRaises(AssertionError):
+            test_utils.assert_almost_equal_with_err(a, b, etol=0.01)
+
+    def test_arrays_and_numpy_arrays_compare(self):
+        self.assertTrue(test_utils.same(mx.nd.ones((2,)), np.ones(2)))
+        self.assertFalse(test_utils.same(mx.nd.ones((2,)), np.ones(3)))
+        x = mx.nd.ones((2, 2))
+        self.assertTrue(test_utils.same_array(x, x[:]))
+        self.assertFalse(test_utils.same_array(x, x.copy()))
+
+
+class CheckingTest(unittest.TestCase):
+
+    def setUp(self):
+        np.random.seed(0)
+        self.x = mx.sym.Variable("x")
+
+    def test_right_values_pass_and_wrong_ones_are_found(self):
+        test_utils.check_symbolic_forward(self.x * 2, [np.ones(3)], [np.full(3, 2)])
+        with self.assertRaisesRegex(AssertionError, "FORWARD_"):
+            test_utils.check_symbolic_forward(self.x * 2, {"x": np.ones(3)}, [np.ones(3)])
+
+    def test_right_gradients_pass_and_wrong_ones_are_found(self):
+        for request in ("write", "add", "null"):
+            test_utils.check_symbolic_backward(self.x * 2, [np.ones(3)], [np.arange(3)], {"x": 2 * np.arange(3)},
+                                               grad_req=request)
+        with self.assertRaisesRegex(AssertionError, "BACKWARD_x"):
+            test_utils.check_symbolic_backward(self.x * 2, [np.ones(3)], [np.ones(3)], [np.ones(3)])
+
+    def test_numeric_gradients_agree_with_a_right_gradient(self):
+        location = {"x": np.random.uniform(-1, 1, (2, 3))}
+        for net in (mx.sym.sigmoid(self.x), self.x * self.x, mx.sym.softmax(self.x)):
+            test_utils.check_numeric_gradient(net, location, numeric_eps=1e-3, rtol=1e-2, atol=1e-3)
+        net = mx.sym.FullyConnected(self.x, num_hidden=2, name="fc")
+        test_utils.check_numeric_gradient(net, [np.random.randn(2, 3), np.random.randn(2, 3), np.random.randn(2)],
+                                          numeric_eps=1e-2, rtol=1e-2, atol=1e-3, grad_nodes=["fc_weight"])
+
+    def test_and_find_a_wrong_one(self):
+        wrong = mx.sym.BlockGrad(self.x) * self.x  # Half of the true gradient.
+        with self.assertRaisesRegex(AssertionError, "NUMERICAL_x"):
+            test_utils.check_numeric_gradient(wrong, [np.array([1.0, 2.0])])
+
+    def test_dtypes_are_consistent(self):
+        test_utils.check_consistency(mx.sym.FullyConnected(self.x, num_hidden=2, name="fc"), [
+            {"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}} for dtype in (np.float64, np.float32)],
+            rtol=1e-3, atol=1e-3)
+
+    def test_simple_forward_gives_numpy_arrays(self):
+        np.testing.assert_array_equal(test_utils.simple_forward(self.x * 2, x=np.ones(2)), [2, 2])
+
+
+class MakingTest(unittest.TestCase):
+
+    def test_random_shapes_and_arrays_stay_within_their_bounds(self):
+        for _ in range(20):
+            self.assertTrue(all(1 <= size <= 4 for size in test_utils.rand_shape_nd(3, 4)))
+        self.assertEqual(len(test_utils.rand_shape_2d()), 2)
+        self.assertEqual(len(test_utils.rand_shape_3d()), 3)
+        self.assertEqual(test_utils.rand_ndarray((2, 3)).shape, (2, 3))
+        self.assertEqual(test_utils.random_arrays((2, 3)).shape, (2, 3))
+
+    def test_contexts(self):
+        self.assertEqual(test_utils.default_context(), mx.cpu())
+        self.addCleanup(test_utils.set_default_context, mx.cpu())
+        test_utils.set_default_context(mx.cpu(1))
+        self.assertEqual((test_utils.default_context(), mx.nd.ones((1,)).context), (mx.cpu(1), mx.cpu(1)))
+        self.assertEqual(len(test_utils.list_gpus()), mx.context.num_gpus())
+
+    def test_structures_compare_without_names(self):
+        x, y = mx.sym.Variable("x"), mx.sym.Variable("y")
+        self.assertTrue(test_utils.same_symbol_structure(x + x * 2, y + y * 2))
+        self.assertFalse(test_utils.same_symbol_structure(x + x * 2, y * 2 + y))
+
+    def test_the_environment_is_restored(self):
+        import os
+        with test_utils.environment("GLUOND_TEST_X", "1"):
+            self.assertEqual(os.environ["GLUOND_TEST_X"], "1")
+            with test_utils.environment({"GLUOND_TEST_X": None}):
+                self.assertNotIn("GLUOND_TEST_X", os.environ)
+        self.assertNotIn("GLUOND_TEST_X", os.environ)
+
+
+if __name__ == "__main__":
+    case_runner.main()

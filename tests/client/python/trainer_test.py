@@ -1,0 +1,183 @@
+"""Trainer: steps, stale gradients, several contexts, states."""
+
+import os
+import tempfile
+import unittest
+
+import gluond as mx
+import numpy as np
+from gluond import autograd, gluon, nd
+from gluond.gluon import nn
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+
+def dense(**kwargs):
+    net = nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize(mx.init.One(), **kwargs)
+    return net
+
+
+def step(net, trainer, x, batch_size=1, **kwargs):
+    with autograd.record():
+        y = net(nd.array(x)).sum()
+    y.backward()
+    trainer.step(batch_size, **kwargs)
+
+
+class StepTest(ArrayCase):
+
+    def test_a_step_divides_by_the_batch(self):
+        net = dense()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+        step(net, trainer, [[1, 2], [3, 4]], 2)
+        self.assert_equal(net.weight.data(), [[0, -0.5]])
+
+    def test_rescale_grad_stays_a_factor(self):
+        net = dense()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5, "rescale_grad": 0.1})
+        step(net, trainer, [[10, 20]])
+        self.assert_close(net.weight.data(), [[0.5, 0]])
+
+    def test_momentum_is_kept_on_the_server(self):
+        net = dense()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1, "momentum": 0.5})
+        for expected in (0, -1.5, -3.25):
+            step(net, trainer, [[1, 1]])
+            self.assert_equal(net.weight.data(), [[expected] * 2])
+
+    def test_multipliers_of_parameters(self):
+        net = dense()
+        net.weight.lr_mult = 2.0
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.25})
+        step(net, trainer, [[1, 2]])
+        self.assert_equal(net.weight.data(), [[0.5, 0]])
+
+    def test_the_learning_rate_is_read_and_set(self):
+        trainer = gluon.Trainer(dense().collect_params(), "sgd", {"learning_rate": 0.25})
+        trainer.set_learning_rate(0.5)
+        self.assertEqual(trainer.learning_rate, 0.5)
+
+    def test_gradients_are_accumulated_over_batches(self):
+        net = dense()
+        net.collect_params().setattr("grad_req", "add")
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1})
+        for _ in range(2):
+            with autograd.record():
+                net(nd.array([[1, 2]])).backward()
+        trainer.step(2)
+        self.assert_equal(net.weight.data(), [[0, -1]])
+        net.collect_params().zero_grad()
+        self.assert_equal(net.weight.grad(), [[0, 0]])
+
+    def test_something_happens_between_sum_and_update(self):
+        net = dense()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1})
+        with autograd.record():
+            net(nd.array([[30, 40]])).backward()
+        trainer.allreduce_grads()
+        norm = gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], 5.0)
+        trainer.update(1)
+        self.assertAlmostEqual(norm, 50, places=4)
+        self.assert_close(net.weight.data(), [[-2, -3]])
+
+    def test_devices_share_the_sum_of_gradients(self):
+        contexts = [mx.cpu(0), mx.cpu(1)]
+        net = dense(ctx=contexts)
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5, "momentum": 0.9})
+        for expected in ([[0, -0.5]], [[-1.9, -3.35]]):
+            parts = gluon.utils.split_and_load(np.array([[1, 2], [3, 4]]), contexts)
+            with autograd.record():
+                results = [net(part) for part in parts]
+            for result in results:
+                result.backward()
+            trainer.step(2)
+            for weight in net.weight.list_data():
+                self.assert_close(weight, expected)
+
+
+class StaleTest(ArrayCase):
+
+    def setUp(self):
+        self.used, self.unused = dense(), dense()
+        params = self.used.collect_params()
+        params.update(self.unused.collect_params())
+        self.trainer = gluon.Trainer(params, "sgd", {"learning_rate": 1, "wd": 0.5, "momentum": 0.9})
+
+    def test_a_stale_gradient_is_an_error(self):
+        with self.assertRaisesRegex(Exception, "has not been updated by backward since( the)? last"):
+            step(self.used, self.trainer, [[1, 1]])
+            nd.waitall()
+
+    def test_a_second_step_without_backward_is_one(self):
+        trainer = gluon.Trainer(self.used.collect_params(), "sgd")
+        step(self.used, trainer, [[1, 1]])
+        nd.waitall()
+        with self.assertRaisesRegex(Exception, "has not been updated by backward since( the)? last"):
+            trainer.step(1)
+            nd.waitall()
+
+    def test_stale_parameters_can_be_left_alone(self):
+        step(self.used, self.trainer, [[1, 1]], ignore_stale_grad=True)
+        self.assert_equal(self.used.weight.data(), [[-0.5, -0.5]])
+        self.assert_equal(self.unused.weight.data(), [[1, 1]])
+
+
+class StatesTest(ArrayCase):
+
+    def test_training_goes_on_where_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weights = os.path.join(folder, "net.params")
+            states = os.path.join(folder, "net.states")
+            results = []
+            for resumed in (False, True):
+                net = dense()
+                trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+                if resumed:
+                    net.load_parameters(weights)
+                    trainer.load_states(states)
+                else:
+                    for _ in range(3):
+                        step(net, trainer, [[1, 2]])
+                    net.save_parameters(weights)
+                    trainer.set_learning_rate(0.05)
+                    trainer.save_states(states)
+                self.assertEqual(trainer.learning_rate, 0.05)
+                for _ in range(3):
+                    step(net, trainer, [[2, -1]])
+                results.append(net.weight.data().asnumpy())
+            np.testing.assert_array_equal(*results)
+
+
+class MistakesTest(ArrayCase):
+
+    def test_what_is_no_parameter(self):
+        with self.assertRaisesRegex(ValueError, "First argument must be a list or dict of Parameters, got list of"):
+            gluon.Trainer([1], "sgd")
+        with self.assertRaisesRegex(ValueError, "First argument must be a list or dict of Parameters, got <class 'int'>"):
+            gluon.Trainer(1, "sgd")
+
+    def test_parameters_without_values(self):
+        with self.assertRaisesRegex(RuntimeError, "has not been initialized"):
+            gluon.Trainer(nn.Dense(2).collect_params(), "sgd")
+
+    def test_optimizers(self):
+        params = dense().collect_params()
+        with self.assertRaisesRegex(AssertionError, "optimizer_params must be None if optimizer is an instance"):
+            gluon.Trainer(params, mx.optimizer.SGD(), {"learning_rate": 1})
+        with self.assertRaisesRegex(ValueError, "Cannot find optimizer"):
+            gluon.Trainer(params, "sdg")
+        with self.assertRaisesRegex(TypeError, "lerning_rate"):
+            gluon.Trainer(params, "sgd", {"lerning_rate": 1})
+        with self.assertRaisesRegex(ValueError, "there is no kvstore 'dist_sync'"):
+            gluon.Trainer(params, "sgd", kvstore="dist_sync")
+
+    def test_parameters_on_different_contexts(self):
+        params = dense().collect_params()
+        params.update(dense(ctx=mx.cpu(1)).collect_params())
+        with self.assertRaisesRegex(AssertionError, "must be initialized on the same set of contexts"):
+            gluon.Trainer(params, "sgd")
+
+
+if __name__ == "__main__":
+    case_runner.main()

@@ -1,0 +1,38 @@
+"""Each tutorial runs to its end, with its own assertions, and stands in docs/ as it is."""
+
+import pathlib
+import re
+import runpy
+import unittest
+
+from tests import case_runner
+
+HERE = pathlib.Path(__file__).resolve().parent
+TUTORIALS = sorted(path.stem for path in HERE.glob("*.py") if not path.stem.endswith("_test"))
+
+
+class Tutorials(unittest.TestCase):
+    def test_there_are_five(self):
+        self.assertEqual(len(TUTORIALS), 5)
+
+    def test_docs_hold_the_code_that_runs(self):
+        for name in TUTORIALS:
+            rendered = (HERE.parent.parent / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+            code = re.sub(r"# %% \[markdown\]\n(#.*\n)*", "", (HERE / f"{name}.py").read_text(encoding="utf-8"))
+            for line in code.splitlines():
+                if line.strip() and not line.startswith("# %%"):
+                    self.assertIn(line, rendered, f"{name}: run docs/render_tutorials.py")
+
+
+def _add(name):
+    def test(self):
+        runpy.run_path(str(HERE / f"{name}.py"), run_name="__main__")
+
+    setattr(Tutorials, f"test_{name}", test)
+
+
+for _name in TUTORIALS:
+    _add(_name)
+
+if __name__ == "__main__":
+    case_runner.main()

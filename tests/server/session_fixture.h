@@ -1,0 +1,253 @@
+// A client of SessionService that does each thing by hand, and a program for the session whose memory tells which
+// commands it executed, in which order, and how often.
+
+#ifndef TESTS_SERVER_SESSION_FIXTURE_H_
+#define TESTS_SERVER_SESSION_FIXTURE_H_
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "proto/session.grpc.pb.h"
+#include "tests/server/service_fixture.h"
+
+namespace gluond::server {
+
+// What the test sees of the programs, and holds them up by.
+struct Probe {
+  std::atomic<int> programs = 0;  // That live.
+  std::atomic<int64_t> executed = 0;
+  std::atomic<int64_t> pending = 0;
+  std::atomic<bool> closed = false;  // Commands wait, on the lane.
+};
+
+// Arrays are bytes. Put sets one; Invoke mixes its own number into one; Fetch and WaitAll answer; Seed sleeps so many
+// microseconds; Prepare does not end before the test sets Probe.pending to 0.
+class TestProgram final : public SessionProgram {
+ public:
+  TestProgram(Probe& probe, Answer answer) : probe_(probe), answer_(std::move(answer)) { ++probe_.programs; }
+  ~TestProgram() override { --probe_.programs; }
+
+  int64_t pending() const override { return probe_.pending; }
+  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
+    while (probe_.closed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++probe_.executed;
+    v1::Reply reply;
+    reply.set_number(number);
+    switch (command.command_case()) {
+      case v1::Command::kPut: return Put(command.put(), attachments);
+      case v1::Command::kInvoke: return Mix(number, &arrays_[command.invoke().outputs(0)]);
+      case v1::Command::kFetch: return Fetch(command.fetch(), std::move(reply));
+      case v1::Command::kWaitAll: return answer_(std::move(reply), {}, 0);
+      case v1::Command::kSeed:
+        return std::this_thread::sleep_for(std::chrono::microseconds(command.seed().seed()));
+      case v1::Command::kPrepare: ++probe_.pending; return;
+      default: break;
+    }
+    reply.add_failures()->set_message("no such command");
+    answer_(std::move(reply), {}, 0);
+  }
+
+ private:
+  void Put(const v1::Put& put, const Attachments& attachments) {
+    const Bytes bytes = attachments.Get(put.tensor().raw());
+    std::string& value = arrays_[put.array()];
+    value.resize(bytes.size());
+    bytes.CopyTo(value.data());
+  }
+  // Order and number of calls change the result.
+  static void Mix(uint64_t number, std::string* value) {
+    uint64_t mixed = 0;
+    value->resize(8);
+    std::memcpy(&mixed, value->data(), 8);
+    mixed = mixed * 6364136223846793005u + number;
+    std::memcpy(value->data(), &mixed, 8);
+  }
+  void Fetch(const v1::Fetch& fetch, v1::Reply reply) {
+    Attachments attachments;
+    int64_t bytes = 0;
+    for (const uint64_t array : fetch.arrays()) {
+      const std::string& value = arrays_[array];
+      bytes += static_cast<int64_t>(value.size());
+      reply.add_tensors()->set_raw(value.size() < 4096 ? value : attachments.Add(grpc::Slice(value)));
+    }
+    answer_(std::move(reply), std::move(attachments), bytes);
+  }
+
+  Probe& probe_;
+  const Answer answer_;
+  std::map<uint64_t, std::string> arrays_;
+};
+
+inline v1::Command Put(uint64_t array, const std::string& bytes) {
+  v1::Command command;
+  command.mutable_put()->set_array(array);
+  command.mutable_put()->mutable_tensor()->set_raw(bytes);
+  return command;
+}
+inline v1::Command Mix(uint64_t array) {
+  v1::Command command;
+  command.mutable_invoke()->add_outputs(array);
+  return command;
+}
+inline v1::Command Fetch(std::vector<uint64_t> arrays) {
+  v1::Command command;
+  for (const uint64_t array : arrays) command.mutable_fetch()->add_arrays(array);
+  return command;
+}
+inline v1::Command Sleep(std::chrono::microseconds time) {
+  v1::Command command;
+  command.mutable_seed()->set_seed(static_cast<uint64_t>(time.count()));
+  return command;
+}
+inline v1::Command Hang() {
+  v1::Command command;
+  command.mutable_prepare()->set_call(1);
+  return command;
+}
+inline v1::SessionRequest Request(uint64_t first_number, const std::vector<v1::Command>& commands) {
+  v1::SessionRequest request;
+  request.set_first_number(first_number);
+  for (const v1::Command& command : commands) *request.add_commands() = command;
+  return request;
+}
+inline v1::SessionRequest OpenRequest(const std::string& session = "", uint64_t replies_received = 0) {
+  v1::SessionRequest request;
+  request.mutable_open()->set_session(session);
+  request.mutable_open()->set_client_id("ann");
+  request.set_replies_received(replies_received);
+  return request;
+}
+
+// One stream, by hand. Cancelled where it is not finished.
+class Stream {
+ public:
+  explicit Stream(v1::SessionService::Stub& stub) : stream_(stub.Run(&context_)) {}
+  ~Stream() {
+    if (!finished_) context_.TryCancel();
+    if (!finished_) (void)stream_->Finish();
+  }
+
+  bool Send(const v1::SessionRequest& request) { return stream_->Write(request); }
+  bool Send(uint64_t first_number, const std::vector<v1::Command>& commands) {
+    return Send(Request(first_number, commands));
+  }
+  bool Receive(v1::SessionResponse* response) { return stream_->Read(response); }
+  // The session's name; empty where it cannot be opened.
+  std::string Open(const std::string& session = "", uint64_t replies_received = 0) {
+    v1::SessionResponse response;
+    if (!Send(OpenRequest(session, replies_received)) || !Receive(&response)) return "";
+    received_ = response.received();
+    EXPECT_EQ(response.opened().resumed(), !session.empty());
+    return response.opened().session();
+  }
+  // Reads until there is a reply more. One without an index: the stream has ended.
+  v1::Reply NextReply() {
+    while (at_ == response_.replies_size()) {
+      at_ = 0;
+      if (!Receive(&response_)) return {};
+      received_ = response_.received();
+    }
+    return response_.replies(at_++);
+  }
+  // The value of its first tensor.
+  std::string NextValue() {
+    const v1::Reply reply = NextReply();
+    return reply.tensors().empty() ? "no value" : reply.tensors(0).raw();
+  }
+  // Reads until the server says that it has received so many commands.
+  void WaitForReceived(uint64_t number) {
+    v1::SessionResponse response;
+    while (received_ < number && Receive(&response)) received_ = response.received();
+    EXPECT_GE(received_, number);
+  }
+  uint64_t received() const { return received_; }
+
+  void WritesDone() { stream_->WritesDone(); }
+  void Cancel() { context_.TryCancel(); }
+  // The status that the server gives. Reads what comes before it.
+  grpc::Status Finish() {
+    v1::SessionResponse response;
+    while (stream_->Read(&response)) continue;
+    finished_ = true;
+    return stream_->Finish();
+  }
+  void ExpectEnd(grpc::StatusCode code, const std::string& says) {
+    const grpc::Status status = Finish();
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_NE(status.error_message().find(says), std::string::npos) << status.error_message();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::SessionRequest, v1::SessionResponse>> stream_;
+  v1::SessionResponse response_;
+  int at_ = 0;
+  uint64_t received_ = 0;
+  bool finished_ = false;
+};
+
+class SessionTest : public ServiceTest {
+ protected:
+  void SetUp() override { Restart({}); }
+  void TearDown() override {
+    stub_.reset();
+    ServiceTest::TearDown();
+    EXPECT_EQ(probe_.programs, 0);
+  }
+  void Restart(const Limits& limits) {
+    stub_.reset();
+    StartServer(limits);
+    stub_ = v1::SessionService::NewStub(channel_);
+  }
+  void Configure(ServerOptions* options) override {
+    options->session_program = [this](Devices&, Place&, const Limits&, SessionProgram::Answer answer) {
+      return std::make_unique<TestProgram>(probe_, std::move(answer));
+    };
+  }
+
+  // Waits, but not forever.
+  template <class Condition>
+  static void Eventually(const Condition& condition) {
+    for (int i = 0; i < 10'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(condition());
+  }
+  // The session still works: on a stream of its own.
+  void ExpectAlive(const std::string& session, uint64_t commands) {
+    Stream stream(*stub_);
+    ASSERT_EQ(stream.Open(session), session);
+    EXPECT_EQ(stream.received(), commands);
+  }
+  // What an array holds once the commands with these numbers were mixed into it.
+  static std::string Mixed(const std::vector<uint64_t>& numbers) {
+    uint64_t mixed = 0;
+    for (const uint64_t number : numbers) mixed = mixed * 6364136223846793005u + number;
+    return std::string(reinterpret_cast<const char*>(&mixed), 8);
+  }
+
+  Probe probe_;
+  std::unique_ptr<v1::SessionService::Stub> stub_;
+};
+
+// Over a real connection.
+class SessionTcpTest : public SessionTest {
+ protected:
+  void SetUp() override {
+    SessionTest::SetUp();
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials());
+    stub_ = v1::SessionService::NewStub(channel_);
+  }
+  void Configure(ServerOptions* options) override {
+    SessionTest::Configure(options);
+    options->address = "127.0.0.1:0";
+  }
+};
+
+}  // namespace gluond::server
+
+#endif  // TESTS_SERVER_SESSION_FIXTURE_H_
