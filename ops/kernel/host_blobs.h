@@ -39,8 +39,7 @@ class CopyBack final : public Completion::Call {
   void Add(Copy copy) { copies_.push_back(copy); }
 
   void Complete(absl::Status status) override {
-    if (status.ok()) status = CopyAll();
-    done_(std::move(status));
+    done_(status.ok() ? CopyAll() : std::move(status));
   }
   void AddRef() override { references_.fetch_add(1, std::memory_order_relaxed); }
   void Release() override {

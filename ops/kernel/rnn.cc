@@ -80,7 +80,7 @@ absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnI
     constexpr RnnMode kMode = decltype(mode)::kMode;
     for (int64_t i = 0; i < s.steps; ++i) {
       const int64_t t = d.StepNumber(i);
-      RnnStepForward<C, kMode> step;
+      RnnStepForward<C, kMode> step{};
       SetStep(s, in, d, t, &step);
       step.input_bias = w.input_bias;
       step.state_bias = w.state_bias;
@@ -186,7 +186,7 @@ absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInpu
   return WithMode(s.mode, [&](auto mode) -> absl::Status {
     for (int64_t i = s.steps - 1; i >= 0; --i) {
       const int64_t t = d.StepNumber(i);
-      RnnStepBackward<C, decltype(mode)::kMode> step;
+      RnnStepBackward<C, decltype(mode)::kMode> step{};
       SetStep(s, in, d, t, &step);
       step.gates = d.gates + t * s.batch * gates;
       step.c = s.lstm() ? d.extra + d.after(t) : nullptr;

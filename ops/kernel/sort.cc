@@ -49,8 +49,7 @@ void SortRows(const OpContext& ctx, const RowGeometry& rows, Precedes<C> precede
 
 template <class D>
 absl::StatusOr<const int64_t*> SortedOrder(const OpContext& ctx, const RowGeometry& rows, bool ascending,
-                                           [[maybe_unused]] int64_t k,
-                                           const TBlob& x) {
+                                           [[maybe_unused]] int64_t k, const TBlob& x) {
   const int64_t size = rows.rows() * rows.n;
   ASSIGN_OR_RETURN(int64_t* order, Space<int64_t>(ctx, size));
   if (size == 0) return order;

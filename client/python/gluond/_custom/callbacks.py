@@ -118,13 +118,23 @@ def _infer(callback: Any, ask: str) -> List[List[Any]]:
     registered, texts, spec = _registered(callback)
     prop = props.make(registered, texts)
     given = getattr(callback, ask).arguments
-    if ask == "infer_shape":
-        found = props.infer_shapes(prop, spec, registered.op_type,
-                                   [tuple(each.shape) if each.has_shape else None for each in given])
-        return [[ArrayType(has_shape=shape is not None, shape=shape or ()) for shape in each] for each in found]
-    found = props.infer_types(prop, spec, registered.op_type,
-                              [DTYPE_OF[each.dtype] if each.HasField("dtype") else None for each in given])
-    return [[ArrayType() if dtype is None else ArrayType(dtype=FLAG_OF[dtype]) for dtype in each] for each in found]
+    try:
+        if ask == "infer_shape":
+            found = props.infer_shapes(prop, spec, registered.op_type,
+                                       [tuple(each.shape) if each.has_shape else None for each in given])
+            return [[ArrayType(has_shape=shape is not None, shape=shape or ()) for shape in each] for each in found]
+        found = props.infer_types(prop, spec, registered.op_type,
+                                  [DTYPE_OF[each.dtype] if each.HasField("dtype") else None for each in given])
+        return [[ArrayType() if dtype is None else ArrayType(dtype=FLAG_OF[dtype]) for dtype in each] for each in found]
+    except errors.OperatorError:
+        if all(_is_known(each, ask) for each in given):
+            raise
+        # The rule needs more than is known so far; it will be asked again.
+        return [list(given), [ArrayType()] * len(spec.outputs), [ArrayType()] * len(spec.auxiliary)]
+
+
+def _is_known(given: Any, ask: str) -> bool:
+    return given.HasField("dtype") if ask == "infer_type" else given.has_shape and -1 not in given.shape
 
 
 # Passes.

@@ -100,8 +100,9 @@ class Host:
             if not self._is_open:
                 raise MXNetError(f"The server at {self.address} cannot be offered custom operators: "
                                  f"{self._problem or 'it does not answer'}")
-            if self._answers_offers and not self._wait_until(lambda: self._known.issuperset(op_types), OFFER_SECONDS):
-                self._answers_offers = bool(self._known)
+            seconds = OFFER_SECONDS if self._answers_offers else OFFER_SECONDS / 10
+            if not self._wait_until(lambda: self._known.issuperset(op_types), seconds):
+                self._answers_offers = False  # It is an older server.
             self._known.update(op_types)
 
     def renew(self, name: str, shared: bool) -> None:

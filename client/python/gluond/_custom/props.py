@@ -208,7 +208,7 @@ def infer_shapes(prop: Any, known: Spec, op_type: str, given: Sequence[Shape]) -
     with errors.calling(op_type, "infer_shape"):
         found = prop.infer_shape([_in_shape(shape) for shape in given])
         lists = _counted(found, known, "shape", "Shape")
-        arguments = [_shape(said, None if shape is None else ()) for said, shape in zip(lists[0], given)]
+        arguments = [_shape(said, shape) for said, shape in zip(lists[0], given)]
         unknown_rank = None if any(shape is None for shape in given) else ()
         return arguments, [_shape(said, unknown_rank) for said in lists[1]], [_shape(said, ()) for said in lists[2]]
 
@@ -235,7 +235,7 @@ def _counted(found: Any, known: Spec, what: str, title: str) -> List[Sequence[An
 
 
 def _shape(said: Any, empty: Shape) -> Shape:
-    """A shape from a rule. `empty`: what one without sizes means, unknown or that of a scalar."""
+    """A shape from a rule. `empty`: what one without sizes means: a scalar's, unknown, or what an argument's was."""
     if said is None:
         return None
     if isinstance(said, (int, np.integer)):

@@ -77,7 +77,8 @@ class Definition:
         try:
             found = session.request(encoding.message(encoding.INFER_GRAPH, command)).graph
         except MXNetError as error:
-            raise MXNetError(self._wire.told(str(error))) from None
+            error.args = (self._wire.told(str(error)),)
+            raise
         return Inferred([_kind(value) for value in found.inputs], [_kind(value) for value in found.outputs])
 
     def run(self, session: "Session", inputs: Sequence[bytes], outputs: Sequence[bytes], flags: bytes) -> None:
