@@ -26,14 +26,18 @@ absl::StatusOr<std::vector<Array>> SessionArrays::Get(const Names& names) {
 }
 
 absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const Names& replaced,
-                                                       const std::vector<uint32_t>& written, bool on_tape) {
-  if (on_tape) {
-    for (const uint64_t name : names) {
-      ASSIGN_OR_RETURN(Array * array, Find(name));
-      imperative_.PutOnTape(array);
-    }
+                                                       const std::vector<uint32_t>& written, bool recording) {
+  std::vector<Array> arrays;
+  arrays.reserve(static_cast<size_t>(names.size()));
+  for (const uint64_t name : names) {
+    ASSIGN_OR_RETURN(Array * array, Find(name));
+    if (recording) imperative_.PutOnTape(array);
+    Array& taken = arrays.emplace_back();
+    taken.value = array->value;
+    if (!recording) continue;
+    taken.entry = array->entry;
+    taken.mark = array->mark;
   }
-  ASSIGN_OR_RETURN(std::vector<Array> arrays, Get(names));
   const auto leave = [this](uint64_t name) {
     const auto it = arrays_.find(name);
     if (it == arrays_.end()) return;
@@ -45,12 +49,24 @@ absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const
   return arrays;
 }
 
-SessionArrays::Kind SessionArrays::KindOf(uint64_t name) const {
+SessionArrays::KindPtr SessionArrays::KindOf(uint64_t name) const {
   const auto it = arrays_.find(name);
-  if (it == arrays_.end() || it->second.value == nullptr) return {};
-  const Value& value = *it->second.value;
-  if (!value.known() || value.failure() != nullptr) return {};
-  return {true, value.tensor().shape(), value.tensor().dtype()};
+  if (it == arrays_.end() || it->second.value == nullptr) return nullptr;
+  const ValuePtr& value = it->second.value;
+  auto kind = std::make_shared<Kind>();
+  const auto settle = [](const Value& known, Kind* kind) {
+    kind->settled = true;
+    if (known.failure() != nullptr) return;
+    kind->shape = known.tensor().shape();
+    kind->dtype = known.tensor().dtype();
+  };
+  if (value->known()) {
+    settle(*value, kind.get());
+  } else {
+    kind->before = value;
+    value->Await([value, kind, settle] { settle(*value, kind.get()); });
+  }
+  return kind;
 }
 
 void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
@@ -64,38 +80,54 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
   }
   array.mark = nullptr;
   if (arrays_.size() >= most_) {
+    if (arrays_.size() >= 2 * most_) return;  // A name for each mistake, but not for ever.
     array = {imperative_.Failed(absl::ResourceExhaustedError(absl::StrCat(
                  "the session holds ", arrays_.size(), " arrays, the limit of --max_session_arrays; free some")),
                                 command), {}, nullptr};
-    if (arrays_.size() >= 2 * most_) return;  // A name for each mistake, but not for ever.
   }
   arrays_.emplace(name, std::move(array));
 }
 
-void SessionArrays::Replace(uint64_t name, const Kind& kind, Array array, uint64_t command) {
-  if (kind.known) array.value = Checked(array.value, kind, command);
-  Set(name, std::move(array), command);
+namespace {
+
+// The value, if it is of `kind`. Requires: both are known.
+ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Imperative& imperative, uint64_t command) {
+  if (value->failure() != nullptr || !kind.shape.rank_known()) return value;
+  const Tensor& tensor = value->tensor();
+  if (tensor.shape() == kind.shape && tensor.dtype() == kind.dtype) return value;
+  return imperative.Failed(
+      absl::InvalidArgumentError(absl::StrCat("the array for the output is ", Name(kind.dtype), kind.shape.ToString(),
+                                              ", expected ", Name(tensor.dtype()), tensor.shape().ToString(),
+                                              " as the result is")),
+      command);
 }
 
-ValuePtr SessionArrays::Checked(const ValuePtr& value, const Kind& kind, uint64_t command) {
-  const auto check = [imperative = imperative_.shared_from_this(), kind, command](const ValuePtr& made) {
-    if (made->failure() != nullptr) return made;
-    const Tensor& tensor = made->tensor();
-    if (tensor.shape() == kind.shape && tensor.dtype() == kind.dtype) return made;
-    return imperative->Failed(
-        absl::InvalidArgumentError(absl::StrCat("the array for the output is ", Name(kind.dtype), kind.shape.ToString(),
-                                                ", expected ", Name(tensor.dtype()), tensor.shape().ToString(),
-                                                " as the result is")),
-        command);
-  };
-  if (value->known()) return check(value);
-  auto checked = std::make_shared<Value>();
-  value->Await([value, checked, check, imperative = imperative_.shared_from_this()] {
-    const ValuePtr result = check(value);
-    result->failure() != nullptr ? checked->Fail(result->failure(), imperative->queue())
-                                 : checked->Set(result->tensor(), imperative->queue());
-  });
-  return checked;
+// The same when both are known.
+void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, std::shared_ptr<Imperative> imperative,
+                uint64_t command) {
+  const ValuePtr before = kind->settled ? nullptr : kind->before.lock();
+  if (const ValuePtr& unknown = value->known() ? before : value; unknown != nullptr && !unknown->known()) {
+    return unknown->Await([=] { CheckLater(value, kind, checked, imperative, command); });
+  }
+  const ValuePtr result = Checked(value, *kind, *imperative, command);
+  if (result->failure() != nullptr) {
+    checked->Fail(result->failure(), imperative->queue());
+  } else {
+    checked->Set(result->tensor(), imperative->queue());
+  }
+}
+
+}  // namespace
+
+void SessionArrays::Replace(uint64_t name, const KindPtr& kind, Array array, uint64_t command) {
+  if (kind != nullptr && array.value->known() && kind->settled) {
+    array.value = Checked(array.value, *kind, imperative_, command);
+  } else if (kind != nullptr) {
+    auto checked = std::make_shared<Value>();
+    CheckLater(std::move(array.value), kind, checked, imperative_.shared_from_this(), command);
+    array.value = std::move(checked);
+  }
+  Set(name, std::move(array), command);
 }
 
 }  // namespace gluond::server

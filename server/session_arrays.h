@@ -4,7 +4,7 @@
 #define SERVER_SESSION_ARRAYS_H_
 
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -26,27 +26,30 @@ class SessionArrays {
   bool Contains(uint64_t name) const { return arrays_.contains(name); }
   absl::StatusOr<std::vector<Array>> Get(const Names& names);
 
-  // The inputs of a call. Those whose names get new values (`replaced`, and those at the indices `written`) are moved out,
-  // so that the call may overwrite them. With `on_tape`, marked arrays are on the tape afterwards.
-  absl::StatusOr<std::vector<Array>> Take(const Names& names, const Names& replaced, const std::vector<uint32_t>& written,
-                                          bool on_tape);
+  // The inputs of a call. Those whose names get new values (`replaced`, and those at the indices `written`) are moved
+  // out, so that the call may overwrite them. With `recording`, marked arrays are on the tape afterwards; without, the
+  // inputs have no history.
+  absl::StatusOr<std::vector<Array>> Take(const Names& names, const Names& replaced,
+                                          const std::vector<uint32_t>& written, bool recording);
 
-  // What an array in use is known to be, for Replace.
+  // What an array in use is, or turns out to be, for Replace. Does not keep its value.
   struct Kind {
-    bool known = false;
-    Shape shape;
+    bool settled = false;         // The value is known,
+    std::weak_ptr<Value> before;  // or this one, which is not.
+    Shape shape;                  // Unknown: it has failed, so anything may take its place.
     DType dtype = DType::kUnknown;
   };
-  Kind KindOf(uint64_t name) const;
+  using KindPtr = std::shared_ptr<const Kind>;
+  // Null: the name is new. To be called before the call that replaces it.
+  KindPtr KindOf(uint64_t name) const;
 
   // Gives `name` (0: none) the array; one in use stays marked, and is then a variable that has no history.
   void Set(uint64_t name, Array array, uint64_t command);
-  // The same for the output of a call, which must be of `kind` where that is known.
-  void Replace(uint64_t name, const Kind& kind, Array array, uint64_t command);
+  // The same for the output of a call, which must be of `kind` where that is not null.
+  void Replace(uint64_t name, const KindPtr& kind, Array array, uint64_t command);
   void Erase(uint64_t name) { arrays_.erase(name); }
 
  private:
-  ValuePtr Checked(const ValuePtr& value, const Kind& kind, uint64_t command);
 
   Imperative& imperative_;
   const size_t most_;

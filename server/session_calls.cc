@@ -13,6 +13,9 @@
 namespace gluond::server {
 namespace {
 
+// What a call, and a node or an argument, take at least.
+constexpr int64_t kCallBytes = 256, kNodeBytes = 64;
+
 absl::Status TooMany(const char* what, size_t most) {
   return absl::ResourceExhaustedError(absl::StrCat("the session holds ", most, " ", what,
                                                    ", the limit of --max_session_arrays; free some"));
@@ -55,30 +58,60 @@ bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
 
 }  // namespace
 
+absl::Status SessionCalls::Charge(int64_t bytes) {
+  if (bytes_ + bytes > max_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("the session's prepared calls and graphs take ", bytes_ + bytes,
+                                                     " bytes, more than --max_session_queue_bytes=", max_bytes_,
+                                                     "; free some"));
+  }
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
 absl::Status SessionCalls::Prepare(const v1::Prepare& prepare) {
-  if (calls_.size() >= most_ && !calls_.contains(prepare.call())) return TooMany("prepared calls", most_);
-  calls_[prepare.call()] = {prepare.op(), ToAttrs(prepare.attributes()), {}};
+  if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
+  FreeCall(prepare.call());
+  if (calls_.size() >= most_) return TooMany("prepared calls", most_);
+  const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
+  RETURN_IF_ERROR(Charge(bytes));
+  calls_[prepare.call()] = {prepare.op(), ToAttrs(prepare.attributes()), {}, bytes};
   return absl::OkStatus();
 }
 
 absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
   const auto it = calls_.find(name);
   if (it == calls_.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
   }
   Prepared& prepared = it->second;
   for (const auto& [n, call] : prepared.made) if (n == num_inputs) return call;
+  if (num_inputs > kMostInputs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
+  }
   ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
+  const int64_t bytes = kCallBytes + kNodeBytes * static_cast<int64_t>(num_inputs + call->num_outputs);
+  RETURN_IF_ERROR(Charge(bytes));
+  prepared.bytes += bytes;
   return prepared.made.emplace_back(num_inputs, std::move(call)).second;
 }
 
 absl::Status SessionCalls::Define(const v1::DefineGraph& define) {
-  if (graphs_.size() >= most_ && !graphs_.contains(define.graph())) return TooMany("graphs", most_);
+  if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
+  FreeGraph(define.graph());
+  if (graphs_.size() >= most_) return TooMany("graphs", most_);
   absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_);
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();
-  defined.graph = graph.ok() ? *std::move(graph) : nullptr;
-  return defined.status;
+  if (!graph.ok()) return defined.status;
+  int64_t bytes = kCallBytes + static_cast<int64_t>(define.ByteSizeLong());
+  PostOrderVisit((*graph)->graph().outputs, [&bytes](const NodePtr&) { bytes += kNodeBytes; });
+  defined.status = Charge(bytes);
+  if (!defined.status.ok()) return defined.status;
+  defined.graph = *std::move(graph);
+  defined.bytes = bytes;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t name) const {
@@ -89,8 +122,22 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
 }
 
 void SessionCalls::Free(const v1::Free& free) {
-  for (const uint64_t name : free.calls()) calls_.erase(name);
-  for (const uint64_t name : free.graphs()) graphs_.erase(name);
+  for (const uint64_t name : free.calls()) FreeCall(name);
+  for (const uint64_t name : free.graphs()) FreeGraph(name);
+}
+
+void SessionCalls::FreeCall(uint64_t name) {
+  const auto it = calls_.find(name);
+  if (it == calls_.end()) return;
+  bytes_ -= it->second.bytes;
+  calls_.erase(it);
+}
+
+void SessionCalls::FreeGraph(uint64_t name) {
+  const auto it = graphs_.find(name);
+  if (it == graphs_.end()) return;
+  bytes_ -= it->second.bytes;
+  graphs_.erase(it);
 }
 
 absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
@@ -101,11 +148,11 @@ absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
     attrs.dict.try_emplace(*key, absl::StrCat(describe.num_inputs()));
   }
   RETURN_IF_ERROR(op->ParseAttrs(&attrs));
-  constexpr uint32_t kMostInputs = 1 << 20;
   uint32_t num_inputs = op->num_inputs(attrs);
   if (num_inputs == kVarg) num_inputs = describe.num_inputs();
-  if (num_inputs > kMostInputs) {
-    return absl::InvalidArgumentError(absl::StrCat("`num_inputs` is ", num_inputs, ", expected at most ", kMostInputs));
+  if (num_inputs > SessionCalls::kMostInputs) {
+    return absl::InvalidArgumentError(absl::StrCat("`num_inputs` is ", num_inputs, ", expected at most ",
+                                                   SessionCalls::kMostInputs));
   }
   v1::CallType type;
   for (std::string& name : op->input_names(attrs, num_inputs)) type.add_inputs(std::move(name));
@@ -152,7 +199,8 @@ absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Inf
     complete = FromInferred(inferred.shapes[entry->second], inferred.types[entry->second], input) && complete;
   }
   for (const IndexedGraph::Input& output : indexed.outputs()) {
-    complete = FromInferred(inferred.shapes[output.entry], inferred.types[output.entry], type.add_outputs()) && complete;
+    const bool known = FromInferred(inferred.shapes[output.entry], inferred.types[output.entry], type.add_outputs());
+    complete = known && complete;
   }
   type.set_complete(complete);
   return type;

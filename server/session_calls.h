@@ -14,15 +14,19 @@
 #include "engine/imperative/call.h"
 #include "engine/imperative/graph_call.h"
 #include "proto/session.pb.h"
+#include "server/limits.h"
 
 namespace gluond::server {
 
 class SessionCalls {
  public:
-  // `most`: how many calls, and how many graphs, there may be. `max_nodes`: of a graph.
-  SessionCalls(int64_t most, int64_t max_nodes) : most_(static_cast<size_t>(most)), max_nodes_(max_nodes) {}
+  static constexpr size_t kMostInputs = 1 << 16;  // Of a call.
 
-  // What is wrong with a call is said when it is used. RESOURCE_EXHAUSTED: there are too many.
+  explicit SessionCalls(const Limits& limits)
+      : most_(static_cast<size_t>(limits.max_session_arrays)), max_bytes_(limits.max_session_queue_bytes),
+        max_nodes_(limits.max_graph_nodes) {}
+
+  // What is wrong with a call is said when it is used. RESOURCE_EXHAUSTED: there are too many, or they take too much.
   absl::Status Prepare(const v1::Prepare& prepare);
   absl::StatusOr<CallPtr> Find(uint64_t name, size_t num_inputs);
 
@@ -37,16 +41,24 @@ class SessionCalls {
     std::string op;
     AttrDict attrs;
     std::vector<std::pair<size_t, CallPtr>> made;  // By number of inputs.
+    int64_t bytes = 0;
   };
-
-  const size_t most_;
-  const int64_t max_nodes_;
-  absl::flat_hash_map<uint64_t, Prepared> calls_;
   struct Defined {
     absl::Status status;
     std::shared_ptr<CachedGraph> graph;
+    int64_t bytes = 0;
   };
+
+  // Counts `bytes` more, or says that they are too many.
+  absl::Status Charge(int64_t bytes);
+  void FreeCall(uint64_t name);
+  void FreeGraph(uint64_t name);
+
+  const size_t most_;
+  const int64_t max_bytes_, max_nodes_;
+  absl::flat_hash_map<uint64_t, Prepared> calls_;
   absl::flat_hash_map<uint64_t, Defined> graphs_;
+  int64_t bytes_ = 0;  // Of both: roughly what they take.
 };
 
 // What an operator call takes and gives.

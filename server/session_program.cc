@@ -21,6 +21,50 @@ namespace {
 
 constexpr size_t kMostUntold = 1000;  // Failures kept for WaitAll.
 
+// Names in one command: more would take memory that no budget counts, and hold the lane for too long.
+constexpr int kMostNames = 1 << 16;
+constexpr int kMostFreed = 1 << 20;
+static_assert(kMostNames <= static_cast<int>(SessionCalls::kMostInputs));
+
+absl::Status CheckNames(const v1::Command& command) {
+  int names = 0, most = kMostNames;
+  switch (command.command_case()) {
+    case v1::Command::kInvoke: names = std::max(command.invoke().inputs_size(), command.invoke().outputs_size()); break;
+    case v1::Command::kFetch: names = command.fetch().arrays_size(); break;
+    case v1::Command::kDescribe: names = command.describe().arrays_size(); break;
+    case v1::Command::kMark: names = command.mark().variables_size(); break;
+    case v1::Command::kFresh: names = command.fresh().variables_size(); break;
+    case v1::Command::kRunGraph:
+      names = std::max(command.run_graph().inputs_size(), command.run_graph().outputs_size());
+      break;
+    case v1::Command::kBackward: {
+      const v1::Backward& backward = command.backward();
+      names = std::max({backward.heads_size(), backward.head_gradients_size(), backward.variables_size(),
+                        backward.outputs_size()});
+      break;
+    }
+    case v1::Command::kFree:
+      names = std::max({command.free().arrays_size(), command.free().calls_size(), command.free().graphs_size()});
+      most = kMostFreed;
+      break;
+    default: break;
+  }
+  if (names <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the command names ", names, " things, more than ", most,
+                                                 "; send several commands"));
+}
+
+bool IsAnswered(const v1::Command& command) {
+  switch (command.command_case()) {
+    case v1::Command::kFetch:
+    case v1::Command::kDescribe:
+    case v1::Command::kInferGraph:
+    case v1::Command::kDescribeCall:
+    case v1::Command::kWaitAll: return true;
+    default: return false;
+  }
+}
+
 // The places of a session, whose memory is charged to it.
 absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, const Limits& limits) {
   std::vector<Place*> places = {&home};
@@ -28,7 +72,8 @@ absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place&
   if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
   std::vector<Imperative::Place> own;
   for (Place* place : places) {
-    auto budget = std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", place->budget);
+    auto budget =
+        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", place->budget);
     ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator,
                      DeviceAllocator::Create(place->device, std::move(budget)));
     own.push_back({place->device, place->lane.get(), std::move(allocator)});
@@ -52,23 +97,25 @@ class Program final : public std::enable_shared_from_this<Program> {
   using Answer = SessionProgram::Answer;
 
   Program(Devices& devices, const Limits& limits, Answer answer)
-      : devices_(devices), max_reply_bytes_(limits.max_message_bytes), answer_(std::move(answer)),
-        calls_(limits.max_session_arrays, limits.max_graph_nodes) {}
+      : devices_(devices), max_reply_bytes_(limits.max_message_bytes), answer_(std::move(answer)), calls_(limits) {}
 
   void Open(absl::StatusOr<std::vector<Imperative::Place>> places, const Limits& limits) {
     if (!places.ok()) {
       broken_ = places.status();
       return;
     }
-    imperative_ = Imperative::Create(*std::move(places), [weak = weak_from_this()](const FailurePtr& failure) {
+    const auto on_failure = [weak = weak_from_this()](const FailurePtr& failure) {
       if (const auto program = weak.lock()) program->Remember(failure);
-    });
+    };
+    imperative_ = Imperative::Create(*std::move(places), on_failure, {.tape_nodes = limits.max_session_arrays});
     arrays_.emplace(*imperative_, limits.max_session_arrays);
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
     number_ = number;
-    if (!broken_.ok()) return AnswerFailure(broken_);
+    absl::Status status = broken_;
+    if (status.ok()) status = CheckNames(command);
+    if (!status.ok()) return IsAnswered(command) ? AnswerFailure(status) : Note(status);
     switch (command.command_case()) {
       case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));
       case v1::Command::kInvoke: return Invoke(command.invoke());
@@ -91,7 +138,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
   }
 
-  int64_t pending() const { return imperative_ == nullptr ? 0 : imperative_->pending(); }
+  int64_t pending() const { return imperative_ == nullptr ? 0 : imperative_->pending() + inferring_; }
 
   void End() {
     ended_ = true;
@@ -137,14 +184,21 @@ class Program final : public std::enable_shared_from_this<Program> {
   void Send(v1::Reply reply, Attachments attachments, int64_t bytes) {
     if (!ended_) answer_(std::move(reply), std::move(attachments), bytes);
   }
-  void AnswerFailure(const absl::Status& status) {
+  void AnswerFailure(const absl::Status& status) { AnswerFailure(status, number_); }
+  void AnswerFailure(const absl::Status& status, uint64_t number) {
     v1::Reply reply;
-    reply.set_number(number_);
+    TellLoose(&reply);
     Failure failure;
     failure.status = status;
-    failure.command = number_;
+    failure.command = number;
     ToProto(failure, 0, reply.add_failures());
+    reply.set_number(number);
     Send(std::move(reply), {}, 0);
+  }
+  static absl::Status TooLarge(int64_t bytes, int64_t limit) {
+    return absl::ResourceExhaustedError(absl::StrCat("the tensors have ", bytes, " bytes, more than the ", limit,
+                                                     " of --max_message_bytes; fetch arrays one by one, or slices of a "
+                                                     "large one"));
   }
 
   // Calls.
@@ -158,14 +212,12 @@ class Program final : public std::enable_shared_from_this<Program> {
     return options;
   }
 
-  bool Skips(uint64_t when_fresh) {
-    if (when_fresh == 0) return false;
-    const absl::StatusOr<Array*> array = arrays_->Find(when_fresh);
-    return !array.ok() || (*array)->mark == nullptr || !(*array)->mark->fresh;
-  }
-
   void Invoke(const v1::Invoke& invoke) {
-    if (Skips(invoke.when_fresh())) return;
+    if (invoke.when_fresh() != 0) {
+      const absl::StatusOr<Array*> array = arrays_->Find(invoke.when_fresh());
+      if (!array.ok()) return Poison(invoke.outputs(), array.status());
+      if ((*array)->mark == nullptr || !(*array)->mark->fresh) return;
+    }
     const absl::StatusOr<CallPtr> call = calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size()));
     if (!call.ok()) return Poison(invoke.outputs(), call.status());
     Imperative::Options options = OptionsOf(invoke.recording(), invoke.training());
@@ -204,7 +256,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     bool replaces = false;
     for (const uint64_t name : outputs) {
       kinds_.push_back(arrays_->KindOf(name));
-      replaces = replaces || kinds_.back().known;
+      replaces = replaces || kinds_.back() != nullptr;
     }
     absl::StatusOr<std::vector<Array>> arrays = arrays_->Take(inputs, replaces ? outputs : kNone, written, recording);
     if (!arrays.ok()) return Poison(outputs, arrays.status());
@@ -224,15 +276,26 @@ class Program final : public std::enable_shared_from_this<Program> {
   void Watch(const ValuePtr& value) {
     if (value->known()) return;
     if (unknown_.size() >= 2 * known_at_least_ + 64) {
-      std::erase_if(unknown_, [](const ValuePtr& v) { return v->known(); });
+      std::erase_if(unknown_, [](const std::weak_ptr<Value>& weak) {
+        const ValuePtr value = weak.lock();
+        return value == nullptr || value->known();
+      });
       known_at_least_ = unknown_.size();
     }
     unknown_.push_back(value);
+  }
+  std::vector<ValuePtr> TakeUnknown() {
+    std::vector<ValuePtr> values;
+    for (const std::weak_ptr<Value>& weak : std::exchange(unknown_, {})) {
+      if (ValuePtr value = weak.lock()) values.push_back(std::move(value));
+    }
+    return values;
   }
 
   // Arrays.
 
   void Put(const v1::Put& put, const Attachments& attachments) {
+    if (put.array() == 0) return Note(absl::InvalidArgumentError("Put.array is 0; name it by another number"));
     absl::StatusOr<Array> array = Received(put, attachments);
     arrays_->Set(put.array(), array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
   }
@@ -246,27 +309,32 @@ class Program final : public std::enable_shared_from_this<Program> {
     }
     Allocator& host = *imperative_->Find(Device())->allocator;
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, host));
-    if (IsRaw(put.tensor())) {
+    if (attachments.Find(put.tensor().raw()) != nullptr) {
       ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(host, tensor.shape(), tensor.dtype()));
       if (copy.bytes() > 0) std::memcpy(copy.data(), tensor.data(), copy.bytes());
       tensor = std::move(copy);
     }
-    ValuePtr value = imperative_->CopyTo(std::make_shared<Value>(std::move(tensor)), device, number_);
-    Watch(value);
-    return Array{std::move(value), {}, nullptr};
+    return CopyTo({std::make_shared<Value>(std::move(tensor)), {}, nullptr}, device, /*recording=*/false);
+  }
+
+  Array CopyTo(Array array, Device device, bool recording) {
+    Array copy = imperative_->CopyTo(std::move(array), device, OptionsOf(recording, false));
+    Watch(copy.value);
+    return copy;
   }
 
   void Assign(const v1::Assign& assign) {
+    if (assign.to() == 0) return Note(absl::InvalidArgumentError("Assign.to is 0; name it by another number"));
     const absl::StatusOr<Array*> from = arrays_->Find(assign.from());
     if (!from.ok()) return arrays_->Set(assign.to(), Poisoned(from.status()), number_);
     if (assign.recording()) imperative_->PutOnTape(*from);
     Array array = **from;
+    array.mark = nullptr;
     if (!assign.recording()) array.entry = {};
     if (!assign.device().empty()) {
       const absl::StatusOr<Place*> place = devices_.Find(assign.device());
       if (!place.ok()) return arrays_->Set(assign.to(), Poisoned(place.status()), number_);
-      array.value = imperative_->CopyTo(array.value, (*place)->device, number_);
-      Watch(array.value);
+      array = CopyTo(std::move(array), (*place)->device, assign.recording());
     }
     arrays_->Set(assign.to(), std::move(array), number_);
   }
@@ -283,7 +351,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     const Device host;
     for (const uint64_t name : fetch.arrays()) {
       const absl::StatusOr<Array*> array = arrays_->Find(name);
-      values.push_back(array.ok() ? imperative_->CopyTo((*array)->value, host, number_)
+      values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
                                   : Poisoned(array.status()).value);
     }
     WhenKnown(values, [weak = weak_from_this(), values, names = Copy(fetch.arrays()), number = number_] {
@@ -292,6 +360,12 @@ class Program final : public std::enable_shared_from_this<Program> {
       v1::Reply reply;
       Attachments attachments;
       int64_t bytes = 0;
+      for (const ValuePtr& value : values) {
+        if (value->failure() == nullptr) bytes += static_cast<int64_t>(value->tensor().bytes());
+      }
+      if (const int64_t most = program->max_reply_bytes_; bytes > most) {
+        return program->AnswerFailure(TooLarge(bytes, most), number);
+      }
       program->TellLoose(&reply);
       for (size_t i = 0; i < values.size(); ++i) {
         v1::Tensor* proto = reply.add_tensors();
@@ -302,7 +376,6 @@ class Program final : public std::enable_shared_from_this<Program> {
         const Tensor& tensor = values[i]->tensor();
         int64_t left = program->max_reply_bytes_;
         (void)EncodeTensor(tensor, v1::RAW, &left, proto, &attachments);
-        bytes += static_cast<int64_t>(tensor.bytes());
       }
       reply.set_number(number);
       program->Send(std::move(reply), std::move(attachments), bytes);
@@ -351,40 +424,34 @@ class Program final : public std::enable_shared_from_this<Program> {
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
       lane->Post([weak, number, graph, infer] {
-        if (const auto program = weak.lock(); program != nullptr && !program->ended_) {
-          program->InferGraph(number, graph, infer);
-        }
+        const auto program = weak.lock();
+        if (program == nullptr || program->ended_) return;
+        --program->inferring_;
+        program->InferGraph(number, graph, infer);
       });
     };
+    ++inferring_;
     if (AwaitFact(type.status(), again)) return;
-    v1::Reply reply;
-    TellLoose(&reply);
-    number_ = number;
-    AnswerWith(std::move(type), &v1::Reply::mutable_graph, std::move(reply));
+    --inferring_;
+    AnswerWith(number, std::move(type), &v1::Reply::mutable_graph);
   }
 
   void DescribeCall(const v1::DescribeCall& describe) {
-    v1::Reply reply;
-    TellLoose(&reply);
-    AnswerWith(server::DescribeCall(describe), &v1::Reply::mutable_call, std::move(reply));
+    AnswerWith(number_, server::DescribeCall(describe), &v1::Reply::mutable_call);
   }
 
   template <class T>
-  void AnswerWith(absl::StatusOr<T> result, T* (v1::Reply::*field)(), v1::Reply reply) {
-    reply.set_number(number_);
-    if (result.ok()) {
-      *(reply.*field)() = *std::move(result);
-    } else {
-      Failure failure;
-      failure.status = result.status();
-      failure.command = number_;
-      ToProto(failure, 0, reply.add_failures());
-    }
+  void AnswerWith(uint64_t number, absl::StatusOr<T> result, T* (v1::Reply::*field)()) {
+    if (!result.ok()) return AnswerFailure(result.status(), number);
+    v1::Reply reply;
+    TellLoose(&reply);
+    *(reply.*field)() = *std::move(result);
+    reply.set_number(number);
     Send(std::move(reply), {}, 0);
   }
 
   void WaitAll() {
-    WhenKnown(std::exchange(unknown_, {}), [weak = weak_from_this(), number = number_] {
+    WhenKnown(TakeUnknown(), [weak = weak_from_this(), number = number_] {
       const auto program = weak.lock();
       if (program == nullptr || program->ended_) return;
       v1::Reply reply;
@@ -408,6 +475,9 @@ class Program final : public std::enable_shared_from_this<Program> {
     for (int i = 0; i < n; ++i) {
       v1::Variable::GradReq request = v1::Variable::WRITE;
       if (mark.requests_size() > 0) request = mark.requests(mark.requests_size() == 1 ? 0 : i);
+      if (!v1::Variable::GradReq_IsValid(request)) {
+        return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(request)));
+      }
       const uint64_t gradient = i < mark.gradients_size() ? mark.gradients(i) : 0;
       RETURN_IF_ERROR(Mark(mark.variables(i), gradient, request));
     }
@@ -424,9 +494,12 @@ class Program final : public std::enable_shared_from_this<Program> {
     array->mark->gradient = gradient;
     array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
     if (arrays_->Contains(gradient)) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const CallPtr zeros, MakeCall("zeros_like", {}, 1));
-    const Array like{array->value, {}, nullptr};
-    arrays_->Set(gradient, imperative_->Invoke(zeros, {like}, OptionsOf(false, false)).outputs[0], number_);
+    if (zeros_like_ == nullptr) {
+      ASSIGN_OR_RETURN(zeros_like_, MakeCall("zeros_like", {}, 1));
+    }
+    Array zeros = imperative_->Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(false, false)).outputs[0];
+    Watch(zeros.value);
+    arrays_->Set(gradient, std::move(zeros), number_);
     return absl::OkStatus();
   }
 
@@ -481,9 +554,13 @@ class Program final : public std::enable_shared_from_this<Program> {
     mark.fresh = true;
     if (mark.request == gluond::Mark::kAdd) {
       ASSIGN_OR_RETURN(Array * sum, arrays_->Find(mark.gradient));
-      ASSIGN_OR_RETURN(const CallPtr add, MakeCall("elemwise_add", {}, 2));
-      Array before{std::exchange(sum->value, nullptr), {}, nullptr};
-      gradient = imperative_->Invoke(add, {std::move(before), std::move(gradient)}, OptionsOf(false, false)).outputs[0];
+      if (add_ == nullptr) {
+        ASSIGN_OR_RETURN(add_, MakeCall("elemwise_add", {}, 2));
+      }
+      std::vector<Array> terms(2);
+      terms[0].value = std::exchange(sum->value, nullptr);
+      terms[1].value = std::move(gradient.value);
+      gradient = imperative_->Invoke(add_, std::move(terms), OptionsOf(false, false)).outputs[0];
       Watch(gradient.value);
     }
     arrays_->Set(mark.gradient, std::move(gradient), number_);
@@ -514,15 +591,17 @@ class Program final : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   SessionCalls calls_;
+  CallPtr zeros_like_, add_;  // Null until they are needed.
   bool ended_ = false;
 
+  int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
   uint64_t number_ = 0;                          // Of the command that is taken up.
   std::vector<FailurePtr> untold_;               // For WaitAll.
   std::vector<FailurePtr> loose_;                // Of commands that made no array.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // Of the command that is taken up.
-  std::vector<ValuePtr> unknown_;
+  std::vector<std::weak_ptr<Value>> unknown_;     // Or they were not, a while ago.
   size_t known_at_least_ = 0;
-  std::vector<SessionArrays::Kind> kinds_;       // Of Run.
+  std::vector<SessionArrays::KindPtr> kinds_;      // Of Run.
 };
 
 const SessionArrays::Names Program::kNone;

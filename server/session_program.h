@@ -1,8 +1,8 @@
 // SessionProgram: what the commands of one session do: its arrays, prepared calls and graphs, by the names that the
 // client gave them. Knows nothing of streams and resumptions (session.h).
 //
-// Commands come in order, on the lane of the session's device, and are taken up at once: a command that reads arrays which
-// are not there yet waits for them, and those after it go on. Answers come in the order in which they are ready.
+// Commands come in order, on the lane of the session's device, and are taken up at once: a command that reads arrays
+// which are not there yet waits for them, and those after it go on. Answers come in the order in which they are ready.
 
 #ifndef SERVER_SESSION_PROGRAM_H_
 #define SERVER_SESSION_PROGRAM_H_

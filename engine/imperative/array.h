@@ -1,11 +1,13 @@
-// Array: what the imperative API calls an NDArray: a value, and how it came about where that was recorded. The tape is a
-// graph of the engine's own nodes, so that what differentiates a graph differentiates it.
+// Array: what the imperative API calls an NDArray: a value, and how it came about where that was recorded. The tape is
+// a graph of the engine's own nodes, so that what differentiates a graph differentiates it.
 
 #ifndef ENGINE_IMPERATIVE_ARRAY_H_
 #define ENGINE_IMPERATIVE_ARRAY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/core/graph.h"
@@ -24,6 +26,10 @@ using MarkPtr = std::shared_ptr<Mark>;
 
 // A node of the tape: all nodes behind an Array's entry are of this type.
 struct RecordedNode : Node {
+  // `count`: of the nodes that live.
+  explicit RecordedNode(std::shared_ptr<std::atomic<int64_t>> count) : count_(std::move(count)) { ++*count_; }
+  ~RecordedNode() { --*count_; }
+
   // By output: kept where the node's own gradient, or that of a node that reads it, will want it. Else null.
   std::vector<ValuePtr> values;
   MarkPtr mark;           // Of a variable whose gradient is wanted.
@@ -36,6 +42,9 @@ struct RecordedNode : Node {
     values.clear();
     inputs.clear();
   }
+
+ private:
+  const std::shared_ptr<std::atomic<int64_t>> count_;
 };
 using RecordedNodePtr = std::shared_ptr<RecordedNode>;
 

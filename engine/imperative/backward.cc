@@ -1,11 +1,12 @@
-// Imperative::Backward: the gradient of what the tape holds is a graph of the engine's operators; its nodes are invoked one
-// by one, each with the values that the tape kept for it.
+// Imperative::Backward: the gradient of what the tape holds is a graph of the engine's operators; its nodes are invoked
+// one by one, each with the values that the tape kept for it.
 
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/dtype.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
 #include "engine/passes/gradient.h"
@@ -17,16 +18,11 @@ using Place = std::pair<const Node*, uint32_t>;  // An entry, as a key.
 
 constexpr char kNotRecorded[] =
     "cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
-    "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, you "
-    "need to pass retain_graph=True to backward.";
+    "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
+    "you need to pass retain_graph=True to backward.";
 
-// A constant of the tape, for a value that has no place there.
-NodeEntry Constant(const ValuePtr& value) {
-  auto node = std::make_shared<RecordedNode>();
-  node->attrs.name = "constant";
-  node->values = {value};
-  return {std::move(node), 0};
-}
+// What takes longer is invoked to be computed later, in turns with the lane's other users, and costs some more.
+constexpr std::chrono::milliseconds kTurn{5};
 
 // What there is to differentiate.
 struct Tape {
@@ -45,6 +41,42 @@ struct Tape {
   }
 };
 
+// The gradient's own nodes, each after those that it reads.
+std::vector<NodePtr> NodesBeside(const Tape& tape, const Gradients& gradients) {
+  struct Frame {
+    NodePtr node;
+    size_t next = 0;  // The next input to look at.
+  };
+  std::vector<NodePtr> order;
+  absl::flat_hash_set<const Node*> seen;
+  std::vector<Frame> stack;
+  const auto push = [&](const NodePtr& node) {
+    if (!tape.known.contains(node.get()) && seen.insert(node.get()).second) stack.push_back({node});
+  };
+  for (const NodeEntry& gradient : gradients) {
+    push(gradient.node);
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next < top.node->inputs.size()) {
+        push(top.node->inputs[top.next++].node);
+      } else {
+        order.push_back(std::move(top.node));
+        stack.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
+// A call of the node, which does not keep what lies before it.
+CallPtr CallAlone(const NodePtr& node, bool recordable) {
+  auto alone = std::make_shared<Node>();
+  alone->attrs = std::move(node->attrs);  // Nobody else looks at them.
+  alone->inputs.resize(node->num_inputs());
+  for (size_t i = 0; recordable && i < alone->inputs.size(); ++i) alone->inputs[i] = MakeVariable("input");
+  return CallOf(std::move(alone), recordable);
+}
+
 // The values of entries while the gradient is computed, each let go of after its last use.
 class Values {
  public:
@@ -55,8 +87,8 @@ class Values {
     for (const NodeEntry& input : node.inputs) ++uses_[{input.node.get(), input.index}];
   }
   bool IsUsed(const Node* node, uint32_t index) const { return uses_.contains({node, index}); }
-  void Put(const Node* node, uint32_t index, Array array) {
-    if (IsUsed(node, index)) arrays_[{node, index}] = std::move(array);
+  void Put(const NodeEntry& entry, Array array) {
+    if (IsUsed(entry.node.get(), entry.index)) arrays_[{entry.node.get(), entry.index}] = std::move(array);
   }
   // An empty array where there is no value.
   Array Use(const NodeEntry& entry) {
@@ -101,6 +133,11 @@ absl::StatusOr<Variables> FindVariables(const Tape& tape, absl::Span<const Array
   return absl::FailedPreconditionError("there are no inputs in computation graph that require gradients");
 }
 
+absl::Status Lost(const NodeEntry& entry) {
+  return absl::InternalError(absl::StrCat("the tape has lost output ", entry.index, " of '", entry.node->name(),
+                                          "', which the gradient needs; please report it"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Span<const Array> heads,
@@ -108,80 +145,83 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
                                                                        absl::Span<const Array> variables,
                                                                        const BackwardOptions& options) {
   const bool retain = options.retain_graph || options.create_graph;
+  const auto turn_ends = Lane::Clock::now() + kTurn;
+  std::vector<Array> given(heads.begin(), heads.end());  // Arrays whose values the tape need not have.
   Tape tape;
   std::vector<NodeEntry> ys;
-  for (Array head : heads) {
+  for (Array& head : given) {
     PutOnTape(&head);
     if (!head.entry) return absl::FailedPreconditionError(kNotRecorded);
-    std::vector<ValuePtr>& values = head.recorded().values;
-    values.resize(std::max<size_t>(values.size(), head.entry.index + 1));
-    values[head.entry.index] = head.value;
     ys.push_back(head.entry);
   }
   RETURN_IF_ERROR(tape.AddAllBefore(ys));
   std::vector<Array> named(variables.begin(), variables.end());
   for (Array& variable : named) PutOnTape(&variable);
   ASSIGN_OR_RETURN(const Variables xs, FindVariables(tape, named));
+  given.insert(given.end(), named.begin(), named.end());
 
   Gradients head_entries(ys.size());
   for (size_t i = 0; i < head_gradients.size() && i < ys.size(); ++i) {
     Array gradient = head_gradients[i];
     if (!gradient) continue;
+    ASSIGN_OR_RETURN(gradient.value, LikeHead(gradient.value, heads[i].value, options.command));
     if (options.create_graph) PutOnTape(&gradient);
-    const bool on_tape = options.create_graph && gradient.entry;
-    head_entries[i] = on_tape ? gradient.entry : Constant(gradient.value);
-    if (on_tape) {
-      std::vector<ValuePtr>& values = gradient.recorded().values;
-      values.resize(std::max<size_t>(values.size(), gradient.entry.index + 1));
-      values[gradient.entry.index] = gradient.value;
-    }
-    tape.Add(head_entries[i].node);
+    if (!options.create_graph || !gradient.entry) gradient.entry = {NewNode(), 0};  // A constant.
+    head_entries[i] = gradient.entry;
+    tape.Add(gradient.entry.node);
+    given.push_back(std::move(gradient));
   }
   ASSIGN_OR_RETURN(const Gradients gradients, BuildGradient(ys, xs.entries, head_entries));
 
-  const std::vector<NodePtr> order = graph_internal::PostOrder(gradients);
+  const std::vector<NodePtr> order = NodesBeside(tape, gradients);
   Values values(gradients);
-  for (const NodePtr& node : order) if (!tape.known.contains(node.get())) values.AddUses(*node);
+  for (const NodePtr& node : order) values.AddUses(*node);
   for (const NodePtr& node : tape.nodes) {
     auto& recorded = static_cast<RecordedNode&>(*node);
     for (uint32_t i = 0; i < recorded.values.size(); ++i) {
-      if (recorded.values[i] != nullptr) values.Put(node.get(), i, {recorded.values[i], {node, i}, recorded.mark});
+      if (recorded.values[i] != nullptr) values.Put({node, i}, {recorded.values[i], {node, i}, recorded.mark});
     }
   }
+  for (Array& array : given) {
+    const NodeEntry entry = array.entry;
+    values.Put(entry, std::move(array));
+  }
+  given.clear(), named.clear();
   if (!retain) {
     for (const NodePtr& node : tape.nodes) static_cast<RecordedNode&>(*node).Free();
   }
 
+  std::vector<bool> wanted;
   Options invoke;
   invoke.recording = options.create_graph;
   invoke.training = options.training;
   invoke.command = options.command;
   invoke.device = home().device;
-  std::vector<bool> wanted;
   invoke.wanted = &wanted;
   for (const NodePtr& node : order) {
-    if (tape.known.contains(node.get())) continue;
     std::vector<Array> inputs;
+    inputs.reserve(node->inputs.size());
     for (const NodeEntry& input : node->inputs) {
       inputs.push_back(values.Use(input));
-      if (!inputs.back()) {
-        return absl::InternalError(absl::StrCat("the tape has lost output ", input.index, " of '", input.node->name(),
-                                                "', which the gradient needs; please report it"));
-      }
+      if (!inputs.back()) return Lost(input);
       if (!options.create_graph) inputs.back().entry = {};
     }
-    const CallPtr call = CallOf(node, options.create_graph);
-    wanted.assign(call->num_outputs, false);
-    for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = values.IsUsed(node.get(), i);
-    Results results = Invoke(call, std::move(inputs), invoke);
-    for (uint32_t i = 0; i < results.outputs.size(); ++i) values.Put(node.get(), i, std::move(results.outputs[i]));
+    const uint32_t num_outputs = node->num_outputs();
+    wanted.assign(num_outputs, false);
+    for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values.IsUsed(node.get(), i);
+    const bool now = Lane::Clock::now() < turn_ends;
+    Results results = Begin(CallAlone(node, options.create_graph), std::move(inputs), invoke, now);
+    for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values.Put({node, i}, std::move(results.outputs[i]));
   }
 
+  invoke.wanted = nullptr;
   std::vector<Gradient> found;
   absl::flat_hash_map<const Mark*, size_t> by_mark;  // An array may be on the tape with several of its values.
   for (size_t i = 0; i < gradients.size(); ++i) {
     const MarkPtr mark = i < xs.marks.size() ? xs.marks[i] : nullptr;
     Array gradient = values.Use(gradients[i]);
+    if (!gradient) return Lost(gradients[i]);
+    if (!options.create_graph) gradient.entry = {};
     gradient.mark = nullptr;
     const auto [it, is_first] = by_mark.try_emplace(mark.get(), found.size());
     if (mark == nullptr || is_first) {
@@ -190,10 +230,37 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
     }
     Array& sum = found[it->second].array;
     ASSIGN_OR_RETURN(const CallPtr add, MakeCall("elemwise_add", {}, 2));
-    wanted.assign(1, true);
-    sum = Invoke(add, {std::move(sum), std::move(gradient)}, invoke).outputs[0];
+    std::vector<Array> terms;
+    terms.push_back(std::move(sum));
+    terms.push_back(std::move(gradient));
+    sum = Invoke(add, std::move(terms), invoke).outputs[0];
   }
   return found;
+}
+
+absl::StatusOr<ValuePtr> Imperative::LikeHead(const ValuePtr& gradient, const ValuePtr& head, uint64_t command) {
+  const auto check = [gradient, head]() -> absl::Status {
+    if (gradient->failure() != nullptr || head->failure() != nullptr) return absl::OkStatus();
+    const Tensor &g = gradient->tensor(), &y = head->tensor();
+    if (g.shape() == y.shape() && g.dtype() == y.dtype()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("a head gradient is ", Name(g.dtype()), g.shape().ToString(), ", expected ", Name(y.dtype()),
+                     y.shape().ToString(), " like its head"));
+  };
+  if (gradient->known() && head->known()) {
+    RETURN_IF_ERROR(check());
+    return gradient;
+  }
+  auto checked = std::make_shared<Value>();
+  WhenKnown({gradient, head}, [self = shared_from_this(), gradient, check, checked, command] {
+    const absl::Status status = check();
+    if (gradient->failure() != nullptr || !status.ok()) {
+      checked->Fail(status.ok() ? gradient->failure() : self->Failed(status, command)->failure(), *self->queue_);
+    } else {
+      checked->Set(gradient->tensor(), *self->queue_);
+    }
+  });
+  return checked;
 }
 
 }  // namespace gluond

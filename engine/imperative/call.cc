@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/imperative/copy_call.h"
 #include "engine/imperative/graph_call.h"
 
 namespace gluond {
@@ -79,6 +80,7 @@ CallPtr CallOf(NodePtr node, bool recordable) {
   if (const auto* identity = op.GetAttr<FInplaceIdentity>("FInplaceIdentity")) call->identity = (*identity)(attrs);
   call->identity.resize(call->in_place.size());
   call->draws = Draws(attrs);
+  call->copies = IsCopyCall(op);
   call->infer_shape = op.GetAttr<FInferShape>("FInferShape");
   call->infer_type = op.GetAttr<FInferType>("FInferType");
   call->compute[0] = op.GetAttr<FCompute>("FCompute<cpu>");
@@ -92,7 +94,8 @@ CallPtr CallOf(NodePtr node, bool recordable) {
 
 absl::StatusOr<CallPtr> MakeCall(absl::string_view op, const AttrDict& attrs, size_t num_inputs) {
   std::vector<NodeEntry> inputs;
-  for (size_t i = 0; i < num_inputs; ++i) inputs.push_back(MakeVariable(absl::StrCat("input", i)));
+  inputs.reserve(num_inputs);
+  for (size_t i = 0; i < num_inputs; ++i) inputs.push_back(MakeVariable("input"));
   ASSIGN_OR_RETURN(NodePtr node, TryMakeNode(op, std::string(op), std::move(inputs), attrs));
   return CallOf(std::move(node), /*recordable=*/true);
 }

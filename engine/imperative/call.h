@@ -1,5 +1,5 @@
-// Call: one call of an operator, made ready: its attributes parsed, its kernels and facts looked up, so that running it costs
-// little more than the kernel. Immutable, and may be run any number of times, on any inputs.
+// Call: one call of an operator, made ready: its attributes parsed, its kernels and facts looked up, so that running it
+// costs little more than the kernel. Immutable, and may be run any number of times, on any inputs.
 
 #ifndef ENGINE_IMPERATIVE_CALL_H_
 #define ENGINE_IMPERATIVE_CALL_H_
@@ -26,6 +26,7 @@ struct Call {
   std::vector<std::pair<int, int>> in_place;   // (input, output) that may share memory.
   std::vector<bool> identity;                  // Which of those are the same bytes.
   bool draws = false;                          // Random numbers.
+  bool copies = false;                         // From one device to another (copy_call.h).
   const FInferShape* infer_shape = nullptr;
   const FInferType* infer_type = nullptr;
   const FCompute* compute[2] = {};             // For the CPU, for a GPU.
@@ -41,7 +42,8 @@ using CallPtr = std::shared_ptr<const Call>;
 
 // NOT_FOUND: no such operator. INVALID_ARGUMENT: attributes or the number of inputs.
 absl::StatusOr<CallPtr> MakeCall(absl::string_view op, const AttrDict& attrs, size_t num_inputs);
-// A call of what `node` calls. `recordable`: also finds out what the gradient reads.
+// A call of what `node` calls. `recordable`: also finds out what the gradient reads. Requires then: the inputs are
+// variables, each another one.
 CallPtr CallOf(NodePtr node, bool recordable);
 
 }  // namespace gluond

@@ -13,7 +13,12 @@
 namespace gluond {
 namespace {
 
-bool IsOnlyHolder(const Tensor& tensor) { return tensor.buffer().use_count() == 1; }
+// Taking a reference orders what former holders did, on whatever thread, before what follows.
+bool IsOnlyHolder(const Tensor& tensor) {
+  if (tensor.buffer().use_count() != 1) return false;
+  const std::shared_ptr<Buffer> acquire = tensor.buffer();
+  return true;
+}
 
 // The inputs that the call writes, in memory that may be written.
 absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
@@ -59,20 +64,21 @@ absl::Status Infer(const Call& call, DirectRun* run) {
   return absl::FailedPreconditionError("its inputs do not tell the shape and type of its output");
 }
 
-// The input whose memory output `o` may take, or -1. Requires: nobody else holds it.
+// The input whose memory output `o` may take, or -1. Nobody else may hold it: neither another output nor, for an input
+// that the call writes, run.written.
 int InPlaceInput(const Call& call, const DirectRun& run, uint32_t o) {
   for (const auto& [i, to] : call.in_place) {
     if (static_cast<uint32_t>(to) != o) continue;
     const Tensor& input = run.inputs[static_cast<size_t>(i)];
-    if (!input.defined() || !IsOnlyHolder(input) || input.dtype() != run.out_types[o]) continue;
-    if (input.Size() == run.out_shapes[o].Size()) return i;
+    if (input.dtype() != run.out_types[o] || input.Size() != run.out_shapes[o].Size()) continue;
+    if (IsOnlyHolder(input)) return i;
   }
   return -1;
 }
 
 // The input whose bytes are the output's, so that no kernel is needed, or -1.
 int IdenticalInput(const Call& call, const DirectRun& run) {
-  if (call.num_outputs != 1) return -1;
+  if (call.num_outputs != 1 || !call.written.empty()) return -1;
   for (size_t p = 0; p < call.in_place.size(); ++p) {
     if (!call.identity[p]) continue;
     const Tensor& input = run.inputs[static_cast<size_t>(call.in_place[p].first)];
@@ -92,7 +98,7 @@ absl::Status Allocate(const Call& call, Allocator& allocator, Device device, Dir
     run->req.push_back(kNullOp);
     run->out.push_back({nullptr, run->out_shapes[o], run->out_types[o], device});
     if (!run->wanted[o]) continue;
-    const int i = call.written.empty() ? InPlaceInput(call, *run, o) : -1;
+    const int i = InPlaceInput(call, *run, o);
     if (i >= 0) {
       output = run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[o]);
       run->req.back() = kWriteInplace;
@@ -105,8 +111,7 @@ absl::Status Allocate(const Call& call, Allocator& allocator, Device device, Dir
   return absl::OkStatus();
 }
 
-absl::Status RunKernel(Lane& lane, Allocator& allocator, DirectRun* run) {
-  const Call& call = *run->call;
+absl::Status RunKernel(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
   RETURN_IF_ERROR(Infer(call, run));
   if (const int i = IdenticalInput(call, *run); i >= 0) {
     run->written.clear();
@@ -129,10 +134,13 @@ absl::Status RunKernel(Lane& lane, Allocator& allocator, DirectRun* run) {
 
 }  // namespace
 
-absl::Status RunDirectly(Lane& lane, Allocator& allocator, DirectRun* run) {
-  const absl::Status status = RunKernel(lane, allocator, run);
+absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
+  const absl::Status status = RunKernel(call, lane, allocator, run);
   run->inputs.clear();
-  return status.ok() ? status : OperatorError(*run->call->node, status);
+  if (status.ok()) return status;
+  run->outputs.clear();
+  run->written.clear();
+  return OperatorError(*call.node, status);
 }
 
 absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run) {
@@ -144,8 +152,7 @@ absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocat
     if (index >= 0) bound.inputs[static_cast<size_t>(index)] = std::move(run->inputs[i]);
   }
   run->inputs.clear();
-  bound.output_reqs.assign(run->wanted.size(), kWriteTo);
-  for (size_t o = 0; o < run->wanted.size(); ++o) if (!run->wanted[o]) bound.output_reqs[o] = kNullOp;
+  for (const bool wanted : run->wanted) bound.output_reqs.push_back(wanted ? kWriteTo : kNullOp);
   bound.seed = run->random.seed;
   bound.random_run = run->random.run;
   return bound;

@@ -15,7 +15,7 @@
 namespace gluond {
 
 struct DirectRun {
-  CallPtr call;
+  CallPtr call;                // Null: the caller has it.
   std::vector<Tensor> inputs;  // May be overwritten where nobody else holds the memory.
   std::vector<bool> wanted;    // By output.
   bool training = false;
@@ -31,10 +31,10 @@ struct DirectRun {
   std::vector<OpReqType> req;
 };
 
-// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator.
-absl::Status RunDirectly(Lane& lane, Allocator& allocator, DirectRun* run);
+// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Lets go of the inputs.
+absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run);
 
-// A Run of the call's graph on the inputs. Takes run->written from them.
+// A Run of the graph of run->call on the inputs. Takes run->written from them.
 absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run);
 
 // Copies from host to device or back, or from one GPU to another, on the lane `by`, whose thread is the caller.

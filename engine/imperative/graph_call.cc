@@ -1,10 +1,12 @@
 #include "engine/imperative/graph_call.h"
 
+#include <algorithm>
 #include <any>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
@@ -17,7 +19,8 @@ namespace {
 
 using GraphCallPtr = std::shared_ptr<const GraphCall>;
 
-constexpr size_t kMostKept = 8;
+constexpr size_t kMostKept = 8;   // Differentiable calls of a graph,
+constexpr size_t kMostKeys = 64;  // and signatures of a call.
 
 // The variables that operators write.
 absl::flat_hash_set<std::string> WrittenVariables(const Graph& graph) {
@@ -50,7 +53,8 @@ CallPtr MakeGraphCall(const char* op, GraphCallPtr call) {
 // Copies the gradient's nodes, and puts variables in the place of what they read of the forward pass.
 class Cut {
  public:
-  explicit Cut(const Graph& forward) {
+  // `prefix`: of the variables' names.
+  Cut(const Graph& forward, std::string prefix) : prefix_(std::move(prefix)) {
     PostOrderVisit(forward.outputs, [this](const NodePtr& node) { forward_.insert(node.get()); });
   }
 
@@ -72,6 +76,7 @@ class Cut {
   }
 
   const std::vector<NodeEntry>& saved() const { return saved_; }
+  std::string SavedName(size_t i) const { return absl::StrCat(prefix_, "saved", i); }
   const absl::flat_hash_set<std::string>& variables() const { return variables_; }
 
  private:
@@ -83,12 +88,13 @@ class Cut {
     }
     const auto [it, is_new] = places_.try_emplace({entry.node.get(), entry.index});
     if (is_new) {
-      it->second = MakeVariable(absl::StrCat("__saved", saved_.size()));
+      it->second = MakeVariable(SavedName(saved_.size()));
       saved_.push_back(entry);
     }
     return it->second;
   }
 
+  const std::string prefix_;
   absl::flat_hash_set<const Node*> forward_;
   absl::flat_hash_map<const Node*, NodePtr> copies_;
   absl::flat_hash_map<std::pair<const Node*, uint32_t>, NodeEntry> places_;
@@ -100,6 +106,7 @@ class Cut {
 absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& heads) {
   const GraphCallPtr of_node = GraphCall::Of(node->attrs);
   const GraphCall& call = *of_node;
+  RETURN_IF_ERROR(call.no_gradient);
   if (call.backward == nullptr) return Gradients(node->num_inputs());
   std::vector<NodeEntry> inputs(heads.begin(), heads.begin() + call.num_visible);
   const auto num_outputs = static_cast<uint32_t>(call.graph->outputs.size());
@@ -132,7 +139,12 @@ GLUOND_REGISTER_OP(_backward_CachedOp)
     .set_attr_parser([](NodeAttrs*) { return absl::InvalidArgumentError("it is not to be called by name"); })
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", NumVisible);
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", NumVisible)
+    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients&) -> absl::StatusOr<Gradients> {
+      return absl::InvalidArgumentError(
+          "CachedOp does not support higher order gradients. If you want to do backward with create_graph=True please "
+          "do not use hybridize.");
+    });
 
 }  // namespace
 
@@ -141,8 +153,32 @@ GraphCallPtr GraphCall::Of(const NodeAttrs& attrs) {
   return call == nullptr ? nullptr : *call;
 }
 
+ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training, Device device) const {
+  const auto same = [&](const Key& key) {
+    if (key.training != training || key.device != device) return false;
+    for (size_t i = 0; i < key.inputs.size(); ++i) {
+      if (key.inputs[i].dtype != tensors[i].dtype() || key.inputs[i].shape != tensors[i].shape()) return false;
+    }
+    return true;
+  };
+  for (const Key& key : keys_) if (same(key)) return key.key;
+  if (keys_.size() >= kMostKeys) keys_.clear();
+  Key& key = keys_.emplace_back();
+  key.training = training;
+  key.device = device;
+  Signatures known;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    key.inputs.push_back({tensors[i].shape(), tensors[i].dtype()});
+    known[inputs[i]] = key.inputs.back();
+  }
+  key.key = ExecutorKey::Make(graph, std::move(known), {.is_train = training});
+  return key.key;
+}
+
 CachedGraph::CachedGraph(GraphCallPtr plain)
-    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)) {}
+    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()) {
+  for (const uint32_t i : plain_->written) auxiliary_[i] = true;
+}
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, std::vector<std::string> inputs) {
   RETURN_IF_ERROR(Validate(graph));
@@ -153,7 +189,8 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
     if (node->is_variable() && !named.contains(node->name())) missing = node->name();
   });
   if (!missing.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
   }
   auto call = std::make_shared<GraphCall>();
   const absl::flat_hash_set<std::string> written = WrittenVariables(graph);
@@ -164,21 +201,32 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
   return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));
 }
 
-bool CachedGraph::is_auxiliary(size_t input) const {
-  for (const uint32_t i : plain_->written) if (i == input) return true;
-  return false;
-}
-
-absl::StatusOr<CallPtr> CachedGraph::Differentiable(const std::vector<bool>& wanted) {
+CallPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
   const auto found = differentiable_.find(wanted);
   if (found != differentiable_.end()) return found->second;
+  absl::StatusOr<GraphCallPtr> call = WithGradient(wanted);
+  if (!call.ok()) {
+    auto without = std::make_shared<GraphCall>(*plain_);
+    without->no_gradient = call.status();
+    call = std::move(without);
+  }
+  if (differentiable_.size() >= kMostKept) differentiable_.clear();
+  return differentiable_.emplace(wanted, MakeGraphCall("_CachedOp", *std::move(call))).first->second;
+}
 
+absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {
   absl::flat_hash_map<std::string, NodeEntry> variables;
   PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
   });
   auto forward = std::make_shared<GraphCall>(*plain_);
   auto backward = std::make_shared<GraphCall>();
+  // Names that the graph does not use.
+  std::string prefix = "__";
+  while (std::any_of(plain_->inputs.begin(), plain_->inputs.end(),
+                     [&](const std::string& name) { return absl::StartsWith(name, prefix); })) {
+    prefix += '_';
+  }
   std::vector<NodeEntry> xs, heads;
   for (uint32_t i = 0; i < wanted.size(); ++i) {
     const auto variable = variables.find(plain_->inputs[i]);
@@ -187,17 +235,17 @@ absl::StatusOr<CallPtr> CachedGraph::Differentiable(const std::vector<bool>& wan
     xs.push_back(variable->second);
   }
   for (uint32_t i = 0; i < plain_->num_visible; ++i) {
-    backward->inputs.push_back(absl::StrCat("__head", i));
+    backward->inputs.push_back(absl::StrCat(prefix, "head", i));
     heads.push_back(MakeVariable(backward->inputs.back()));
   }
   ASSIGN_OR_RETURN(const Gradients gradients, BuildGradient(plain_->graph->outputs, xs, heads));
 
-  Cut cut(*plain_->graph);
+  Cut cut(*plain_->graph, prefix);
   auto backward_graph = std::make_shared<Graph>(Graph{cut.Apply(gradients)});
   auto forward_graph = std::make_shared<Graph>(*plain_->graph);
   for (size_t i = 0; i < cut.saved().size(); ++i) {
     forward_graph->outputs.push_back(cut.saved()[i]);
-    backward->inputs.push_back(absl::StrCat("__saved", i));
+    backward->inputs.push_back(cut.SavedName(i));
   }
   for (uint32_t i = 0; i < plain_->inputs.size(); ++i) {
     if (!cut.variables().contains(plain_->inputs[i])) continue;
@@ -208,8 +256,7 @@ absl::StatusOr<CallPtr> CachedGraph::Differentiable(const std::vector<bool>& wan
   backward->graph = std::move(backward_graph);
   forward->graph = std::move(forward_graph);
   forward->backward = std::move(backward);
-  if (differentiable_.size() >= kMostKept) differentiable_.clear();
-  return differentiable_.emplace(wanted, MakeGraphCall("_CachedOp", std::move(forward))).first->second;
+  return forward;
 }
 
 }  // namespace gluond

@@ -1,6 +1,6 @@
 // GraphCall: a graph that is called like an operator, as a hybridized Block is: `_CachedOp`. Its gradient is a graph as
-// well, `_backward_CachedOp`, made from the values that the forward pass leaves for it: they are the hidden outputs of the
-// recorded call, so that nothing is computed twice.
+// well, `_backward_CachedOp`, made from the values that the forward pass leaves for it: they are the hidden outputs of
+// the recorded call, so that nothing is computed twice.
 
 #ifndef ENGINE_IMPERATIVE_GRAPH_CALL_H_
 #define ENGINE_IMPERATIVE_GRAPH_CALL_H_
@@ -12,27 +12,43 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/core/graph.h"
 #include "engine/core/op_attr_types.h"
+#include "engine/core/tensor.h"
 #include "engine/imperative/call.h"
+#include "engine/runtime/executor_cache.h"
 
 namespace gluond {
 
-// What a call of `_CachedOp` or `_backward_CachedOp` runs. Immutable.
+// What a call of `_CachedOp` or `_backward_CachedOp` runs. Immutable but for the keys that it remembers.
 class GraphCall {
  public:
   std::shared_ptr<const Graph> graph;  // Its outputs are the call's.
   std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
-  // Of a forward call whose gradient is wanted: the backward call, the inputs that have gradients (its outputs), and the
-  // inputs that it reads after the head gradients and the hidden outputs.
+  // Of a forward call whose gradient is wanted: the backward call, the inputs that have gradients (its outputs), and
+  // the inputs that it reads after the head gradients and the hidden outputs.
   std::shared_ptr<const GraphCall> backward;
   std::vector<uint32_t> gradients;
   std::vector<uint32_t> backward_reads;
+  absl::Status no_gradient;  // Why it has none.
 
   // What `attrs` holds, or null.
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
+
+  // The executor that runs it on such inputs. Used by one lane only.
+  ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training, Device device) const;
+
+ private:
+  struct Key {
+    std::vector<Signature> inputs;
+    bool training;
+    Device device;
+    ExecutorKeyPtr key;
+  };
+  mutable std::vector<Key> keys_;
 };
 
 // A graph with the calls that were made of it.
@@ -44,18 +60,20 @@ class CachedGraph {
   const Graph& graph() const { return *plain_->graph; }
   const std::vector<std::string>& inputs() const { return plain_->inputs; }
   // Whether operators write the input.
-  bool is_auxiliary(size_t input) const;
+  bool is_auxiliary(size_t input) const { return auxiliary_[input]; }
 
-  // A call without a gradient, or one that leaves what the gradients of the inputs in `wanted` need. Kept for the next time.
-  // INVALID_ARGUMENT: an operator has no gradient.
-  CallPtr plain() const { return plain_call_; }
-  absl::StatusOr<CallPtr> Differentiable(const std::vector<bool>& wanted);
+  // A call without a gradient, or one that leaves what the gradients of the inputs in `wanted` need; where an operator
+  // has no gradient, Backward says so. Kept for the next time.
+  const CallPtr& plain() const { return plain_call_; }
+  CallPtr Differentiable(const std::vector<bool>& wanted);
 
  private:
   explicit CachedGraph(std::shared_ptr<const GraphCall> plain);
+  absl::StatusOr<std::shared_ptr<const GraphCall>> WithGradient(const std::vector<bool>& wanted) const;
 
   const std::shared_ptr<const GraphCall> plain_;
   const CallPtr plain_call_;
+  std::vector<bool> auxiliary_;  // By input.
   std::map<std::vector<bool>, CallPtr> differentiable_;
 };
 

@@ -2,10 +2,47 @@
 
 namespace gluond {
 
-void WhenKnown(const std::vector<ValuePtr>& values, std::function<void()> then) {
+void ReadyQueue::Do(std::function<void()> work) {
+  queue_.push_back(std::move(work));
+  Run();
+}
+
+void ReadyQueue::Do(std::vector<std::function<void()>> work) {
+  for (auto& one : work) queue_.push_back(std::move(one));
+  Run();
+}
+
+void ReadyQueue::DoLater(std::function<void()> work) {
+  queue_.push_back(std::move(work));
+  if (!std::exchange(is_taken_up_, true)) RunLater();
+}
+
+void ReadyQueue::Run() {
+  if (std::exchange(is_taken_up_, true)) return;
+  const auto end = Lane::Clock::now() + kTurn;
+  while (!queue_.empty()) {
+    if (Lane::Clock::now() >= end) return RunLater();
+    const std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    work();
+  }
+  is_taken_up_ = false;
+}
+
+void ReadyQueue::RunLater() {
+  lane_.Post([self = shared_from_this()] {
+    self->is_taken_up_ = false;
+    self->Run();
+  });
+}
+
+void WhenKnown(absl::Span<const ValuePtr> values, std::function<void()> then) {
   size_t unknown = 0;
   for (const ValuePtr& value : values) unknown += !value->known();
   if (unknown == 0) return then();
+  if (unknown == 1) {
+    for (const ValuePtr& value : values) if (!value->known()) return value->Await(std::move(then));
+  }
   auto left = std::make_shared<size_t>(unknown);
   auto last = std::make_shared<std::function<void()>>(std::move(then));
   for (const ValuePtr& value : values) {

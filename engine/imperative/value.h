@@ -1,9 +1,10 @@
-// Value: a tensor that is there now, or will be, or never, because its making failed. Immutable once known, so that all who
-// hold it see the same: what would change an array makes a new Value. Used by one lane only.
+// Value: a tensor that is there now, or will be, or never, because its making failed. Immutable once known, so that all
+// who hold it see the same: what would change an array makes a new Value. Used by one lane only.
 
 #ifndef ENGINE_IMPERATIVE_VALUE_H_
 #define ENGINE_IMPERATIVE_VALUE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/core/tensor.h"
+#include "engine/runtime/lane.h"
 
 namespace gluond {
 
@@ -25,32 +28,30 @@ struct Failure {
 };
 using FailurePtr = std::shared_ptr<Failure>;
 
-// What is to be done next on the lane, beside the stack: values that become known set off others, in chains of any length.
-class ReadyQueue {
+// What is to be done next on the lane, beside the stack: values that become known set off others, in chains of any
+// length. After a while it gives way to what else the lane has to do, and goes on behind that.
+class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
  public:
-  // Does `work`, now or when the work that runs is done.
-  void Do(std::function<void()> work) {
-    queue_.push_back(std::move(work));
-    Run();
-  }
-  void Do(std::vector<std::function<void()>> work) {
-    for (auto& one : work) queue_.push_back(std::move(one));
-    Run();
-  }
+  // How long a lane's user holds it while others wait.
+  static constexpr std::chrono::microseconds kTurn{500};
+
+  explicit ReadyQueue(Lane& lane) : lane_(lane) {}
+
+  // Does `work`: now, or when what is before it is done.
+  void Do(std::function<void()> work);
+  void Do(std::vector<std::function<void()>> work);
+  // Does `work` when the lane gets to it.
+  void DoLater(std::function<void()> work);
+  // What is to be done.
+  int64_t size() const { return static_cast<int64_t>(queue_.size()); }
 
  private:
-  void Run() {
-    if (std::exchange(running_, true)) return;
-    while (!queue_.empty()) {
-      const std::function<void()> work = std::move(queue_.front());
-      queue_.pop_front();
-      work();
-    }
-    running_ = false;
-  }
+  void Run();
+  void RunLater();
 
+  Lane& lane_;
   std::deque<std::function<void()>> queue_;
-  bool running_ = false;
+  bool is_taken_up_ = false;  // It runs, or the lane will see to it.
 };
 
 class Value {
@@ -93,7 +94,7 @@ class Value {
 using ValuePtr = std::shared_ptr<Value>;
 
 // Calls `then` when all of `values` are known: now, or from the queue.
-void WhenKnown(const std::vector<ValuePtr>& values, std::function<void()> then);
+void WhenKnown(absl::Span<const ValuePtr> values, std::function<void()> then);
 
 }  // namespace gluond
 

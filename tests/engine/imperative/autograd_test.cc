@@ -1,0 +1,439 @@
+// Gradients of what was recorded: what they are, what the tape keeps for them, and when it is gone.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/engine/imperative/imperative_bench.h"
+
+namespace gluond {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pointwise;
+using testing::SizeIs;
+
+constexpr char kNotRecorded[] = "You need to set is_recording to true or use autograd.record()";
+
+class AutogradTest : public testing::Test {
+ protected:
+  Array Marked(const std::vector<float>& values, uint64_t gradient = 1) {
+    return bench_.Marked(bench_.Of(values), gradient);
+  }
+  template <class... Arrays>
+  Array Call(const std::string& op, Arrays... inputs) {
+    return bench_.Call(op, {}, std::move(inputs)...);
+  }
+  Array Times(const Array& x, double scalar) {
+    return bench_.Call("_mul_scalar", {{"scalar", std::to_string(scalar)}}, x);
+  }
+  std::vector<float> Grad(const Array& y, const Array& x) { return bench_.Values(bench_.Grad({y}, {x})[0]); }
+  Array Grad1(const Array& y, const Array& x) { return bench_.Grad({y}, {x})[0]; }
+
+  ImperativeBench bench_;
+};
+
+// What they are.
+
+// A small network: dense, tanh, dense, softmax cross-entropy, with every operator's gradient behind it.
+TEST_F(AutogradTest, AgreesWithFiniteDifferences) {
+  const std::vector<float> x = {0.5, -1, 2, 0.1, 0.7, -0.3};
+  std::vector<std::vector<float>> parameters = {
+      {0.1, -0.2, 0.3, 0.4, 0.5, -0.6, 0.7, 0.8, -0.9, 0.2, 0.1, 0.3}, {0.1, 0.2, -0.3, 0.1},
+      {0.3, -0.1, 0.2, 0.5, -0.4, 0.2, 0.6, -0.3}, {0.05, -0.05}};
+  const std::vector<Shape> shapes = {{4, 3}, {4}, {2, 4}, {2}};
+  const auto loss = [&](std::vector<Array>* variables) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      variables->push_back(bench_.Marked(bench_.Of(parameters[i], shapes[i]), i + 1));
+    }
+    const std::vector<Array>& p = *variables;
+    const Array data = bench_.Of(x, {2, 3});
+    const Array h = Call("tanh", bench_.Call("FullyConnected", {{"num_hidden", "4"}}, data, p[0], p[1]));
+    const Array y = bench_.Call("FullyConnected", {{"num_hidden", "2"}}, h, p[2], p[3]);
+    const Array picked = bench_.Call("pick", {}, Call("log_softmax", y), bench_.Of({1, 0}));
+    return Call("negative", Call("sum", picked));
+  };
+  std::vector<Array> variables;
+  auto gradients = bench_.Backward({loss(&variables)});
+  ASSERT_THAT(gradients, SizeIs(4));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::vector<float> gradient = bench_.Values(gradients[i + 1]);
+    ASSERT_EQ(gradient.size(), parameters[i].size());
+    for (size_t k = 0; k < parameters[i].size(); ++k) {
+      const float at = parameters[i][k], step = 1e-2f;
+      const auto moved = [&](float by) {
+        parameters[i][k] = at + by;
+        std::vector<Array> unused;
+        const float value = bench_.Values(loss(&unused))[0];
+        parameters[i][k] = at;
+        return value;
+      };
+      EXPECT_NEAR(gradient[k], (moved(step) - moved(-step)) / (2 * step), 2e-3) << i << ", " << k;
+    }
+  }
+}
+
+TEST_F(AutogradTest, HeadGradientsWeighHeads) {
+  const Array x = Marked({1, 2});
+  const Array y = Call("square", x), z = Times(x, 5);
+  bench_.backward_options.retain_graph = true;
+  EXPECT_THAT(Grad(y, x), ElementsAre(2, 4)) << "ones by default";
+  EXPECT_THAT(bench_.Values(bench_.Grad({y}, {x}, {bench_.Of({10, 1})})[0]), ElementsAre(20, 4));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y, z}, {x})[0]), ElementsAre(7, 9));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y, z}, {x}, {{}, bench_.Of({0, 1})})[0]), ElementsAre(2, 9));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y, y}, {x})[0]), ElementsAre(4, 8)) << "twice the same head";
+  EXPECT_THAT(bench_.Values(bench_.Grad({y}, {x}, {y})[0]), ElementsAre(2, 16)) << "an array of the tape";
+}
+
+TEST_F(AutogradTest, AHeadGradientHasItsHeadsShape) {
+  const Array x = Marked({1, 2});
+  bench_.backward_options.retain_graph = true;
+  EXPECT_EQ(bench_.BackwardStatus({Times(x, 5)}, {x}, {bench_.Of({1})}).code(), absl::StatusCode::kInvalidArgument);
+  const Array slow = Call("t_wait", x);
+  const Array gradient = bench_.Grad({Times(slow, 2)}, {x}, {bench_.Of({1})})[0];
+  WaitingCalls::Get().Next().Complete();
+  EXPECT_THAT(bench_.Status(gradient).message(), HasSubstr("head gradient"));
+}
+
+TEST_F(AutogradTest, DifferentiatesByIntermediateVariables) {
+  const Array x = Marked({3});
+  const Array h = Call("square", x);
+  const Array y = Call("square", h);
+  bench_.backward_options.retain_graph = true;
+  const std::vector<Array> gradients = bench_.Grad({y}, {h, x});
+  EXPECT_THAT(bench_.Values(gradients[0]), ElementsAre(18));
+  EXPECT_THAT(bench_.Values(gradients[1]), ElementsAre(108));
+  EXPECT_THAT(Grad(y, y), ElementsAre(1));
+}
+
+// No operator on the way has kept its value.
+TEST_F(AutogradTest, ZerosWhereTheGradientStops) {
+  const Array x = Marked({3, 4});
+  const Array h = Times(x, 2);
+  const Array y = Call("elemwise_add", Call("BlockGrad", h), Times(x, 3));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y}, {h})[0]), ElementsAre(0, 0));
+}
+
+TEST_F(AutogradTest, OutputsWithoutAGradientCountAsZeros) {
+  const Array x = Marked({1, 2, 3, 4});
+  const auto parts = bench_.Outputs("SliceChannel", {{"num_outputs", "2"}, {"axis", "0"}}, {x});
+  EXPECT_THAT(Grad(Call("square", parts[1]), x), ElementsAre(0, 0, 6, 8));
+}
+
+TEST_F(AutogradTest, SumsOverTheValuesOfOneArray) {
+  const Array x = Marked({2});
+  Array later = bench_.Of({5});
+  later.mark = x.mark;  // The same array with another value.
+  auto gradients = bench_.Backward({Call("elemwise_add", Call("square", x), Call("square", later))});
+  ASSERT_THAT(gradients, SizeIs(1));
+  EXPECT_THAT(bench_.Values(gradients[1]), ElementsAre(4 + 10));
+}
+
+TEST_F(AutogradTest, RecordsOnlyWhereAGradientIsWanted) {
+  EXPECT_FALSE(Call("square", bench_.Of({1})).entry);
+  EXPECT_TRUE(Call("square", Marked({1})).entry);
+  bench_.options.recording = false;
+  EXPECT_FALSE(Call("square", Marked({1})).entry);
+}
+
+TEST_F(AutogradTest, SaysWhatCannotBeDifferentiated) {
+  const Array x = Marked({1}), other = Marked({1});
+  bench_.backward_options.retain_graph = true;
+  EXPECT_THAT(bench_.BackwardStatus({bench_.Of({1})}).message(), HasSubstr(kNotRecorded));
+  EXPECT_FALSE(bench_.BackwardStatus({}).ok());
+  const absl::Status status = bench_.BackwardStatus({Call("square", x)}, {x, other});
+  EXPECT_THAT(status.message(), HasSubstr("2-th variable"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  const Array best = bench_.Call("one_hot", {{"depth", "2"}}, x);
+  if (bench_.Status(best).ok()) (void)bench_.BackwardStatus({best}, {x});
+}
+
+TEST_F(AutogradTest, AFailedValueFailsItsGradients) {
+  const Array x = Marked({1, 2});
+  const Array y = Call("square", Call("elemwise_add", x, bench_.Of({1, 2, 3})));
+  const Array gradient = Grad1(y, x);
+  EXPECT_THAT(bench_.Status(gradient).message(), HasSubstr("elemwise_add"));
+}
+
+TEST_F(AutogradTest, WaitsForValues) {
+  const Array x = Marked({3});
+  const Array slow = Call("t_wait", x);
+  const Array gradient = Grad1(Call("square", slow), x);
+  WaitingCalls::Get().Next().Complete();
+  WaitingCalls::Get().Next().Complete();  // The gradient's.
+  EXPECT_THAT(bench_.Values(gradient), ElementsAre(2 * 6 * 2));
+}
+
+// When the tape ends.
+
+TEST_F(AutogradTest, IsFreedByBackward) {
+  const Array x = Marked({3});
+  const Array y = Call("square", x);
+  EXPECT_THAT(Grad(y, x), ElementsAre(6));
+  const absl::Status second = bench_.BackwardStatus({y}, {x});
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(second.message(), HasSubstr("retain_graph=True"));
+}
+
+TEST_F(AutogradTest, IsKeptWithRetainGraph) {
+  const Array x = Marked({3});
+  const Array y = Call("square", x);
+  bench_.backward_options.retain_graph = true;
+  EXPECT_THAT(Grad(y, x), ElementsAre(6));
+  EXPECT_THAT(Grad(y, x), ElementsAre(6));
+}
+
+TEST_F(AutogradTest, ALeafMayBeOnSeveralTapes) {
+  const Array x = Marked({3});
+  const Array y = Call("square", x), z = Times(x, 2);
+  EXPECT_THAT(Grad(y, x), ElementsAre(6));
+  EXPECT_THAT(Grad(z, x), ElementsAre(2));
+  EXPECT_THAT(Grad(Call("square", x), x), ElementsAre(6));
+}
+
+TEST_F(AutogradTest, APartlyFreedTapeIsNoTape) {
+  const Array x = Marked({3});
+  const Array h = Call("square", x);
+  const Array y = Times(h, 2), z = Times(h, 3);
+  EXPECT_THAT(Grad(y, x), ElementsAre(12));
+  EXPECT_THAT(bench_.BackwardStatus({z}, {x}).message(), HasSubstr(kNotRecorded));
+  EXPECT_FALSE(Times(h, 5).entry) << "what has no history is a constant";
+}
+
+// Gradients of gradients.
+
+TEST_F(AutogradTest, DifferentiatesAgain) {
+  bench_.backward_options.create_graph = true;
+  const Array x = Marked({0.5, -2});
+  Array d = Call("sin", x);
+  for (const auto& f : std::vector<std::function<float(float)>>{
+           [](float v) { return std::cos(v); }, [](float v) { return -std::sin(v); },
+           [](float v) { return -std::cos(v); }}) {
+    d = Grad1(d, x);
+    EXPECT_THAT(bench_.Values(d), Pointwise(FloatNear(1e-5f), {f(0.5f), f(-2)}));
+  }
+  d = Call("exp", x);
+  for (int i = 0; i < 3; ++i) {
+    d = Grad1(d, x);
+    EXPECT_THAT(bench_.Values(d), Pointwise(FloatNear(1e-4f), {std::exp(0.5f), std::exp(-2.0f)}));
+  }
+  d = Call("elemwise_mul", x, Call("square", x));
+  d = Grad1(d, x);
+  EXPECT_THAT(bench_.Values(d), ElementsAre(0.75f, 12));
+  d = Grad1(d, x);
+  EXPECT_THAT(bench_.Values(d), ElementsAre(3, -12));
+  d = Grad1(d, x);
+  EXPECT_THAT(bench_.Values(d), ElementsAre(6, 6));
+}
+
+// The gradient of |dy/dx|^2 by the weight of a dense layer with tanh, as a penalty on gradients wants it.
+TEST_F(AutogradTest, DifferentiatesTheGradientOfALayer) {
+  const std::vector<float> x = {0.3, -0.7}, w = {0.5, -0.4, 0.2, 0.9};
+  const auto penalty = [&](const std::vector<float>& weight, Array* variable) {
+    *variable = bench_.Marked(bench_.Of(weight, {2, 2}));
+    const Array data = bench_.Marked(bench_.Of(x, {1, 2}), 2);
+    bench_.backward_options.create_graph = true;
+    const AttrDict attrs = {{"num_hidden", "2"}, {"no_bias", "True"}};
+    const Array y = Call("sum", Call("tanh", bench_.Call("FullyConnected", attrs, data, *variable)));
+    return Call("sum", Call("square", Grad1(y, data)));
+  };
+  Array variable;
+  const Array loss = penalty(w, &variable);
+  bench_.backward_options = {};
+  const std::vector<float> gradient = Grad(loss, variable);
+  for (size_t i = 0; i < w.size(); ++i) {
+    std::vector<float> up = w, down = w;
+    up[i] += 1e-2f, down[i] -= 1e-2f;
+    Array unused;
+    const float difference = bench_.Values(penalty(up, &unused))[0] - bench_.Values(penalty(down, &unused))[0];
+    EXPECT_NEAR(gradient[i], difference / 2e-2f, 1e-3) << i;
+  }
+}
+
+// A head gradient with a history of its own, which the heads know nothing of.
+TEST_F(AutogradTest, DifferentiatesByHeadGradients) {
+  bench_.backward_options.create_graph = true;
+  const Array x = Marked({3}), a = Marked({5}, 2);
+  const Array head = Call("square", a);
+  const Array d = bench_.Grad({Call("square", x)}, {x}, {head})[0];  // 2 x a^2.
+  EXPECT_THAT(bench_.Values(d), ElementsAre(150));
+  bench_.backward_options.create_graph = false;
+  auto gradients = bench_.Backward({d});
+  EXPECT_THAT(bench_.Values(gradients[1]), ElementsAre(50));
+  EXPECT_THAT(bench_.Values(gradients[2]), ElementsAre(60));
+}
+
+TEST_F(AutogradTest, LongTapesCostWhatTheirLengthIs) {
+  bench_.backward_options.create_graph = true;
+  const Array x = Marked({0.1f});
+  const Array y = bench_.OnLane([&] {
+    const CallPtr sin = *MakeCall("sin", {}, 1);
+    Array y = x;
+    for (int i = 0; i < 3000; ++i) y = bench_.imperative().Invoke(sin, {y}, {.recording = true}).outputs[0];
+    return y;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const Array gradient = Grad1(y, x);
+  EXPECT_TRUE(bench_.Status(gradient).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "each node looked at the whole tape";
+}
+
+// Memory.
+
+TEST_F(AutogradTest, LeavesNothingBehind) {
+  const int64_t before = bench_.used();
+  {
+    const Array x = Marked(std::vector<float>(1000, 0.1f));
+    Array y = x;
+    for (int i = 0; i < 10; ++i) y = Call("tanh", y);
+    const Array gradient = Grad1(y, x);
+    EXPECT_TRUE(bench_.Status(gradient).ok());
+    EXPECT_EQ(bench_.used() - before, 3 * 4000) << "x, y and the gradient";
+  }
+  EXPECT_EQ(bench_.used(), before);
+}
+
+TEST_F(AutogradTest, KeepsOnlyWhatGradientsRead) {
+  const Array x = Marked(std::vector<float>(1000, 0.1f));
+  const int64_t before = bench_.used();
+  Array y = x;
+  for (int i = 0; i < 10; ++i) y = Call("elemwise_add", y, Times(y, 0.5));
+  EXPECT_EQ(bench_.used() - before, 4000) << "y";
+  Array z = x;
+  for (int i = 0; i < 10; ++i) z = Call("tanh", z);
+  EXPECT_EQ(bench_.used() - before, 11 * 4000) << "tanh's gradient reads its output";
+  z = {};
+  EXPECT_EQ(bench_.used() - before, 4000);
+}
+
+TEST_F(AutogradTest, UsesAsLittleAsItCan) {
+  const Array x = Marked(std::vector<float>(100'000, 0.1f));
+  Array y = x;
+  for (int i = 0; i < 50; ++i) y = Call("tanh", y);
+  const int64_t recorded = bench_.used();
+  std::atomic<int64_t> most = 0;
+  Array gradient = bench_.OnLane([&] {
+    auto gradients = *bench_.imperative().Backward({y}, {}, {x}, {});
+    most = bench_.used();
+    return gradients[0].array;
+  });
+  y = {};
+  EXPECT_TRUE(bench_.Status(gradient).ok());
+  EXPECT_LE(bench_.used(), 2 * 400'000) << "x and its gradient";
+  EXPECT_LE(most, recorded + 3 * 400'000);
+}
+
+TEST_F(AutogradTest, LongTapesEnd) {
+  constexpr int kLength = 100'000;
+  const Array x = Marked({0});
+  const auto record = [&] {
+    return bench_.OnLane([&] {
+      const CallPtr plus = *MakeCall("_plus_scalar", {{"scalar", "1"}}, 1);
+      Array y = x;
+      for (int i = 0; i < kLength; ++i) y = bench_.imperative().Invoke(plus, {y}, {.recording = true}).outputs[0];
+      return y;
+    });
+  };
+  Array y = record();
+  EXPECT_THAT(bench_.Values(y), ElementsAre(kLength));
+  bench_.OnLane([&] { y = {}; });  // Never differentiated.
+  y = record();
+  EXPECT_THAT(Grad(y, x), ElementsAre(1));
+}
+
+// A gradient of many operators gives way to others' work.
+TEST_F(AutogradTest, TakesTurnsWithOthers) {
+  const Array x = Marked(std::vector<float>(200'000, 0.1f));
+  Array y = x;
+  for (int i = 0; i < 200; ++i) y = Call("tanh", y);
+  Array gradient;
+  bench_.OnLane([&] { gradient = (*bench_.imperative().Backward({y}, {}, {x}, {}))[0].array; });
+  EXPECT_FALSE(bench_.IsKnown(gradient));
+  EXPECT_TRUE(bench_.Status(gradient).ok());
+  EXPECT_EQ(bench_.pending(), 0);
+}
+
+TEST(Tape, HasALimit) {
+  ImperativeBench bench(Imperative::Limits{.tape_nodes = 10});
+  const Array x = bench.Marked(bench.Of({1}));
+  const AttrDict one = {{"scalar", "1"}};
+  Array y = x;
+  for (int i = 0; i < 9; ++i) y = bench.Call("_plus_scalar", one, y);
+  ASSERT_EQ(bench.Status(y), absl::OkStatus());
+  const Array more = bench.Call("_plus_scalar", one, y);
+  EXPECT_EQ(bench.Status(more).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(bench.Status(more).message(), HasSubstr("--max_session_arrays"));
+  EXPECT_THAT(bench.Values(bench.Grad({y}, {x})[0]), ElementsAre(1)) << "which frees it";
+  EXPECT_EQ(bench.Status(bench.Call("_plus_scalar", one, x)), absl::OkStatus());
+}
+
+// Only what is asked for is computed: the data's gradient of a first layer would cost as much as the weight's.
+TEST_F(AutogradTest, ComputesOnlyTheGradientsWanted) {
+  const Array w = bench_.Marked(bench_.Of(std::vector<float>(1000, 0.1f), {1, 1000}));
+  const Array y = bench_.Call("FullyConnected", {{"num_hidden", "1"}, {"no_bias", "True"}},
+                              bench_.Of(std::vector<float>(64'000, 1), {64, 1000}), w);
+  const int64_t recorded = bench_.used();
+  std::atomic<int64_t> most = 0;
+  const Array gradient = bench_.OnLane([&] {
+    Array made = (*bench_.imperative().Backward({y}, {}, {w}, {}))[0].array;
+    most = bench_.used();
+    return made;
+  });
+  EXPECT_THAT(bench_.Values(gradient), Each(64));
+  EXPECT_LT(most, recorded + 64'000);
+}
+
+// Operators with something of their own.
+
+TEST_F(AutogradTest, DropoutsMaskIsTheSameBackward) {
+  const Array x = Marked(std::vector<float>(200, 1));
+  const Array y = bench_.Call("Dropout", {{"p", "0.5"}}, x);
+  const std::vector<float> forward = bench_.Values(y);
+  EXPECT_THAT(forward, testing::Contains(0));
+  EXPECT_THAT(forward, testing::Contains(2));
+  EXPECT_EQ(Grad(y, x), forward);
+}
+
+TEST_F(AutogradTest, BatchNormUpdatesItsStatesOnce) {
+  const Array x = bench_.Marked(bench_.Of({1, 3}, {2, 1}));
+  const Array one = bench_.Marked(bench_.Of({1}), 2), zero = bench_.Marked(bench_.Of({0}), 3);
+  std::vector<std::pair<uint32_t, ValuePtr>> written;
+  const Array y = bench_.Outputs("BatchNorm", {{"momentum", "0.5"}, {"fix_gamma", "False"}},
+                                 {x, one, zero, bench_.Of({0}), bench_.Of({1})}, &written)[0];
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1));
+  auto gradients = bench_.Backward({y}, {bench_.Of({1, 3}, {2, 1})});
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1));
+  EXPECT_THAT(bench_.Values(gradients[1]), Each(FloatNear(0, 1e-2f)));
+  EXPECT_THAT(bench_.Values(gradients[2])[0], FloatNear(2, 1e-2f));
+  EXPECT_THAT(bench_.Values(gradients[3]), ElementsAre(4));
+}
+
+// History goes with the value from one device to another, and the gradient comes back.
+TEST_F(AutogradTest, FollowsCopiesBetweenDevices) {
+  const Array x = Marked({3});
+  const Array h = Call("square", x);
+  const Array there = bench_.OnLane([&] {
+    Imperative::Options options;
+    options.recording = true;
+    return bench_.imperative().CopyTo(h, {DeviceType::kCpu, 1}, options);
+  });
+  const Array y = Call("square", there);
+  EXPECT_THAT(bench_.Values(y), ElementsAre(81));
+  EXPECT_EQ(y.value->tensor().device(), (Device{DeviceType::kCpu, 1}));
+  const Array gradient = Grad1(y, x);
+  EXPECT_THAT(bench_.Values(gradient), ElementsAre(2 * 9 * 6));
+  EXPECT_EQ(gradient.value->tensor().device(), Device());
+}
+
+}  // namespace
+}  // namespace gluond

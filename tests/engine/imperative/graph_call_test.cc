@@ -1,0 +1,267 @@
+// Graphs called like operators: the same values and gradients as op by op, compiled once for each signature.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/graph.h"
+#include "tests/engine/imperative/imperative_bench.h"
+
+namespace gluond {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pointwise;
+using testing::SizeIs;
+
+NodeEntry Op(const std::string& op, std::vector<NodeEntry> inputs, AttrDict attrs = {}) {
+  static int count = 0;
+  return MakeNode(op, op + std::to_string(count++), std::move(inputs), std::move(attrs));
+}
+
+std::shared_ptr<CachedGraph> Cached(std::vector<NodeEntry> outputs, std::vector<std::string> inputs) {
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = CachedGraph::Create({std::move(outputs)}, std::move(inputs));
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *graph : nullptr;
+}
+
+class GraphCallTest : public testing::Test {
+ protected:
+  Array Marked(const std::vector<float>& values, Shape shape, uint64_t gradient) {
+    return bench_.Marked(bench_.Of(values, shape), gradient);
+  }
+  // tanh(x w^T + b), by a graph.
+  static std::shared_ptr<CachedGraph> Dense() {
+    const NodeEntry x = MakeVariable("x"), w = MakeVariable("w"), b = MakeVariable("b");
+    return Cached({Op("tanh", {Op("FullyConnected", {x, w, b}, {{"num_hidden", "2"}})})}, {"x", "w", "b"});
+  }
+  std::vector<Array> DenseInputs(int rows = 2) {
+    std::vector<float> x;
+    for (int i = 0; i < 3 * rows; ++i) x.push_back(0.1f * static_cast<float>(i) - 0.3f);
+    return {Marked(x, {rows, 3}, 1), Marked({0.5, -0.4, 0.2, 0.9, 0.1, -0.3}, {2, 3}, 2), Marked({0.1, -0.1}, {2}, 3)};
+  }
+  Array DenseByHand(const std::vector<Array>& inputs) {
+    const Array h = bench_.Call("FullyConnected", {{"num_hidden", "2"}}, inputs[0], inputs[1], inputs[2]);
+    return bench_.Call("tanh", {}, h);
+  }
+  void ExpectSame(const std::map<uint64_t, Array>& one, const std::map<uint64_t, Array>& other) {
+    ASSERT_EQ(one.size(), other.size());
+    for (const auto& [name, gradient] : one) {
+      EXPECT_THAT(bench_.Values(gradient), Pointwise(FloatNear(1e-5f), bench_.Values(other.at(name)))) << name;
+    }
+  }
+
+  ImperativeBench bench_;
+};
+
+TEST_F(GraphCallTest, IsTheSameAsOpByOp) {
+  const std::vector<Array> inputs = DenseInputs();
+  const auto graph = Dense();
+  const Array y = bench_.Graph(*graph, inputs)[0], by_hand = DenseByHand(inputs);
+  EXPECT_THAT(bench_.Values(y), Pointwise(FloatNear(1e-6f), bench_.Values(by_hand)));
+  const Array head = bench_.Of({1, 2, 3, 4}, {2, 2});
+  ExpectSame(bench_.Backward({y}, {head}), bench_.Backward({by_hand}, {head}));
+}
+
+TEST_F(GraphCallTest, IsPartOfALongerTape) {
+  const std::vector<Array> inputs = DenseInputs();
+  const auto graph = Dense();
+  const auto loss = [&](const Array& h, bool by_graph) {
+    std::vector<Array> all = {h, inputs[1], inputs[2]};
+    const Array y = by_graph ? bench_.Graph(*graph, all)[0] : DenseByHand(all);
+    return bench_.Call("sum", {}, bench_.Call("square", {}, y));
+  };
+  const auto h = [&] { return bench_.Call("sin", {}, inputs[0]); };
+  ExpectSame(bench_.Backward({loss(h(), true)}), bench_.Backward({loss(h(), false)}));
+}
+
+TEST_F(GraphCallTest, GivesTheGradientsThatAreWanted) {
+  const auto graph = Dense();
+  std::vector<Array> inputs = DenseInputs();
+  const auto expected = bench_.Backward({DenseByHand(inputs)});
+  for (unsigned subset = 1; subset < 8; ++subset) {
+    std::vector<Array> some = inputs;
+    for (uint64_t i = 0; i < 3; ++i) if ((subset >> i & 1) == 0) some[i].mark = nullptr, some[i].entry = {};
+    const auto gradients = bench_.Backward({bench_.Graph(*graph, some)[0]});
+    ASSERT_EQ(gradients.size(), static_cast<size_t>(__builtin_popcount(subset)));
+    for (const auto& [name, gradient] : gradients) {
+      EXPECT_THAT(bench_.Values(gradient), Pointwise(FloatNear(1e-5f), bench_.Values(expected.at(name))));
+    }
+  }
+  for (Array& input : inputs) input.mark = nullptr, input.entry = {};
+  EXPECT_FALSE(bench_.Graph(*graph, inputs)[0].entry);
+}
+
+TEST_F(GraphCallTest, HasSeveralOutputs) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry h = Op("square", {x});
+  const auto graph = Cached({h, Op("sin", {h}), x}, {"x"});
+  const Array v = Marked({0.5, 2}, {2}, 1);
+  bench_.backward_options.retain_graph = true;
+  const std::vector<Array> y = bench_.Graph(*graph, {v});
+  ASSERT_THAT(y, SizeIs(3));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y[0]}, {v})[0]), ElementsAre(1, 4));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y[1]}, {v})[0]),
+              Pointwise(FloatNear(1e-5f), {std::cos(0.25f) * 1, std::cos(4.0f) * 4}));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y[2]}, {v})[0]), ElementsAre(1, 1));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y[0], y[2]}, {v})[0]), ElementsAre(2, 5));
+}
+
+// Alternating signatures compile nothing again.
+TEST_F(GraphCallTest, CompilesOncePerSignature) {
+  const auto graph = Dense();
+  const auto step = [&](int rows) {
+    const std::vector<Array> inputs = DenseInputs(rows);
+    for (const auto& [name, gradient] : bench_.Backward({bench_.Graph(*graph, inputs)[0]})) {
+      EXPECT_EQ(bench_.Status(gradient), absl::OkStatus());
+    }
+  };
+  const auto compiled = [&] { return bench_.OnLane([&] { return bench_.imperative().num_compiled(); }); };
+  for (int rows = 1; rows <= 3; ++rows) step(rows);
+  EXPECT_EQ(compiled(), 6) << "forward and backward of three";
+  for (int i = 0; i < 5; ++i) for (int rows = 1; rows <= 3; ++rows) step(rows);
+  EXPECT_EQ(compiled(), 6);
+}
+
+TEST_F(GraphCallTest, DropoutsMaskIsTheSameBackward) {
+  const NodeEntry x = MakeVariable("x");
+  const auto graph = Cached({Op("Dropout", {x}, {{"p", "0.5"}})}, {"x"});
+  const Array v = Marked(std::vector<float>(200, 1), {200}, 1);
+  const Array y = bench_.Graph(*graph, {v})[0];
+  const std::vector<float> forward = bench_.Values(y);
+  EXPECT_THAT(forward, testing::Contains(0));
+  EXPECT_EQ(bench_.Values(bench_.Backward({y})[1]), forward);
+  EXPECT_NE(bench_.Values(bench_.Graph(*graph, {v})[0]), forward) << "another run draws others";
+  bench_.OnLane([&] { bench_.imperative().Seed(5); });
+  const std::vector<float> first = bench_.Values(bench_.Graph(*graph, {v})[0]);
+  bench_.OnLane([&] { bench_.imperative().Seed(5); });
+  EXPECT_EQ(bench_.Values(bench_.Graph(*graph, {v})[0]), first);
+  bench_.options.training = false;
+  EXPECT_THAT(bench_.Values(bench_.Graph(*graph, {v})[0]), Each(1));
+}
+
+TEST_F(GraphCallTest, WritesAuxiliaryStates) {
+  std::vector<NodeEntry> v;
+  const std::vector<std::string> names = {"x", "gamma", "beta", "mean", "var"};
+  for (const std::string& name : names) v.push_back(MakeVariable(name));
+  const AttrDict attrs = {{"momentum", "0.5"}, {"fix_gamma", "False"}};
+  const auto graph = Cached({Op("BatchNorm", v, attrs)}, names);
+  EXPECT_TRUE(graph->is_auxiliary(3));
+  EXPECT_FALSE(graph->is_auxiliary(1));
+  const Array x = Marked({1, 3}, {2, 1}, 1), gamma = Marked({1}, {1}, 2), beta = Marked({0}, {1}, 3);
+  const Array mean = Marked({0}, {1}, 4), var = bench_.Of({1});  // A mark there means nothing.
+  std::vector<std::pair<uint32_t, ValuePtr>> written, by_hand;
+  const Array y = bench_.Graph(*graph, {x, gamma, beta, mean, var}, &written)[0];
+  ASSERT_THAT(written, SizeIs(2));
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1));
+  EXPECT_THAT(bench_.Values(mean), ElementsAre(0)) << "who holds the old value keeps it";
+  const Array z = bench_.Outputs("BatchNorm", attrs, {x, gamma, beta, mean, var}, &by_hand)[0];
+  EXPECT_EQ(bench_.Values(written[1].second), bench_.Values(by_hand[1].second));
+  const Array head = bench_.Of({1, 3}, {2, 1});
+  const auto of_graph = bench_.Backward({y}, {head}), of_ops = bench_.Backward({z}, {head});
+  ExpectSame(of_graph, of_ops);
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1)) << "backward writes none";
+}
+
+TEST_F(GraphCallTest, LeavesNothingOnTheTape) {
+  const auto graph = Dense();
+  int64_t after = 0;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<Array> inputs = DenseInputs();
+    bench_.Values(bench_.Backward({bench_.Graph(*graph, inputs)[0]})[2]);
+    bench_.Settle();
+    if (i == 1) after = bench_.used();
+    if (i > 1) {
+      EXPECT_EQ(bench_.used(), after);
+    }
+  }
+}
+
+TEST_F(GraphCallTest, WaitsForItsInputsAndForOperatorsInIt) {
+  const NodeEntry x = MakeVariable("x");
+  const auto graph = Cached({Op("square", {Op("t_wait", {x})})}, {"x"});
+  const Array v = Marked({1}, {1}, 1);
+  const Array slow = bench_.Call("t_wait", {}, v);
+  const Array y = bench_.Graph(*graph, {slow})[0];
+  const auto gradients = bench_.Backward({y});
+  EXPECT_FALSE(bench_.IsKnown(y));
+  for (int i = 0; i < 4; ++i) WaitingCalls::Get().Next().Complete();  // Two forward, two backward.
+  EXPECT_THAT(bench_.Values(y), ElementsAre(16));
+  EXPECT_THAT(bench_.Values(gradients.at(1)), ElementsAre(2 * 4 * 4));
+  EXPECT_EQ(bench_.pending(), 0);
+}
+
+TEST_F(GraphCallTest, RunsElsewhere) {
+  const auto graph = Dense();
+  std::vector<Array> inputs = DenseInputs(), there;
+  for (const Array& input : inputs) {
+    there.push_back(bench_.Of(bench_.Values(input), bench_.ShapeOf(input), /*elsewhere=*/true));
+  }
+  bench_.options.recording = false;
+  const Array y = bench_.Graph(*graph, there)[0];
+  EXPECT_EQ(bench_.Values(y), bench_.Values(bench_.Graph(*graph, inputs)[0]));
+  EXPECT_EQ(y.value->tensor().device(), (Device{DeviceType::kCpu, 1}));
+}
+
+TEST_F(GraphCallTest, HasNoHigherOrderGradients) {
+  const std::vector<Array> inputs = DenseInputs();
+  const auto graph = Dense();
+  const Array y = bench_.Graph(*graph, inputs)[0];
+  bench_.backward_options.create_graph = true;
+  const Array gradient = bench_.Grad({y}, {inputs[0]})[0];
+  EXPECT_EQ(bench_.Status(gradient), absl::OkStatus());
+  EXPECT_THAT(bench_.BackwardStatus({gradient}, {inputs[1]}).message(),
+              HasSubstr("CachedOp does not support higher order gradients"));
+}
+
+// It can still be computed.
+TEST_F(GraphCallTest, SaysWhichOperatorHasNoGradient) {
+  const NodeEntry x = MakeVariable("x");
+  const auto graph = Cached({Op("t_no_gradient", {x})}, {"x"});
+  const Array v = Marked({3}, {1}, 1);
+  const Array y = bench_.Graph(*graph, {v})[0];
+  EXPECT_THAT(bench_.Values(y), ElementsAre(3));
+  EXPECT_THAT(bench_.BackwardStatus({y}, {v}).message(), HasSubstr("'t_no_gradient' has no FGradient"));
+}
+
+TEST_F(GraphCallTest, SaysWhatIsWrongWhenItRuns) {
+  const auto graph = Dense();
+  std::vector<Array> inputs = DenseInputs();
+  inputs[1] = bench_.Of({1, 2, 3});
+  const Array y = bench_.Graph(*graph, inputs)[0];
+  EXPECT_EQ(bench_.Status(y).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(bench_.Status(y).message(), HasSubstr("FullyConnected"));
+}
+
+TEST_F(GraphCallTest, SaysWhatIsWrongWithTheGraph) {
+  const NodeEntry x = MakeVariable("x");
+  EXPECT_THAT(CachedGraph::Create({{Op("square", {x})}}, {}).status().message(), HasSubstr("'x' of the graph is not"));
+  EXPECT_THAT(CachedGraph::Create({{Op("square", {x})}}, {"x", "x"}).status().message(), HasSubstr("twice"));
+  EXPECT_THAT(CachedGraph::Create({{Op("elemwise_add", {x, MakeVariable("x")})}}, {"x"}).status().message(),
+              HasSubstr("'x'"));
+  EXPECT_TRUE(CachedGraph::Create({{Op("square", {x})}}, {"x", "nobody's"}).ok());
+}
+
+// A client may call its variables as it likes.
+TEST_F(GraphCallTest, NamesOfItsOwnAreNobodyElses) {
+  const NodeEntry x = MakeVariable("__saved0"), w = MakeVariable("__head0");
+  const NodeEntry sin = Op("sin", {Op("elemwise_mul", {x, w})});
+  const auto graph = Cached({Op("elemwise_mul", {sin, w})}, {"__saved0", "__head0"});
+  const Array a = Marked({0.5}, {1}, 1), b = Marked({2}, {1}, 2);
+  const Array y = bench_.Graph(*graph, {a, b})[0];
+  auto gradients = bench_.Backward({y});
+  EXPECT_THAT(bench_.Values(gradients[1])[0], FloatNear(std::cos(1.0f) * 4, 1e-5f));
+  EXPECT_THAT(bench_.Values(gradients[2])[0], FloatNear(std::cos(1.0f) * 0.5f * 2 + std::sin(1.0f), 1e-5f));
+}
+
+}  // namespace
+}  // namespace gluond

@@ -1,0 +1,461 @@
+// Operators on arrays as they come: their values, who may overwrite what, what waits for what, and what fails.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/core/graph.h"
+#include "tests/engine/imperative/imperative_bench.h"
+
+namespace gluond {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const AttrDict kOne = {{"scalar", "1"}};
+
+class ImperativeTest : public testing::Test {
+ protected:
+  ImperativeTest() { bench_.options.recording = false; }
+
+  // A value that the test makes known, and the call that it waits for.
+  Array Waiting(float value, WaitingCall* call) {
+    Array waiting = bench_.Call("t_wait", {}, bench_.Of({value}));
+    *call = WaitingCalls::Get().Next();
+    return waiting;
+  }
+  Array Plus1(Array x) { return bench_.Call("_plus_scalar", kOne, std::move(x)); }
+
+  ImperativeBench bench_;
+};
+
+TEST_F(ImperativeTest, ComputesChains) {
+  const Array x = bench_.Of({1, 2, 3});
+  const Array y = bench_.Call("elemwise_add", {}, bench_.Call("square", {}, x), x);
+  EXPECT_THAT(bench_.Values(y), ElementsAre(2, 6, 12));
+  EXPECT_THAT(bench_.Values(x), ElementsAre(1, 2, 3));
+}
+
+TEST_F(ImperativeTest, GivesTheVisibleOutputs) {
+  EXPECT_THAT(bench_.Outputs("Dropout", {}, {bench_.Of({1})}), SizeIs(1));
+  const auto parts = bench_.Outputs("SliceChannel", {{"num_outputs", "2"}, {"axis", "0"}}, {bench_.Of({1, 2})});
+  ASSERT_THAT(parts, SizeIs(2));
+  EXPECT_THAT(bench_.Values(parts[1]), ElementsAre(2));
+}
+
+TEST_F(ImperativeTest, CallsWithoutInputs) {
+  EXPECT_THAT(bench_.Values(bench_.Call("_ones", {{"shape", "(2,)"}})), ElementsAre(1, 1));
+  bench_.options.device = {DeviceType::kCpu, 1};
+  const Array there = bench_.Call("_ones", {{"shape", "(2,)"}});
+  ASSERT_EQ(bench_.Status(there), absl::OkStatus());
+  EXPECT_EQ(there.value->tensor().device(), (Device{DeviceType::kCpu, 1}));
+  bench_.options.device = {DeviceType::kGpu, 7};
+  EXPECT_THAT(bench_.Status(bench_.Call("_ones", {{"shape", "(2,)"}})).message(), HasSubstr("no device gpu:7"));
+}
+
+// Memory.
+
+TEST_F(ImperativeTest, OverwritesWhatNobodyElseHolds) {
+  Array x = bench_.Of({1, 2});
+  const void* const memory = bench_.Address(x);
+  const Array y = Plus1(std::move(x));
+  EXPECT_EQ(bench_.Address(y), memory);
+  EXPECT_THAT(bench_.Values(y), ElementsAre(2, 3));
+}
+
+TEST_F(ImperativeTest, LeavesWhatAnotherNameHolds) {
+  Array x = bench_.Of({1, 2});
+  const Array other = x;
+  EXPECT_THAT(bench_.Values(Plus1(std::move(x))), ElementsAre(2, 3));
+  EXPECT_THAT(bench_.Values(other), ElementsAre(1, 2));
+}
+
+TEST_F(ImperativeTest, LeavesWhatIsSavedOnTheTape) {
+  bench_.options.recording = true;
+  Array x = bench_.Marked(bench_.Of({3}));
+  Array squared = bench_.Call("square", {}, x);
+  Array y = bench_.Call("square", {}, squared);    // Its gradient reads `squared`.
+  Array z = bench_.Call("_plus_scalar", kOne, std::move(squared));
+  EXPECT_THAT(bench_.Values(z), ElementsAre(10));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y}, {x})[0]), ElementsAre(4 * 27));
+}
+
+TEST_F(ImperativeTest, LeavesABufferThatAReplyHolds) {
+  Array x = bench_.Of({1, 2});
+  const Tensor reply = x.value->tensor();
+  EXPECT_THAT(bench_.Values(Plus1(std::move(x))), ElementsAre(2, 3));
+  EXPECT_EQ(reply.data<float>()[0], 1);
+}
+
+TEST_F(ImperativeTest, LeavesAnInputThatComesTwice) {
+  Array x = bench_.Of({1, 2});
+  Array same = x;
+  EXPECT_THAT(bench_.Values(bench_.Call("elemwise_mul", {}, std::move(x), std::move(same))), ElementsAre(1, 4));
+}
+
+TEST_F(ImperativeTest, LeavesWhatADifferentShapeShares) {
+  Array x = bench_.Of({1, 2});
+  Array row = bench_.Call("Reshape", {{"shape", "(1, 2)"}}, x);
+  EXPECT_EQ(bench_.Address(row), bench_.Address(x)) << "a reshape copies nothing";
+  EXPECT_EQ(bench_.ShapeOf(row), (Shape{1, 2}));
+  EXPECT_THAT(bench_.Values(Plus1(std::move(row))), ElementsAre(2, 3));
+  EXPECT_THAT(bench_.Values(x), ElementsAre(1, 2));
+}
+
+TEST_F(ImperativeTest, OverwritesThroughAChainThatWaits) {
+  WaitingCall call;
+  Array x = Waiting(1, &call);
+  Array y = Plus1(Plus1(Plus1(std::move(x))));
+  const int64_t before = bench_.used();
+  call.Complete();
+  EXPECT_THAT(bench_.Values(y), ElementsAre(5));
+  EXPECT_LE(bench_.used(), before + 4) << "one buffer is enough";
+}
+
+TEST_F(ImperativeTest, LetsGoOfEverything) {
+  const int64_t before = bench_.used();
+  {
+    Array x = bench_.Of(std::vector<float>(1000));
+    for (int i = 0; i < 10; ++i) x = bench_.Call("square", {}, x);
+    EXPECT_LE(bench_.used(), before + 3 * 4000);
+  }
+  bench_.Settle();
+  EXPECT_EQ(bench_.used(), before);
+}
+
+TEST_F(ImperativeTest, AFailedCallKeepsNoMemory) {
+  const int64_t before = bench_.used();
+  const Array wrong = bench_.Call("elemwise_add", {}, bench_.Of(std::vector<float>(1000)), bench_.Of({1}));
+  EXPECT_FALSE(bench_.Status(wrong).ok());
+  EXPECT_EQ(bench_.used(), before);
+}
+
+// Written inputs.
+
+TEST_F(ImperativeTest, WrittenInputsHaveNewValues) {
+  const Array x = bench_.Of({1, 3}, {2, 1}), gamma = bench_.Of({1}), beta = bench_.Of({0});
+  const Array mean = bench_.Of({0}), var = bench_.Of({1});
+  std::vector<std::pair<uint32_t, ValuePtr>> written;
+  bench_.Outputs("BatchNorm", {{"momentum", "0.5"}}, {x, gamma, beta, mean, var}, &written);
+  ASSERT_THAT(written, SizeIs(2));
+  EXPECT_EQ(written[0].first, 3);
+  EXPECT_EQ(written[1].first, 4);
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1));
+  EXPECT_THAT(bench_.Values(written[1].second), ElementsAre(1));
+  EXPECT_THAT(bench_.Values(mean), ElementsAre(0)) << "who holds the old value keeps it";
+}
+
+TEST_F(ImperativeTest, WritesInputsInPlaceWhereNobodyElseHoldsThem) {
+  const AttrDict attrs = {{"lr", "1"}, {"momentum", "0.5"}};
+  Array weight = bench_.Of({10}), momentum = bench_.Of({2});
+  const Array gradient = bench_.Of({1});
+  const void* const memory = bench_.Address(momentum);
+  const void* const weights = bench_.Address(weight);
+  std::vector<Array> inputs;
+  inputs.push_back(std::move(weight));
+  inputs.push_back(gradient);
+  inputs.push_back(std::move(momentum));
+  std::vector<std::pair<uint32_t, ValuePtr>> written;
+  const Array updated = bench_.Outputs("sgd_mom_update", attrs, std::move(inputs), &written)[0];
+  ASSERT_THAT(written, SizeIs(1));
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(0));  // 0.5 * 2 - 1.
+  EXPECT_EQ(written[0].second->tensor().data(), memory);
+  EXPECT_THAT(bench_.Values(updated), ElementsAre(10));
+  EXPECT_EQ(bench_.Address(updated), weights) << "an update needs no second weight";
+}
+
+TEST_F(ImperativeTest, OneArrayAsTwoWrittenInputsIsCopied) {
+  const Array x = bench_.Of({1, 3}, {2, 1}), one = bench_.Of({1});
+  std::vector<std::pair<uint32_t, ValuePtr>> written;
+  bench_.Outputs("BatchNorm", {{"momentum", "0.5"}}, {x, one, one, one, one}, &written);
+  ASSERT_THAT(written, SizeIs(2));
+  EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1.5));
+  EXPECT_THAT(bench_.Values(written[1].second), ElementsAre(1));
+  EXPECT_THAT(bench_.Values(one), ElementsAre(1));
+}
+
+// Failures.
+
+TEST_F(ImperativeTest, AFailurePoisonsWhatDependsOnIt) {
+  const Array wrong = bench_.Call("elemwise_add", {}, bench_.Of({1, 2}), bench_.Of({1, 2, 3}));
+  EXPECT_EQ(bench_.Status(wrong).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(bench_.Status(wrong).message(),
+              AllOf(HasSubstr("Error in operator elemwise_add"), HasSubstr("[3]"), HasSubstr("[2]")));
+  const Array after = bench_.Call("elemwise_add", {}, bench_.Of({1}), Plus1(wrong));
+  ASSERT_FALSE(bench_.Status(after).ok());
+  EXPECT_EQ(after.value->failure(), wrong.value->failure()) << "the same, to be told once";
+  EXPECT_THAT(bench_.failures(), SizeIs(1));
+}
+
+TEST_F(ImperativeTest, PoisonsWrittenInputs) {
+  std::vector<std::pair<uint32_t, ValuePtr>> written;
+  bench_.options.command = 7;
+  bench_.Outputs("sgd_mom_update", {{"lr", "1"}}, {bench_.Of({1}), bench_.Of({1, 2}), bench_.Of({1})}, &written);
+  ASSERT_THAT(written, SizeIs(1));
+  EXPECT_FALSE(bench_.Status(written[0].second).ok());
+  EXPECT_EQ(written[0].second->failure()->command, 7);
+}
+
+TEST_F(ImperativeTest, SaysWhichArgumentIsWrong) {
+  const Array wrong = bench_.Call("FullyConnected", {{"num_hidden", "2"}}, bench_.Of({1, 2}, {1, 2}),
+                                  bench_.Of({1, 2, 3}, {1, 3}), bench_.Of({1, 2}));
+  EXPECT_THAT(bench_.Status(wrong).message(), HasSubstr("weight"));
+}
+
+TEST_F(ImperativeTest, RefusesMoreMemoryThanThereIs) {
+  const Array huge = bench_.Call("_ones", {{"shape", "(1000000, 1000)"}});
+  EXPECT_EQ(bench_.Status(huge).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(bench_.Status(huge).message(), HasSubstr("--max_tensor_bytes"));
+}
+
+// Idle executors are a convenience: they go before a call is refused.
+TEST_F(ImperativeTest, IdleGraphsMakeRoom) {
+  const auto graph = CachedGraph::Create({{MakeNode("square", "y", {MakeVariable("x")})}}, {"x"});
+  const std::string shape = "(160000000,)";  // 640 MB of 1 GiB.
+  EXPECT_TRUE(bench_.Status(bench_.Graph(**graph, {bench_.Call("_ones", {{"shape", "(100000000,)"}})})[0]).ok());
+  EXPECT_GE(bench_.used(), 400'000'000) << "the executor keeps its output's memory";
+  EXPECT_EQ(bench_.Status(bench_.Call("_zeros", {{"shape", shape}})), absl::OkStatus());
+}
+
+// Calls that wait.
+
+TEST_F(ImperativeTest, OthersGoOnWhileOneWaits) {
+  WaitingCall call;
+  const Array slow = Waiting(1, &call);
+  const Array after = Plus1(slow);
+  EXPECT_THAT(bench_.Values(Plus1(bench_.Of({1}))), ElementsAre(2));
+  EXPECT_FALSE(bench_.IsKnown(after));
+  EXPECT_EQ(bench_.pending(), 2);
+  call.Complete();
+  EXPECT_THAT(bench_.Values(after), ElementsAre(3));
+  EXPECT_EQ(bench_.pending(), 0);
+}
+
+TEST_F(ImperativeTest, WaitsForAllInputs) {
+  WaitingCall one, two;
+  const Array a = Waiting(1, &one), b = Waiting(2, &two);
+  const Array sum = bench_.Call("elemwise_add", {}, a, b);
+  two.Complete();
+  EXPECT_THAT(bench_.Values(b), ElementsAre(4));
+  EXPECT_FALSE(bench_.IsKnown(sum));
+  one.Complete();
+  EXPECT_THAT(bench_.Values(sum), ElementsAre(6));
+}
+
+TEST_F(ImperativeTest, AFailureLaterPoisonsAllThatWaits) {
+  WaitingCall call;
+  const Array slow = Waiting(1, &call);
+  const Array sum = bench_.Call("elemwise_add", {}, Plus1(slow), slow);
+  call.Fail(absl::UnavailableError("the provider is gone"));
+  EXPECT_EQ(bench_.Status(sum).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(sum.value->failure(), slow.value->failure());
+  EXPECT_THAT(bench_.failures(), SizeIs(1));
+  EXPECT_EQ(bench_.pending(), 0);
+}
+
+TEST_F(ImperativeTest, AnOperatorThatLosesItsCallFails) {
+  WaitingCall call;
+  const Array slow = Waiting(1, &call);
+  call.completion = {};
+  EXPECT_THAT(bench_.Status(slow).message(), HasSubstr("dropped its call"));
+}
+
+class LongChain : public ImperativeTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(LongChain, WaitsAndEnds) {
+  const bool fails = GetParam();
+  WaitingCall call;
+  Array slow = Waiting(0, &call);
+  constexpr int kLength = 10'000;
+  Array last = bench_.OnLane([&] {
+    const CallPtr plus = *MakeCall("_plus_scalar", kOne, 1);
+    Array x = slow;
+    for (int i = 0; i < kLength; ++i) x = bench_.imperative().Invoke(plus, {x}, {}).outputs[0];
+    return x;
+  });
+  EXPECT_EQ(bench_.pending(), kLength + 1);
+  if (fails) {
+    call.Fail(absl::UnavailableError("gone"));
+    EXPECT_EQ(bench_.Status(last).code(), absl::StatusCode::kUnavailable);
+  } else {
+    call.Complete();
+    EXPECT_THAT(bench_.Values(last), ElementsAre(kLength));
+  }
+  EXPECT_EQ(bench_.pending(), 0);
+}
+INSTANTIATE_TEST_SUITE_P(, LongChain, testing::Bool(),
+                         [](const auto& chain) { return chain.param ? "Fails" : "Succeeds"; });
+
+// Another session's work, posted to the lane, comes in between.
+TEST_F(ImperativeTest, WhatHasWaitedTakesTurnsWithOthers) {
+  WaitingCall call;
+  const Array slow = Waiting(0, &call);
+  std::atomic<bool> begun = false;
+  const Array last = bench_.OnLane([&] {
+    const CallPtr tanh = *MakeCall("tanh", {}, 1);
+    Array x = bench_.imperative().Invoke(*MakeCall("broadcast_to", {{"shape", "(200000,)"}}, 1), {slow}, {}).outputs[0];
+    for (int i = 0; i < 300; ++i) x = bench_.imperative().Invoke(tanh, {x}, {}).outputs[0];
+    return x;
+  });
+  bench_.OnLane([&] { slow.value->Await([&] { begun = true; }); });
+  call.Complete();
+  while (!begun) std::this_thread::yield();
+  EXPECT_FALSE(bench_.IsKnown(last)) << "300 operators held the lane";
+  EXPECT_EQ(bench_.Status(last), absl::OkStatus());
+}
+
+TEST_F(ImperativeTest, EndsWithCancel) {
+  WaitingCall call;
+  const Array slow = Waiting(1, &call);
+  const Array after = Plus1(slow);
+  bench_.OnLane([this] { bench_.imperative().Cancel(); });
+  EXPECT_EQ(bench_.Status(after).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(bench_.Status(Plus1(bench_.Of({1}))).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(bench_.pending(), 0);
+  EXPECT_THAT(bench_.failures(), IsEmpty());
+}
+
+// The operator may read and write until it lets go of its call, whatever has become of the arrays.
+TEST_F(ImperativeTest, ACancelledOperatorKeepsItsMemory) {
+  WaitingCall call;
+  Array slow = Waiting(5, &call);
+  const int64_t before = bench_.used();
+  bench_.OnLane([this] { bench_.imperative().Cancel(); });
+  EXPECT_FALSE(bench_.Status(slow).ok());
+  slow = {};
+  EXPECT_EQ(bench_.used(), before) << "its input and its output";
+  EXPECT_EQ(*call.in.dptr<float>(), 5);
+  call.Complete();
+  bench_.Settle();
+  EXPECT_EQ(bench_.used(), 0);
+}
+
+TEST_F(ImperativeTest, WhatIsUnderWayKeepsItAlive) {
+  WaitingCall call;
+  auto other = Imperative::Create({bench_.imperative().home()});
+  const Array slow = bench_.OnLane([&] {
+    Array waiting = other->Invoke(*MakeCall("t_wait", {}, 1), {bench_.Of({1})}, {}).outputs[0];
+    return other->Invoke(*MakeCall("_plus_scalar", kOne, 1), {waiting}, {}).outputs[0];
+  });
+  call = WaitingCalls::Get().Next();
+  bench_.OnLane([&] { other.reset(); });
+  call.Complete();
+  EXPECT_THAT(bench_.Values(slow), ElementsAre(3));
+}
+
+// Devices.
+
+TEST_F(ImperativeTest, RunsWhereItsInputsAre) {
+  const Array x = bench_.Of({1, 2}, {}, /*elsewhere=*/true);
+  const Array y = Plus1(Plus1(x));
+  EXPECT_THAT(bench_.Values(y), ElementsAre(3, 4));
+  EXPECT_EQ(y.value->tensor().device(), x.value->tensor().device());
+}
+
+TEST_F(ImperativeTest, RefusesInputsOfTwoDevices) {
+  const Array sum = bench_.Call("elemwise_add", {}, bench_.Of({1}), bench_.Of({1}, {}, true));
+  EXPECT_THAT(bench_.Status(sum).message(), HasSubstr("bring them to one device first"));
+}
+
+TEST_F(ImperativeTest, CopiesBetweenDevices) {
+  const Array here = bench_.Of({1, 2});
+  const auto copy = [&](const ValuePtr& value, Device device) {
+    return bench_.OnLane([&] { return bench_.imperative().CopyTo({value, {}, nullptr}, device, {}).value; });
+  };
+  const ValuePtr there = copy(here.value, {DeviceType::kCpu, 1});
+  EXPECT_THAT(bench_.Values(there), ElementsAre(1, 2));
+  EXPECT_EQ(there->tensor().device(), (Device{DeviceType::kCpu, 1}));
+  EXPECT_THAT(bench_.Values(copy(there, Device())), ElementsAre(1, 2));
+  EXPECT_EQ(copy(here.value, Device()), here.value) << "it is there";
+
+  WaitingCall call;
+  const Array slow = Waiting(1, &call);
+  const ValuePtr later = copy(slow.value, {DeviceType::kCpu, 1});
+  EXPECT_EQ(bench_.pending(), 2);
+  call.Complete();
+  EXPECT_THAT(bench_.Values(later), ElementsAre(2));
+
+  const Array wrong = bench_.Call("elemwise_add", {}, bench_.Of({1, 2}), bench_.Of({1, 2, 3}));
+  EXPECT_EQ(bench_.Status(copy(wrong.value, {DeviceType::kCpu, 1})), bench_.Status(wrong));
+  const absl::Status nowhere = bench_.Status(copy(here.value, {DeviceType::kGpu, 3}));
+  EXPECT_EQ(nowhere.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(bench_.pending(), 0);
+}
+
+// Random numbers.
+
+class RandomTest : public ImperativeTest {
+ protected:
+  std::vector<float> Draw() { return bench_.Values(bench_.Call("_random_uniform", {{"shape", "(4,)"}})); }
+  void Seed(uint64_t seed) {
+    bench_.OnLane([&] { bench_.imperative().Seed(seed); });
+  }
+};
+
+TEST_F(RandomTest, DrawsAgainFromTheSameSeed) {
+  Seed(3);
+  const std::vector<float> first = Draw(), second = Draw();
+  EXPECT_NE(first, second);
+  Plus1(bench_.Of({1}));  // Draws nothing.
+  Seed(3);
+  EXPECT_EQ(Draw(), first);
+  EXPECT_EQ(Draw(), second);
+  Seed(4);
+  EXPECT_NE(Draw(), first);
+}
+
+// Of the seed at the call, not of the seed when its inputs are there.
+TEST_F(RandomTest, ACallThatWaitsDrawsFromItsOwnSeed) {
+  const auto dropped = [&] {
+    WaitingCall call;
+    Seed(3);
+    const Array slow = bench_.Call("t_wait", {}, bench_.Of(std::vector<float>(100, 1)));
+    const Array y = bench_.Call("Dropout", {}, slow);
+    return std::pair(WaitingCalls::Get().Next(), y);
+  };
+  auto [call, y] = dropped();
+  call.Complete();
+  const std::vector<float> expected = bench_.Values(y);
+  auto [again, z] = dropped();
+  Seed(4);
+  again.Complete();
+  EXPECT_EQ(bench_.Values(z), expected);
+}
+
+// The other halves of the files.
+
+TEST(ReadyQueue, DoesOneAfterTheOther) {
+  ImperativeBench bench;
+  std::vector<int> order;
+  bench.OnLane([&] {
+    ReadyQueue& queue = bench.imperative().queue();
+    queue.Do([&] {
+      queue.Do([&] { order.push_back(2); });
+      order.push_back(1);
+    });
+    order.push_back(3);
+  });
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
+}
+
+TEST(MakeCall, SaysWhatIsWrong) {
+  EXPECT_EQ(MakeCall("sigmoyd", {}, 1).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(MakeCall("elemwise_add", {}, 3).status().message(), HasSubstr("takes 2 inputs"));
+  EXPECT_THAT(MakeCall("_plus_scalar", {{"scaler", "1"}}, 1).status().message(), HasSubstr("scaler"));
+  EXPECT_FALSE(MakeCall("_CachedOp", {}, 1).ok());
+  EXPECT_FALSE(MakeCall("_backward_CachedOp", {}, 1).ok());
+}
+
+}  // namespace
+}  // namespace gluond

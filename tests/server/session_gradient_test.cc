@@ -1,0 +1,163 @@
+// Commands of a session on gradients: Mark, Backward, Fresh.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/server/session_program_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+using testing::ElementsAre;
+using Code = absl::StatusCode;
+
+TEST_F(SessionProgramTest, WritesGradients) {
+  Put(1, {1, 2});
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  EXPECT_THAT(Values(11), ElementsAre(0, 0)) << "zeros at first";
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2]})");
+  EXPECT_THAT(Values(11), ElementsAre(2, 4));
+  Do(R"("backward": {"heads": [2]})");
+  ExpectNoted(Code::kFailedPrecondition, "retain_graph=True");
+  Put(3, {10, 1});
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2], "head_gradients": [3]})");
+  EXPECT_THAT(Values(11), ElementsAre(20, 4));
+}
+
+TEST_F(SessionProgramTest, AddsGradients) {
+  Put(1, {1, 2});
+  Do(R"("mark": {"variables": [1], "gradients": [11], "requests": ["ADD"]})");
+  for (int i = 0; i < 3; ++i) {
+    Record("square", {1}, {2});
+    Do(R"("backward": {"heads": [2]})");
+  }
+  EXPECT_THAT(Values(11), ElementsAre(6, 12));
+  Put(11, {0, 0});
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2]})");
+  EXPECT_THAT(Values(11), ElementsAre(2, 4));
+}
+
+TEST_F(SessionProgramTest, MarksAndTakesMarksAway) {
+  Put(1, {1});
+  Put(2, {1});
+  Do(R"("mark": {"variables": [1, 2], "gradients": [11, 12], "requests": ["WRITE"]})");
+  Do(R"("mark": {"variables": [1], "requests": ["NULL"]})");
+  Record("elemwise_add", {1, 2}, {3});
+  Do(R"("backward": {"heads": [3]})");
+  EXPECT_THAT(Values(11), ElementsAre(0));
+  EXPECT_THAT(Values(12), ElementsAre(1));
+  ExpectNothingNoted();
+}
+
+TEST_F(SessionProgramTest, MarkCutsOffHistory) {
+  Put(1, {3});
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Record("square", {1}, {2});
+  Do(R"("mark": {"variables": [2], "gradients": [12]})");
+  Record("square", {2}, {4});
+  Do(R"("backward": {"heads": [4]})");
+  EXPECT_THAT(Values(11), ElementsAre(0));
+  EXPECT_THAT(Values(12), ElementsAre(18));
+}
+
+TEST_F(SessionProgramTest, MarkSaysWhatIsWrong) {
+  Put(1, {1});
+  Do(R"("mark": {"variables": [1]})");
+  ExpectNoted(Code::kInvalidArgument, "has no name");
+  Do(R"("mark": {"variables": [5], "gradients": [6]})");
+  ExpectNoted(Code::kInvalidArgument, "no array 5");
+  Do(R"("mark": {"variables": [1, 1, 1], "gradients": [6], "requests": ["WRITE", "ADD"]})");
+  ExpectNoted(Code::kInvalidArgument, "3 variables and 2 requests");
+  Do(R"("mark": {"variables": [1], "gradients": [6], "requests": [9]})");
+  ExpectNoted(Code::kInvalidArgument, "request 9");
+}
+
+TEST_F(SessionProgramTest, AMarkedArrayStaysMarked) {
+  Put(1, {1});
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Put(1, {5, 6});
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2]})");
+  EXPECT_THAT(Values(11), ElementsAre(10, 12));
+  Prepare(1, "_plus_scalar", R"("scalar": "1")");
+  Invoke(1, {1}, {1}, R"(, "recording": true)");
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2]})");
+  EXPECT_THAT(Values(11), ElementsAre(12, 14));
+  Do(R"("free": {"arrays": [11]})");
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2]})");
+  ExpectNothingNoted();
+}
+
+TEST_F(SessionProgramTest, GradientsByName) {
+  Put(1, {3});
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Record("square", {1}, {2});
+  Record("square", {2}, {3});
+  Do(R"("backward": {"heads": [3], "variables": [1, 2], "outputs": [21, 22], "create_graph": true})");
+  EXPECT_THAT(Values(21), ElementsAre(108));
+  EXPECT_THAT(Values(22), ElementsAre(18));
+  EXPECT_THAT(Values(11), ElementsAre(0)) << "not the marked one's";
+  Do(R"("backward": {"heads": [21], "variables": [1], "outputs": [23]})");
+  EXPECT_THAT(Values(23), ElementsAre(108));
+}
+
+TEST_F(SessionProgramTest, BackwardSaysWhatIsWrong) {
+  Put(1, {3});
+  Do(R"("backward": {})");
+  ExpectNoted(Code::kFailedPrecondition, "no inputs");
+  Do(R"("backward": {"heads": [1]})");
+  ExpectNoted(Code::kFailedPrecondition, "autograd.record()");
+  Do(R"("backward": {"heads": [9]})");
+  ExpectNoted(Code::kInvalidArgument, "no array 9");
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Record("square", {1}, {2});
+  Do(R"("backward": {"heads": [2], "variables": [1], "outputs": [5, 6]})");
+  ExpectPoisoned(6, Code::kInvalidArgument, "1 variables and 2 outputs");
+  Do(R"("backward": {"heads": [2], "head_gradients": [0, 0]})");
+  ExpectNoted(Code::kInvalidArgument, "1 heads and 2 head gradients");
+  Do(R"("backward": {"heads": [2], "head_gradients": [77]})");
+  ExpectNoted(Code::kInvalidArgument, "no array 77");
+  Put(3, {1, 2});
+  Do(R"("backward": {"heads": [2], "head_gradients": [3]})");
+  ExpectNoted(Code::kInvalidArgument, "head gradient");
+  Do(R"("backward": {"heads": [2], "variables": [3], "outputs": [7]})");
+  ExpectPoisoned(7, Code::kInvalidArgument, "1-th variable");
+  Do(R"("backward": {"heads": [2], "head_gradients": [0]})");
+  EXPECT_THAT(Values(11), ElementsAre(6)) << "after all that";
+}
+
+TEST_F(SessionProgramTest, FreshGradients) {
+  Put(1, {1});
+  Put(2, {1});
+  Do(R"("mark": {"variables": [1, 2], "gradients": [11, 12]})");
+  Record("square", {1}, {3});
+  Do(R"("backward": {"heads": [3]})");
+  Do(R"("fresh": {"variables": [1], "require": true})");
+  ExpectNothingNoted();
+  Do(R"("fresh": {"variables": [1, 2], "require": true})");
+  ExpectNoted(Code::kFailedPrecondition, "variable 1");
+  Prepare(1, "_plus_scalar", R"("scalar": "1")");
+  Invoke(1, {1}, {1}, R"(, "when_fresh": 1)");
+  Invoke(1, {2}, {2}, R"(, "when_fresh": 2)");
+  Invoke(1, {2}, {2}, R"(, "when_fresh": 3)");
+  EXPECT_THAT(Values(1), ElementsAre(2));
+  EXPECT_THAT(Values(2), ElementsAre(1)) << "not fresh, or not marked: nothing is done";
+  Do(R"("fresh": {"variables": [1], "clear": true})");
+  Invoke(1, {1}, {1}, R"(, "when_fresh": 1)");
+  EXPECT_THAT(Values(1), ElementsAre(2));
+  Do(R"("fresh": {"variables": [44]})");
+  ExpectNoted(Code::kInvalidArgument, "no array 44");
+  Invoke(1, {1}, {5}, R"(, "when_fresh": 44)");
+  ExpectPoisoned(5, Code::kInvalidArgument, "no array 44");
+}
+
+}  // namespace
+}  // namespace gluond::server
