@@ -24,6 +24,12 @@ class Tutorials(unittest.TestCase):
                     self.assertIn(line, rendered, f"{name}: run docs/render_tutorials.py")
 
 
+    def test_the_example_of_the_readme(self):
+        readme = (HERE.parent.parent / "README.md").read_text(encoding="utf-8")
+        (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+        exec(compile(code, "README.md", "exec"), {})  # Our own.
+
+
 def _add(name):
     def test(self):
         runpy.run_path(str(HERE / f"{name}.py"), run_name="__main__")
