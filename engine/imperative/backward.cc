@@ -210,7 +210,7 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
     wanted.assign(num_outputs, false);
     for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values.IsUsed(node.get(), i);
     const bool now = Lane::Clock::now() < turn_ends;
-    Results results = Begin(CallAlone(node, options.create_graph), std::move(inputs), invoke, now);
+    Results results = Begin(GradientCall(node, options.create_graph), std::move(inputs), invoke, now);
     for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values.Put({node, i}, std::move(results.outputs[i]));
   }
 
@@ -236,6 +236,17 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
     sum = Invoke(add, std::move(terms), invoke).outputs[0];
   }
   return found;
+}
+
+CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
+  if (!NeedsExecutor(node->attrs)) return CallAlone(node, recordable);
+  std::string key = absl::StrCat(node->op()->name(), "\n", node->num_inputs(), recordable ? "\nrecordable" : "");
+  for (const auto& [name, text] : node->attrs.dict) absl::StrAppend(&key, "\n", name.size(), ":", name, "=", text);
+  constexpr size_t kMostKept = 256;
+  if (gradient_calls_.size() >= kMostKept && !gradient_calls_.contains(key)) gradient_calls_.clear();
+  CallPtr& call = gradient_calls_[std::move(key)];
+  if (call == nullptr) call = CallAlone(node, recordable);
+  return call;
 }
 
 absl::StatusOr<ValuePtr> Imperative::LikeHead(const ValuePtr& gradient, const ValuePtr& head, uint64_t command) {

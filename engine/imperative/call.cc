@@ -44,12 +44,6 @@ bool Draws(const NodeAttrs& attrs) {
   return std::find(resources.begin(), resources.end(), ResourceRequest::kRandom) != resources.end();
 }
 
-// Operators that wait for others or keep a state are what the executor knows to run.
-bool NeedsExecutor(const NodeAttrs& attrs) {
-  const auto* type = attrs.op->GetAttr<FExecType>("FExecType");
-  return (type != nullptr && (*type)(attrs) == ExecType::kAsync) || attrs.op->HasAttr("FCreateOpState");
-}
-
 // The graph of this one call, with all of its outputs.
 std::shared_ptr<const GraphCall> GraphOf(const Node& node, const Call& call) {
   auto copy = std::make_shared<Node>();
@@ -68,6 +62,11 @@ std::shared_ptr<const GraphCall> GraphOf(const Node& node, const Call& call) {
 }
 
 }  // namespace
+
+bool NeedsExecutor(const NodeAttrs& attrs) {
+  const auto* type = attrs.op->GetAttr<FExecType>("FExecType");
+  return (type != nullptr && (*type)(attrs) == ExecType::kAsync) || attrs.op->HasAttr("FCreateOpState");
+}
 
 CallPtr CallOf(NodePtr node, bool recordable) {
   auto call = std::make_shared<Call>();

@@ -45,6 +45,8 @@ absl::StatusOr<CallPtr> MakeCall(absl::string_view op, const AttrDict& attrs, si
 // A call of what `node` calls. `recordable`: also finds out what the gradient reads. Requires then: the inputs are
 // variables, each another one.
 CallPtr CallOf(NodePtr node, bool recordable);
+// Operators that wait for others or keep a state: an executor runs them, which is compiled for the call.
+bool NeedsExecutor(const NodeAttrs& attrs);
 
 }  // namespace gluond
 

@@ -19,9 +19,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/core/device.h"
@@ -115,6 +117,8 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
 
   // `now`: within this call, where the inputs are known.
   Results Begin(const CallPtr& call, std::vector<Array> inputs, const Options& options, bool now);
+  // A call of a gradient's node. The same one again where an executor would have to be compiled for another.
+  CallPtr GradientCall(const NodePtr& node, bool recordable);
   std::shared_ptr<RecordedNode> NewNode() const;
   absl::Status Record(const Call& call, std::vector<Array>& inputs, Pending& pending, Results* results) const;
   // Does the call within this one. False: it takes longer than that, or another lane.
@@ -143,6 +147,7 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
   bool cancelled_ = false;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   std::vector<std::unique_ptr<ExecutorCache>> caches_;  // By place.
+  absl::flat_hash_map<std::string, CallPtr> gradient_calls_;
   DirectPtr direct_;                                    // Of the home lane's kernels, which would allocate one each.
 };
 

@@ -78,8 +78,8 @@ bool WaitingCalls::empty() {
   return calls_.empty();
 }
 
-ImperativeBench::ImperativeBench(Imperative::Limits limits)
-    : budget_(std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_tensor_bytes")),
+ImperativeBench::ImperativeBench(Imperative::Limits limits, int64_t budget)
+    : budget_(std::make_shared<Budget>("the test", budget, "--max_tensor_bytes")),
       allocator_(OrDie(DeviceAllocator::Create(Device(), budget_))),
       elsewhere_(OrDie(DeviceAllocator::Create(kElsewhere, budget_))),
       lane_(OrDie(Lane::Create(Device(), {.threads = 1}, *allocator_))),

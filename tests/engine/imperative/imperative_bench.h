@@ -59,7 +59,7 @@ class WaitingCalls {
 
 class ImperativeBench {
  public:
-  explicit ImperativeBench(Imperative::Limits limits = {});
+  explicit ImperativeBench(Imperative::Limits limits = {}, int64_t budget = int64_t{1} << 30);
   ~ImperativeBench();
 
   Imperative& imperative() { return *imperative_; }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -134,13 +135,6 @@ TEST_F(ImperativeTest, LetsGoOfEverything) {
   EXPECT_EQ(bench_.used(), before);
 }
 
-TEST_F(ImperativeTest, AFailedCallKeepsNoMemory) {
-  const int64_t before = bench_.used();
-  const Array wrong = bench_.Call("elemwise_add", {}, bench_.Of(std::vector<float>(1000)), bench_.Of({1}));
-  EXPECT_FALSE(bench_.Status(wrong).ok());
-  EXPECT_EQ(bench_.used(), before);
-}
-
 // Written inputs.
 
 TEST_F(ImperativeTest, WrittenInputsHaveNewValues) {
@@ -217,15 +211,6 @@ TEST_F(ImperativeTest, RefusesMoreMemoryThanThereIs) {
   const Array huge = bench_.Call("_ones", {{"shape", "(1000000, 1000)"}});
   EXPECT_EQ(bench_.Status(huge).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(bench_.Status(huge).message(), HasSubstr("--max_tensor_bytes"));
-}
-
-// Idle executors are a convenience: they go before a call is refused.
-TEST_F(ImperativeTest, IdleGraphsMakeRoom) {
-  const auto graph = CachedGraph::Create({{MakeNode("square", "y", {MakeVariable("x")})}}, {"x"});
-  const std::string shape = "(160000000,)";  // 640 MB of 1 GiB.
-  EXPECT_TRUE(bench_.Status(bench_.Graph(**graph, {bench_.Call("_ones", {{"shape", "(100000000,)"}})})[0]).ok());
-  EXPECT_GE(bench_.used(), 400'000'000) << "the executor keeps its output's memory";
-  EXPECT_EQ(bench_.Status(bench_.Call("_zeros", {{"shape", shape}})), absl::OkStatus());
 }
 
 // Calls that wait.
@@ -435,6 +420,27 @@ TEST_F(RandomTest, ACallThatWaitsDrawsFromItsOwnSeed) {
 
 // The other halves of the files.
 
+TEST(Memory, AFailedCallKeepsNone) {
+  ImperativeBench bench({}, /*budget=*/70'000);
+  const Array x = bench.Of(std::vector<float>(10'000));
+  const auto parts = bench.Outputs("SliceChannel", {{"num_outputs", "2"}, {"axis", "0"}}, {x});
+  EXPECT_EQ(bench.Status(parts[0]).code(), absl::StatusCode::kResourceExhausted) << "the second does not fit";
+  EXPECT_EQ(bench.used(), 40'000);
+}
+
+// Idle executors are a convenience: they go before a call is refused.
+TEST(Memory, IdleGraphsMakeRoom) {
+  ImperativeBench bench({}, /*budget=*/100'000);
+  const auto graph = CachedGraph::Create({{MakeNode("square", "y", {MakeVariable("x")})}}, {"x"});
+  const Array y = bench.Graph(**graph, {bench.Call("_ones", {{"shape", "(10000,)"}})})[0];
+  EXPECT_EQ(bench.Status(y), absl::OkStatus());
+  const std::vector<float> values = bench.Values(y);
+  EXPECT_EQ(bench.Status(bench.Graph(**graph, {y})[0]), absl::OkStatus());
+  EXPECT_EQ(bench.used(), 80'000) << "the executor keeps its output's memory";
+  EXPECT_EQ(bench.Status(bench.Call("_zeros", {{"shape", "(14000,)"}})), absl::OkStatus());
+  EXPECT_EQ(bench.Values(y), values);
+}
+
 TEST(ReadyQueue, DoesOneAfterTheOther) {
   ImperativeBench bench;
   std::vector<int> order;
@@ -446,6 +452,36 @@ TEST(ReadyQueue, DoesOneAfterTheOther) {
     });
     order.push_back(3);
   });
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
+}
+
+// What waits for its turn counts as pending: a session does not end before it.
+TEST(ReadyQueue, GivesWayToOthers) {
+  ImperativeBench bench;
+  bool second = false;
+  bench.OnLane([&] {
+    ReadyQueue& queue = bench.imperative().queue();
+    std::vector<std::function<void()>> work;
+    work.push_back([] { std::this_thread::sleep_for(2 * ReadyQueue::kTurn); });
+    work.push_back([&] { second = true; });
+    queue.Do(std::move(work));
+    EXPECT_FALSE(second);
+    EXPECT_EQ(bench.imperative().pending(), 1);
+  });
+  bench.Settle();
+  EXPECT_TRUE(second);
+}
+
+TEST(ReadyQueue, DoesWorkLater) {
+  ImperativeBench bench;
+  std::vector<int> order;
+  bench.OnLane([&] {
+    ReadyQueue& queue = bench.imperative().queue();
+    queue.DoLater([&] { order.push_back(2); });
+    queue.Do([&] { order.push_back(3); });
+    order.push_back(1);
+  });
+  bench.Settle();
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }
 
