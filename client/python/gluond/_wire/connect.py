@@ -6,17 +6,20 @@ import atexit
 import os
 import threading
 import weakref
-from typing import Optional
+from typing import Callable, List, Optional
 
 # Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
+from . import quiet_fork  # noqa: E402, F401  # First, so that its hook runs after the one of this file.
 from .local_server import LocalServer  # noqa: E402
 from .session import Session  # noqa: E402
 
 _lock = threading.Lock()
 _current: Optional[Session] = None
 _all: "weakref.WeakSet[Session]" = weakref.WeakSet()
+# Called when connect() has opened another session.
+on_change: List[Callable[[], None]] = []
 # In a forked child: sessions of the parent, whose gRPC objects must not be touched, not even freed.
 _of_the_parent: list = []
 
@@ -34,6 +37,8 @@ def connect(address: Optional[str] = None) -> None:
         ends with this process.
     """
     _open(address or os.environ.get("GLUOND_ADDRESS"), replace=True)
+    for forget in on_change:
+        forget()
 
 
 def _open(address: Optional[str], replace: bool) -> Session:

@@ -1,62 +1,64 @@
 """A server of this process's own, on a Unix socket that only its user can reach. It ends with the process, however that
-ends: a small shell holds the other end of a pipe and stops the server when the pipe is closed."""
+ends.
+
+A shell first starts the keeper, a part of itself that reads from a pipe of which this process has the other end; then it
+becomes the server. When the process is gone, the keeper reads the end of the pipe and kills the group of both. So the
+server is never without a keeper, it does not matter which thread has started it (PR_SET_PDEATHSIG would fire at the end
+of that), and nobody is killed whose process number was somebody else's before. A forked child closes its copy of the
+pipe's end.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
+import weakref
 from typing import Optional
 
 from ..base import MXNetError
+from .server_binary import find
 
-BUILD_COMMAND = "bazel build //server:gluond-server"
 START_SECONDS = 60.0
-_PACKAGE = pathlib.Path(__file__).resolve().parents[1]
-# $1: the server's process, $2: its folder.
-_KEEPER = 'read -r _; kill "$1" 2>/dev/null; sleep 3; kill -9 "$1" 2>/dev/null; rm -rf "$2"'
+# $0: the folder. $@: the server's command.
+_START = """exec 3<&0 </dev/null >"$0/log" 2>&1
+{ read -r _; /bin/rm -rf "$0"; kill -9 0; } <&3 >/dev/null 2>&1 &
+exec "$@" 3<&-"""
+# A socket's path has 107 bytes at most; that much of it is ours.
+_LONGEST_FOLDER = 107 - len("/gluond-12345678/socket")
 
-
-def find() -> str:
-    """Path of the server's binary: GLUOND_SERVER, in the wheel, on PATH, in the checkout."""
-    named = os.environ.get("GLUOND_SERVER")
-    if named:
-        if os.access(named, os.X_OK):
-            return named
-        raise MXNetError(f"GLUOND_SERVER={named} is no program that can be run")
-    candidates = [str(_PACKAGE / "_bin" / "gluond-server"), shutil.which("gluond-server")]
-    checkout = next((folder for folder in _PACKAGE.parents if (folder / "WORKSPACE").exists()), None)
-    if checkout is not None:
-        candidates.append(str(checkout / "bazel-bin" / "server" / "gluond-server"))
-    for path in candidates:
-        if path and os.access(path, os.X_OK):
-            return path
-    raise MXNetError("There is no gluond-server to start: it was looked for at GLUOND_SERVER, in the installed package, on "
-                     f"PATH and in the checkout. Build it in the checkout with `{BUILD_COMMAND}` and set "
-                     "GLUOND_SERVER=<checkout>/bazel-bin/server/gluond-server, or use a running one: "
-                     "GLUOND_ADDRESS=host:port, or mx.connect('host:port').")
+_running: "weakref.WeakSet[LocalServer]" = weakref.WeakSet()
+# Held from a server's start to its entry into _running: a child forked in between would keep the pipe open.
+_starting = threading.RLock()
 
 
 class LocalServer:
     """A running server; `address` is for gRPC."""
 
     def __init__(self) -> None:
-        binary = find()
-        self._folder = tempfile.mkdtemp(prefix="gluond-")
+        self._binary = find()
+        short = len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_FOLDER
+        self._folder = tempfile.mkdtemp(prefix="gluond-", dir=None if short else "/tmp")
         self._socket = os.path.join(self._folder, "socket")
         self.address = "unix:" + self._socket
-        with open(os.path.join(self._folder, "log"), "wb") as log:
-            # In a session of their own: Ctrl-C is for the program, not for its server.
-            self._server = subprocess.Popen([binary, f"--address={self.address}", "--drain_seconds=0"],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self._keeper = subprocess.Popen(["/bin/sh", "-c", _KEEPER, "gluond-keeper", str(self._server.pid), self._folder],
-                                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        bufsize=0, start_new_session=True)
-        self._wait_until_it_listens()
+        command = [self._binary, f"--address={self.address}", "--drain_seconds=0"]
+        with _starting:
+            # In a session of its own: Ctrl-C is for the program, not for its server.
+            self._server = subprocess.Popen(["/bin/sh", "-c", _START, self._folder, *command], bufsize=0, start_new_session=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _running.add(self)
+        try:
+            self._wait_until_it_listens()
+        except BaseException:
+            self.stop()
+            raise
 
     def _wait_until_it_listens(self) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -68,9 +70,7 @@ class LocalServer:
                 except OSError:
                     pass
             if self._server.poll() is not None or time.monotonic() > deadline:
-                log = self.log()
-                self.stop()
-                raise MXNetError(f"The local server {self._server.args[0]} did not start:\n{log}")
+                raise MXNetError(f"The local server {self._binary} did not start:\n{self.log()}")
             time.sleep(0.005)
 
     def log(self) -> str:
@@ -87,13 +87,26 @@ class LocalServer:
 
     def stop(self) -> None:
         """Ends it and removes its folder."""
-        self._keeper.kill()
-        self._keeper.wait()
+        if self._server.poll() is None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._server.pid, signal.SIGKILL)
         self.forget()
-        self._server.kill()
         self._server.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def forget(self) -> None:
         """Closes this process's end of the pipe; in a forked child: leaves the server to the parent."""
-        self._keeper.stdin.close()
+        self._server.stdin.close()
+
+
+def _after_fork_in_child() -> None:
+    global _starting
+    _starting = threading.RLock()
+    for server in list(_running):
+        server.forget()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _starting.acquire(), after_in_parent=lambda: _starting.release(),
+                        after_in_child=_after_fork_in_child)
