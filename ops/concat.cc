@@ -251,6 +251,15 @@ GLUOND_REGISTER_OP(SliceChannel)
     .set_attr_parser(ParamParser<SplitParam>)
     .set_num_outputs(
         [](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<SplitParam>().num_outputs); })
+    // Numbered even when there is one, as in MXNet.
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names;
+                                  for (int i = 0; i < attrs.param<SplitParam>().num_outputs; ++i) {
+                                    names.push_back(absl::StrCat("output", i));
+                                  }
+                                  return names;
+                                })
     .set_attr<FInferShape>("FInferShape", SplitShape)
     .set_attr<FInferType>("FInferType", SameType)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {

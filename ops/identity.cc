@@ -34,6 +34,7 @@ IDENTITY(BlockGrad, "data")
 
 IDENTITY(make_loss, "data")
     .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
+    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) { return std::vector<std::string>{"loss"}; })
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
       return {Call("ones_like", {node->inputs[0]})};
     });

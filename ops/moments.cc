@@ -81,9 +81,6 @@ GLUOND_REGISTER_OP(moments)
     .add_arguments(MomentsParam::__FIELDS__())
     .set_attr_parser(ParamParser<MomentsParam>)
     .set_num_outputs(2)
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) {
-      return std::vector<std::string>{"mean", "var"};
-    })
     .set_attr<FInferShape>("FInferShape", MomentsShape)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)

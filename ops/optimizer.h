@@ -41,9 +41,11 @@ struct Common {
   HOST_DEVICE C Rescale(C g) const { return static_cast<C>(rescale_grad) * g; }
 };
 
+// The order is MXNet's, for calls with parameters by position: the rate, the optimizer's own, the common ones.
+template <class P>
+void RateField(Schema<P>& s) { s.template Field<double>("lr", &P::lr).Describe("Learning rate."); }
 template <class P>
 void CommonFields(Schema<P>& s) {
-  s.template Field<double>("lr", &P::lr).Describe("Learning rate.");
   s.template Field<double>("wd", &P::wd).Default(0.0).Describe("Weight decay.");
   s.template Field<double>("rescale_grad", &P::rescale_grad)
       .Default(1.0)

@@ -38,10 +38,11 @@ struct AdamParam : Param<AdamParam>, Common {
   double beta1, beta2, epsilon;
   bool lazy_update;
   static void Fields(Schema<AdamParam>& s) {
-    CommonFields(s), LazyField(s);
+    RateField(s);
     s.Field("beta1", &AdamParam::beta1).Default(0.9).Describe("Decay of the gradient's average.");
     s.Field("beta2", &AdamParam::beta2).Default(0.999).Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &AdamParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
+    CommonFields(s), LazyField(s);
   }
 };
 // s: the averages of g and of g^2. Returns m / (sqrt(v) + eps).
@@ -67,7 +68,7 @@ struct Adam {
 struct AdamWParam : Param<AdamWParam>, Common {
   double beta1, beta2, epsilon, eta;
   static void Fields(Schema<AdamWParam>& s) {
-    CommonFields(s);
+    RateField(s), CommonFields(s);
     s.Field("beta1", &AdamWParam::beta1).Default(0.9).Describe("Decay of the gradient's average.");
     s.Field("beta2", &AdamWParam::beta2).Default(0.999).Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &AdamWParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
@@ -92,9 +93,10 @@ struct AdamW {
 struct RmsPropParam : Param<RmsPropParam>, Common {
   double gamma1, epsilon, clip_weights;
   static void Fields(Schema<RmsPropParam>& s) {
-    CommonFields(s);
+    RateField(s);
     s.Field("gamma1", &RmsPropParam::gamma1).Default(0.95).Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &RmsPropParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
+    CommonFields(s);
     s.Field("clip_weights", &RmsPropParam::clip_weights).Default(-1.0)
         .Describe("Limit of the weight's magnitude; not positive: none.");
   }
@@ -126,10 +128,11 @@ struct RmsPropAlexParam : Param<RmsPropAlexParam>, Common {
   double gamma1, gamma2, epsilon, clip_weights;
   static void Fields(Schema<RmsPropAlexParam>& s) {
     using P = RmsPropAlexParam;
-    CommonFields(s);
+    RateField(s);
     s.Field("gamma1", &P::gamma1).Default(0.95).Describe("Decay of the averages of the gradient and of its square.");
     s.Field("gamma2", &P::gamma2).Default(0.9).Describe("Decay of the moving step.");
     s.Field("epsilon", &P::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
+    CommonFields(s);
     s.Field("clip_weights", &P::clip_weights).Default(-1.0)
         .Describe("Limit of the weight's magnitude; not positive: none.");
   }

@@ -196,6 +196,12 @@ GLUOND_REGISTER_OP(Pooling)
     .set_attr_parser(Parse)
     .set_num_outputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 2u : 1u; })  // The maxima's positions, hidden.
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names = {"output"};
+                                  if (IsMax(attrs)) names.push_back("index");
+                                  return names;
+                                })
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)

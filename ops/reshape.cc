@@ -106,9 +106,10 @@ void FillFromSize(Shape* shape, int64_t size) {
   if (unknown >= 0 && product > 0 && size % product == 0) (*shape)[unknown] = size / product;
 }
 
-#define SAME_ELEMENTS(name)                                                           \
+#define SAME_ELEMENTS(name) SAME_ELEMENTS_AS(name, "data")
+#define SAME_ELEMENTS_AS(name, input)                                                 \
   GLUOND_REGISTER_OP(name)                                                            \
-      .add_argument("data", "NDArray", "Any shape.")                                  \
+      .add_argument(input, "NDArray", "Any shape.")                                   \
       .set_attr<FInferType>("FInferType", SameType)                                   \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                       \
       .set_attr<FInplaceIdentity>("FInplaceIdentity", [](const NodeAttrs&) { return std::vector<bool>{true}; }) \
@@ -120,12 +121,27 @@ void FillFromSize(Shape* shape, int64_t size) {
       .compute<CopyFirst>()
 
 struct ReshapeParam : Param<ReshapeParam> {
-  Dims shape;
-  bool reverse;
+  std::optional<Dims> shape;
+  Dims target_shape;
+  bool keep_highest, reverse;
   static void Fields(Schema<ReshapeParam>& s) {
-    s.Field("shape", &ReshapeParam::shape).Describe(
-        "Sizes, or codes: 0 keeps an axis, -1 is what is left, -2 keeps all further axes, -3 joins two, -4 splits one.");
+    s.Field("shape", &ReshapeParam::shape).Default(std::nullopt).Describe(
+        "Required. Sizes, or codes: 0 keeps an axis, -1 is what is left, -2 keeps all further axes, -3 joins two, -4 splits one.");
     s.Field("reverse", &ReshapeParam::reverse).Default(false).Describe("Reads shape and codes from the right.");
+    s.Field("target_shape", &ReshapeParam::target_shape).Default(Dims())
+        .Describe("The shape in old models, where `shape` is missing; 0 is what is left.");
+    s.Field("keep_highest", &ReshapeParam::keep_highest).Default(false).Describe("target_shape keeps axis 0.");
+  }
+
+  absl::StatusOr<Dims> Codes() const {
+    if (shape) return *shape;
+    if (target_shape.empty()) {
+      return absl::InvalidArgumentError("Required parameter shape of tuple of int is not presented");
+    }
+    Dims codes = target_shape;
+    std::replace(codes.begin(), codes.end(), 0, -1);
+    if (keep_highest) codes[0] = 0;
+    return codes;
   }
 };
 
@@ -137,9 +153,10 @@ SAME_ELEMENTS(Reshape)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const ReshapeParam& p = attrs.param<ReshapeParam>();
+      ASSIGN_OR_RETURN(const Dims codes, p.Codes());
       if ((*out)[0].known()) FillFromSize(&(*in)[0], (*out)[0].Size());
       if (!(*in)[0].known()) return false;
-      ASSIGN_OR_RETURN(const Shape y, ReshapeTo((*in)[0], p.shape, p.reverse));
+      ASSIGN_OR_RETURN(const Shape y, ReshapeTo((*in)[0], codes, p.reverse && p.shape));
       SHAPE_ASSIGN_CHECK(out, 0, y);
       return true;
     });
@@ -189,10 +206,9 @@ absl::StatusOr<bool> ReshapeLikeShape(const NodeAttrs& attrs, ShapeVector* in, S
   return true;
 }
 
-SAME_ELEMENTS(reshape_like)
+SAME_ELEMENTS_AS(reshape_like, "lhs")
     .describe("lhs in the shape of rhs, or with some of its axes replaced by some of rhs'.")
     .set_num_inputs(2)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs&) { return std::vector<std::string>{"lhs", "rhs"}; })
     .add_argument("rhs", "NDArray", "Only its shape is used.")
     .add_arguments(ReshapeLikeParam::__FIELDS__())
     .set_attr_parser(ParamParser<ReshapeLikeParam>)

@@ -9,7 +9,7 @@ namespace gluond::ops {
 
 struct SgdParam : Param<SgdParam>, Common {
   bool lazy_update;
-  static void Fields(Schema<SgdParam>& s) { CommonFields(s), LazyField(s); }
+  static void Fields(Schema<SgdParam>& s) { RateField(s), CommonFields(s), LazyField(s); }
 };
 struct Sgd {
   static constexpr int kStates = 0;
@@ -27,8 +27,9 @@ struct MomentumParam : Param<MomentumParam>, Common {
   double momentum;
   bool lazy_update;
   static void Fields(Schema<MomentumParam>& s) {
-    CommonFields(s), LazyField(s);
+    RateField(s);
     s.Field("momentum", &MomentumParam::momentum).Default(0.0).Describe("Decay of the moving step.");
+    CommonFields(s), LazyField(s);
   }
 };
 struct SgdMomentum {

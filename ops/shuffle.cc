@@ -44,6 +44,8 @@ GLUOND_REGISTER_OP(_shuffle)
     .add_argument("data", "NDArray", "Rank 1 or more.")
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs&) { return std::vector<std::string>{"output", "order"}; })
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);

@@ -21,7 +21,7 @@ template <class C>
 HOST_DEVICE C Sign(C v) { return v > 0 ? C(1) : v < 0 ? C(-1) : v == 0 ? C(0) : v; }  // NaN stays.
 
 struct SignSgdParam : Param<SignSgdParam>, Common {
-  static void Fields(Schema<SignSgdParam>& s) { CommonFields(s); }
+  static void Fields(Schema<SignSgdParam>& s) { RateField(s), CommonFields(s); }
 };
 struct SignSgd {
   static constexpr int kStates = 0;
@@ -36,8 +36,9 @@ struct SignSgd {
 struct SignumParam : Param<SignumParam>, Common {
   double momentum, wd_lh;
   static void Fields(Schema<SignumParam>& s) {
-    CommonFields(s);
+    RateField(s);
     s.Field("momentum", &SignumParam::momentum).Default(0.0).Describe("Decay of the gradient's average.");
+    CommonFields(s);
     s.Field("wd_lh", &SignumParam::wd_lh).Default(0.0).Describe("Weight decay outside of the sign.");
   }
 };
@@ -58,9 +59,10 @@ struct Signum {
 struct FtrlParam : Param<FtrlParam>, Common {
   double lamda1, beta;
   static void Fields(Schema<FtrlParam>& s) {
-    CommonFields(s);
+    RateField(s);
     s.Field("lamda1", &FtrlParam::lamda1).Default(0.01).Describe("L1 regularization: below it, w is 0.");
     s.Field("beta", &FtrlParam::beta).Default(1.0).Describe("Added to the learning rate's divisor.");
+    CommonFields(s);
   }
 };
 struct Ftrl {

@@ -39,8 +39,8 @@ uint32_t Count(const std::variant<uint32_t, FCount>& n, const NodeAttrs& attrs) 
   return std::get<uint32_t>(n);
 }
 
-std::vector<std::string> Numbered(absl::string_view stem, uint32_t n) {
-  if (n == 1) return {std::string(stem)};
+std::vector<std::string> Numbered(absl::string_view stem, uint32_t n, bool even_one = false) {
+  if (n == 1 && !even_one) return {std::string(stem)};
   std::vector<std::string> names;
   for (uint32_t i = 0; i < n; ++i) names.push_back(absl::StrCat(stem, i));
   return names;
@@ -82,7 +82,8 @@ std::vector<std::string> Op::input_names(const NodeAttrs& attrs, uint32_t num_in
   for (const ArgumentDoc& doc : arguments_) {
     if (doc.type == "NDArray" && names.size() < num_inputs) names.push_back(doc.name);
   }
-  return names.size() == num_inputs ? names : Numbered("data", num_inputs);
+  if (names.size() == num_inputs) return names;
+  return HasAttr("key_var_num_args") ? Numbered("arg", num_inputs, true) : Numbered("data", num_inputs);
 }
 
 std::vector<std::string> Op::output_names(const NodeAttrs& attrs) const {

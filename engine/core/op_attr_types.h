@@ -29,7 +29,8 @@ enum OpReqType {
   kAddTo,         // Add to what is there.
 };
 
-// "FListInputNames", "FListOutputNames": names by position. Default: data / output (with numbers when several).
+// "FListInputNames", "FListOutputNames": names by position. Default: data / output (with numbers when
+// several), and arg0, arg1, ... where the number of inputs is a parameter (key_var_num_args).
 using FListInputNames = std::function<std::vector<std::string>(const NodeAttrs&)>;
 using FListOutputNames = std::function<std::vector<std::string>(const NodeAttrs&)>;
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/op.h"
@@ -25,7 +26,9 @@ absl::Status OperatorError(const Node& node, const absl::Status& status) {
   if (is_input || absl::ConsumePrefix(&rest, "output ")) {
     const absl::string_view digits = rest.substr(0, std::min(rest.find_first_not_of("0123456789"), rest.size()));
     uint32_t i;
-    if (absl::SimpleAtoi(digits, &i)) text = absl::StrCat(ArgumentText(node, is_input, i), rest.substr(digits.size()));
+    rest.remove_prefix(digits.size());
+    const bool named = absl::StartsWith(rest, " '");  // By the operator itself.
+    if (!named && absl::SimpleAtoi(digits, &i)) text = absl::StrCat(ArgumentText(node, is_input, i), rest);
   }
   absl::Status error(status.code(), absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(),
                                                  "): ", text));

@@ -19,6 +19,10 @@ OP_CASES(Reshape, {
     {"MinusThreeJoins", "Reshape", {kCube}, ShapeAttr("(-3, 0)"), {{{4, 2}, kEight}}},
     {"MinusFourSplits", "Reshape", {{{4, 2}, kEight}}, ShapeAttr("(-4, -1, 2, -2)"), {{{2, 2, 2}, kEight}}},
     {"FromTheRight", "Reshape", {{{2, 1, 3}, kSix}}, {{"shape", "(-1, 0)"}, {"reverse", "True"}}, {{{2, 3}, kSix}}},
+    {"OfAnOldModel", "Reshape", {kCube}, {{"target_shape", "(2, 0)"}}, {{{2, 4}, kEight}}},
+    {"OfAnOldModelThatKeepsTheBatch", "Reshape", {kX}, {{"target_shape", "(0, 0, 1)"}, {"keep_highest", "True"}},
+     {{{2, 3, 1}, kSix}}},
+    {"ShapeGoesBeforeTargetShape", "Reshape", {kX}, {{"shape", "(3, 2)"}, {"target_shape", "(0, 0)"}}, {{{3, 2}, kSix}}},
     {"NoElements", "Reshape", {{{0, 3}, {}}}, ShapeAttr("(0, -2)"), {{{0, 3}, {}}}},
     {"Like", "reshape_like", {kX, {{6}, kSix}}, {}, {{{6}, kSix}}},
     {"LikeInPart", "reshape_like", {{{6, 1}, kSix}, {{2, 3, 1}, kSix}},
@@ -76,6 +80,10 @@ OP_CASES(BroadcastTo, {
      {{{3, 2}, {1, 2, 1, 2, 1, 2}}}},
     {"Axis", "broadcast_axis", {{{1, 2, 1}, {1, 2}}}, {{"axis", "(0, 2)"}, {"size", "(2, 2)"}}, {{{2, 2, 2}, {1, 1, 2, 2, 1, 1, 2, 2}}}},
 });
+
+TEST(Reshape, NeedsAShape) {
+  EXPECT_NE(ErrorOf("Reshape", {kX}, {}).message().find("Required parameter shape"), absl::string_view::npos);
+}
 
 TEST(Reshape, RefusesOtherSizes) {
   const absl::Status status = ErrorOf("Reshape", {kX}, ShapeAttr("(4, 2)"));

@@ -235,6 +235,7 @@ TEST(Seed, AHiddenOutputIsThereAndNotVisible) {
 
 TEST(Seed, AVariableNumberOfInputsIsCounted) {
   const NodePtr y = Call("seed_add_n", 3);
+  EXPECT_EQ(y->op()->input_names(y->attrs, 3), (std::vector<std::string>{"arg0", "arg1", "arg2"}));
   EXPECT_EQ(y->attrs.dict.at("num_args"), "3");
   EXPECT_EQ(y->op()->num_inputs(y->attrs), 3u);
   EXPECT_THAT(RunOp(y, {{1}, {10}, {100}}), ElementsAre(Floats{111}));
