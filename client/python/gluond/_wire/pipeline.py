@@ -380,10 +380,15 @@ class Pipeline:
                 time.sleep(0.0005)
         while self._writing and link.stream is not None and time.monotonic() < end:
             self._poll(link)
+        time.sleep(PARKED_SECONDS)  # From then on the background thread is parked until resume().
 
     def resume(self) -> None:
         """After a fork, in the parent."""
         self._pausing = False
+        with self._lock:
+            if self._link.parked:
+                self._link.parked = False
+                self._link.nudge.release()
         self._end_polling(self._link)
 
     def abandon(self, error: Exception) -> None:
@@ -402,7 +407,7 @@ class Pipeline:
                     self._waiters or link.stream is None or self._writing and self._batches.something_to_send())
                 parked = link.parked
             if parked:
-                nudged = link.nudge.acquire(timeout=PARKED_SECONDS)
+                nudged = link.nudge.acquire(timeout=-1 if self._pausing else PARKED_SECONDS)
                 with self._lock:
                     if not nudged and not link.parked:
                         link.nudge.acquire()  # It was released at this moment.
