@@ -1,0 +1,100 @@
+"""Packs the wheel of gluond with the server in it: //client/python:wheel.
+
+    pack_wheel.py --out FILE.whl --pyproject FILE --server FILE [--plugin FILE] .../client/python/gluond/FILE...
+
+The server is stripped and lies in gluond/_bin; the libraries that it loads lie beside it in lib/, where its run path points.
+So it runs where the C library is not older than that of the machine which has packed the wheel, and needs no other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import pathlib
+import re
+import subprocess
+import tempfile
+import tomllib
+import zipfile
+from typing import Dict, List
+
+# Parts of the C library, which must all be the machine's own.
+_C_LIBRARY = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libmvec|libutil)\.so.*")
+
+
+def libraries(program: pathlib.Path) -> Dict[str, pathlib.Path]:
+    """What the program loads, but the C library."""
+    listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    missing = re.findall(r"(\S+) => not found", listed)
+    if missing:
+        raise SystemExit(f"pack_wheel.py: {program} needs {', '.join(missing)}")
+    found = re.findall(r"(\S+) => (/\S+)", listed)
+    return {name: pathlib.Path(path) for name, path in found if not _C_LIBRARY.fullmatch(name)}
+
+
+def metadata(project: Dict) -> str:
+    """The METADATA file, from pyproject.toml's [project]."""
+    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}",
+             f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
+    return "\n".join(lines + [f"Requires-Dist: {each}" for each in project["dependencies"]]) + "\n"
+
+
+class Wheel:
+    """A wheel under way. The same content makes the same file."""
+
+    def __init__(self, path: str) -> None:
+        self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+        self._record: List[str] = []
+
+    def add(self, name: str, content: bytes, mode: int = 0o644) -> None:
+        """A file."""
+        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        entry.external_attr = (0o100000 | mode) << 16
+        self._zip.writestr(entry, content, zipfile.ZIP_DEFLATED)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        self._record.append(f"{name},sha256={digest},{len(content)}")
+
+    def close(self, folder: str) -> None:
+        """Adds the list of all files."""
+        self._zip.writestr(zipfile.ZipInfo(f"{folder}/RECORD", (1980, 1, 1, 0, 0, 0)),
+                           "\n".join([*self._record, f"{folder}/RECORD,,"]) + "\n")
+        self._zip.close()
+
+
+def stripped(program: pathlib.Path) -> bytes:
+    """The program without its symbol table."""
+    with tempfile.NamedTemporaryFile() as out:
+        subprocess.run(["strip", "-o", out.name, program], check=True)
+        return pathlib.Path(out.name).read_bytes()
+
+
+def main() -> None:
+    """See above."""
+    parser = argparse.ArgumentParser()
+    for name in ("--out", "--pyproject", "--server"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--plugin", type=pathlib.Path)
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    project = tomllib.loads(pathlib.Path(options.pyproject).read_text())["project"]
+    server = pathlib.Path(options.server)
+    name, version, tag = pathlib.Path(options.out).stem.split("-", 2)
+    if (name, version) != (project["name"], project["version"]):
+        raise SystemExit(f"pack_wheel.py: {options.out} is to be named after {project['name']} {project['version']}")
+    wheel = Wheel(options.out)
+    for path in sorted(options.files):
+        wheel.add(path.as_posix().rpartition("client/python/")[2], path.read_bytes())
+    wheel.add("gluond/_bin/gluond-server", stripped(server), 0o755)
+    for library, path in sorted(libraries(server).items()):
+        wheel.add(f"gluond/_bin/lib/{library}", path.read_bytes(), 0o755)
+    if options.plugin:
+        wheel.add("gluond/_bin/libgluond_cuda.so", stripped(options.plugin), 0o755)
+    folder = f"{name}-{version}.dist-info"
+    wheel.add(f"{folder}/METADATA", metadata(project).encode())
+    wheel.add(f"{folder}/WHEEL", f"Wheel-Version: 1.0\nGenerator: pack_wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
+    wheel.close(folder)
+
+
+if __name__ == "__main__":
+    main()
