@@ -15,7 +15,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-OUTPUT = HERE / "gluond" / "_proto" / "descriptors.binpb"
+MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
+OUTPUT = HERE / MESSAGES
 # What the client speaks, and what these import.
 SOURCES = ["proto/session.proto", "proto/operator.proto", "proto/server.proto", "proto/model.proto",
            "proto/training.proto"]
