@@ -14,6 +14,7 @@
 #include "server/custom_messages.h"
 #include "server/session_arrays.h"
 #include "server/session_calls.h"
+#include "server/session_gradients.h"
 #include "server/tensor_codec.h"
 
 namespace gluond::server {
@@ -40,9 +41,12 @@ absl::Status CheckNames(const v1::Command& command) {
     case v1::Command::kBackward: {
       const v1::Backward& backward = command.backward();
       names = std::max({backward.heads_size(), backward.head_gradients_size(), backward.variables_size(),
-                        backward.outputs_size()});
+                        backward.outputs_size(), backward.out_grads_size()});
       break;
     }
+    case v1::Command::kContinueBackward:
+      names = std::max(command.continue_backward().gradients_size(), command.continue_backward().out_grads_size());
+      break;
     case v1::Command::kFree:
       names = std::max({command.free().arrays_size(), command.free().calls_size(), command.free().graphs_size()});
       most = kMostFreed;
@@ -60,7 +64,9 @@ bool IsAnswered(const v1::Command& command) {
     case v1::Command::kDescribe:
     case v1::Command::kInferGraph:
     case v1::Command::kDescribeCall:
+    case v1::Command::kContinueBackward:
     case v1::Command::kWaitAll: return true;
+    case v1::Command::kBackward: return command.backward().out_grads_size() > 0;
     default: return false;
   }
 }
@@ -109,6 +115,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     };
     imperative_ = Imperative::Create(*std::move(places), on_failure, {.tape_nodes = limits.max_session_arrays});
     arrays_.emplace(*imperative_, limits.max_session_arrays);
+    gradients_.emplace(*imperative_, *arrays_, [this](const ValuePtr& value) { Watch(value); });
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
@@ -124,15 +131,16 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kDescribe: return Describe(command.describe());
       case v1::Command::kFree: return Free(command.free());
       case v1::Command::kAssign: return Assign(command.assign());
-      case v1::Command::kMark: return Note(Mark(command.mark()));
+      case v1::Command::kMark: return Note(gradients_->Mark(command.mark(), number_));
       case v1::Command::kBackward: return Backward(command.backward());
-      case v1::Command::kFresh: return Note(Fresh(command.fresh()));
+      case v1::Command::kFresh: return Note(gradients_->Fresh(command.fresh()));
       case v1::Command::kDefineGraph: return Note(calls_.Define(command.define_graph()));
       case v1::Command::kRunGraph: return RunGraph(command.run_graph());
       case v1::Command::kInferGraph: return InferGraph(command.infer_graph());
       case v1::Command::kDescribeCall: return DescribeCall(command.describe_call());
       case v1::Command::kWaitAll: return WaitAll();
       case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
+      case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
       case v1::Command::COMMAND_NOT_SET: break;
     }
     Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
@@ -143,6 +151,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   void End() {
     ended_ = true;
     if (imperative_ != nullptr) imperative_->Cancel();
+    gradients_.reset();
     arrays_.reset();
   }
 
@@ -466,119 +475,17 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // Gradients.
 
-  absl::Status Mark(const v1::Mark& mark) {
-    const int n = mark.variables_size();
-    if (mark.requests_size() != n && mark.requests_size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("Mark has ", n, " variables and ", mark.requests_size(),
-                                                     " requests; give one for each, or one for all"));
-    }
-    for (int i = 0; i < n; ++i) {
-      v1::Variable::GradReq request = v1::Variable::WRITE;
-      if (mark.requests_size() > 0) request = mark.requests(mark.requests_size() == 1 ? 0 : i);
-      if (!v1::Variable::GradReq_IsValid(request)) {
-        return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(request)));
-      }
-      const uint64_t gradient = i < mark.gradients_size() ? mark.gradients(i) : 0;
-      RETURN_IF_ERROR(Mark(mark.variables(i), gradient, request));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request) {
-    ASSIGN_OR_RETURN(Array * array, arrays_->Find(name));
-    array->entry = {};
-    array->mark = nullptr;
-    if (request == v1::Variable::NULL_) return absl::OkStatus();
-    if (gradient == 0) return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", name, " has no name"));
-    array->mark = std::make_shared<gluond::Mark>();
-    array->mark->gradient = gradient;
-    array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
-    if (arrays_->Contains(gradient)) return absl::OkStatus();
-    if (zeros_like_ == nullptr) {
-      ASSIGN_OR_RETURN(zeros_like_, MakeCall("zeros_like", {}, 1));
-    }
-    Array zeros = imperative_->Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(false, false)).outputs[0];
-    Watch(zeros.value);
-    arrays_->Set(gradient, std::move(zeros), number_);
-    return absl::OkStatus();
-  }
-
   void Backward(const v1::Backward& backward) {
-    absl::StatusOr<std::vector<Imperative::Gradient>> gradients = Differentiate(backward);
-    if (!gradients.ok()) return Poison(backward.outputs(), gradients.status());
-    for (size_t i = 0; i < gradients->size(); ++i) {
-      auto& [mark, gradient] = (*gradients)[i];
-      Watch(gradient.value);
-      if (mark == nullptr) {
-        arrays_->Set(backward.outputs(static_cast<int>(i)), std::move(gradient), number_);
-      } else {
-        if (Status status = Accumulate(*mark, std::move(gradient)); !status.ok()) Note(status);
-      }
+    if (backward.out_grads_size() > 0) {
+      return AnswerWith(number_, gradients_->Begin(backward, number_), &v1::Reply::mutable_backward);
+    }
+    if (const absl::Status status = gradients_->Backward(backward, number_); !status.ok()) {
+      Poison(backward.outputs(), status);
     }
   }
 
-  using Status = absl::Status;
-
-  absl::StatusOr<std::vector<Imperative::Gradient>> Differentiate(const v1::Backward& backward) {
-    if (backward.outputs_size() != backward.variables_size()) {
-      return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",
-                                                     backward.outputs_size(), " outputs; name one for each"));
-    }
-    if (backward.head_gradients_size() > backward.heads_size()) {
-      return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.heads_size(), " heads and ",
-                                                     backward.head_gradients_size(), " head gradients"));
-    }
-    ASSIGN_OR_RETURN(const std::vector<Array> heads, arrays_->Get(backward.heads()));
-    for (const uint64_t name : backward.variables()) {
-      ASSIGN_OR_RETURN(Array * array, arrays_->Find(name));
-      imperative_->PutOnTape(array);
-    }
-    ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_->Get(backward.variables()));
-    std::vector<Array> head_gradients;
-    for (const uint64_t name : backward.head_gradients()) {
-      head_gradients.emplace_back();
-      if (name == 0) continue;
-      ASSIGN_OR_RETURN(const Array* array, arrays_->Find(name));
-      head_gradients.back() = *array;
-    }
-    Imperative::BackwardOptions options;
-    options.retain_graph = backward.retain_graph();
-    options.create_graph = backward.create_graph();
-    options.training = backward.training();
-    options.command = number_;
-    return imperative_->Backward(heads, head_gradients, variables, options);
-  }
-
-  absl::Status Accumulate(gluond::Mark& mark, Array gradient) {
-    if (!arrays_->Contains(mark.gradient)) return absl::OkStatus();  // Nobody wants it any more.
-    mark.fresh = true;
-    if (mark.request == gluond::Mark::kAdd) {
-      ASSIGN_OR_RETURN(Array * sum, arrays_->Find(mark.gradient));
-      if (add_ == nullptr) {
-        ASSIGN_OR_RETURN(add_, MakeCall("elemwise_add", {}, 2));
-      }
-      std::vector<Array> terms(2);
-      terms[0].value = std::exchange(sum->value, nullptr);
-      terms[1].value = std::move(gradient.value);
-      gradient = imperative_->Invoke(add_, std::move(terms), OptionsOf(false, false)).outputs[0];
-      Watch(gradient.value);
-    }
-    arrays_->Set(mark.gradient, std::move(gradient), number_);
-    return absl::OkStatus();
-  }
-
-  absl::Status Fresh(const v1::Fresh& fresh) {
-    absl::Status status;
-    for (int i = 0; i < fresh.variables_size(); ++i) {
-      ASSIGN_OR_RETURN(const Array* array, arrays_->Find(fresh.variables(i)));
-      const bool is_fresh = array->mark != nullptr && array->mark->fresh;
-      if (fresh.require() && !is_fresh && status.ok()) {
-        status = absl::FailedPreconditionError(
-            absl::StrCat("the gradient of variable ", i, " has not been updated by backward since the last step"));
-      }
-      if (fresh.clear() && array->mark != nullptr) array->mark->fresh = false;
-    }
-    return status;
+  void ContinueBackward(const v1::ContinueBackward& command) {
+    AnswerWith(number_, gradients_->Continue(command, number_), &v1::Reply::mutable_backward);
   }
 
   static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
@@ -590,8 +497,8 @@ class Program final : public std::enable_shared_from_this<Program> {
   absl::Status broken_;
   std::shared_ptr<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
+  std::optional<SessionGradients> gradients_;
   SessionCalls calls_;
-  CallPtr zeros_like_, add_;  // Null until they are needed.
   bool ended_ = false;
 
   int64_t inferring_ = 0;                        // Commands that wait for a client's rules.

@@ -1,5 +1,4 @@
-// Imperative::Backward: the gradient of what the tape holds is a graph of the engine's operators; its nodes are invoked
-// one by one, each with the values that the tape kept for it.
+#include "engine/imperative/backward_pass.h"
 
 #include <utility>
 
@@ -8,13 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/dtype.h"
 #include "engine/core/status_macros.h"
-#include "engine/imperative/imperative.h"
 #include "engine/passes/gradient.h"
 
 namespace gluond {
 namespace {
-
-using Place = std::pair<const Node*, uint32_t>;  // An entry, as a key.
 
 constexpr char kNotRecorded[] =
     "cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
@@ -77,35 +73,6 @@ CallPtr CallAlone(const NodePtr& node, bool recordable) {
   return CallOf(std::move(alone), recordable);
 }
 
-// The values of entries while the gradient is computed, each let go of after its last use.
-class Values {
- public:
-  explicit Values(const Gradients& wanted) {
-    for (const NodeEntry& entry : wanted) ++uses_[{entry.node.get(), entry.index}];
-  }
-  void AddUses(const Node& node) {
-    for (const NodeEntry& input : node.inputs) ++uses_[{input.node.get(), input.index}];
-  }
-  bool IsUsed(const Node* node, uint32_t index) const { return uses_.contains({node, index}); }
-  void Put(const NodeEntry& entry, Array array) {
-    if (IsUsed(entry.node.get(), entry.index)) arrays_[{entry.node.get(), entry.index}] = std::move(array);
-  }
-  // An empty array where there is no value.
-  Array Use(const NodeEntry& entry) {
-    const Place place(entry.node.get(), entry.index);
-    const auto it = arrays_.find(place);
-    if (it == arrays_.end()) return {};
-    if (--uses_[place] > 0) return it->second;
-    Array last = std::move(it->second);
-    arrays_.erase(it);
-    return last;
-  }
-
- private:
-  absl::flat_hash_map<Place, int> uses_;
-  absl::flat_hash_map<Place, Array> arrays_;
-};
-
 // The variables whose gradients are wanted, and whose they are.
 struct Variables {
   std::vector<NodeEntry> entries;
@@ -140,88 +107,117 @@ absl::Status Lost(const NodeEntry& entry) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Span<const Array> heads,
-                                                                       absl::Span<const Array> head_gradients,
-                                                                       absl::Span<const Array> variables,
-                                                                       const BackwardOptions& options) {
-  const bool retain = options.retain_graph || options.create_graph;
-  const auto turn_ends = Lane::Clock::now() + kTurn;
-  std::vector<Array> given(heads.begin(), heads.end());  // Arrays whose values the tape need not have.
+absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
+                                     absl::Span<const Array> variables) {
+  const bool retain = options_.retain_graph || options_.create_graph;
+  std::vector<Array> given;  // Arrays whose values the tape need not have.
+  std::vector<size_t> places;  // Of these among `heads`.
   Tape tape;
   std::vector<NodeEntry> ys;
-  for (Array& head : given) {
-    PutOnTape(&head);
+  for (size_t i = 0; i < heads.size(); ++i) {
+    Array head = heads[i];
+    imperative_.PutOnTape(&head);
+    if (!head.entry && options_.skip_constants) continue;
     if (!head.entry) return absl::FailedPreconditionError(kNotRecorded);
     ys.push_back(head.entry);
+    given.push_back(std::move(head));
+    places.push_back(i);
   }
+  if (ys.empty() && !heads.empty()) return absl::FailedPreconditionError(kNotRecorded);
   RETURN_IF_ERROR(tape.AddAllBefore(ys));
   std::vector<Array> named(variables.begin(), variables.end());
-  for (Array& variable : named) PutOnTape(&variable);
-  ASSIGN_OR_RETURN(const Variables xs, FindVariables(tape, named));
+  for (Array& variable : named) imperative_.PutOnTape(&variable);
+  ASSIGN_OR_RETURN(Variables xs, FindVariables(tape, named));
+  marks_ = std::move(xs.marks);
   given.insert(given.end(), named.begin(), named.end());
 
   Gradients head_entries(ys.size());
-  for (size_t i = 0; i < head_gradients.size() && i < ys.size(); ++i) {
-    Array gradient = head_gradients[i];
-    if (!gradient) continue;
-    ASSIGN_OR_RETURN(gradient.value, LikeHead(gradient.value, heads[i].value, options.command));
-    if (options.create_graph) PutOnTape(&gradient);
-    if (!options.create_graph || !gradient.entry) gradient.entry = {NewNode(), 0};  // A constant.
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (places[i] >= head_gradients.size() || !head_gradients[places[i]]) continue;
+    Array gradient = head_gradients[places[i]];
+    ASSIGN_OR_RETURN(gradient.value,
+                     imperative_.LikeHead(gradient.value, heads[places[i]].value, options_.command));
+    if (options_.create_graph) imperative_.PutOnTape(&gradient);
+    if (!options_.create_graph || !gradient.entry) gradient.entry = {imperative_.NewNode(), 0};  // A constant.
     head_entries[i] = gradient.entry;
     tape.Add(gradient.entry.node);
     given.push_back(std::move(gradient));
   }
-  ASSIGN_OR_RETURN(const Gradients gradients, BuildGradient(ys, xs.entries, head_entries));
+  ASSIGN_OR_RETURN(gradients_, BuildGradient(ys, xs.entries, head_entries));
 
-  const std::vector<NodePtr> order = NodesBeside(tape, gradients);
-  Values values(gradients);
-  for (const NodePtr& node : order) values.AddUses(*node);
+  order_ = NodesBeside(tape, gradients_);
+  values_.AddUses(gradients_);
+  for (const NodePtr& node : order_) values_.AddUses(node->inputs);
   for (const NodePtr& node : tape.nodes) {
     auto& recorded = static_cast<RecordedNode&>(*node);
     for (uint32_t i = 0; i < recorded.values.size(); ++i) {
-      if (recorded.values[i] != nullptr) values.Put({node, i}, {recorded.values[i], {node, i}, recorded.mark});
+      if (recorded.values[i] != nullptr) values_.Put({node, i}, {recorded.values[i], {node, i}, recorded.mark});
     }
   }
   for (Array& array : given) {
     const NodeEntry entry = array.entry;
-    values.Put(entry, std::move(array));
+    values_.Put(entry, std::move(array));
   }
-  given.clear(), named.clear();
   if (!retain) {
     for (const NodePtr& node : tape.nodes) static_cast<RecordedNode&>(*node).Free();
   }
+  return absl::OkStatus();
+}
 
-  std::vector<bool> wanted;
-  Options invoke;
-  invoke.recording = options.create_graph;
-  invoke.training = options.training;
-  invoke.command = options.command;
-  invoke.device = home().device;
-  invoke.wanted = &wanted;
-  for (const NodePtr& node : order) {
-    std::vector<Array> inputs;
-    inputs.reserve(node->inputs.size());
+absl::StatusOr<const Node*> Imperative::Pass::Run() {
+  const auto turn_ends = Lane::Clock::now() + kTurn;
+  for (; next_ < order_.size(); ++next_) {
+    const NodePtr& node = order_[next_];
+    inputs_.clear();
+    inputs_.reserve(node->inputs.size());
     for (const NodeEntry& input : node->inputs) {
-      inputs.push_back(values.Use(input));
-      if (!inputs.back()) return Lost(input);
-      if (!options.create_graph) inputs.back().entry = {};
+      inputs_.push_back(values_.Use(input));
+      if (!inputs_.back()) return Lost(input);
+      if (!options_.create_graph) inputs_.back().entry = {};
     }
+    if (!options_.stop_at.empty() && node->op()->name() == options_.stop_at) return node.get();
     const uint32_t num_outputs = node->num_outputs();
-    wanted.assign(num_outputs, false);
-    for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values.IsUsed(node.get(), i);
+    std::vector<bool> wanted(num_outputs);
+    for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values_.IsUsed(node.get(), i);
+    Options invoke = InvokeOptions();
+    invoke.wanted = &wanted;
     const bool now = Lane::Clock::now() < turn_ends;
-    Results results = Begin(GradientCall(node, options.create_graph), std::move(inputs), invoke, now);
-    for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values.Put({node, i}, std::move(results.outputs[i]));
+    Results results = imperative_.Begin(imperative_.GradientCall(node, options_.create_graph), std::move(inputs_), invoke, now);
+    for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
   }
+  return nullptr;
+}
 
-  invoke.wanted = nullptr;
+absl::Status Imperative::Pass::Continue(std::vector<Array> outputs) {
+  const NodePtr& node = order_[next_++];
+  if (outputs.size() != node->num_outputs()) {
+    return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", node->num_outputs()));
+  }
+  for (uint32_t i = 0; i < outputs.size(); ++i) {
+    ASSIGN_OR_RETURN(outputs[i].value, imperative_.LikeHead(outputs[i].value, inputs_[i].value, options_.command));
+    if (!outputs[i].entry) imperative_.PutOnTape(&outputs[i]);
+    values_.Put({node, i}, std::move(outputs[i]));
+  }
+  return absl::OkStatus();
+}
+
+Imperative::Options Imperative::Pass::InvokeOptions() const {
+  Options options;
+  options.recording = options_.create_graph;
+  options.training = options_.training;
+  options.command = options_.command;
+  options.device = imperative_.home().device;
+  return options;
+}
+
+absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Pass::Take() {
   std::vector<Gradient> found;
   absl::flat_hash_map<const Mark*, size_t> by_mark;  // An array may be on the tape with several of its values.
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const MarkPtr mark = i < xs.marks.size() ? xs.marks[i] : nullptr;
-    Array gradient = values.Use(gradients[i]);
-    if (!gradient) return Lost(gradients[i]);
-    if (!options.create_graph) gradient.entry = {};
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    const MarkPtr mark = i < marks_.size() ? marks_[i] : nullptr;
+    Array gradient = values_.Use(gradients_[i]);
+    if (!gradient) return Lost(gradients_[i]);
+    if (!options_.create_graph) gradient.entry = {};
     gradient.mark = nullptr;
     const auto [it, is_first] = by_mark.try_emplace(mark.get(), found.size());
     if (mark == nullptr || is_first) {
@@ -233,9 +229,19 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
     std::vector<Array> terms;
     terms.push_back(std::move(sum));
     terms.push_back(std::move(gradient));
-    sum = Invoke(add, std::move(terms), invoke).outputs[0];
+    sum = imperative_.Invoke(add, std::move(terms), InvokeOptions()).outputs[0];
   }
   return found;
+}
+
+absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Span<const Array> heads,
+                                                                       absl::Span<const Array> head_gradients,
+                                                                       absl::Span<const Array> variables,
+                                                                       const BackwardOptions& options) {
+  Pass pass(*this, options);
+  RETURN_IF_ERROR(pass.Begin(heads, head_gradients, variables));
+  RETURN_IF_ERROR(pass.Run().status());
+  return pass.Take();
 }
 
 CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {

@@ -75,6 +75,8 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
     bool retain_graph = false;
     bool create_graph = false;  // Implies retain_graph.
     bool training = true;
+    bool skip_constants = false;  // Leaves out heads that were not recorded.
+    std::string stop_at;          // For Pass: the operator whose nodes the caller computes. Empty: none.
     uint64_t command = 0;
   };
   struct Gradient {
@@ -87,6 +89,8 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
   // gradient that is not like its head.
   absl::StatusOr<std::vector<Gradient>> Backward(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
                                                  absl::Span<const Array> variables, const BackwardOptions& options);
+  // The same in steps: backward_pass.h.
+  class Pass;
 
   // Of the random operators that are called from now on.
   void Seed(uint64_t seed) { seed_ = seed, draws_ = 0; }

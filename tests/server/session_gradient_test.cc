@@ -134,6 +134,92 @@ TEST_F(SessionProgramTest, BackwardSaysWhatIsWrong) {
   EXPECT_THAT(Values(11), ElementsAre(6)) << "after all that";
 }
 
+TEST_F(SessionProgramTest, LeavesOutHeadsThatAreConstants) {
+  Put(1, {1, 2});
+  Put(2, {3, 4});
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Record("square", {1}, {3});
+  Put(5, {10, 1});
+  Do(R"("backward": {"heads": [2, 3], "head_gradients": [1, 5], "skip_constants": true})");
+  EXPECT_THAT(Values(11), ElementsAre(20, 4));
+  ExpectNothingNoted();
+  Do(R"("backward": {"heads": [2], "skip_constants": true})");
+  ExpectNoted(Code::kFailedPrecondition, "not in a computational graph");
+}
+
+// y = f(x) x, where f is the cube, which this client computes itself; its gradient is 3 x^2.
+class FunctionTest : public SessionProgramTest {
+ protected:
+  void SetUp() override {
+    SessionProgramTest::SetUp();
+    Put(1, {2, 3});
+    Do(R"("mark": {"variables": [1], "gradients": [11]})");
+    Put(2, {8, 27});
+    Prepare(1, "_CustomFunction",
+            R"("__inputs__": "1", "__outputs__": "1", "__scope__": "0123456789abcdef", "function": "7")");
+    Invoke(1, {1, 2}, {3}, R"(, "recording": true)");
+    Record("elemwise_mul", {3, 1}, {4});
+  }
+  // dy/dx by way of a stop at the function. Its number.
+  uint64_t Begin() {
+    const v1::Reply reply = Ask(
+        R"("backward": {"heads": [4], "variables": [1], "outputs": [6], "create_graph": true, "out_grads": [20]})");
+    EXPECT_EQ(reply.backward().function(), 7u) << reply.DebugString();
+    return reply.number();
+  }
+  v1::Reply Continue(uint64_t backward, const std::string& gradients) {
+    return Ask(absl::StrCat(R"("continue_backward": {"backward": )", backward, R"(, "gradients": [)", gradients,
+                            R"(], "out_grads": [21]})"));
+  }
+  // Of f's input, from that of its result.
+  void RecordGradient(uint64_t from, uint64_t to) {
+    Record("square", {1}, {50});
+    Put(51, {3, 3});
+    Record("elemwise_mul", {50, 51}, {52});
+    Record("elemwise_mul", {52, from}, {to});
+  }
+};
+
+TEST_F(FunctionTest, TheClientComputesAndRecordsItsGradient) {
+  const uint64_t backward = Begin();
+  EXPECT_THAT(Values(20), ElementsAre(2, 3)) << "dy/df = x";
+  RecordGradient(20, 30);
+  const v1::Reply reply = Continue(backward, "30");
+  EXPECT_EQ(reply.backward().function(), 0u) << reply.DebugString();
+  EXPECT_THAT(Values(6), ElementsAre(32, 108)) << "4 x^3";
+  // 4 x^3 = f(x) + 3 x^2 x: its gradient passes f again.
+  const v1::Reply second = Ask(
+      R"("backward": {"heads": [6], "variables": [1], "outputs": [61], "create_graph": true, "out_grads": [22]})");
+  EXPECT_EQ(second.backward().function(), 7u) << second.DebugString();
+  RecordGradient(22, 31);
+  EXPECT_EQ(Continue(second.number(), "31").backward().function(), 0u);
+  EXPECT_THAT(Values(61), ElementsAre(48, 108)) << "12 x^2";
+  ExpectNothingNoted();
+}
+
+TEST_F(FunctionTest, AStoppedBackwardWritesGradientsAtItsEnd) {
+  const v1::Reply reply = Ask(R"("backward": {"heads": [4], "create_graph": true, "out_grads": [20]})");
+  RecordGradient(20, 30);
+  EXPECT_THAT(Values(11), ElementsAre(0, 0));
+  Continue(reply.number(), "30");
+  EXPECT_THAT(Values(11), ElementsAre(32, 108));
+}
+
+TEST_F(FunctionTest, AStoppedBackwardSaysWhatIsWrong) {
+  ExpectFailure(TheFailure(Ask(R"("backward": {"heads": [4], "out_grads": [20]})")), Code::kInvalidArgument, "create_graph");
+  ExpectFailure(TheFailure(Continue(12345, "20")), Code::kFailedPrecondition, "no Backward of the number 12345");
+  ExpectFailure(TheFailure(Continue(Begin(), "99")), Code::kInvalidArgument, "no array 99");
+  ExpectFailure(TheFailure(Continue(Begin(), "20, 20")), Code::kInvalidArgument, "2 gradients, expected 1");
+  Put(40, {1, 2, 3});
+  ExpectFailure(TheFailure(Continue(Begin(), "40")), Code::kInvalidArgument, "expected float32[2]");
+  const uint64_t given_up = Begin();
+  EXPECT_EQ(Continue(given_up, "").failures_size(), 0);
+  ExpectFailure(TheFailure(Continue(given_up, "20")), Code::kFailedPrecondition, "no Backward");
+  for (int i = 0; i < 64; ++i) Begin();
+  ExpectFailure(TheFailure(Ask(R"("backward": {"heads": [4], "create_graph": true, "out_grads": [20]})")),
+                Code::kResourceExhausted, "wait for gradients");
+}
+
 TEST_F(SessionProgramTest, FreshGradients) {
   Put(1, {1});
   Put(2, {1});
@@ -143,7 +229,7 @@ TEST_F(SessionProgramTest, FreshGradients) {
   Do(R"("fresh": {"variables": [1], "require": true})");
   ExpectNothingNoted();
   Do(R"("fresh": {"variables": [1, 2], "require": true})");
-  ExpectNoted(Code::kFailedPrecondition, "variable 1");
+  ExpectNoted(Code::kFailedPrecondition, "array 2");
   Prepare(1, "_plus_scalar", R"("scalar": "1")");
   Invoke(1, {1}, {1}, R"(, "when_fresh": 1)");
   Invoke(1, {2}, {2}, R"(, "when_fresh": 2)");
