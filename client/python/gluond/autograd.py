@@ -122,6 +122,8 @@ def _mark(variable: "NDArray", gradient: Optional["NDArray"], request: int) -> N
                                gradients=[number_of(gradient._name) if gradient is not None else 0])
     _submit(variable._session, encoding.MARK, command)
     variable._grad = gradient
+    if gradient is not None:
+        gradient._written_by_server()
 
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequence[str]] = "write") -> None:
@@ -169,7 +171,8 @@ def only_if_fresh(variable: "NDArray") -> Iterator[None]:
         mode.when_fresh = before
 
 
-def _heads(heads: Any, head_grads: Any) -> tuple[list, list]:
+def _heads(heads: Any, head_grads: Any, retain_graph: bool) -> tuple[list, list]:
+    """Names of the arrays where the server begins, and of their gradients (0: ones)."""
     from .ndarray import NDArray, _call
     if isinstance(heads, NDArray):
         heads = [heads]
@@ -181,7 +184,8 @@ def _heads(heads: Any, head_grads: Any) -> tuple[list, list]:
     if len(heads) != len(head_grads):
         raise ValueError(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
     _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
-    return [number_of(each._name) for each in heads], [0 if each is None else number_of(each._name) for each in head_grads]
+    starts = [start for head, gradient in zip(heads, head_grads) for start in head._starts(gradient, retain_graph)]
+    return [number_of(each._name) for each, _ in starts], [0 if each is None else number_of(each._name) for _, each in starts]
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -191,7 +195,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     another backward().
     """
     global _backwards
-    names, gradients = _heads(heads, head_grads)
+    names, gradients = _heads(heads, head_grads, retain_graph)
     session = heads[0]._session if isinstance(heads, (list, tuple)) else heads._session
     _submit(session, encoding.BACKWARD, session_pb2.Backward(
         heads=names, head_gradients=gradients if any(gradients) else [], retain_graph=retain_graph, training=train_mode))
@@ -209,13 +213,15 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     variables = [variables] if isinstance(variables, NDArray) else list(variables)
     if not variables:
         raise ValueError("variables cannot be an empty list.")
-    names, gradients = _heads(heads, head_grads)
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    wanted = [number_of(each._name) for each in variables]
+    names, gradients = _heads(heads, head_grads, retain_graph)
     session = variables[0]._session
     outputs = [_call.blank(session, each._context, each._shape, each._dtype) for each in variables]
     _submit(session, encoding.BACKWARD, session_pb2.Backward(
-        heads=names, head_gradients=gradients if any(gradients) else [], variables=[number_of(v._name) for v in variables],
+        heads=names, head_gradients=gradients if any(gradients) else [], variables=wanted,
         outputs=[number_of(each._name) for each in outputs], create_graph=create_graph, training=train_mode,
-        retain_graph=create_graph if retain_graph is None else retain_graph))
+        retain_graph=retain_graph))
     return outputs
 
 

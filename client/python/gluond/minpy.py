@@ -20,9 +20,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import autograd, ndarray
-from ._custom import errors, functions
+from ._custom import functions
 from ._custom.inside import Inside
-from ._custom.local import LocalArray, make, read_only, wanted_values
+from ._custom.local import LocalArray, make
+from ._custom.recorded import record
 from ._custom.values import Kind
 from ._mode import mode
 from .context import current_context
@@ -98,7 +99,7 @@ class CustomFunction:
             closures = self._closures(answer, raw_args, raw_kwargs, inputs) if recording else {}
         if recording:
             call = _Call(self, list(inputs), closures, answer, results[0]._session, context)
-            results = functions.record(call, results[0]._session, list(inputs.values()), results)
+            results = record(call, list(inputs.values()), results)
         return tuple(results) if isinstance(answer, tuple) else results[0]
 
     def _raw(self, value: Any) -> Any:
@@ -133,43 +134,36 @@ def _wrapped(value: Any, context: Any) -> NDArray:
     return make(values, context, values.dtype)
 
 
-class _Call:
+class _Call(functions.Recorded):
     """A call that is recorded. The gradient functions have been asked for already: they hold what they need."""
+
+    callback = "grad"
 
     def __init__(self, function: CustomFunction, owners: List[Owner], closures: Closures, answer: Any, session: Any,
                  context: Any) -> None:
-        self._name = function.__name__
+        super().__init__(function.__name__, session, context, mode.training)
         self._as_numpy = function._as_numpy
         self._owners = owners
         self._closures = closures
         self._is_tuple = isinstance(answer, tuple)
-        self._session = session
-        self._context = context
-        self._training = mode.training
 
-    def title(self) -> str:
-        return f"gradient of customized op {self._name}"
-
-    def gradients(self, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
-                  wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
-        heads = tuple(values.copy() if self._as_numpy else read_only(self._session, self._context, values)
-                      for values in out_grads)
-        arrays = [LocalArray(self._session, self._context, kind, None) for kind in kinds]
+    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+        given = tuple(head.asnumpy() for head in heads) if self._as_numpy else tuple(heads)
+        arrays = [LocalArray(self.session, self.context, kind, None) for kind in kinds]
         made: Dict[int, Any] = {}
-        with Inside(self._training, self._context, called_back=True), errors.calling(self._name, "grad"):
-            for owner, array, each in zip(self._owners, arrays, wanted):
-                if not each:
-                    continue
-                if owner not in self._closures:
-                    raise NoGradientFuncError(
-                        f"No partial derivative of customized op {self._name} defined on argument {owner}. Define it with "
-                        f"{self._name}.def_grad{'_kw' if isinstance(owner, str) else ''}(func, {owner!r})")
-                closure, place = self._closures[owner]
-                if id(closure) not in made:
-                    made[id(closure)] = closure(heads if self._is_tuple else heads[0])
-                found = made[id(closure)]
-                array[:] = found if place is None else found[place]
-            return wanted_values(arrays, wanted)
+        for owner, array, each in zip(self._owners, arrays, wanted):
+            if not each:
+                continue
+            if owner not in self._closures:
+                raise NoGradientFuncError(
+                    f"No partial derivative of customized op {self.name} defined on argument {owner}. Define it with "
+                    f"{self.name}.def_grad{'_kw' if isinstance(owner, str) else ''}(func, {owner!r})")
+            closure, place = self._closures[owner]
+            if id(closure) not in made:
+                made[id(closure)] = closure(given if self._is_tuple else given[0])
+            found = made[id(closure)]
+            array[:] = found if place is None else found[place]
+        return arrays
 
 
 def customop(op_type: str) -> Callable[[Callable[..., Any]], CustomFunction]:

@@ -227,7 +227,7 @@ class WrongProviderTest(ArrayCase):
         executor = remote("silent")
         output, = executor.forward()
         x = nd.zeros(1)
-        self.assertEqual(gradient(x, op_type="sigmoid").asscalar(), 0.5)
+        self.assertEqual(gradient(x, called_back=True, op_type="sigmoid").asscalar(), 0.5)
         self.assertEqual(x.grad.asscalar(), 0.25)
         provider.close()
         with self.assertRaisesRegex(mx.MXNetError, "custom operator 'silent'"):
@@ -260,7 +260,7 @@ class StreamTest(ArrayCase):
                 self.assertRegex(str(error), "no client that computes it|has gone")
                 time.sleep(0.05)
         self.assertEqual(value, 0.5)
-        self.assertEqual(gradient(x, op_type="sigmoid").asscalar(), 0.5)
+        self.assertEqual(gradient(x, called_back=True, op_type="sigmoid").asscalar(), 0.5)
         self.assertEqual(x.grad.asscalar(), 0.25)
 
     def test_a_gradient_that_the_break_has_lost_says_so(self):
@@ -272,10 +272,10 @@ class StreamTest(ArrayCase):
 
         registered("cuts", None, backward)
         x = nd.zeros(1)
-        gradient(x, op_type="cuts")
+        gradient(x, called_back=True, op_type="cuts")
         with self.assertRaisesRegex(mx.MXNetError, "has gone"):
             x.grad.asnumpy()
-        gradient(x, op_type="sigmoid")
+        gradient(x, called_back=True, op_type="sigmoid")
         self.assertEqual(x.grad.asscalar(), 0.25)
 
     def test_a_slow_one_holds_up_nobody_else(self):
@@ -283,7 +283,7 @@ class StreamTest(ArrayCase):
         registered("slow", lambda self, req, out_data, **_: (go_on.wait(30), self.assign(out_data[0], req[0], 1)))
         x = nd.zeros(1)
         slow, = mx.sym.Custom(mx.sym.Variable("x"), op_type="slow").bind(mx.cpu(), [x]).forward()
-        self.assertEqual(gradient(x, op_type="sigmoid").asscalar(), 0.5)
+        self.assertEqual(gradient(x, called_back=True, op_type="sigmoid").asscalar(), 0.5)
         self.assertEqual(x.grad.asscalar(), 0.25)
         go_on.set()
         self.assertEqual(slow.asscalar(), 1)
@@ -293,7 +293,7 @@ class StreamTest(ArrayCase):
         registered("meet", None, lambda self, **_: barrier.wait())
         arrays = [nd.ones(1) for _ in range(8)]
         for x in arrays:
-            gradient(x, op_type="meet")
+            gradient(x, called_back=True, op_type="meet")
         nd.waitall()
         for _ in range(100):
             count = sum(thread.name == "gluond-custom" for thread in threading.enumerate())
@@ -305,7 +305,7 @@ class StreamTest(ArrayCase):
 
 def in_child(queue):
     x = nd.zeros(2)
-    gradient(x, op_type="sigmoid")
+    gradient(x, called_back=True, op_type="sigmoid")
     y = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").eval(x=x)[0]
     queue.put((x.grad.asnumpy().tolist(), y.asnumpy().tolist()))
 
@@ -327,11 +327,11 @@ class ProcessesTest(unittest.TestCase):
         x = nd.zeros(1)
         executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").bind(mx.cpu(), [x])
         self.assertEqual(executor.forward()[0].asscalar(), 0.5)
-        gradient(x, op_type="sigmoid")
+        gradient(x, called_back=True, op_type="sigmoid")
         self.run_children("fork")
         self.assertEqual(x.grad.asscalar(), 0.25)
         self.assertEqual(executor.forward()[0].asscalar(), 0.5)
-        gradient(x, op_type="sigmoid")
+        gradient(x, called_back=True, op_type="sigmoid")
         self.assertEqual(x.grad.asscalar(), 0.25)
 
     def test_spawned_children_too(self):
@@ -363,7 +363,7 @@ class ProcessesTest(unittest.TestCase):
     def test_it_works_while_recording_threads_fork(self):
         x = nd.zeros(1)
         for _ in range(3):
-            gradient(x, op_type="sigmoid")
+            gradient(x, called_back=True, op_type="sigmoid")
             pid = os.fork()
             if pid == 0:
                 os._exit(0)

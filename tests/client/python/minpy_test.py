@@ -122,13 +122,15 @@ class CustomOpTest(ArrayCase):
         y.backward()
         self.assert_equal(a.grad, [1])
         b.attach_grad()
+        pattern = "No partial derivative of customized op add defined on argument 1."
         with autograd.record():
-            y = add(a, b)
-        y.backward()
-        with self.assertRaisesRegex(minpy.NoGradientFuncError,
-                                    "No partial derivative of customized op add defined on argument 1.") as caught:
-            b.grad.asnumpy()
+            y, z = add(a, b), add(a, b) * 2
+        with self.assertRaisesRegex(minpy.NoGradientFuncError, pattern) as caught:
+            y.backward()
         self.assertIsInstance(caught.exception, mx.MXNetError)
+        z.backward()
+        with self.assertRaisesRegex(minpy.NoGradientFuncError, pattern):
+            b.grad.asnumpy()
 
     def test_gradient_functions_are_called_at_once(self):
         calls = []

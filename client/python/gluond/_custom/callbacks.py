@@ -196,6 +196,5 @@ def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tens
 def _function(asked: Any) -> Tensors:
     """Gradients of a recorded function's inputs."""
     kinds = [kind_of(each) for each in asked.gradients]
-    recorded = functions.functions.find(asked.function)
-    values = recorded.gradients([from_wire(tensor) for tensor in asked.out_grads], kinds, list(asked.wanted))
+    values = functions.answer(asked.function, [from_wire(tensor) for tensor in asked.out_grads], kinds, list(asked.wanted))
     return [(each, kind.dtype) for each, kind in zip(values, kinds)]

@@ -25,8 +25,13 @@ from ..ndarray import _call, _transfer
 from ..ndarray._array import NDArray
 from . import errors, functions, props, registry
 from .inside import Inside
-from .local import LocalArray, absent, read_only, wanted_values
+from .local import LocalArray, absent
+from .recorded import record
+from .snapshots import constant
 from .values import Kind
+
+# An input's values stay here for the next call, if they are not more bytes than this.
+_KEPT_BYTES = 1 << 20
 
 
 def Custom(*args: NDArray, op_type: Optional[str] = None, out: Any = None, name: Optional[str] = None,  # noqa: N802
@@ -100,7 +105,8 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     count = len(spec.arguments)
     recording, training = mode.recording and count > 0, mode.training
     arguments, auxiliary = inputs[:count], inputs[count:]
-    in_data = [_constant(array, recording and spec.reads_argument(i)) for i, array in enumerate(arguments)]
+    versions = [array._version for array in arguments]
+    in_data = [constant(array, recording and spec.reads_argument(i)) for i, array in enumerate(arguments)]
     out_data = [LocalArray(session, context, kind, None) for kind in plan.outputs]
     elsewhere = {i for i, array in enumerate(in_data) if array._values is None}
     _fetch(session, [in_data[i] for i in elsewhere & (
@@ -110,12 +116,15 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
         for output in out_data:
             if output._source is not None:
                 output._settle()
-    plan.fetched[0].update(i for i in elsewhere if in_data[i]._values is not None)
+    fetched = [i for i in elsewhere if in_data[i]._values is not None]
+    plan.fetched[0].update(fetched)
+    for i in fetched:
+        if type(arguments[i]) is NDArray and in_data[i]._values.nbytes <= _KEPT_BYTES:
+            arguments[i]._keep_values(in_data[i]._values, versions[i], is_constant=False)
     if not recording:
         return list(out_data)
     call = EagerCall(registered, spec, plan, operator, in_data, out_data, auxiliary, context, training)
-    needed = [i for i in range(len(out_data)) if spec.reads_out_grad(i)]
-    return functions.record(call, session, arguments, out_data, needed)
+    return record(call, arguments, out_data)
 
 
 def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:
@@ -125,32 +134,6 @@ def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:
     if arrays:
         for array, values in zip(arrays, session.fetch([array._own for array in arrays])):
             array._values = values
-
-
-def _constant(array: NDArray, lasting: bool) -> LocalArray:
-    """An argument as the operator sees it: only to be read, and what it is now whatever becomes of the array."""
-    kind = Kind(array._shape, array._dtype)
-    values = array._known() if isinstance(array, LocalArray) else None
-    if values is not None:
-        return LocalArray(array._session, array._context, kind, values, writable=False, shared=True)
-    if not lasting:
-        return Borrowed(array, kind)
-    name = next(encoding.names)
-    array._session.submit(encoding.assign(name, array._name))
-    return LocalArray(array._session, array._context, kind, None, writable=False, sent=name)
-
-
-class Borrowed(LocalArray):
-    """An argument during the forward pass, under the name of the caller's array."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: NDArray, kind: Kind) -> None:
-        super().__init__(owner._session, owner._context, kind, None, writable=False, sent=owner._name)
-        self._owner = owner
-
-    def __del__(self) -> None:
-        pass
 
 
 def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[NDArray]) -> Any:
@@ -164,13 +147,13 @@ def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[
     return out
 
 
-class EagerCall:
+class EagerCall(functions.Recorded):
     """A call that is recorded: what its backward pass needs."""
 
     def __init__(self, registered: registry.Registered, spec: props.Spec, plan: props.Plan, operator: Any,
                  in_data: Sequence[Any], out_data: Sequence[Any], auxiliary: Sequence[Any], context: Any,
                  training: bool) -> None:
-        self._op_type = registered.op_type
+        super().__init__(registered.op_type, out_data[0]._session, context, training)
         self._spec = spec
         self._plan = plan
         self._operator = operator
@@ -179,28 +162,20 @@ class EagerCall:
         for array in out_data:
             array._is_writable = False
         self._auxiliary = list(auxiliary)
-        self._session = out_data[0]._session
-        self._context = context
-        self._training = training
-
-    def title(self) -> str:
-        return f"backward of custom operator '{self._op_type}'"
 
     def _present(self, arrays: Sequence[Any], what: str) -> List[Any]:
-        return [array if array is not None else absent(self._session, self._context, self._op_type, f"{what}[{i}]")
+        return [array if array is not None else absent(self.session, self.context, self.name, f"{what}[{i}]")
                 for i, array in enumerate(arrays)]
 
-    def gradients(self, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
-                  wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
-        session, context = self._session, self._context
-        heads = [read_only(session, context, values) if self._spec.reads_out_grad(i) else None
-                 for i, values in enumerate(out_grads)]
-        in_grad = [LocalArray(session, context, kind, None) for kind in kinds]
+    def reads_head(self, place: int) -> bool:
+        return self._spec.reads_out_grad(place)
+
+    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+        in_grad = [LocalArray(self.session, self.context, kind, None) for kind in kinds]
         elsewhere = [i for i, array in enumerate(self._in_data) if array is not None and array._values is None]
-        with Inside(self._training, context, called_back=True), errors.calling(self._op_type, "backward"):
-            self._operator.backward(req=["write" if each else "null" for each in wanted],
-                                    out_grad=self._present(heads, "out_grad"), in_data=self._present(self._in_data, "in_data"),
-                                    out_data=self._present(self._out_data, "out_data"), in_grad=in_grad,
-                                    aux=self._auxiliary)
-            self._plan.fetched[1].update(i for i in elsewhere if self._in_data[i]._values is not None)
-            return wanted_values(in_grad, wanted)
+        out_grad = [head if self._spec.reads_out_grad(i) else None for i, head in enumerate(heads)]
+        self._operator.backward(req=["write" if each else "null" for each in wanted],
+                                out_grad=self._present(out_grad, "out_grad"), in_data=self._present(self._in_data, "in_data"),
+                                out_data=self._present(self._out_data, "out_data"), in_grad=in_grad, aux=self._auxiliary)
+        self._plan.fetched[1].update(i for i in elsewhere if self._in_data[i]._values is not None)
+        return in_grad

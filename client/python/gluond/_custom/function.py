@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
 
-import numpy as np
-
 from .._mode import mode
 from ..ndarray import _call
 from ..ndarray._array import NDArray
-from . import errors, functions
-from .inside import Inside
-from .local import LocalArray, read_only, wanted_values
+from . import functions
+from .local import LocalArray
+from .recorded import record
 from .values import Kind
 
 __all__ = ["Function"]
@@ -73,7 +71,7 @@ class Function:
         if not recording or not inputs or not results:
             return outputs
         _call.check_together([*inputs, *results], type(self).__name__)
-        recorded = functions.record(_Call(self, inputs, len(results), training), inputs[0]._session, inputs, results)
+        recorded = record(_Call(self, inputs, training), inputs, results)
         return recorded[0] if results is not outputs else type(outputs)(recorded)
 
     def forward(self, *inputs: NDArray) -> Any:
@@ -85,42 +83,28 @@ class Function:
         raise NotImplementedError(f"{type(self).__name__} has no backward()")
 
 
-class _Call:
+class _Call(functions.Recorded):
     """A Function that has been called."""
 
-    def __init__(self, function: Function, inputs: Sequence[NDArray], results: int, training: bool) -> None:
+    def __init__(self, function: Function, inputs: Sequence[NDArray], training: bool) -> None:
+        super().__init__(type(function).__name__, inputs[0]._session, inputs[0]._context, training)
         self._function = function
         self._inputs = len(inputs)
-        self._session = inputs[0]._session
-        self._context = inputs[0]._context
-        self._training = training
 
-    def title(self) -> str:
-        return f"{type(self._function).__name__}.backward"
+    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+        found = self._function.backward(*heads)
+        given = [found] if isinstance(found, NDArray) or found is None else list(found)
+        if len(given) != self._inputs:
+            raise ValueError(f"{self.name}.backward must return exactly the same number of NDArrays as the number of NDArrays "
+                             f"arguments to forward. Expecting {self._inputs} got {len(given)}")
+        return [self._assigned(place, *each) for place, each in enumerate(zip(given, kinds, wanted))]
 
-    def gradients(self, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
-                  wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
-        heads = [read_only(self._session, self._context, values) for values in out_grads]
-        name = type(self._function).__name__
-        with Inside(self._training, self._context, called_back=True), errors.calling(name, "backward"):
-            found = self._function.backward(*heads)
-            given = [found] if isinstance(found, NDArray) or found is None else list(found)
-            if len(given) != self._inputs:
-                raise ValueError(f"{name}.backward must return exactly the same number of NDArrays as the number of NDArrays "
-                                 f"arguments to forward. Expecting {self._inputs} got {len(given)}")
-            return _assigned(self._session, self._context, given, kinds, wanted)
-
-
-def _assigned(session: Any, context: Any, given: Sequence[Any], kinds: Sequence[Kind],
-              wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
-    """The values of gradients, in the shapes that they must have; None is a gradient of zeros."""
-    arrays = []
-    for place, (array, kind, each) in enumerate(zip(given, kinds, wanted)):
-        target = LocalArray(session, context, kind, None)
-        if array is not None:
-            if not isinstance(array, NDArray):
-                raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(array)} (gradient {place})")
-            if each:
-                target[:] = array
-        arrays.append(target)
-    return wanted_values(arrays, wanted)
+    def _assigned(self, place: int, gradient: Optional[NDArray], kind: Kind, wanted: bool) -> LocalArray:
+        """A gradient in the shape that it must have; None is one of zeros."""
+        target = LocalArray(self.session, self.context, kind, None)
+        if gradient is not None:
+            if not isinstance(gradient, NDArray):
+                raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(gradient)} (gradient {place})")
+            if wanted:
+                target[:] = gradient
+        return target

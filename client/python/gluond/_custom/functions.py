@@ -9,18 +9,18 @@ oldest of very many are forgotten, and soon after its backward pass each.
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import threading
-from typing import Any, Deque, List, Optional, OrderedDict, Protocol, Sequence
+from typing import Any, Deque, Iterator, List, Optional, OrderedDict, Sequence
 
 import numpy as np
 
-from .._mode import mode
-from .._wire import encoding
 from ..base import MXNetError
 from ..ndarray import _call
-from . import host
-from .local import LocalArray
+from . import errors, host
+from .inside import Inside
+from .local import LocalArray, read_only, wanted_values
 from .values import Kind
 
 # Functions without a backward pass so far, and after theirs (the history may be kept for another).
@@ -28,15 +28,31 @@ MOST_WAITING = 1 << 14
 MOST_USED = 64
 
 
-class Recorded(Protocol):
-    """What is kept of a function."""
+class Recorded:
+    """What is kept of a function. name, callback: what errors call it."""
 
-    def gradients(self, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
-                  wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
-        """The gradients of its inputs, from those of its results; None where it is not wanted."""
+    callback = "backward"
 
-    def title(self) -> str:
-        """What errors call it."""
+    def __init__(self, name: str, session: Any, context: Any, training: bool) -> None:
+        self.name = name
+        self.session = session
+        self.context = context
+        self.training = training
+
+    def reads_head(self, place: int) -> bool:
+        """Whether the gradients depend on that of a result."""
+        return True
+
+    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+        """The gradients of its inputs, from those of its results (None: it does not read that one). Runs the user's code,
+        within `within`."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def within(self, called_back: bool) -> Iterator[None]:
+        """Around the user's code and what is done with its results."""
+        with Inside(self.training, self.context, called_back), errors.calling(self.name, self.callback):
+            yield
 
 
 class Functions:
@@ -90,28 +106,21 @@ def after_fork() -> None:
     functions = Functions()
 
 
-def record(function: Recorded, session: Any, inputs: Sequence[Any], results: Sequence[Any],
-           needed: Optional[Sequence[int]] = None) -> List[Any]:
-    """The results as outputs of a recorded operation on the inputs.
+def answer(number: int, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
+           wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
+    """The backward pass that the server asks for: values of the wanted gradients."""
+    function = functions.find(number)
+    heads = [read_only(function.session, function.context, values) for values in out_grads]
+    with function.within(called_back=True):
+        return wanted_values(function.gradients(heads, kinds, wanted), wanted)
 
-    needed: the results whose gradients the function reads; default all.
-    """
-    attributes = [("__inputs__", str(len(inputs))), ("__outputs__", str(len(results))),
-                  ("__scope__", host.of(session).scope), ("function", str(functions.add(function)))]
-    if needed is not None and len(needed) < len(results):
-        attributes.append(("__out_grads__", ",".join(map(str, needed))))
-    call = _call.Call("_CustomFunction", tuple(attributes), len(inputs) + len(results), len(results))
+
+def tell(function: Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes) -> None:
+    """Has the server record the function: from then on it may ask for the gradients. outputs: names for the results."""
+    session = function.session
+    attributes = (("__inputs__", str(len(inputs))), ("__outputs__", str(len(results))),
+                  ("__scope__", host.of(session).scope), ("function", str(functions.add(function))))
+    call = _call.Call("_CustomFunction", attributes, len(inputs) + len(results), len(results))
     _, head, middle, _ = call.prepare(session)
-    outputs = [_output(result, inputs[0]._context) for result in results]
-    session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle,
-                             *[each._name for each in outputs], mode.flags)))
-    return outputs
-
-
-def _output(result: Any, context: Any) -> Any:
-    """The array for a result, with the values that are known here."""
-    values = result._known() if isinstance(result, LocalArray) else None
-    if values is None:
-        return _call.blank(result._session, context, result._shape, result._dtype)
-    return LocalArray(result._session, context, Kind(result._shape, result._dtype), values, shared=True,
-                      sent=next(encoding.names))
+    session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
+                             flags)))

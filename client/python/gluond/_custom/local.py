@@ -20,7 +20,12 @@ from ..ndarray import _call, _transfer
 from ..ndarray._array import NDArray
 from .values import Kind, in_numpy, to_bits
 
-_upload_lock = threading.Lock()
+_upload_lock = threading.RLock()
+
+
+def upload_lock() -> Any:
+    """Held while values that are here are sent, so that they are sent once."""
+    return _upload_lock
 
 
 class LocalArray(NDArray):
@@ -107,6 +112,9 @@ class LocalArray(NDArray):
             self._is_shared = True
         return self._values
 
+    def _has_history(self) -> Optional[bool]:
+        return True if self._grad is not None else None if self._values is None else False
+
     def wait_to_read(self) -> None:
         """Waits for the values, if they are not here."""
         if self._values is None:
@@ -116,11 +124,15 @@ class LocalArray(NDArray):
 
     # Writes.
 
+    def _changed(self) -> None:
+        """It gets other values, and loses what it was computed from."""
+        self._version += 1
+
     def _written(self) -> None:
         self._values = None
         self._source = None
         self._sent = self._exists = True
-        self._version += 1
+        self._changed()
 
     def _refuse(self, what: str) -> None:
         if not self._is_writable:
@@ -132,7 +144,7 @@ class LocalArray(NDArray):
         self._is_shared = shared
         self._source = None
         self._sent = False
-        self._version += 1
+        self._changed()
 
     def _own_values(self) -> np.ndarray:
         """The values, to be written: the server's copy, if it has one, is outdated then."""
@@ -141,7 +153,7 @@ class LocalArray(NDArray):
         elif self._is_shared or not self._values.flags.writeable:
             self._values = self._values.copy()
         self._is_shared = self._sent = False
-        self._version += 1
+        self._changed()
         return self._values
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -184,7 +196,7 @@ class LocalArray(NDArray):
         self._session.submit(encoding.assign(source._name, value._name, recording=mode.recording))
         self._values = None
         self._source = source
-        self._version += 1
+        self._changed()
 
     def __getitem__(self, key: Any) -> Any:
         if _is_whole(key):
@@ -325,4 +337,4 @@ _call.make_local = make
 def after_fork() -> None:
     """In a forked child: the lock may be held by a thread that is not here."""
     global _upload_lock
-    _upload_lock = threading.Lock()
+    _upload_lock = threading.RLock()

@@ -87,14 +87,15 @@ class Pipeline:
 
     # Commands.
 
-    def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None) -> None:
-        """Appends a command. `tail`: bytes-like, the rest of it, copied before this returns."""
+    def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None, later: bool = False) -> None:
+        """Appends a command. `tail`: bytes-like, the rest of it, copied before this returns. later: it may wait until another
+        command leaves."""
         frame = sys._getframe(1)
         while INSIDE[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
         link = self._link
         try:
-            full, waiting = self._append(link, command, tail, waiter, frame)
+            full, waiting = self._append(link, command, tail, waiter, frame, later)
         except BaseException:
             if self._stopped is None:
                 self._give_up(link)
@@ -102,7 +103,8 @@ class Pipeline:
         if full or waiting >= LOOK_EVERY and not waiting % LOOK_EVERY:
             self._look(full)
 
-    def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any) -> Tuple[bool, int]:
+    def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any,
+                later: bool) -> Tuple[bool, int]:
         """Appends a command, and writes what there is if nothing is being written. Whether there are too many bytes on their
         way, and how many commands wait in the batch."""
         with self._lock:
@@ -128,7 +130,8 @@ class Pipeline:
                     self._append_free()
             message = b""
             if not self._writing:
-                link, message = self._link, self._take()
+                if not later:
+                    link, message = self._link, self._take()
             elif link.parked and waiter is None:
                 link.parked = False
                 link.nudge.release()

@@ -84,6 +84,10 @@ class Session:
             self.wait_all()
         return number
 
+    def submit_later(self, command: bytes) -> None:
+        """Submits a command that need not leave before the next one does, and cannot fail."""
+        self._submit(command, later=True)
+
     def new_call(self) -> int:
         """A name for Prepare or DefineGraph."""
         return next(self._calls)

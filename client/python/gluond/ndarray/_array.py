@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Optional, Tuple, Union
+from typing import Any, List, Optional, Tuple, Union
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ._arithmetic import Arithmetic
 from ._fluent import Fluent
 from ._indexing import Indexing
 
+_NOT_KEPT: Tuple[int, Optional[np.ndarray], bool] = (-1, None, False)
+_NEVER_KEPT: Tuple[int, Optional[np.ndarray], bool] = (-2, None, False)
 _IDENTITY = _call.Call("_copy", (), 1, 1, rule=_call.LIKE_FIRST)
 
 
@@ -30,8 +32,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
     """
 
     # _name: 5 bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version counts the writes, for views.
-    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "__weakref__")
+    # them. _version counts the writes, for views. _kept: see _keep_values; else it is not set.
+    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
         if cls is NDArray:
@@ -284,6 +286,31 @@ class NDArray(Arithmetic, Indexing, Fluent):
     def backward(self, out_grad: Optional["NDArray"] = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Computes the gradients of this array's sum, or of sum(out_grad * x), with respect to all marked arrays."""
         autograd.backward([self], [out_grad], retain_graph, train_mode)
+
+    def _starts(self, gradient: Optional["NDArray"], retain_graph: bool) -> List[Tuple["NDArray", Optional["NDArray"]]]:
+        """Where the server begins a backward pass of this array: arrays and their gradients (None: ones)."""
+        return [(self, gradient)]
+
+    def _known(self) -> Optional[np.ndarray]:
+        """The values, if they are here. Not to be written."""
+        version, values, _ = getattr(self, "_kept", _NOT_KEPT)
+        return values if version == self._version else None
+
+    def _has_history(self) -> Optional[bool]:
+        """Whether a gradient goes on from here: it is marked, or computed from what is. None: only the server knows."""
+        if self._grad is not None:
+            return True
+        version, _, is_constant = getattr(self, "_kept", _NOT_KEPT)
+        return False if is_constant and version == self._version else None
+
+    def _keep_values(self, values: np.ndarray, version: int, is_constant: bool) -> None:
+        """These are the values that it had at this version; nobody else writes to them. is_constant: it was made of them."""
+        if getattr(self, "_kept", _NOT_KEPT) is not _NEVER_KEPT:
+            self._kept = version, values, is_constant
+
+    def _written_by_server(self) -> None:
+        """From now on, it may be written at times that nobody here sees."""
+        self._kept = _NEVER_KEPT
 
     # Writes.
 

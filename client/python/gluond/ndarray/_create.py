@@ -18,6 +18,8 @@ from ._array import NDArray
 Shape = Union[int, Sequence[int]]
 _DEVICE_FIELD = 6  # Of Invoke.
 _F32 = np.dtype(np.float32)
+# Values of so many bytes stay here as well, for custom operators that read them.
+_KEPT_BYTES = 4 << 10
 
 
 def _dtype(dtype: Any) -> np.dtype:
@@ -39,7 +41,10 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
         raise TypeError(f"source_array must be array like object ({error})") from None
     if mode.inside:
         return _call.make_local(values, ctx, dtype)
-    return _transfer.put(values, ctx, dtype)
+    made_here = _transfer.put(values, ctx, dtype)
+    if values.nbytes <= _KEPT_BYTES:
+        made_here._keep_values(values.copy() if values is source_array or values.base is not None else values, 0, True)
+    return made_here
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:

@@ -92,6 +92,7 @@ class Leaves:
                 command.variables.append(encoding.number_of(name))
                 command.gradients.append(encoding.number_of(gradient._name))
                 command.requests.append(graph_pb2.Variable.GradReq.Value(request.upper()))
+                gradient._written_by_server()
         session.submit(encoding.message(encoding.MARK, command))
 
     def backward(self, outputs: Sequence["NDArray"], head_gradients: Sequence[Optional["NDArray"]],

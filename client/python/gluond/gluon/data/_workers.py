@@ -1,20 +1,17 @@
 """Workers of a DataLoader: processes that were forked from this one, each with a pipe.
 
 They inherit the dataset, so that nothing has to be pickled but indices and batches. A worker says that it is there before
-it is used: see `_undisturbed`.
+it is used; one that does not was unlucky in its fork (see _wire/quiet_fork.py), and another is started.
 """
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import multiprocessing.connection
 import pickle
 import queue
 import signal
-import sys
-import time
 import traceback
-from typing import Any, Callable, Iterator, List, Sequence
+from typing import Any, Callable, List, Sequence
 
 Work = Callable[[Sequence[int]], Any]
 
@@ -73,8 +70,7 @@ def _started(work: Work, pipes_of_others: Sequence[Any]) -> _Worker:
     for _ in range(_ATTEMPTS):
         own, its = context.Pipe()
         process = context.Process(target=_serve, args=(work, its, [own, *pipes_of_others]), daemon=True)
-        with _undisturbed():
-            process.start()
+        process.start()
         its.close()
         if own.poll(_HELLO_SECONDS):
             own.recv()
@@ -82,22 +78,6 @@ def _started(work: Work, pipes_of_others: Sequence[Any]) -> _Worker:
         process.kill()
         own.close()
     raise RuntimeError("DataLoader: no worker process could be started. Use thread_pool=True.")
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Within, no other thread asks for Python's lock, as long as this one does not wait.
-
-    gRPC runs Python code in a forked child before Python has put its lock in order there. Where another thread had just
-    asked for the lock, that code hands it over and waits, for ever, for a thread that is not in the child.
-    """
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(60.0)
-    time.sleep(2 * interval)  # Those who wait already, with the old interval, have their turn.
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def _serve(work: Work, pipe: Any, others: Sequence[Any]) -> None:
