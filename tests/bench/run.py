@@ -3,6 +3,8 @@
 
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
 
+WORD is a part of `wire`, `python`, or of a network's name.
+
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
 comparison alternates its sides round by round, on the same two threads, and takes medians; the ratio is the median of
 the rounds' ratios. Anything else at work on the machine spoils it: run it alone.
@@ -22,6 +24,14 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("GLUOND_BIN", ROOT / "bazel-bin"))
 STEPS = {"mlp": 400, "lenet": 60, "resnet20": 5}
+# Cases of gluon_bench.py: what they are, and how much of MXNet's time they may take.
+GLUON = {
+    "chain": ("a + 1 on a small NDArray, in chains of 1,000", 0.5),
+    "hybridized": ("LeNet training loop in Python, hybridized", 1.0),
+    "imperative": ("LeNet training loop in Python, not hybridized", 1.2),
+    "custom_softmax": ("CustomOp softmax by numpy, 64 x 1000, forward and backward", 1.0),
+    "custom_float": ("CustomOp of one float, forward and backward", 0.5),
+}
 
 
 def wait_for(path, process):
@@ -106,6 +116,31 @@ def wire(processes):
     print(f"| {what} | {ours:.1f} us | bare echo {floor:.1f} us | {ratio:.3f} | {limit} |", flush=True)
 
 
+def python(address, echo_address, rounds, mxnet):
+  """The tutorials' code in Python, against the same code with MXNet."""
+  subprocess.run([sys.executable, ROOT / "client/python/build_stubs.py"], check=True)
+  bench = ROOT / "tests/bench/gluon_bench.py"
+
+  def side(name, interpreter, module, case):
+    return Side(name, [interpreter, bench, module], case, OMP_NUM_THREADS="2", PYTHONPATH=str(ROOT / "client/python"),
+                GLUOND_ADDRESS=address, ECHO_ADDRESS=echo_address)
+
+  sides = [side("gluond", sys.executable, "gluond", "round_trip"), side("empty call by grpcio", sys.executable, "gluond",
+                                                                        "empty_call")]
+  alternate(sides, rounds)
+  row("(a + b).asnumpy()", *sides, "us", "1.5")
+  sides[1].stop()
+  if mxnet:
+    sides[1] = side("MXNet 1.9.1", mxnet, "mxnet", "")
+    for case, (what, limit) in GLUON.items():
+      for each in sides:
+        each.line, each.figures = case, []
+      alternate(sides, rounds)
+      row(what, *sides, "us", limit)
+    sides[1].stop()
+  sides[0].stop()
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--rounds", type=int, default=9)
@@ -122,7 +157,9 @@ def main():
 
   if options.only in "wire":
     wire(processes=options.rounds)
-  with servers() as (address, _):
+  with servers() as (address, echo_address):
+    if options.only in "python":
+      python(address, echo_address, options.rounds, options.mxnet)
     for network, steps in STEPS.items():
       if options.only not in network:
         continue

@@ -1,0 +1,165 @@
+"""The tutorials' code, timed: the same lines with gluond and with MXNet 1.9.1. Prints microseconds, one line for each
+case named on a line of standard input.
+
+usage: gluon_bench.py {gluond,mxnet}
+
+gluond works with the server at GLUOND_ADDRESS. The case `empty_call` calls the echo server at ECHO_ADDRESS by grpcio.
+MXNet needs numpy<1.24. Threads are OMP_NUM_THREADS.
+"""
+
+import importlib
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+
+mx = importlib.import_module(sys.argv[1])
+nd, autograd, gluon = mx.nd, mx.autograd, mx.gluon
+nn = gluon.nn
+
+
+class Softmax(mx.operator.CustomOp):
+
+  def forward(self, is_train, req, in_data, out_data, aux):
+    x = in_data[0].asnumpy()
+    y = np.exp(x - x.max(axis=1, keepdims=True))
+    y /= y.sum(axis=1, keepdims=True)
+    self.assign(out_data[0], req[0], nd.array(y))
+
+  def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    label = in_data[1].asnumpy().ravel().astype(int)
+    y = out_data[0].asnumpy().copy()
+    y[np.arange(label.shape[0]), label] -= 1.0
+    self.assign(in_grad[0], req[0], nd.array(y))
+
+
+@mx.operator.register("bench_softmax")
+class SoftmaxProp(mx.operator.CustomOpProp):
+
+  def __init__(self):
+    super().__init__(need_top_grad=False)
+
+  def list_arguments(self):
+    return ["data", "label"]
+
+  def infer_shape(self, in_shape):
+    return [in_shape[0], (in_shape[0][0],)], [in_shape[0]], []
+
+  def create_operator(self, ctx, shapes, dtypes):
+    return Softmax()
+
+
+class Same(mx.operator.CustomOp):
+
+  def forward(self, is_train, req, in_data, out_data, aux):
+    self.assign(out_data[0], req[0], in_data[0])
+
+  def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    self.assign(in_grad[0], req[0], out_grad[0])
+
+
+@mx.operator.register("bench_same")
+class SameProp(mx.operator.CustomOpProp):
+
+  def create_operator(self, ctx, shapes, dtypes):
+    return Same()
+
+
+def chain():
+  a = nd.ones((2, 2))
+
+  def run():
+    b = a
+    for _ in range(1000):
+      b = b + 1
+    b.wait_to_read()
+  return run, 20, 1000
+
+
+def round_trip():
+  a, b = nd.ones((2, 2)), nd.ones((2, 2))
+  return lambda: (a + b).asnumpy(), 500, 1
+
+
+def empty_call():
+  import grpc
+  channel = grpc.insecure_channel(os.environ["ECHO_ADDRESS"])
+  call = channel.unary_unary("/gluond.v1.OperatorService/Invoke")
+  return lambda: call(b""), 500, 1
+
+
+def lenet(hybrid):
+  mx.random.seed(0)
+  net = nn.HybridSequential()
+  net.add(nn.Conv2D(20, 5, activation="relu"), nn.MaxPool2D(2), nn.Conv2D(50, 5, activation="relu"),
+          nn.MaxPool2D(2), nn.Dense(500, activation="relu"), nn.Dense(10))
+  net.initialize(mx.init.Xavier())
+  if hybrid:
+    net.hybridize(static_alloc=True, static_shape=True)
+  trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+  loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+  images = np.random.RandomState(0).uniform(size=(64, 1, 28, 28)).astype("float32")
+  labels = (np.arange(64) % 10).astype("float32")
+
+  def step():
+    x, y = nd.array(images), nd.array(labels)
+    with autograd.record():
+      loss = loss_of(net(x), y)
+    loss.backward()
+    trainer.step(64)
+    return loss.mean().asscalar()
+  return step, 60, 1
+
+
+def custom_softmax():
+  x = nd.array(np.random.RandomState(0).normal(size=(64, 1000)))
+  label = nd.array(np.arange(64))
+  x.attach_grad()
+
+  def run():
+    with autograd.record():
+      y = nd.Custom(x, label, op_type="bench_softmax")
+    y.backward()
+    x.grad.wait_to_read()
+  return run, 200, 1
+
+
+def custom_float():
+  x = nd.ones((1,))
+  x.attach_grad()
+
+  def run():
+    with autograd.record():
+      y = nd.Custom(x, op_type="bench_same")
+    y.backward()
+    x.grad.wait_to_read()
+  return run, 200, 1
+
+
+CASES = {"chain": chain, "round_trip": round_trip, "empty_call": empty_call, "hybridized": lambda: lenet(True),
+         "imperative": lambda: lenet(False), "custom_softmax": custom_softmax, "custom_float": custom_float}
+
+
+def main():
+  prepared = {}
+  for line in sys.stdin:
+    name = line.strip()
+    if name not in prepared:
+      prepared[name] = CASES[name]()
+      for _ in range(10):
+        prepared[name][0]()
+    run, times, operations = prepared[name]
+    nd.waitall()
+    parts = []
+    for _ in range(5):
+      begin = time.perf_counter()
+      for _ in range(max(1, times // 5)):
+        run()
+      parts.append((time.perf_counter() - begin) / max(1, times // 5) / operations * 1e6)
+    print(f"{statistics.median(parts):.2f}", flush=True)
+
+
+if __name__ == "__main__":
+  main()
