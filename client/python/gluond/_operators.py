@@ -20,13 +20,21 @@ import grpc
 from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
 from ._proto import operator_pb2, session_pb2
 from ._wire import connect, encoding
-from .base import MXNetError, _Null
+from .base import MXNetError, WrongType, _Null
 
 _LIST = "/gluond.v1.OperatorService/ListOperators"
 # Parameters that decide how many outputs there are. Of an operator without any of these, all calls have the same.
 _DECIDE_OUTPUTS = frozenset((
     "num_outputs", "output_mean_var", "state_outputs", "mode", "ret_typ", "indices", "sections", "num_args", "num_arrays",
     "num_weights", "op_type", "return_indices", "use_sequence_length", "sizes", "size", "get_prob", "squeeze_axis"))
+_TENSORS = ("NDArray", "Symbol")
+# What to do with a tensor of the one kind where the other is wanted, or with a numpy array.
+_HINTS = {
+    ("NDArray", "ndarray"): "; mx.nd.array(...) makes one of it",
+    ("NDArray", "list"): "; mx.nd.array(...) makes one of it",
+    ("NDArray", "Symbol"): "; within hybrid_forward use F instead of mx.nd, elsewhere bind or eval the Symbol",
+    ("Symbol", "NDArray"): "; within hybrid_forward use F instead of mx.sym, elsewhere mx.nd has the same functions",
+}
 # No outputs are listed: the server must be asked.
 _UNKNOWN: tuple[str, ...] = ()
 
@@ -97,7 +105,7 @@ class OperatorInfo:
             if isinstance(value, tensor) or value is None and place < len(self.inputs):
                 tensors.append(value)
             elif self.several or place >= len(self._order) or self._order[place] in self._input_names:
-                raise TypeError(self._no_tensor(place, value, tensor))
+                raise WrongType(self._no_tensor(place, value, tensor))
             else:
                 values[self._order[place]] = value
         for name, value in kwargs.items():
@@ -125,7 +133,7 @@ class OperatorInfo:
         if name not in self._input_names and not self.several:
             raise unknown_argument(self.name, name, self._order)
         if not isinstance(value, tensor):
-            raise TypeError(self._no_tensor(self._input_names[name], value, tensor))
+            raise WrongType(self._no_tensor(self._input_names[name], value, tensor))
         if self._input_names.get(name, positional) < positional:
             raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
         named[name] = value
@@ -135,8 +143,9 @@ class OperatorInfo:
             return (f"{self.name}() takes at most {len(self._order)} arguments ({', '.join(self._order)}), "
                     f"but {place + 1} were given")
         name = self.inputs[min(place, len(self.inputs) - 1)].name if self.inputs else "?"
-        return (f"Argument {name} of {self.name} must be {tensor.__name__} type, but {value!r} of type {type(value).__name__} "
-                f"was given" + ("; numpy arrays become one by mx.nd.array(...)" if tensor.__name__ == "NDArray" else ""))
+        kind = type(value).__name__
+        return (f"Argument {name} of {self.name} must have {tensor.__name__} type, but got "
+                + (f"a {kind}" if kind in _TENSORS else f"{value!r} of type {kind}") + _HINTS.get((tensor.__name__, kind), ""))
 
     def in_order(self, parsed: Parsed) -> list:
         """The tensors in the operator's order, those left out dropped. MXNetError where a needed one is missing."""
@@ -162,19 +171,38 @@ class OperatorInfo:
 
 _lock = threading.Lock()
 _operators: Optional[dict[str, OperatorInfo]] = None
+# Functions that modules hold, as (module, name).
+made: list[tuple[dict[str, Any], str]] = []
 _by_decision: dict[Any, CallType] = {}
 _call_types: dict[Any, CallType] = {}
 _MOST_CALL_TYPES = 4096
 
 
 def operators() -> Mapping[str, OperatorInfo]:
-    """All operators, by name and by alias. Connects at the first use."""
+    """All operators of the server, by name and by alias. Connects at the first use."""
     global _operators
-    if _operators is None:
+    known = _operators
+    if known is None:
         with _lock:
             if _operators is None:
                 _operators = _ask()
-    return _operators
+            known = _operators
+    return known
+
+
+def _forget() -> None:
+    """Another server may have other operators, or other parameters of the same."""
+    global _operators
+    with _lock:
+        _operators = None
+        _by_decision.clear()
+        _call_types.clear()
+        while made:
+            module, name = made.pop()
+            module.pop(name, None)
+
+
+connect.on_change.append(_forget)
 
 
 def _ask() -> dict[str, OperatorInfo]:

@@ -6,6 +6,8 @@ import json
 import warnings
 from typing import Any, Callable, Dict, Generic, List, Type, TypeVar
 
+from .base import WrongValue
+
 T = TypeVar("T")
 
 
@@ -33,11 +35,12 @@ class Registry(Generic[T]):
         return lambda klass: self.register(klass, *names)
 
     def find(self, name: str) -> Type[T]:
-        """The class of that name; ValueError with the closest names."""
+        """The class of that name; ValueError with the closest names, or all."""
         klass = self.classes.get(name.lower())
         if klass is None:
-            close = difflib.get_close_matches(name.lower(), self.classes, n=3) or self.names()
-            raise ValueError(f"Cannot find {self._kind} {name}. Did you mean {', '.join(close)}?")
+            close = difflib.get_close_matches(name.lower(), self.classes, n=3)
+            hint = f"Did you mean {', '.join(close)}?" if close else f"There are {', '.join(self.names())}."
+            raise WrongValue(f"Cannot find {self._kind} {name}. {hint}")
         return klass
 
     def names(self) -> List[str]:

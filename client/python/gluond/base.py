@@ -8,6 +8,8 @@ import numpy as np
 
 __all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_types", "string_types"]
 
+# Where MXNet raises a type that says less than another would, an exception here is of both.
+
 
 class MXNetError(RuntimeError):
     """Something that the server, or this client, refuses to do. The text says what, where and what to do about it."""
@@ -27,6 +29,32 @@ class NotImplementedForSymbol(MXNetError):
 numeric_types: Tuple[Type, ...] = (float, int, np.generic)
 integer_types: Tuple[Type, ...] = (int, np.int32, np.int64)
 string_types: Tuple[Type, ...] = (str,)
+
+
+class WrongType(TypeError, AssertionError):
+    """An argument of another type than is wanted, which MXNet asserts."""
+
+
+class WrongValue(ValueError, AssertionError):
+    """An argument that is none of those that there are, which MXNet asserts."""
+
+
+class WrongShape(MXNetError, ValueError):
+    """Shapes that do not fit each other. MXNet raises the one in some places, the other in others."""
+
+
+class FileError(OSError, MXNetError):
+    """A file that cannot be opened."""
+
+
+class NoSuchFile(FileNotFoundError, FileError):
+    """A file that is not there."""
+
+
+def cannot_open(error: OSError) -> FileError:
+    """The error for what open() has raised."""
+    kind = NoSuchFile if isinstance(error, FileNotFoundError) else FileError
+    return kind(error.errno, error.strerror, error.filename)
 
 
 class _NullType:

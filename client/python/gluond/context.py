@@ -15,6 +15,12 @@ from .base import MXNetError
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
 
+class NoSuchDevice(MXNetError, KeyError):
+    """A kind of device that there is not."""
+
+    __str__ = MXNetError.__str__  # Not KeyError's, which quotes the text.
+
+
 class Context:
     """A device: its kind and its number.
 
@@ -30,7 +36,7 @@ class Context:
         if isinstance(device_type, Context):
             device_type, device_id = device_type.device_type, device_type.device_id
         if device_type not in Context.devstr2type:
-            raise MXNetError(f"'{device_type}' is no kind of device; there are {', '.join(Context.devstr2type)}")
+            raise NoSuchDevice(f"'{device_type}' is no kind of device; there are {', '.join(Context.devstr2type)}")
         self.device_type: str = device_type
         self.device_id: int = int(device_id)
         self.device_typeid: int = Context.devstr2type[device_type]

@@ -20,6 +20,6 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     ctx: for MXNet's sake; there is one random state per session.
     """
     if not isinstance(seed_state, integer_types):
-        raise ValueError("sd must be int")
+        raise ValueError(f"seed_state must be int, not {seed_state!r}")
     command = session_pb2.Seed(seed=int(seed_state) & (1 << 64) - 1)
     connect.current().submit(encoding.message(encoding.SEED, command))

@@ -90,6 +90,55 @@ class ComposingTest(unittest.TestCase):
         del net, x
 
 
+class NamesOfMXNetTest(unittest.TestCase):
+    """Names that code and saved graphs rely on are MXNet's."""
+
+    def test_outputs(self):
+        x = mx.sym.Variable("x")
+        for made, names in (
+                (mx.sym.Pooling(x, kernel=(2, 2), pool_type="max", name="n"), ["n_output"]),
+                (mx.sym.Pooling(x, kernel=(2, 2), pool_type="avg", name="n"), ["n_output"]),
+                (mx.sym.shuffle(x, name="n"), ["n_output"]),
+                (mx.sym.make_loss(x, name="n"), ["n_loss"]),
+                (mx.sym.moments(x, axes=0, name="n"), ["n_output0", "n_output1"]),
+                (mx.sym.SliceChannel(x, num_outputs=1, name="n"), ["n_output0"]),
+                (mx.sym.BatchNorm(x, name="n"), ["n_output"]),
+        ):
+            self.assertEqual(made.list_outputs(), names)
+            self.assertEqual(made.get_internals()[names[0]].name, "n")
+
+    def test_inputs_that_are_left_out(self):
+        x = mx.sym.Variable("x")
+        for op in (mx.sym.Concat, mx.sym.add_n, mx.sym.stack):
+            self.assertEqual(op(num_args=2, name="n").list_arguments(), ["n_arg0", "n_arg1"])
+            self.assertEqual(op(x, num_args=2, name="n").list_arguments(), ["x", "n_arg1"])
+        self.assertEqual(mx.sym.Concat(arg1=x, arg0=mx.sym.Variable("y"), name="n").list_arguments(), ["y", "x"])
+        self.assertEqual(mx.sym.reshape_like(rhs=x, name="n").list_arguments(), ["n_lhs", "x"])
+
+    def test_automatic_names_of_numbers_on_the_left(self):
+        x = mx.sym.Variable("x")
+        with mx.name.NameManager():
+            self.assertEqual([mx.sym.pow(x, 2).name, mx.sym.pow(2, x).name, mx.sym.maximum(2, x).name],
+                             ["_powerscalar0", "_rpowerscalar0", "_maximumscalar0"])
+
+    def test_states_of_cells(self):
+        with mx.name.NameManager():
+            states = mx.gluon.rnn.LSTMCell(4, prefix="l_").begin_state(func=mx.sym.zeros)
+        self.assertEqual([state.name for state in states], ["l_begin_state_0", "l_begin_state_1"])
+
+    def test_a_size_of_zero_in_what_is_made_of_nothing_is_told_by_its_use(self):
+        other = mx.sym.Variable("x", shape=(3, 4))
+        for made in (mx.sym.zeros((0, 4)), mx.sym.ones((3, 0)), mx.sym.random.uniform(shape=(0, 4))):
+            self.assertEqual((made + other).infer_shape()[1], [(3, 4)])
+        self.assertEqual(mx.sym.zeros((0, 4)).attr("shape"), "(0, 4)")
+
+    def test_the_shape_of_an_old_model(self):
+        old = mx.sym.Reshape(mx.sym.Variable("x"), target_shape=(0, 4))
+        self.assertEqual(old.infer_shape(x=(2, 2, 2))[1], [(2, 4)])
+        with self.assertRaisesRegex(mx.MXNetError, "Required parameter shape"):
+            mx.sym.Reshape(mx.sym.Variable("x")).infer_shape(x=(2, 2))
+
+
 class GroupsTest(unittest.TestCase):
 
     def setUp(self):

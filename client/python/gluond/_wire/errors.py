@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import re
+from typing import Any, Callable, Mapping
 
 import grpc
 
@@ -17,14 +18,46 @@ _ABORTED = grpc.StatusCode.ABORTED.value[0]
 of_traceback: Callable[[str, str], MXNetError] = lambda traceback, text: MXNetError(text)
 
 
-def of_failure(failure: Any, line: str) -> MXNetError:
-    """Of a Failure in a Reply; `line`: where its command was given, as a traceback prints it."""
-    text = failure.message
+class StaleGradientError(MXNetError, UserWarning):
+    """A Trainer's step without a new gradient. MXNet raises a UserWarning."""
+
+
+_STALE = re.compile(r"the gradient of array (\d+)(?: and of (?:\d+, )*\d+)? has not been updated by backward.*")
+
+
+def _of_stale(found: re.Match, name_of: Callable[[int], str]) -> str:
+    first, *others = [name_of(int(number)) for number in re.findall(r"\d+", found.group())]
+    return (f"Gradient of {first} has not been updated by backward since last `step`. This could mean a bug in your model "
+            "that made it only use a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
+            "using a subset, call step with ignore_stale_grad=True to suppress this warning and skip updating of Parameters "
+            "with stale gradient" + (f". The same holds for: {', '.join(others)}" if others else ""))
+
+
+def _translated(text: str, renamed: Mapping[str, str]) -> str:
+    """A message with the user's names in the place of those that nodes have on the wire (`fc~1`)."""
+    def original(match: "re.Match[str]") -> str:
+        bare = match.group().strip("'\"`(,.;")
+        return match.group().replace(bare, renamed[bare]) if bare in renamed else match.group()
+
+    return re.sub(r"[!-9;-~]+~\d+", original, text) if renamed else text
+
+
+def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Callable[[int], str]) -> MXNetError:
+    """Of a Failure in a Reply.
+
+    line: where its command was given, as a traceback prints it; nothing where the program is there now. renamed: nodes'
+    names by those on the wire. name_of: what an array is, by its number.
+    """
+    text = _translated(failure.message, renamed)
+    kind = MXNetError
+    stale = _STALE.search(text)
+    if stale is not None:
+        kind, text = StaleGradientError, _of_stale(stale, name_of)
     if failure.traceback:
         text += "\n\nThe custom operator's own traceback:\n" + failure.traceback.rstrip()
     if line:
         text += "\n\nThe call that failed, made earlier:\n" + line.rstrip()
-    return of_traceback(failure.traceback, text) if failure.traceback else MXNetError(text)
+    return of_traceback(failure.traceback, text) if failure.traceback else kind(text)
 
 
 def of_lost_session(address: str, existed: bool, code: int, details: str) -> MXNetError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import grpc
 import numpy as np
@@ -33,6 +33,7 @@ _CHANNEL_OPTIONS = [
 ]
 # Room for what surrounds a tensor in its message.
 _MARGIN = 4096
+_MOST_DESCRIBED = 1 << 16
 
 
 class Session:
@@ -43,6 +44,9 @@ class Session:
         self.local = local
         self.naive = os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine"
         self._calls = itertools.count(1)
+        # What messages need: the user's names of nodes, by those on the wire where these differ; what some arrays are.
+        self.renamed: Dict[str, str] = {}
+        self._described: Dict[bytes, str] = {}
         # For other calls than the session's own stream, which has a channel to itself.
         self.channel = self.new_channel()
         client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
@@ -96,7 +100,7 @@ class Session:
         """The Reply to a command that asks for something; raises the first of its failures."""
         reply = self._pipeline.request(command)
         if reply.failures:
-            raise self._error(reply.failures)
+            raise self._error(reply.failures, reply.number)
         return reply
 
     def fetch(self, names: Sequence[bytes]) -> List[np.ndarray]:
@@ -119,14 +123,25 @@ class Session:
                              "wait for one array: x.wait_to_read(), or x.asnumpy()")
         self.request(encoding.command(encoding.WAIT_ALL, b""))
 
-    def _error(self, failures: Sequence[Any]) -> MXNetError:
+    def _error(self, failures: Sequence[Any], asking: int) -> MXNetError:
+        """asking: the number of the command whose answer this is; what goes wrong with it is raised at its own line."""
         first = failures[0]
-        error = errors.of_failure(first, self._pipeline.line_of(first.command))
+        line = self._pipeline.line_of(first.command) if first.command != asking else ""
+        error = errors.of_failure(first, line, self.renamed, self._name_of)
         others = len({failure.command for failure in failures}) - 1
         if others > 0:
             error.args = (f"{error}\n\n{others} other call(s) failed as well, the next one with: "
                           f"{next(f.message for f in failures if f.command != first.command)}",)
         return error
+
+    def describe_as(self, name: bytes, text: str) -> None:
+        """What messages call an array from now on (the last ones of very many)."""
+        if len(self._described) >= _MOST_DESCRIBED:
+            self._described.clear()
+        self._described[name] = text
+
+    def _name_of(self, number: int) -> str:
+        return self._described.get(encoding.name_of(number), f"array {number}")
 
     def close(self) -> None:
         """Ends the session: its arrays are gone."""

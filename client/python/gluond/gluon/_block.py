@@ -1,6 +1,7 @@
 """Block: a network or a layer, made of Parameters and other Blocks."""
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
@@ -8,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 import numpy as np
 
 from .. import initializer
+from .._attributes import did_you_mean
 from ..context import Context
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
@@ -15,6 +17,14 @@ from ._saved import load_parameters, load_tree, save_parameters, save_tree
 from ._scope import BlockScope
 from ._summary import print_summary
 from .utils import HookHandle, indent
+
+
+def _unexpected(kind: type, name: str) -> TypeError:
+    """The error for a keyword that no __init__ of a class takes."""
+    known = [each for base in kind.__mro__ if "__init__" in base.__dict__ and base is not object
+             for each, parameter in inspect.signature(base.__init__).parameters.items()
+             if parameter.kind is not parameter.VAR_KEYWORD and each != "self"]
+    return TypeError(f"{kind.__name__}() got an unexpected keyword argument '{name}'{did_you_mean(name, known)}")
 
 
 class Block:
@@ -37,7 +47,9 @@ class Block:
     number. `params` shares the parameters of another Block: `nn.Dense(20, params=other.params)`.
     """
 
-    def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None) -> None:
+    def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None, **unknown: Any) -> None:
+        if unknown:
+            raise _unexpected(type(self), next(iter(unknown)))
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
@@ -59,6 +71,9 @@ class Block:
         known = self.__dict__.get(name)
         if isinstance(known, (Parameter, Block)) and not isinstance(value, type(known)):
             raise TypeError(f"Changing attribute type for {name} from {type(known)} to {type(value)} is not allowed.")
+        if isinstance(value, (Block, Parameter)) and "_children" not in self.__dict__:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '_children': call super().__init__() in its "
+                                 f"__init__ before `{name}` is set")
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):

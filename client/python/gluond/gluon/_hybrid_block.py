@@ -35,8 +35,8 @@ class HybridBlock(Block):
                 return F.broadcast_mul(x, scale)
     """
 
-    def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None) -> None:
-        super().__init__(prefix, params)
+    def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None, **unknown: Any) -> None:
+        super().__init__(prefix, params, **unknown)
         self._graphs: Dict[Any, TracedGraph] = {}
         self._last_graph: Optional[TracedGraph] = None
         self._active = False

@@ -6,6 +6,7 @@ from typing import Any, Dict, ItemsView, Iterator, KeysView, List, Optional, Seq
 import numpy as np
 
 from .. import initializer, ndarray
+from ..base import WrongValue
 from ..context import Context
 from ..ndarray import NDArray
 from ._constant import Constant
@@ -173,7 +174,7 @@ class ParameterDict:
             if name in self._params:
                 self._params[name]._load_init(array, ctx, cast_dtype, dtype_source)
             elif not ignore_extra:
-                raise AssertionError(f"Parameter '{name[len(restore_prefix):]}' loaded from {source} is not present in "
+                raise WrongValue(f"Parameter '{name[len(restore_prefix):]}' loaded from {source} is not present in "
                                      f"ParameterDict, choices are: {brief_list(list(self.keys()))}. Set "
                                      "ignore_extra to True to ignore.")
 

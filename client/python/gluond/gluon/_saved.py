@@ -5,6 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any, Dict
 
 from .. import ndarray
+from ..base import WrongValue
 from ..ndarray import NDArray
 from .utils import brief_list
 
@@ -46,9 +47,8 @@ def load_parameters(block: "Block", filename: str, ctx: Any, allow_missing: bool
         if name in params:
             params[name]._load_init(array, ctx, cast_dtype, dtype_source)
         elif not ignore_extra:
-            raise AssertionError(f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, "
-                                 f"which contains parameters {brief_list(list(params))}. Set ignore_extra=True to "
-                                 "ignore. ")
+            raise WrongValue(f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, "
+                             f"which contains parameters {brief_list(list(params))}. Set ignore_extra=True to ignore. ")
 
 
 def _plain(name: str) -> str:

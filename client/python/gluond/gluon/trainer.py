@@ -1,7 +1,7 @@
 """Trainer: applies an optimizer to Parameters. A step sends commands and waits for nothing."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import autograd, ndarray
 from .. import optimizer as opt
@@ -40,6 +40,7 @@ class Trainer:
         self._contexts = self._check_contexts()
         self._optimizer = self._make_optimizer(optimizer, optimizer_params)
         self._scale = self._optimizer.rescale_grad
+        self._known: Dict[bytes, Parameter] = {}
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
 
     def _make_optimizer(self, optimizer: Union[str, opt.Optimizer],
@@ -114,11 +115,19 @@ class Trainer:
         for position, updater in enumerate(self._updaters):
             weights: List[NDArray] = [param.list_data()[position] for _, param in trained]
             if not ignore_stale_grad:
+                self._describe(trained, weights)
                 autograd.require_fresh(weights)
             for (index, param), weight in zip(trained, weights):
                 with autograd.only_if_fresh(weight):
                     updater(index, param.list_grad()[position], weight)
             autograd.clear_fresh(weights)
+
+    def _describe(self, trained: List[Tuple[int, Parameter]], weights: List[NDArray]) -> None:
+        """Tells the session what the weights are: the server knows numbers only."""
+        for (_, param), weight in zip(trained, weights):
+            if self._known.get(weight._name) is not param:
+                self._known[weight._name] = param
+                weight._session.describe_as(weight._name, f"Parameter `{param.name}` on context {weight.context}")
 
     def save_states(self, fname: str) -> None:
         """Writes the optimizer's states and numbers: a `.params` file with JSON in it, no pickle."""

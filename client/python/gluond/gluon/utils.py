@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 import numpy as np
 
 from .. import ndarray
+from ..base import WrongValue
 from ..context import Context
 from ..ndarray import NDArray
 
@@ -55,7 +56,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     Without it the norm is an NDArray of shape (1,), and nothing waits.
     """
     if len(arrays) == 0:
-        raise ValueError("clip_global_norm: there are no arrays to clip.")
+        raise WrongValue("clip_global_norm: there are no arrays to clip.")
     home = arrays[0].context
     squares = [ndarray.sum(ndarray.square(a.astype("float32"))).as_in_context(home) for a in arrays]
     norm = ndarray.sqrt(ndarray.add_n(*squares))

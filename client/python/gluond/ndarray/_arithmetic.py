@@ -183,7 +183,7 @@ class Arithmetic:
         return id(self) >> 4
 
 
-def _function(family: _Family, python: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+def _function(family: _Family, python: Callable[[Any, Any], Any], name: str) -> Callable[..., Any]:
     def function(lhs: Any, rhs: Any) -> Any:
         if isinstance(lhs, _call.array_class):
             return family(lhs, rhs)
@@ -204,7 +204,14 @@ multiply = _function(MUL, lambda l, r: l * r, "multiply")
 divide = _function(DIV, lambda l, r: l / r, "divide")
 true_divide = divide
 modulo = _function(MOD, lambda l, r: l % r, "modulo")
-power = _function(POWER, lambda l, r: l ** r, "power")
+_power = _function(POWER, lambda l, r: l ** r, "power")
+
+
+def power(base: Any, exp: Any) -> Any:
+    """base ** exp, elementwise, with broadcasting. Each is an NDArray or a number."""
+    return _power(base, exp)
+
+
 equal = _function(EQUAL, lambda l, r: float(l == r), "equal")
 not_equal = _function(NOT_EQUAL, lambda l, r: float(l != r), "not_equal")
 greater = _function(GREATER, lambda l, r: float(l > r), "greater")

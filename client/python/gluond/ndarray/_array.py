@@ -13,7 +13,7 @@ from .._mode import mode
 from .._wire import encoding
 from .._wire.encoding import number_of
 from .._wire.tensors import DTYPE_OF
-from ..base import MXNetError
+from ..base import MXNetError, WrongType
 from ..context import Context
 from . import _call, _transfer
 from ._arithmetic import Arithmetic
@@ -37,7 +37,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
         if cls is NDArray:
-            raise TypeError("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
+            raise WrongType("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
         return object.__new__(cls)
 
     def __del__(self) -> None:
@@ -115,7 +115,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
     def asscalar(self) -> Any:
         """The only element, as a numpy scalar. ValueError: there are several, or none."""
         if self.size != 1:
-            raise ValueError("The current array is not a scalar" + f" (its shape is {self.shape})")
+            raise ValueError(f"The current array is not a scalar (its shape is {self.shape}). Take one element, x[0], reduce "
+                             "it, x.mean(), or get all values with x.asnumpy()")
         return self.asnumpy().reshape(())[()]
 
     item = asscalar
@@ -132,15 +133,21 @@ class NDArray(Arithmetic, Indexing, Fluent):
             return False
         if size == 1:
             return bool(self.asscalar())
-        raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        raise ValueError("The truth value of an NDArray with multiple elements is ambiguous. Use x.asnumpy().any() or "
+                         ".all(), or mx.nd.where(x, ...) to choose for each element")
 
     __nonzero__ = __bool__
 
     def __float__(self) -> float:
-        return float(self.asscalar())
+        return float(self._only("float"))
 
     def __int__(self) -> int:
-        return int(self.asscalar())
+        return int(self._only("int"))
+
+    def _only(self, kind: str) -> Any:
+        if self.size != 1:
+            raise TypeError(f"{kind}() takes an NDArray of one element, not one of shape {self.shape}")
+        return self.asscalar()
 
     def __index__(self) -> int:
         value = self.asscalar()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -11,6 +12,7 @@ from .._attributes import dtype_name, text
 from .._mode import mode
 from .._wire import connect
 from .._wire.encoding import tagged
+from ..base import MXNetError
 from ..context import Context, current_context
 from . import _call, _transfer
 from ._array import NDArray
@@ -73,7 +75,10 @@ def _parse_context(name: str) -> Tuple[str, int]:
 
 
 def _shape(shape: Shape) -> Tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(size) for size in shape)
+    try:
+        return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise MXNetError(f"Invalid Parameter format for shape expect tuple of int but value={shape!r}") from None
 
 
 def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None) -> NDArray:

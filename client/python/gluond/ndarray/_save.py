@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Tuple, Union
 import numpy as np
 
 from .._wire.tensors import BFLOAT16, DTYPE_OF, flag_of
-from ..base import MXNetError
+from ..base import MXNetError, cannot_open
 from ..context import cpu
 from . import _transfer
 from ._array import NDArray
@@ -63,8 +63,12 @@ def _written(array: NDArray) -> List[Any]:
 
 def load(fname: str) -> Union[List[NDArray], Dict[str, NDArray]]:
     """Reads a file of arrays: a dict if they have names, else a list. They live on the CPU."""
-    with open(fname, "rb") as file:
-        return _read(file.read(), fname)
+    try:
+        with open(fname, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise cannot_open(error) from None
+    return _read(data, fname)
 
 
 def load_frombuffer(buf: Union[bytes, bytearray]) -> Union[List[NDArray], Dict[str, NDArray]]:

@@ -12,6 +12,7 @@ from .._mode import mode
 from .._wire import connect, encoding
 from .._wire.session import split
 from .._wire.tensors import flag_of
+from ..base import WrongShape
 from ..context import Context, current_context
 from . import _call
 
@@ -83,7 +84,7 @@ def overwrite(target: Any, source: Any) -> None:
     if mode.recording:
         _call.check_not_in_graph((target,), ())
     if source.shape != target.shape:
-        raise ValueError(f"the arrays have different shapes, {source.shape} and {target.shape}")
+        raise WrongShape(f"the arrays have different shapes, {source.shape} and {target.shape}")
     if source.dtype != target.dtype:
         source = _call.invoke(_call.intern("Cast", {"dtype": dtype_name(target.dtype)}, 1, 1), (source,))
     if mode.when_fresh:

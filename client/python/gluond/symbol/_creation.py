@@ -75,7 +75,7 @@ def _of_two(left: Any, right: Any, op: str, scalar: str, reverse: str, hint: str
     if isinstance(left, Symbol) and isinstance(right, numbers.Number):
         return call(scalar, [left], {}, {"scalar": right}, hint=hint)
     if isinstance(left, numbers.Number) and isinstance(right, Symbol):
-        return call(reverse, [right], {}, {"scalar": left}, hint=hint)
+        return call(reverse, [right], {}, {"scalar": left}, hint=hint if reverse == scalar else "_r" + hint[1:])
     if isinstance(left, numbers.Number) and isinstance(right, numbers.Number):
         return numeric(left, right)
     raise TypeError(f"types ({type(left)}, {type(right)}) not supported")

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Deque, Mapping, NamedTuple, Optional, Seq
 
 from .._proto import session_pb2
 from .._wire import connect, encoding
-from ..base import MXNetError
 from . import _server, _wire_graph
 from ._attributes import DTYPE_FLAGS, FLAG_DTYPES
 from ._graph import Entry, Node
 
 if TYPE_CHECKING:
     from .._wire.session import Session
+
+
+# Names that are kept for messages.
+_MOST_RENAMED = 1 << 14
 
 
 class Kind(NamedTuple):
@@ -51,6 +54,9 @@ class Definition:
         if dead is None:
             dead = _dead_graphs(session)
             number = session.new_call()
+            if len(session.renamed) > _MOST_RENAMED:
+                session.renamed.clear()
+            session.renamed.update(self._wire.renamed)
             _server.will_run(session, {node.attributes["op_type"].string_value for node in self._wire.graph.nodes
                                        if node.op == "Custom"})
             session.submit(encoding.message(encoding.DEFINE_GRAPH, session_pb2.DefineGraph(
@@ -74,11 +80,7 @@ class Definition:
             shape, dtype = shapes.get(node.name), dtypes.get(node.name)
             if shape or dtype is not None:
                 _describe(command.known[name], shape, dtype)
-        try:
-            found = session.request(encoding.message(encoding.INFER_GRAPH, command)).graph
-        except MXNetError as error:
-            error.args = (self._wire.told(str(error)),)
-            raise
+        found = session.request(encoding.message(encoding.INFER_GRAPH, command)).graph
         return Inferred([_kind(value) for value in found.inputs], [_kind(value) for value in found.outputs])
 
     def run(self, session: "Session", inputs: Sequence[bytes], outputs: Sequence[bytes], flags: bytes) -> None:

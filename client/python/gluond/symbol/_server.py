@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any, Iterable, Mapping, Optional, Protocol
 
 from .. import _operators
+from .._attributes import text
 from ._attributes import visible
 
 Call = _operators.CallType
+
+
+# Operators that make an array of their parameter `shape`.
+_MAKERS = frozenset(("_zeros", "_ones", "_full"))
 
 
 class CustomOperators(Protocol):
@@ -52,7 +58,21 @@ def custom_needs_head_gradient(attrs: Mapping[str, str]) -> bool:
 
 def on_the_wire(op: Optional[str], attrs: Mapping[str, str]) -> dict[str, str]:
     """The attributes of an operator's node that the server gets."""
-    return custom.on_the_wire(attrs) if op == "Custom" and custom is not None else visible(attrs)
+    if op == "Custom" and custom is not None:
+        return custom.on_the_wire(attrs)
+    seen = visible(attrs)
+    if "shape" in seen and op is not None and (op in _MAKERS or op.startswith("_random_")):
+        seen["shape"] = _with_unknowns(seen["shape"])
+    return seen
+
+
+def _with_unknowns(shape: str) -> str:
+    """The shape that an operator is to make; 0 is a size that what uses it tells, as a recurrent cell's batch."""
+    try:
+        sizes = ast.literal_eval(shape)
+    except (SyntaxError, ValueError):
+        return shape  # The server says what is wrong with it.
+    return text([-1 if size == 0 else size for size in sizes]) if isinstance(sizes, (tuple, list)) else shape
 
 
 def in_a_file(op: Optional[str], attrs: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """A symbol's graph as the message that DefineGraph takes.
 
-Names on the wire are unique, printable and short. A node keeps its own name where that is possible; what the server
-says of the others is translated back (`WireGraph.told`).
+Names on the wire are unique, printable and short. A node keeps its own name where that is possible; in what the server
+says of the others, the session puts it back (Session.renamed).
 """
 
 from __future__ import annotations
@@ -23,18 +23,6 @@ class WireGraph(NamedTuple):
     variables: list[Node]  # In the order of Symbol.list_inputs.
     inputs: list[str]  # Their names on the wire.
     renamed: dict[str, str]  # The user's name, by the name on the wire where that is another.
-
-    def told(self, message: str) -> str:
-        """The server's message in the user's names."""
-        if not self.renamed:
-            return message
-        return re.sub(r"[!-9;-~]+~\d+", lambda match: _original(match.group(), self.renamed), message)
-
-
-def _original(found: str, renamed: dict[str, str]) -> str:
-    """The user's name in a word such as `'fc~1'`."""
-    bare = found.strip("'\"`(,.;")
-    return found.replace(bare, renamed[bare]) if bare in renamed else found
 
 
 def build(entries: Sequence[Entry]) -> WireGraph:

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from .. import attribute
 from .._attributes import did_you_mean
-from ..base import MXNetError
+from ..base import MXNetError, cannot_open
 from . import _compose, _graph, _infer, _json
 from ._arithmetic import Arithmetic
 from ._attributes import DTYPE_FLAGS, dtype_of, long_form, normalized, shown
@@ -285,7 +285,7 @@ def load(fname: str) -> Symbol:
         with open(fname, encoding="utf-8") as file:
             return load_json(file.read())
     except OSError as error:
-        raise MXNetError(f"Cannot open {fname}: {error.strerror}") from error
+        raise cannot_open(error) from None
 
 
 def load_json(json_str: str) -> Symbol:

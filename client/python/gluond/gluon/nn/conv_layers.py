@@ -27,11 +27,11 @@ class _Conv(HybridBlock):
 
     def __init__(self, dims: int, layouts: Sequence[str], channels: int, kernel_size: Ints, strides: Ints, padding: Ints,
                  dilation: Ints, groups: int, layout: str, in_channels: int, activation: Optional[str], use_bias: bool,
-                 weight_initializer: Any, bias_initializer: Any, prefix: Optional[str] = None, params: Any = None,
-                 output_padding: Optional[Ints] = None) -> None:
+                 weight_initializer: Any, bias_initializer: Any, output_padding: Optional[Ints] = None,
+                 **kwargs: Any) -> None:
         if layout not in layouts:
             raise AssertionError(f"{type(self).__name__} supports the layouts {', '.join(layouts)}, not {layout}")
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(**kwargs)
         self._channels = channels
         self._in_channels = in_channels
         self._kwargs: Dict[str, Any] = {

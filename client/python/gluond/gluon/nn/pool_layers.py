@@ -89,6 +89,11 @@ class MaxPool3D(_MaxPool):
 
     _dims = 3
 
+    # MXNet's order here, and in AvgPool2D and 3D: `ceil_mode` before `layout`.
+    def __init__(self, pool_size: Ints = 2, strides: Optional[Ints] = None, padding: Ints = 0, ceil_mode: bool = False,
+                 layout: Optional[str] = None, **kwargs: Any) -> None:
+        super().__init__(pool_size, strides, padding, layout, ceil_mode, **kwargs)
+
 
 class AvgPool1D(_AvgPool):
     """Means of (N, C, W)."""
@@ -99,8 +104,12 @@ class AvgPool1D(_AvgPool):
 class AvgPool2D(_AvgPool):
     """Means of (N, C, H, W)."""
 
+    def __init__(self, pool_size: Ints = 2, strides: Optional[Ints] = None, padding: Ints = 0, ceil_mode: bool = False,
+                 layout: Optional[str] = None, count_include_pad: bool = True, **kwargs: Any) -> None:
+        super().__init__(pool_size, strides, padding, layout, ceil_mode, count_include_pad, **kwargs)
 
-class AvgPool3D(_AvgPool):
+
+class AvgPool3D(AvgPool2D):
     """Means of (N, C, D, H, W)."""
 
     _dims = 3

@@ -88,7 +88,7 @@ class _RNNLayer(HybridBlock):
         states = []
         for i, info in enumerate(self.state_info(batch_size)):
             arguments = {"shape": info["shape"], "dtype": info["dtype"], **kwargs}
-            if func in (symbol.var, symbol.Variable):
+            if getattr(func, "__module__", "").startswith(symbol.__name__):
                 arguments["name"] = f"{self.prefix}h0_{i}"
             states.append(func(**arguments))
         return states
@@ -98,6 +98,7 @@ class _RNNLayer(HybridBlock):
         if self._use_sequence_length and sequence_length is None:
             raise ValueError("use_sequence_length is set: call layer(inputs, states, sequence_length)")
         given = states is not None
+        self._check_inputs(inputs)
         if not given:
             states = [zeros_for(inputs, info["shape"], 1, self._layout.find("N")) for info in self.state_info()]
         states = [states] if not isinstance(states, (list, tuple)) else list(states)
@@ -106,7 +107,17 @@ class _RNNLayer(HybridBlock):
         outputs, states = super().__call__(*arguments)
         return (outputs, states) if given else outputs
 
+    def _check_inputs(self, inputs: Any) -> None:
+        shape = getattr(inputs, "_shape", None)  # What is not known yet is not waited for.
+        if shape is not None and len(shape) != 3:
+            raise ValueError(f"{type(self).__name__} takes inputs of shape ({', '.join(self._layout)}), the layout "
+                             f"'{self._layout}', got {shape}")
+
     def _check_states(self, inputs: Any, states: List[Any]) -> None:
+        count = len(self.state_info())
+        if len(states) != count:
+            raise ValueError(f"{type(self).__name__} has {count} recurrent state(s){' [h, c]' if count == 2 else ''}, "
+                             f"got {len(states)}")
         if module_of(inputs) is symbol:
             return
         batch = inputs.shape[self._layout.find("N")]

@@ -41,7 +41,7 @@ class RecurrentCell(Block):
         for info in self.state_info(batch_size):
             self._init_counter += 1
             arguments = {"shape": info["shape"], **kwargs}
-            if func in (symbol.var, symbol.Variable):
+            if getattr(func, "__module__", "").startswith(symbol.__name__):
                 arguments["name"] = f"{self._prefix}begin_state_{self._init_counter}"
             states.append(func(**arguments))
         return states
