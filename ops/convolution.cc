@@ -6,6 +6,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/bilinear.h"
 #include "ops/conv_size.h"
 #include "ops/kernel/fill.h"
 #include "ops/types.h"
@@ -125,30 +126,6 @@ struct BackwardConvolution {
   }
 };
 
-Gradients Backward(const NodePtr& node, const NodeEntry& dy, const NodeEntry& x, const NodeEntry& w) {
-  return OutputsOf(
-      MakeNode("_backward_Convolution", absl::StrCat(node->name(), "_backward"), {dy, x, w}, node->attrs.dict));
-}
-
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  return Backward(node, dy[0], node->inputs[0], node->inputs[1]);
-}
-
-// Of the backward operator's inputs dy, x, w, from the gradients of dx, dw, dbias.
-Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
-  const NodeEntry &dy = node->inputs[0], &x = node->inputs[1], &w = node->inputs[2];
-  const std::string name = absl::StrCat(node->name(), "_backward");
-  AttrDict without_bias = node->attrs.dict;
-  without_bias["no_bias"] = "True";
-  std::vector<NodeEntry> through_x = {g[0], w};
-  if (g.size() > 2) through_x.push_back(g[2]);
-  return {MakeNode("Convolution", name, through_x, node->attrs.dict) +
-              MakeNode("Convolution", name, {x, g[1]}, without_bias),
-          Backward(node, dy, x, g[1])[0], Backward(node, dy, g[0], w)[1]};
-}
-
-uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<ConvolutionParam>().no_bias ? 2 : 3; }
-
 GLUOND_REGISTER_OP(Convolution)
     .describe("y[n,o] = bias[o] + sum over the input channels of o's group of x convolved with the weight "
               "(not flipped). Output size along an axis: floor((in + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.")
@@ -157,16 +134,12 @@ GLUOND_REGISTER_OP(Convolution)
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias.")
     .add_arguments(ConvolutionParam::__FIELDS__())
     .set_attr_parser(Parse)
-    .set_num_inputs(NumInputs)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names = {"data", "weight", "bias"};
-      names.resize(NumInputs(attrs));
-      return names;
-    })
+    .set_num_inputs(NumBilinearInputs<ConvolutionParam>)
+    .set_attr<FListInputNames>("FListInputNames", BilinearInputNames<ConvolutionParam>)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", BilinearGradient)
     .compute<Convolution>();
 
 GLUOND_REGISTER_OP(_backward_Convolution)
@@ -177,18 +150,11 @@ GLUOND_REGISTER_OP(_backward_Convolution)
     .add_arguments(ConvolutionParam::__FIELDS__())
     .set_attr_parser(Parse)
     .set_num_inputs(3)
-    .set_num_outputs(NumInputs)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-                             if (out->size() > 2)
-                               SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<ConvolutionParam>().num_filter}));
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
+    .set_num_outputs(NumBilinearInputs<ConvolutionParam>)
+    .set_attr<FInferShape>("FInferShape", BilinearBackwardShape<ConvolutionParam, &ConvolutionParam::num_filter>)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .set_attr<FGradient>("FGradient", GradientOfBilinearBackward)
     .compute<BackwardConvolution>();
 
 }  // namespace

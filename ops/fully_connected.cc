@@ -4,6 +4,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/bilinear.h"
 #include "ops/kernel/bias.h"
 #include "ops/kernel/gemm.h"
 #include "ops/types.h"
@@ -80,30 +81,6 @@ struct BackwardFullyConnected {
   }
 };
 
-Gradients Backward(const NodePtr& node, const NodeEntry& dy, const NodeEntry& x, const NodeEntry& w) {
-  return OutputsOf(MakeNode("_backward_FullyConnected", absl::StrCat(node->name(), "_backward"), {dy, x, w},
-                            node->attrs.dict));
-}
-
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  return Backward(node, dy[0], node->inputs[0], node->inputs[1]);
-}
-
-// Of the backward operator's inputs dy, x, W, from the gradients of dx, dW, db.
-Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
-  const NodeEntry &dy = node->inputs[0], &x = node->inputs[1], &w = node->inputs[2];
-  const std::string name = absl::StrCat(node->name(), "_backward");
-  AttrDict without_bias = node->attrs.dict;
-  without_bias["no_bias"] = "True";
-  std::vector<NodeEntry> through_x = {g[0], w};
-  if (g.size() > 2) through_x.push_back(g[2]);
-  return {MakeNode("FullyConnected", name, through_x, node->attrs.dict) +
-              MakeNode("FullyConnected", name, {x, g[1]}, without_bias),
-          Backward(node, dy, x, g[1])[0], Backward(node, dy, g[0], w)[1]};
-}
-
-uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<FullyConnectedParam>().no_bias ? 2 : 3; }
-
 GLUOND_REGISTER_OP(FullyConnected)
     .describe("y = x W^T + b: a dense layer.")
     .add_argument("data", "NDArray", "x: (batch, ...); with flatten=False, (..., units).")
@@ -111,16 +88,12 @@ GLUOND_REGISTER_OP(FullyConnected)
     .add_argument("bias", "NDArray", "b: (num_hidden). Absent with no_bias.")
     .add_arguments(FullyConnectedParam::__FIELDS__())
     .set_attr_parser(ParamParser<FullyConnectedParam>)
-    .set_num_inputs(NumInputs)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names = {"data", "weight", "bias"};
-      names.resize(NumInputs(attrs));
-      return names;
-    })
+    .set_num_inputs(NumBilinearInputs<FullyConnectedParam>)
+    .set_attr<FListInputNames>("FListInputNames", BilinearInputNames<FullyConnectedParam>)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", BilinearGradient)
     .compute<FullyConnected>();
 
 GLUOND_REGISTER_OP(_backward_FullyConnected)
@@ -131,18 +104,11 @@ GLUOND_REGISTER_OP(_backward_FullyConnected)
     .add_arguments(FullyConnectedParam::__FIELDS__())
     .set_attr_parser(ParamParser<FullyConnectedParam>)
     .set_num_inputs(3)
-    .set_num_outputs(NumInputs)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-                             if (out->size() > 2)
-                               SHAPE_ASSIGN_CHECK(out, 2, Shape({attrs.param<FullyConnectedParam>().num_hidden}));
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
+    .set_num_outputs(NumBilinearInputs<FullyConnectedParam>)
+    .set_attr<FInferShape>("FInferShape", BilinearBackwardShape<FullyConnectedParam, &FullyConnectedParam::num_hidden>)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .set_attr<FGradient>("FGradient", GradientOfBilinearBackward)
     .compute<BackwardFullyConnected>();
 
 }  // namespace
