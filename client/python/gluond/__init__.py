@@ -6,8 +6,10 @@ Nothing is connected before the first array is made. Then it is the server at GL
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from ._wire.connect import connect
-from . import attribute, autograd, base, context, engine, name, ndarray, random, util
+from . import _elsewhere, attribute, autograd, base, context, engine, name, ndarray, random, util
 from . import ndarray as nd
 from . import random as rnd
 from .attribute import AttrScope
@@ -20,5 +22,10 @@ from . import initializer as init
 from . import visualization as viz
 from . import gluon, minpy, operator, test_utils
 from .minpy import customop
+from .util import is_np_array, is_np_shape
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise _elsewhere.no_attribute(__name__, name)

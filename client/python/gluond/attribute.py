@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Mapping, Optional
+from typing import Any, Mapping, Optional
+
+from .base import class_property
 
 __all__ = ["AttrScope", "current"]
 
@@ -12,6 +14,7 @@ class AttrScope:
     """Gives attributes to the symbols made inside. Inner scopes add to the outer ones', and win."""
 
     _current: "_Current"
+    current: Any  # The innermost scope.
 
     def __init__(self, **kwargs: str) -> None:
         for value in kwargs.values():
@@ -48,3 +51,6 @@ AttrScope._current = _Current()
 def current() -> AttrScope:
     """The innermost scope of this thread."""
     return AttrScope._current.value
+
+
+AttrScope.current = class_property(current)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple, Type
+from typing import Any, Callable, Tuple, Type
 
 import numpy as np
 
@@ -55,6 +55,16 @@ def cannot_open(error: OSError) -> FileError:
     """The error for what open() has raised."""
     kind = NoSuchFile if isinstance(error, FileNotFoundError) else FileError
     return kind(error.errno, error.strerror, error.filename)
+
+
+class class_property:
+    """A property of a class: what a function without arguments returns."""
+
+    def __init__(self, get: Callable[[], Any]) -> None:
+        self._get = get
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self._get()
 
 
 class _NullType:

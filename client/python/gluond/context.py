@@ -10,7 +10,7 @@ import threading
 from typing import ClassVar, Optional, Union
 
 from ._wire import connect
-from .base import MXNetError
+from .base import MXNetError, class_property
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
@@ -108,6 +108,9 @@ def gpu(device_id: int = 0) -> Context:
 def current_context() -> Context:
     """Where this thread's new arrays live: the innermost `with` block's device, else cpu(0)."""
     return _current.value or _CPU
+
+
+Context.default_ctx = class_property(current_context)  # type: ignore[attr-defined]
 
 
 def num_gpus() -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Optional
+from typing import Any, Optional
+
+from .base import class_property
 
 __all__ = ["NameManager", "Prefix", "current"]
 
@@ -17,6 +19,7 @@ class NameManager:
     """
 
     _current: "_Current"
+    current: Any  # The manager in charge.
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
@@ -68,3 +71,6 @@ NameManager._current = _Current()
 def current() -> NameManager:
     """The manager in charge on this thread."""
     return NameManager._current.value
+
+
+NameManager.current = class_property(current)

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from . import context as _context, ndarray as nd
+from . import context as _context, gluon, ndarray as nd
 from ._symbol_checks import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
                              check_symbolic_forward, numeric_grad, simple_forward)
 from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
@@ -25,7 +25,7 @@ __all__ = [
     "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
     "assert_almost_equal_with_err", "assert_exception", "check_consistency", "check_numeric_gradient", "check_speed",
     "check_symbolic_backward", "check_symbolic_forward", "default_atols", "default_context", "default_dtype",
-    "default_numeric_eps", "default_rtols", "environment", "get_atol", "get_etol", "get_rtol", "list_gpus", "np_reduce",
+    "default_numeric_eps", "default_rtols", "download", "environment", "get_atol", "get_etol", "get_mnist", "get_rtol", "list_gpus", "np_reduce",
     "numeric_grad", "rand_ndarray", "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "random_arrays", "retry", "same",
     "same_array", "same_symbol_structure", "set_default_context", "simple_forward",
 ]
@@ -49,6 +49,23 @@ def default_dtype() -> type:
 def list_gpus() -> range:
     """The numbers of the server's GPUs."""
     return range(_context.num_gpus())
+
+
+def download(url: str, fname: Optional[str] = None, dirname: Optional[str] = None, overwrite: bool = False,
+             retries: int = 5) -> str:
+    """The local file for `url`; see gluon.utils.download, which fetches nothing."""
+    path = fname or url.split("/")[-1]
+    return gluon.utils.download(url, path if dirname is None else os.path.join(dirname, path), overwrite)
+
+
+def get_mnist(path: str = "data") -> Dict[str, np.ndarray]:
+    """MNIST of the four files in a folder: train_data and test_data (N, 1, 28, 28), 0 to 1; train_label, test_label (N,)."""
+    found = {}
+    for part, train in (("train", True), ("test", False)):
+        digits = gluon.data.vision.MNIST(path, train)
+        found[f"{part}_data"] = digits._data.reshape(-1, 1, 28, 28).astype(np.float32) / 255
+        found[f"{part}_label"] = digits._label
+    return found
 
 
 def random_arrays(*shapes: Tuple[int, ...]) -> Any:

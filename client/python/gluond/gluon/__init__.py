@@ -1,4 +1,7 @@
 """Gluon: networks as Blocks, their Parameters, losses, data, and the Trainer."""
+from typing import NoReturn
+
+from .. import _elsewhere
 from . import block, contrib, data, loss, nn, parameter, rnn, trainer, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
@@ -7,3 +10,7 @@ from .trainer import Trainer
 __all__ = ["Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "ParameterDict",
            "DeferredInitializationError", "Trainer", "block", "contrib", "data", "loss", "nn", "parameter", "rnn",
            "trainer", "utils"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise _elsewhere.no_attribute(__name__, name)

@@ -91,6 +91,10 @@ class SymbolBlock(HybridBlock):
         form = self._fixed.out_form
         return out if form == ARRAY else regroup(iter([out[i] for i in range(len(out.list_outputs()))]), form)
 
+    def reset_ctx(self, ctx: Union[Context, Sequence[Context]]) -> None:
+        """Moves the parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
+
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:  # type: ignore[override]
         """A SymbolBlock runs as a graph always; the flags are taken as in `HybridBlock.hybridize`."""
         super().hybridize(True, **kwargs)

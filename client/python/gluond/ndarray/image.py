@@ -2,7 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .._documentation import fill_module
+from . import _call
+from ._array import NDArray
+from ._create import array
 from ._functions_of_operators import make_function
+
+
+def to_tensor(data: NDArray) -> NDArray:
+    """(H, W, C) or (N, H, W, C), 0 to 255 -> (C, H, W) or (N, C, H, W), float32, 0 to 1."""
+    axes = (2, 0, 1) if data.ndim == 3 else (0, 3, 1, 2)
+    return data.astype("float32").transpose(axes) / 255
+
+
+def normalize(data: NDArray, mean: Any = 0.0, std: Any = 1.0) -> NDArray:
+    """(data - mean) / std of (C, H, W) or (N, C, H, W); a number, or one for each channel."""
+    of_channels = [array(each if isinstance(each, (tuple, list)) else [each], data.context).reshape((-1, 1, 1))
+                   for each in (mean, std)]
+    return (data - of_channels[0]) / of_channels[1]
+
+
+def crop(data: NDArray, x: int, y: int, width: int, height: int) -> NDArray:
+    """The part of (H, W, C) or (N, H, W, C) from column x and row y on."""
+    if x < 0 or y < 0 or y + height > data.shape[-3] or x + width > data.shape[-2]:
+        raise ValueError(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {data.shape}")
+    return data[..., y:y + height, x:x + width, :]
+
+
+def flip_left_right(data: NDArray) -> NDArray:
+    """(H, W, C) or (N, H, W, C), mirrored."""
+    return _call.invoke(_call.intern("reverse", {"axis": str(data.ndim - 2)}, 1, 1, rule=_call.LIKE_FIRST), (data,))
+
+
+def flip_top_bottom(data: NDArray) -> NDArray:
+    """(H, W, C) or (N, H, W, C), upside down."""
+    return _call.invoke(_call.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=_call.LIKE_FIRST), (data,))
+
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_image_",))

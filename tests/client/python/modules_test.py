@@ -1,0 +1,121 @@
+"""What MXNet's modules hold beside the server's operators, and orders of arguments."""
+
+import os
+import tempfile
+import unittest
+
+import gluond as mx
+import numpy as np
+from gluond import autograd, gluon, nd
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+
+class ContribTest(ArrayCase):
+
+    def test_what_is_no_ordinary_number(self):
+        x = nd.array([1, np.nan, np.inf, -np.inf])
+        self.assert_equal(nd.contrib.isnan(x), [0, 1, 0, 0])
+        self.assert_equal(nd.contrib.isinf(x), [0, 0, 1, 1])
+        self.assert_equal(nd.contrib.isfinite(x), [1, 0, 0, 0])
+
+    def test_a_mask_chooses_rows_and_lets_gradients_through(self):
+        x = nd.arange(6).reshape((3, 2))
+        x.attach_grad()
+        with autograd.record():
+            y = nd.contrib.boolean_mask(x, nd.array([1, 0, 1]))
+        y.backward()
+        self.assert_equal(y, [[0, 1], [4, 5]])
+        self.assert_equal(x.grad, [[1, 1], [0, 0], [1, 1]])
+
+
+class LinalgTest(ArrayCase):
+
+    def test_products_with_factors(self):
+        a, b, c = np.arange(6.0).reshape(2, 3), np.ones((3, 2)), np.eye(2)
+        expected = 2 * a @ b + 3 * c
+        self.assert_equal(nd.linalg.gemm(*map(nd.array, (a, b, c)), alpha=2, beta=3), expected)
+        names = [mx.sym.Variable(name) for name in "abc"]
+        symbol = mx.sym.linalg.gemm(*names, alpha=2, beta=3)
+        self.assert_equal(symbol.eval(**dict(zip("abc", map(nd.array, (a, b, c)))))[0], expected)
+        self.assert_equal(nd.linalg.syrk(nd.array(a)), a @ a.T)
+        self.assert_equal(nd.linalg.syrk(nd.array(a), transpose=True, alpha=2), 2 * a.T @ a)
+
+
+class ImageTest(ArrayCase):
+
+    def setUp(self):
+        self.pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+        self.image = nd.array(self.pixels, dtype="uint8")
+
+    def test_a_tensor_has_channels_first_and_numbers_to_one(self):
+        tensor = nd.image.to_tensor(self.image)
+        self.assert_close(tensor, self.pixels.transpose(2, 0, 1) / 255)
+        self.assert_close(nd.image.to_tensor(nd.stack(self.image, self.image))[1], self.pixels.transpose(2, 0, 1) / 255)
+        means, deviations = np.array([0, 1, 2.0]), np.array([3, 2, 1.0])
+        self.assert_close(nd.image.normalize(tensor, tuple(means), tuple(deviations)),
+                          (tensor.asnumpy() - means[:, None, None]) / deviations[:, None, None])
+
+    def test_parts_and_mirror_images(self):
+        self.assert_equal(nd.image.crop(self.image, 1, 0, 2, 1), self.pixels[:1, 1:3], np.uint8)
+        self.assert_equal(nd.image.flip_left_right(self.image), self.pixels[:, ::-1])
+        self.assert_equal(nd.image.flip_top_bottom(self.image), self.pixels[::-1])
+        with self.assertRaisesRegex(ValueError, "leaves the image"):
+            nd.image.crop(self.image, 3, 0, 2, 1)
+
+
+class OrderTest(ArrayCase):
+
+    def test_parameters_of_an_optimizers_step_by_position(self):
+        w, g, m = nd.ones(1), nd.ones(1), nd.ones(1)
+        nd.sgd_mom_update(w, g, m, 0.1, 0.5, out=w)  # Learning rate, momentum.
+        self.assert_close(w, [1 + 0.5 - 0.1])
+
+    def test_pooling(self):
+        for pool in (gluon.nn.AvgPool2D(2, 2, 0, True), gluon.nn.MaxPool3D(2, 2, 0, True),
+                     gluon.nn.MaxPool2D(2, 2, 0, "NCHW", True), gluon.nn.AvgPool1D(2, 2, 0, "NCW", True)):
+            self.assertIn("ceil_mode=True", repr(pool))
+
+    def test_names_of_arguments(self):
+        self.assert_equal(nd.power(base=nd.array([2]), exp=3), [8])
+        self.assert_equal(nd.reshape_like(lhs=nd.arange(4), rhs=nd.zeros((2, 2))), [[0, 1], [2, 3]])
+
+
+class ModulesTest(unittest.TestCase):
+
+    def test_modules_that_are_not_here_say_what_to_use(self):
+        for module, name, hint in ((mx, "io", "gluon.data.DataLoader"), (mx, "np", "mx.nd.NDArray"), (mx, "mod", "gluon.Trainer"),
+                                   (gluon, "model_zoo", "SymbolBlock.imports")):
+            with self.assertRaisesRegex(AttributeError, f"'{name}'.*{hint}"):
+                getattr(module, name)
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'nothing'$"):
+            mx.nothing
+
+    def test_the_scope_in_charge(self):
+        with mx.name.Prefix("a_"):
+            self.assertEqual(mx.name.NameManager.current.get("x", ""), "a_x")
+        with mx.AttrScope(group="1"):
+            self.assertEqual(mx.AttrScope.current.get(None), {"group": "1"})
+        with mx.cpu(1):
+            self.assertEqual(mx.Context.default_ctx, mx.cpu(1))
+
+    def test_other_names(self):
+        self.assertIs(gluon.rnn.rnn_cell.LSTMCell, gluon.rnn.LSTMCell)
+        self.assertIs(gluon.rnn.rnn_layer.GRU, gluon.rnn.GRU)
+        self.assertFalse(mx.is_np_array() or mx.is_np_shape())
+
+    def test_mnist_from_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for part, count in (("train", 2), ("t10k", 1)):
+                for name, head in (("images-idx3", [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28]),
+                                   ("labels-idx1", [0, 0, 8, 1, 0, 0, 0, count])):
+                    with open(os.path.join(folder, f"{part}-{name}-ubyte"), "wb") as file:
+                        file.write(bytes(head) + b"\xff" * count * (784 if name == "images-idx3" else 1))
+            found = mx.test_utils.get_mnist(folder)
+        self.assertEqual(found["train_data"].shape, (2, 1, 28, 28))
+        self.assertEqual(found["train_data"].max(), 1)
+        self.assertEqual(found["test_label"].tolist(), [255])
+
+
+if __name__ == "__main__":
+    case_runner.main()
