@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-_TRAINING = ("train with autograd.record(), backward() and gluon.Trainer, or with symbol.simple_bind(); saved models are read by "
-             "gluon.SymbolBlock.imports")
+_TRAINING = ("train with autograd.record(), backward() and gluon.Trainer, or with symbol.simple_bind(); saved models are "
+             "read by gluon.SymbolBlock.imports")
 _BATCHES = "batches come from gluon.data.DataLoader(gluon.data.ArrayDataset(data, label), batch_size, shuffle=True)"
 _IMAGES = "gluon.data.vision has datasets and transforms of arrays; image files are read by another library"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"

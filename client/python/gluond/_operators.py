@@ -144,8 +144,9 @@ class OperatorInfo:
                     f"but {place + 1} were given")
         name = self.inputs[min(place, len(self.inputs) - 1)].name if self.inputs else "?"
         kind = type(value).__name__
-        return (f"Argument {name} of {self.name} must have {tensor.__name__} type, but got "
-                + (f"a {kind}" if kind in _TENSORS else f"{value!r} of type {kind}") + _HINTS.get((tensor.__name__, kind), ""))
+        got = f"a {kind}" if kind in _TENSORS else f"{value!r} of type {kind}"
+        return (f"Argument {name} of {self.name} must have {tensor.__name__} type, but got {got}"
+                f"{_HINTS.get((tensor.__name__, kind), '')}")
 
     def in_order(self, parsed: Parsed) -> list:
         """The tensors in the operator's order, those left out dropped. MXNetError where a needed one is missing."""

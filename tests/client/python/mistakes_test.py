@@ -322,7 +322,8 @@ def a_weight_before_the_first_batch():
     dense(in_units=0).weight.data()
 
 
-@mistake(ValueError, "Deferred initialization failed because shape cannot be inferred", "w: (0, 3)", "FullyConnected instead of dot")
+@mistake(ValueError, "Deferred initialization failed because shape cannot be inferred", "w: (0, 3)",
+         "FullyConnected instead of dot")
 def a_shape_that_nothing_tells():
     class Product(gluon.HybridBlock):
         def __init__(self):
@@ -337,8 +338,8 @@ def a_shape_that_nothing_tells():
     net(matrix())
 
 
-@mistake(UserWarning, "Gradient of Parameter `b_bias` on context cpu(0) has not been updated by backward", "ignore_stale_grad=True",
-         "The same holds for: Parameter `b_weight`", later=True)
+@mistake(UserWarning, "Gradient of Parameter `b_bias` on context cpu(0) has not been updated by backward",
+         "ignore_stale_grad=True", "The same holds for: Parameter `b_weight`", later=True)
 def a_parameter_of_another_network():
     used, unused = dense(prefix="a_"), dense(prefix="b_")
     params = used.collect_params()

@@ -84,8 +84,8 @@ class OrderTest(ArrayCase):
 class ModulesTest(unittest.TestCase):
 
     def test_modules_that_are_not_here_say_what_to_use(self):
-        for module, name, hint in ((mx, "io", "gluon.data.DataLoader"), (mx, "np", "mx.nd.NDArray"), (mx, "mod", "gluon.Trainer"),
-                                   (gluon, "model_zoo", "SymbolBlock.imports")):
+        for module, name, hint in ((mx, "io", "gluon.data.DataLoader"), (mx, "np", "mx.nd.NDArray"),
+                                   (mx, "mod", "gluon.Trainer"), (gluon, "model_zoo", "SymbolBlock.imports")):
             with self.assertRaisesRegex(AttributeError, f"'{name}'.*{hint}"):
                 getattr(module, name)
         with self.assertRaisesRegex(AttributeError, "has no attribute 'nothing'$"):

@@ -121,10 +121,13 @@ class NamesOfMXNetTest(unittest.TestCase):
             self.assertEqual([mx.sym.pow(x, 2).name, mx.sym.pow(2, x).name, mx.sym.maximum(2, x).name],
                              ["_powerscalar0", "_rpowerscalar0", "_maximumscalar0"])
 
-    def test_states_of_cells(self):
+    def test_states_and_steps_of_cells(self):
         with mx.name.NameManager():
             states = mx.gluon.rnn.LSTMCell(4, prefix="l_").begin_state(func=mx.sym.zeros)
         self.assertEqual([state.name for state in states], ["l_begin_state_0", "l_begin_state_1"])
+        for kind in (mx.gluon.rnn.RNNCell, mx.gluon.rnn.LSTMCell, mx.gluon.rnn.GRUCell):
+            outputs, _ = kind(4, prefix="c_").unroll(2, mx.sym.Variable("x"), merge_outputs=False)
+            self.assertEqual([output.list_outputs()[0] for output in outputs], ["c_t0_out_output", "c_t1_out_output"])
 
     def test_a_size_of_zero_in_what_is_made_of_nothing_is_told_by_its_use(self):
         other = mx.sym.Variable("x", shape=(3, 4))

@@ -41,6 +41,7 @@ def make_function(info: OperatorInfo, name: str) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
+        kwargs.pop("name", None)  # A symbol's.
         tensors: Sequence[NDArray] = args
         form: Any = len(args)
         for arg in args:
@@ -56,13 +57,13 @@ def make_function(info: OperatorInfo, name: str) -> Callable[..., Any]:
             form = call = None
         if call is not None:
             return invoke(call, tensors, out)
-        parsed = info.parse(args, kwargs, NDArray, ("name", "ctx", "attr", "__layout__"))
+        parsed = info.parse(args, kwargs, NDArray, ("ctx", "attr", "__layout__"))
         tensors = info.in_order(parsed)
         if not tensors:
             raise MXNetError(f"{info.name} needs NDArrays: {', '.join(each.name for each in info.inputs)}")
         kind = info.outputs_of(parsed.attributes, len(tensors))
         call = _call.intern(info.name, parsed.attributes, len(tensors), len(kind.outputs), 0, kind.auxiliary, rule)
-        if form is not None and not parsed.named and "name" not in kwargs:
+        if form is not None and not parsed.named:
             if len(forms) >= _MOST_FORMS:
                 forms.clear()
             forms[form] = call

@@ -1,4 +1,4 @@
-"""The cells with parameters: RNNCell, LSTMCell, GRUCell."""
+"""The cells with parameters: RNNCell, LSTMCell, GRUCell. Names within a step are MXNet's, `t0_out` and the like."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
@@ -65,8 +65,9 @@ class RNNCell(_GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h] -> (h', [h'])."""
+        step = f"t{self._counter}_"
         i2h, h2h = self._project(F, inputs, states[0], weights)
-        output = _activate(F, i2h + h2h, self._activation)
+        output = _activate(F, F.elemwise_add(i2h, h2h, name=step + "plus0"), self._activation, step + "out")
         return output, [output]
 
 
@@ -87,11 +88,16 @@ class LSTMCell(_GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h, c] -> (h', [h', c'])."""
+        step = f"t{self._counter}_"
         i2h, h2h = self._project(F, inputs, states[0], weights)
-        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"t{self._counter}_slice")
-        keep_in, forget, keep_out = (_activate(F, gates[i], self._recurrent_activation) for i in (0, 1, 3))
-        c = forget * states[1] + keep_in * _activate(F, gates[2], self._activation)
-        h = keep_out * _activate(F, c, self._activation)
+        gates = F.SliceChannel(F.elemwise_add(i2h, h2h, name=step + "plus0"), num_outputs=4, name=step + "slice")
+        keep_in = _activate(F, gates[0], self._recurrent_activation, step + "i")
+        forget = _activate(F, gates[1], self._recurrent_activation, step + "f")
+        new = _activate(F, gates[2], self._activation, step + "c")
+        keep_out = _activate(F, gates[3], self._recurrent_activation, step + "o")
+        c = F.elemwise_add(F.elemwise_mul(forget, states[1], name=step + "mul0"),
+                           F.elemwise_mul(keep_in, new, name=step + "mul1"), name=step + "state")
+        h = F.elemwise_mul(keep_out, _activate(F, c, self._activation, step + "activation0"), name=step + "out")
         return h, [h, c]
 
 
@@ -116,11 +122,17 @@ class GRUCell(_GatedCell):
         step = f"t{self._counter}_"
         i2h = F.SliceChannel(i2h, num_outputs=3, name=step + "i2h_slice")
         h2h = F.SliceChannel(h2h, num_outputs=3, name=step + "h2h_slice")
-        reset, update = (_activate(F, i2h[i] + h2h[i], self._recurrent_activation) for i in (0, 1))
-        new = _activate(F, i2h[2] + reset * h2h[2], self._activation)
-        h = (1.0 - update) * new + update * before
+        reset, update = (
+            _activate(F, F.elemwise_add(i2h[i], h2h[i], name=f"{step}plus{i}"), self._recurrent_activation, step + name)
+            for i, name in enumerate(("r_act", "z_act")))
+        of_state = F.elemwise_mul(reset, h2h[2], name=step + "mul0")
+        new = _activate(F, F.elemwise_add(i2h[2], of_state, name=step + "plus2"), self._activation, step + "h_act")
+        ones = F.ones_like(update, name=step + "ones_like0")
+        h = F.elemwise_add(
+            F.elemwise_mul(F.elemwise_sub(ones, update, name=step + "minus0"), new, name=step + "mul1"),
+            F.elemwise_mul(update, before, name=step + "mul20"), name=step + "out")
         return h, [h]
 
 
-def _activate(F: Any, x: Any, activation: Any) -> Any:  # noqa: N803
-    return F.Activation(x, act_type=activation) if isinstance(activation, str) else activation(x)
+def _activate(F: Any, x: Any, activation: Any, name: str) -> Any:  # noqa: N803
+    return F.Activation(x, act_type=activation, name=name) if isinstance(activation, str) else activation(x)
