@@ -171,8 +171,8 @@ def only_if_fresh(variable: "NDArray") -> Iterator[None]:
         mode.when_fresh = before
 
 
-def _heads(heads: Any, head_grads: Any, retain_graph: bool) -> tuple[list, list]:
-    """Names of the arrays where the server begins, and of their gradients (0: ones)."""
+def _begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> session_pb2.Backward:
+    """A Backward with its heads."""
     from .ndarray import NDArray, _call
     if isinstance(heads, NDArray):
         heads = [heads]
@@ -184,8 +184,11 @@ def _heads(heads: Any, head_grads: Any, retain_graph: bool) -> tuple[list, list]
     if len(heads) != len(head_grads):
         raise ValueError(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
     _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
-    starts = [start for head, gradient in zip(heads, head_grads) for start in head._starts(gradient, retain_graph)]
-    return [number_of(each._name) for each, _ in starts], [0 if each is None else number_of(each._name) for _, each in starts]
+    start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else starts(heads, head_grads, retain_graph)
+    gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
+    return session_pb2.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
+                                head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
+                                skip_constants=skips)
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -195,10 +198,10 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     another backward().
     """
     global _backwards
-    names, gradients = _heads(heads, head_grads, retain_graph)
+    command = _begin(heads, head_grads, retain_graph)
+    command.training = train_mode
     session = heads[0]._session if isinstance(heads, (list, tuple)) else heads._session
-    _submit(session, encoding.BACKWARD, session_pb2.Backward(
-        heads=names, head_gradients=gradients if any(gradients) else [], retain_graph=retain_graph, training=train_mode))
+    _submit(session, encoding.BACKWARD, command)
     _backwards += 1
 
 
@@ -206,22 +209,24 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
          train_mode: bool = True) -> List["NDArray"]:
     """The gradients of sum_i head_grads[i] heads[i] with respect to `variables`, as new arrays; their `grad` stays.
 
-    create_graph: records the computation of the gradients, for gradients of gradients. retain_graph: default, as
-    create_graph.
+    create_graph: records the computation of the gradients, for gradients of gradients: also that of custom operators and
+    Functions whose backward computes with mx.nd. retain_graph: default, as create_graph.
     """
     from .ndarray import NDArray, _call
     variables = [variables] if isinstance(variables, NDArray) else list(variables)
     if not variables:
         raise ValueError("variables cannot be an empty list.")
-    retain_graph = create_graph if retain_graph is None else retain_graph
     wanted = [number_of(each._name) for each in variables]
-    names, gradients = _heads(heads, head_grads, retain_graph)
+    command = _begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
     session = variables[0]._session
     outputs = [_call.blank(session, each._context, each._shape, each._dtype) for each in variables]
-    _submit(session, encoding.BACKWARD, session_pb2.Backward(
-        heads=names, head_gradients=gradients if any(gradients) else [], variables=wanted,
-        outputs=[number_of(each._name) for each in outputs], create_graph=create_graph, training=train_mode,
-        retain_graph=retain_graph))
+    command.variables.extend(wanted)
+    command.outputs.extend(number_of(each._name) for each in outputs)
+    command.training = train_mode
+    if create_graph and functions.functions.most_results:
+        differentiate_recorded(session, command)
+    else:
+        _submit(session, encoding.BACKWARD, command)
     return outputs
 
 
@@ -232,3 +237,5 @@ def get_symbol(x: "NDArray") -> Any:
 
 
 from ._custom.function import Function  # noqa: E402  (it is made of what is above)
+from ._custom import functions  # noqa: E402
+from ._custom.recorded import differentiate_recorded, starts  # noqa: E402

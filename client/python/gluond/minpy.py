@@ -138,18 +138,19 @@ class _Call(functions.Recorded):
     """A call that is recorded. The gradient functions have been asked for already: they hold what they need."""
 
     callback = "grad"
+    wants_wanted = True
 
     def __init__(self, function: CustomFunction, owners: List[Owner], closures: Closures, answer: Any, session: Any,
                  context: Any) -> None:
-        super().__init__(function.__name__, session, context, mode.training)
+        super().__init__(function.__name__, session, context, mode.training, len(answer) if isinstance(answer, tuple) else 1)
         self._as_numpy = function._as_numpy
         self._owners = owners
         self._closures = closures
         self._is_tuple = isinstance(answer, tuple)
 
-    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
         given = tuple(head.asnumpy() for head in heads) if self._as_numpy else tuple(heads)
-        arrays = [LocalArray(self.session, self.context, kind, None) for kind in kinds]
+        arrays = [LocalArray(self.session, self.context, kind, None) for kind in kinds or self.kinds()]
         made: Dict[int, Any] = {}
         for owner, array, each in zip(self._owners, arrays, wanted):
             if not each:

@@ -144,7 +144,7 @@ class FunctionTest(ArrayCase):
         x = nd.ones(1)
         x.attach_grad()
         with autograd.record():
-            y = Sigmoid()(x)
+            y = Sigmoid()(x) * 1
         functions.functions.release(list(functions.functions._waiting))
         y.backward()
         with self.assertRaisesRegex(mx.MXNetError, "is gone"):
@@ -154,12 +154,16 @@ class FunctionTest(ArrayCase):
 class ErrorsTest(ArrayCase):
 
     def gradient_error(self, error, pattern, backward):
-        function = type("Wrong", (autograd.Function,), {"forward": lambda self, x: x * 1, "backward": backward})
+        """It is raised where a backward pass begins at the function, and later where the server calls back."""
+        kind = type("Wrong", (autograd.Function,), {"forward": lambda self, x: x * 1, "backward": backward})
         x = nd.ones(2)
         x.attach_grad()
         with autograd.record():
-            y = function()(x)
-        y.backward()
+            y, z = kind()(x), kind()(x) * 1
+        with self.assertRaisesRegex(error, pattern) as caught:
+            y.backward()
+        self.assertIsInstance(caught.exception, mx.MXNetError)
+        z.backward()
         with self.assertRaisesRegex(error, pattern) as caught:
             x.grad.asnumpy()
         self.assertIsInstance(caught.exception, mx.MXNetError)

@@ -10,7 +10,7 @@ and moves all inputs and outputs.)
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..ndarray._array import NDArray
 from . import errors, functions, props, registry
 from .inside import Inside
 from .local import LocalArray, absent
-from .recorded import record
+from .recorded import again, record
 from .snapshots import constant
 from .values import Kind
 
@@ -153,29 +153,46 @@ class EagerCall(functions.Recorded):
     def __init__(self, registered: registry.Registered, spec: props.Spec, plan: props.Plan, operator: Any,
                  in_data: Sequence[Any], out_data: Sequence[Any], auxiliary: Sequence[Any], context: Any,
                  training: bool) -> None:
-        super().__init__(registered.op_type, out_data[0]._session, context, training)
+        super().__init__(registered.op_type, out_data[0]._session, context, training, len(out_data))
         self._spec = spec
         self._plan = plan
         self._operator = operator
         self._in_data = [array if spec.reads_argument(i) else None for i, array in enumerate(in_data)]
-        self._out_data = [array if spec.reads_output(i) else None for i, array in enumerate(out_data)]
+        self._reads_results = any(map(spec.reads_output, range(len(out_data))))
+        self._out_data = list(out_data) if self._reads_results else [None] * len(out_data)
         for array in out_data:
             array._is_writable = False
         self._auxiliary = list(auxiliary)
 
-    def _present(self, arrays: Sequence[Any], what: str) -> List[Any]:
-        return [array if array is not None else absent(self.session, self.context, self.name, f"{what}[{i}]")
-                for i, array in enumerate(arrays)]
-
     def reads_head(self, place: int) -> bool:
         return self._spec.reads_out_grad(place)
 
-    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
-        in_grad = [LocalArray(self.session, self.context, kind, None) for kind in kinds]
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
         elsewhere = [i for i, array in enumerate(self._in_data) if array is not None and array._values is None]
-        out_grad = [head if self._spec.reads_out_grad(i) else None for i, head in enumerate(heads)]
-        self._operator.backward(req=["write" if each else "null" for each in wanted],
-                                out_grad=self._present(out_grad, "out_grad"), in_data=self._present(self._in_data, "in_data"),
-                                out_data=self._present(self._out_data, "out_data"), in_grad=in_grad, aux=self._auxiliary)
+        found = self._backward(heads, self._in_data, self._out_data, wanted)
         self._plan.fetched[1].update(i for i in elsewhere if self._in_data[i]._values is not None)
+        return found
+
+    def recorded_gradients(self, heads: Sequence[Any]) -> List[NDArray]:
+        out_data = again(self, self._out_data) if self._reads_results else self._out_data
+        found = self._backward(heads, self.inputs, out_data, [True] * len(self.inputs))
+        for i, array in enumerate(found):
+            if array._source is None and array._version:
+                raise MXNetError(f"what was assigned to in_grad[{i}] was computed with numpy, which cannot be recorded "
+                                 "(create_graph=True); compute it with mx.nd")
+        return [array if array._source is None else array._source for array in found]
+
+    def _backward(self, heads: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
+                  wanted: Sequence[bool]) -> List[LocalArray]:
+        spec = self._spec
+        in_grad = [LocalArray(self.session, self.context, kind, None) for kind in self._plan.inputs[:len(in_data)]]
+        self._operator.backward(req=["write" if each else "null" for each in wanted],
+                                out_grad=self._present(heads, spec.reads_out_grad, "out_grad"),
+                                in_data=self._present(in_data, spec.reads_argument, "in_data"),
+                                out_data=self._present(out_data, spec.reads_output, "out_data"),
+                                in_grad=in_grad, aux=self._auxiliary)
         return in_grad
+
+    def _present(self, arrays: Sequence[Any], reads: Callable[[int], bool], what: str) -> List[Any]:
+        return [array if reads(i) else absent(self.session, self.context, self.name, f"{what}[{i}]")
+                for i, array in enumerate(arrays)]

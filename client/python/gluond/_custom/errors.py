@@ -44,7 +44,10 @@ def _class_for(kind: Type[BaseException]) -> Type[OperatorError]:
 def wrap(original: BaseException, text: str) -> OperatorError:
     """The error to raise for what a user's code raised."""
     kind = _class_for(type(original))
-    error = kind.__new__(kind, text)
+    try:
+        error = kind.__new__(kind, text)
+    except TypeError:  # Some types have objects that only they can make: OSError.
+        error = type(original).__new__(kind, text)
     error.args = (text,)
     error.__cause__ = original
     return error

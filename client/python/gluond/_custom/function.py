@@ -9,7 +9,7 @@ from ..ndarray import _call
 from ..ndarray._array import NDArray
 from . import functions
 from .local import LocalArray
-from .recorded import record
+from .recorded import again, record
 from .values import Kind
 
 __all__ = ["Function"]
@@ -71,7 +71,7 @@ class Function:
         if not recording or not inputs or not results:
             return outputs
         _call.check_together([*inputs, *results], type(self).__name__)
-        recorded = record(_Call(self, inputs, training), inputs, results)
+        recorded = record(_Call(self, inputs, results, training), inputs, results)
         return recorded[0] if results is not outputs else type(outputs)(recorded)
 
     def forward(self, *inputs: NDArray) -> Any:
@@ -86,25 +86,45 @@ class Function:
 class _Call(functions.Recorded):
     """A Function that has been called."""
 
-    def __init__(self, function: Function, inputs: Sequence[NDArray], training: bool) -> None:
-        super().__init__(type(function).__name__, inputs[0]._session, inputs[0]._context, training)
+    def __init__(self, function: Function, inputs: Sequence[NDArray], results: Sequence[NDArray], training: bool) -> None:
+        super().__init__(type(function).__name__, inputs[0]._session, inputs[0]._context, training, len(results))
         self._function = function
-        self._inputs = len(inputs)
+        # The results that are saved, by their place there: for the gradient of its gradient they need a history.
+        self._saved = {place: i for place, saved in enumerate(function._saved)
+                       for i, each in enumerate(results) if each is saved}
+        self._results = list(results) if self._saved else []
 
-    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
+        found = self._backward(heads)
+        return [self._assigned(*each) for each in zip(found, kinds or self.kinds(), wanted)]
+
+    def recorded_gradients(self, heads: Sequence[Any]) -> List[NDArray]:
+        function, saved = self._function, self._function._saved
+        if self._saved:
+            results = again(self, self._results)
+            function._saved = tuple(results[self._saved[place]] if place in self._saved else each
+                                    for place, each in enumerate(saved))
+        try:
+            found = self._backward(heads)
+        finally:
+            function._saved = saved
+        return [_call.invoke(_call.intern("zeros_like", {}, 1, 1), (each,)) if gradient is None else gradient
+                for each, gradient in zip(self.inputs, found)]
+
+    def _backward(self, heads: Sequence[Any]) -> List[Optional[NDArray]]:
         found = self._function.backward(*heads)
         given = [found] if isinstance(found, NDArray) or found is None else list(found)
-        if len(given) != self._inputs:
+        if len(given) != len(self.inputs):
             raise ValueError(f"{self.name}.backward must return exactly the same number of NDArrays as the number of NDArrays "
-                             f"arguments to forward. Expecting {self._inputs} got {len(given)}")
-        return [self._assigned(place, *each) for place, each in enumerate(zip(given, kinds, wanted))]
+                             f"arguments to forward. Expecting {len(self.inputs)} got {len(given)}")
+        for place, gradient in enumerate(given):
+            if gradient is not None and not isinstance(gradient, NDArray):
+                raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(gradient)} (gradient {place})")
+        return given
 
-    def _assigned(self, place: int, gradient: Optional[NDArray], kind: Kind, wanted: bool) -> LocalArray:
+    def _assigned(self, gradient: Optional[NDArray], kind: Kind, wanted: bool) -> LocalArray:
         """A gradient in the shape that it must have; None is one of zeros."""
         target = LocalArray(self.session, self.context, kind, None)
-        if gradient is not None:
-            if not isinstance(gradient, NDArray):
-                raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(gradient)} (gradient {place})")
-            if wanted:
-                target[:] = gradient
+        if gradient is not None and wanted:
+            target[:] = gradient
         return target

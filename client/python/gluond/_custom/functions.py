@@ -18,6 +18,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ndarray import _call
+from ..ndarray._array import NDArray
 from . import errors, host
 from .inside import Inside
 from .local import LocalArray, read_only, wanted_values
@@ -32,26 +33,44 @@ class Recorded:
     """What is kept of a function. name, callback: what errors call it."""
 
     callback = "backward"
+    wants_wanted = False  # Its gradients fail where nobody should have asked for them.
+    # Set when it is recorded: what the inputs are for ever, and whether they have histories; None: only the server knows.
+    inputs: Sequence[Any] = ()
+    histories: Sequence[Optional[bool]] = ()
 
-    def __init__(self, name: str, session: Any, context: Any, training: bool) -> None:
+    def __init__(self, name: str, session: Any, context: Any, training: bool, num_results: int) -> None:
         self.name = name
         self.session = session
         self.context = context
         self.training = training
+        self.num_results = num_results
 
     def reads_head(self, place: int) -> bool:
         """Whether the gradients depend on that of a result."""
         return True
 
-    def gradients(self, heads: Sequence[Any], kinds: Sequence[Kind], wanted: Sequence[bool]) -> List[LocalArray]:
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
         """The gradients of its inputs, from those of its results (None: it does not read that one). Runs the user's code,
-        within `within`."""
+        within `within`. kinds: of the inputs, where they are known."""
         raise NotImplementedError
 
+    def recorded_gradients(self, heads: Sequence[Any]) -> List[NDArray]:
+        """The same of all inputs, recorded, with the histories of the inputs and results that are read. MXNetError: it is
+        not offered."""
+        raise MXNetError(f"the gradient of '{self.name}' cannot be recorded (create_graph=True): write it as an "
+                         "mx.operator.CustomOp or an autograd.Function, whose backward computes with mx.nd")
+
+    def kinds(self) -> List[Kind]:
+        """Of the inputs."""
+        for each in self.inputs:
+            if each.dtype is None or each._shape is None:
+                each.shape  # Asks the server.
+        return [Kind(each._shape, each._dtype) for each in self.inputs]
+
     @contextlib.contextmanager
-    def within(self, called_back: bool) -> Iterator[None]:
+    def within(self, called_back: bool, recording: bool = False) -> Iterator[None]:
         """Around the user's code and what is done with its results."""
-        with Inside(self.training, self.context, called_back), errors.calling(self.name, self.callback):
+        with Inside(self.training, self.context, called_back, recording), errors.calling(self.name, self.callback):
             yield
 
 
@@ -63,10 +82,12 @@ class Functions:
         self._lock = threading.Lock()
         self._waiting: OrderedDict[int, Recorded] = collections.OrderedDict()
         self._used: OrderedDict[int, Recorded] = collections.OrderedDict()
+        self.most_results = 0
 
     def add(self, function: Recorded) -> int:
         """Its number."""
         number = next(self._numbers)
+        self.most_results = max(self.most_results, function.num_results)
         with self._lock:
             self._waiting[number] = function
             forgotten = self._waiting.popitem(last=False) if len(self._waiting) > MOST_WAITING else None
@@ -112,7 +133,7 @@ def answer(number: int, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
     function = functions.find(number)
     heads = [read_only(function.session, function.context, values) for values in out_grads]
     with function.within(called_back=True):
-        return wanted_values(function.gradients(heads, kinds, wanted), wanted)
+        return wanted_values(function.gradients(heads, wanted, kinds), wanted)
 
 
 def tell(function: Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes) -> None:

@@ -53,6 +53,7 @@ class Plan(NamedTuple):
     """What an operator does with inputs of certain shapes and dtypes."""
 
     prop: Any
+    inputs: Sequence[Kind]  # Arguments, then auxiliary states.
     outputs: List[Kind]
     shapes: List[List[int]]  # Of arguments and auxiliary states.
     flags: List[int]
@@ -183,7 +184,8 @@ def _plan(registered: Registered, texts: Texts, inputs: Sequence[Kind]) -> Plan:
             raise MXNetError(f"Error in operator Custom '{op_type}': its infer_shape() and infer_type() leave output '{name}' "
                              f"unknown: shape {_text(shape)}, type {dtype and dtype_name(dtype)}")
         outputs.append(Kind(shape, dtype))
-    return Plan(prop, outputs, [list(kind.shape) for kind in inputs], [FLAG_OF[kind.dtype] for kind in inputs], (set(), set()))
+    return Plan(prop, inputs, outputs, [list(kind.shape) for kind in inputs], [FLAG_OF[kind.dtype] for kind in inputs],
+                (set(), set()))
 
 
 def _check_same(op_type: str, name: str, kind: Kind, said: Any, what: str) -> None:

@@ -1,110 +1,178 @@
 """Results of recorded functions.
 
-Where the values of a result are here, the server hears of it and of its function only when an operator reads it. A backward
-pass that begins at such a result, as at a loss, begins here instead: the function's own backward pass runs in the calling
-thread, and the server goes on from the function's inputs. So the usual loss costs no callback, and is never sent.
+The server hears of a function only when an operator reads one of its results. A backward pass that begins at results of which
+it has not heard, as at a loss, begins here instead: the function's own backward pass runs in the calling thread, and the
+server goes on from the function's inputs. So the usual loss costs no callback, and is never sent.
 """
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .._mode import mode
+from .._proto import session_pb2
 from .._wire import encoding
+from ..base import MXNetError
 from ..ndarray import _call
 from ..ndarray._array import NDArray
 from . import functions
-from .local import LocalArray, read_only, upload_lock
+from .local import LocalArray, upload_lock
 from .snapshots import constant, with_history
 from .values import Kind, in_numpy
 
+# Arrays and their gradients.
+Starts = List[Tuple[NDArray, NDArray]]
 
-class _Untold(NamedTuple):
-    """What the server has not been told of a result: where it comes from."""
 
-    function: functions.Recorded
-    inputs: List[Any]
-    wanted: Optional[List[bool]]  # Of which inputs there are gradients to give; None: only the server knows.
-    flags: bytes
+class Recording:
+    """A function that has been computed while recording. The server may not know it yet."""
+
+    def __init__(self, function: functions.Recorded, results: Sequence[NDArray]) -> None:
+        self.function = function
+        self.results = results
+        self.names = [next(encoding.names) for _ in results]
+        self.is_told = False
+        self._flags = mode.flags
+        self._is_freed = False
+
+    def tell(self) -> None:
+        """Has the server record it, unless it has."""
+        with upload_lock():
+            if not self.is_told:
+                functions.tell(self.function, self.function.inputs, self.results, self.names, self._flags)
+                self.is_told = True
+
+    def starts(self, heads: List[Optional[NDArray]], retain_graph: bool) -> Starts:
+        """Inputs and their gradients. heads: gradients of the results; None: zeros, or not read."""
+        function = self.function
+        if self._is_freed:
+            raise MXNetError(f"the {function.callback} of '{function.name}' has run, and what it needs is freed. Specify "
+                             "retain_graph=True when calling backward the first time, to differentiate the same graph twice")
+        self._is_freed = not retain_graph
+        wanted = [each is not False for each in function.histories]
+        with function.within(mode.called_back):
+            given = [self.filled(place, np.zeros, "zeros_like") if head is None and function.reads_head(place) else head
+                     for place, head in enumerate(heads)]
+            found = list(zip(function.inputs, function.gradients(given, wanted)))
+            for _, gradient in found:
+                gradient._name  # An error if what was assigned does not fit.
+        return [each for each, is_wanted in zip(found, wanted) if is_wanted]
+
+    def filled(self, place: int, make: Any, op: str) -> NDArray:
+        """Ones or zeros like a result."""
+        result = self.results[place]
+        if result._shape is None or result._dtype is None:
+            return _call.invoke(_call.intern(op, {}, 1, 1), (result,))
+        kind = Kind(result._shape, result._dtype)
+        return LocalArray(result._session, result._context, kind, make(kind.shape, in_numpy(kind.dtype)), writable=False)
 
 
 class RecordedArray(LocalArray):
-    """A result of a recorded function, whose values are here. See above."""
+    """A result of a recorded function. See above."""
 
-    __slots__ = ("_untold",)
+    __slots__ = ("_recording", "_place")
 
-    def __init__(self, session: Any, context: Any, kind: Kind, values: np.ndarray, untold: Optional[_Untold] = None,
-                 sent: Optional[bytes] = None) -> None:
-        super().__init__(session, context, kind, values, shared=True, sent=sent)
-        self._untold = untold
+    def __init__(self, recording: Recording, place: int) -> None:
+        result = recording.results[place]
+        self._recording: Optional[Recording] = recording
+        self._place = place
+        super().__init__(result._session, result._context, Kind(result._shape, result._dtype), result._known(), shared=True,
+                         sent=recording.names[place])
 
-    def _send(self) -> None:
-        with upload_lock():
-            untold, self._untold = self._untold, None
-            if untold is None:
-                super()._send()
-                return
-            values = LocalArray(self._session, self._context, Kind(self._shape, self._dtype), self._known(), shared=True)
-            functions.tell(untold.function, untold.inputs, [values], [self._own], untold.flags)
-            self._sent = self._exists = True
+    def __del__(self) -> None:
+        recording = self._recording
+        if recording is None or recording.is_told:
+            super().__del__()
+        else:
+            recording.names[self._place] = encoding.NO_ARRAY
+
+    @property
+    def _name(self) -> bytes:
+        if self._recording is not None:
+            self._recording.tell()
+        return LocalArray._name.fget(self)
+
+    def asnumpy(self) -> np.ndarray:
+        if self._values is None and self._recording is not None and not self._recording.is_told:
+            return self._recording.results[self._place].asnumpy()
+        return super().asnumpy()
 
     def _changed(self) -> None:
-        self._untold = None
+        recording, self._recording = self._recording, None
+        if recording is not None and not recording.is_told:
+            recording.names[self._place] = encoding.NO_ARRAY
+            self._own = next(encoding.names)
+            self._exists = self._sent
         super()._changed()
 
     def _has_history(self) -> Optional[bool]:
-        return True if self._grad is not None or self._untold is not None else None
-
-    def _starts(self, gradient: Optional[NDArray], retain_graph: bool) -> List[Tuple[NDArray, Optional[NDArray]]]:
-        untold = self._untold
-        if untold is None or untold.wanted is None or gradient is not None and (
-                gradient._shape != self._shape or gradient._dtype != self._dtype):
-            return super()._starts(gradient, retain_graph)
-        if not retain_graph:
-            self._untold = None
-        function, wanted = untold.function, untold.wanted
-        kinds = [Kind(each._shape, each._dtype) for each in untold.inputs]
-        with function.within(mode.called_back):
-            gradients = function.gradients([self._head(function, gradient)], kinds, wanted)
-            found = [(start, each) for start, each, is_wanted in zip(untold.inputs, gradients, wanted) if is_wanted]
-            for _, each in found:
-                each._name  # An error if what was assigned does not fit.
-        return list(found)
-
-    def _head(self, function: functions.Recorded, gradient: Optional[NDArray]) -> Any:
-        """The gradient of this result, as the function gets it."""
-        if not function.reads_head(0):
-            return None
-        if gradient is not None:
-            return constant(gradient, lasting=False)
-        return read_only(self._session, self._context, np.ones(self._shape, in_numpy(self._dtype)), self._dtype)
+        return True if self._grad is not None or self._recording is not None else None
 
 
-def record(function: functions.Recorded, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> List[Any]:
+def record(function: functions.Recorded, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> List[NDArray]:
     """The results as outputs of a recorded operation on the inputs."""
-    session, context = function.session, inputs[0]._context
-    values = [each._known() for each in results]
-    if len(results) == 1 and values[0] is not None:
-        wanted = _wanted(inputs)
-        kind = Kind(results[0]._shape, results[0]._dtype)
-        places = [constant(each, lasting=True) if each._has_history() is False else with_history(each) for each in inputs]
-        untold = _Untold(function, places, wanted, mode.flags)
-        return [RecordedArray(session, context, kind, values[0], untold)]
-    outputs = [_call.blank(session, context, each._shape, each._dtype) if known is None else
-               RecordedArray(session, context, Kind(each._shape, each._dtype), known, sent=next(encoding.names))
-               for each, known in zip(results, values)]
-    functions.tell(function, inputs, results, [each._name for each in outputs], mode.flags)
-    return outputs
+    function.histories = histories = [each._has_history() for each in inputs]
+    function.inputs = [constant(each, lasting=True) if history is False else with_history(each)
+                       for each, history in zip(inputs, histories)]
+    recorded = again(function, results)
+    # A single one that may have a history must have, or there is nothing to differentiate.
+    if function.wants_wanted and None in histories and (True in histories or histories.count(None) > 1):
+        recorded[0]._name  # Only the server knows what is wanted.
+    return recorded
 
 
-def _wanted(inputs: Sequence[NDArray]) -> Optional[List[bool]]:
-    """Which of the inputs have a gradient to give; None: only the server knows."""
-    found = [each._has_history() for each in inputs]
-    if any(each._shape is None or each._dtype is None for each in inputs):
-        return None
-    if None not in found:
-        return [bool(each) for each in found] if True in found else None
-    # A single one that may have must have, or there is nothing to differentiate.
-    return [each is None for each in found] if found.count(None) == 1 and True not in found else None
+def again(function: functions.Recorded, results: Sequence[NDArray]) -> List[NDArray]:
+    """The same for a function that has been recorded."""
+    recording = Recording(function, results)
+    return [RecordedArray(recording, place) for place in range(len(results))]
+
+
+def starts(heads: Sequence[NDArray], gradients: Sequence[Optional[NDArray]], retain_graph: bool) -> Tuple[
+        List[Tuple[NDArray, Optional[NDArray]]], bool]:
+    """Where the server begins a backward pass: arrays and their gradients (None: ones). And whether some may have no
+    history."""
+    found: List[Tuple[NDArray, Optional[NDArray]]] = []
+    untold: Dict[Recording, List[Optional[NDArray]]] = {}
+    for head, gradient in zip(heads, gradients):
+        recording = head._recording if isinstance(head, RecordedArray) else None
+        if recording is None or recording.is_told or gradient is not None and (
+                gradient._shape != head._shape or gradient._dtype != head._dtype):
+            found.append((head, gradient))
+            continue
+        place = head._place
+        into = untold.setdefault(recording, [None] * len(recording.results))
+        if not recording.function.reads_head(place):
+            continue
+        gradient = recording.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient, lasting=False)
+        into[place] = gradient if into[place] is None else into[place] + gradient
+    for recording, given in untold.items():
+        found += recording.starts(given, retain_graph)
+    return found, bool(untold)
+
+
+def differentiate_recorded(session: Any, command: session_pb2.Backward) -> None:
+    """A Backward with create_graph: the server stops at each function of this process, whose gradients are computed here,
+    and recorded."""
+    most = functions.functions.most_results
+    names = [next(encoding.names) for _ in range(most)]
+    command.out_grads.extend(map(encoding.number_of, names))
+    state = session.request(encoding.message(encoding.BACKWARD, command))
+    number = state.number
+    while state.backward.function:
+        go_on = session_pb2.ContinueBackward(backward=number)
+        try:
+            function = functions.functions.find(state.backward.function)
+            heads = [_call.blank(function.session, function.context, None, None) for _ in range(function.num_results)]
+            for head, name in zip(heads, names):
+                head._name = name
+            with function.within(mode.called_back, recording=True):
+                gradients = function.recorded_gradients(heads)
+                go_on.gradients.extend(encoding.number_of(each._name) for each in gradients)
+            names = names[len(heads):] + [next(encoding.names) for _ in heads]
+            go_on.out_grads.extend(map(encoding.number_of, names))
+        except BaseException:
+            session.submit(encoding.message(encoding.CONTINUE_BACKWARD, session_pb2.ContinueBackward(backward=number)))
+            raise
+        state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))

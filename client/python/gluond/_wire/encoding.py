@@ -72,7 +72,7 @@ def packed(field: int, array_names: Iterable[bytes]) -> bytes:
 
 # Field numbers in Command.
 PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK = range(1, 9)
-BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH, DESCRIBE_CALL, WAIT_ALL, SEED = range(9, 17)
+BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH, DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD = range(9, 18)
 
 _FLAGS_SIZE = 4
 # Invoke.when_fresh, before an array's name.

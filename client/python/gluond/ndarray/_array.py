@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 
@@ -293,10 +293,6 @@ class NDArray(Arithmetic, Indexing, Fluent):
     def backward(self, out_grad: Optional["NDArray"] = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Computes the gradients of this array's sum, or of sum(out_grad * x), with respect to all marked arrays."""
         autograd.backward([self], [out_grad], retain_graph, train_mode)
-
-    def _starts(self, gradient: Optional["NDArray"], retain_graph: bool) -> List[Tuple["NDArray", Optional["NDArray"]]]:
-        """Where the server begins a backward pass of this array: arrays and their gradients (None: ones)."""
-        return [(self, gradient)]
 
     def _known(self) -> Optional[np.ndarray]:
         """The values, if they are here. Not to be written."""
