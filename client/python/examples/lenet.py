@@ -1,4 +1,4 @@
-"""LeNet on Fashion-MNIST in Gluon: the code of the tutorials, computed by a gluond-server.
+"""LeNet on Fashion-MNIST in Gluon: the code of the tutorials, computed by a gluond server.
 
     python3 client/python/examples/lenet.py [--epochs N] [--images N] [--out FOLDER]
 
@@ -19,10 +19,9 @@ NAMES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", 
 
 def lenet():
     net = nn.HybridSequential()
-    with net.name_scope():
-        net.add(nn.Conv2D(channels=20, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
-                nn.Conv2D(channels=50, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
-                nn.Flatten(), nn.Dense(500, activation="relu"), nn.Dense(10))
+    net.add(nn.Conv2D(channels=20, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
+            nn.Conv2D(channels=50, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
+            nn.Dense(500, activation="relu"), nn.Dense(10))
     return net
 
 
@@ -31,10 +30,38 @@ def to_tensor(image, label):
     return image.astype("float32").transpose((2, 0, 1)) / 255, label
 
 
-def accuracy(net, loader):
+def train(net, data, epochs):
+    """Returns the progress of the last epoch, which knows the curve of all."""
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
+    batches = gluon.data.DataLoader(data, batch_size=64, shuffle=True, last_batch="discard")
+    progress = None
+    for epoch in range(1, epochs + 1):
+        progress = Progress(batches, f"epoch {epoch} of {epochs}", after=progress)
+        for images, labels in progress:
+            with autograd.record():
+                loss = loss_of(net(images), labels)
+            loss.backward()
+            trainer.step(batch_size=64)
+            progress.show(loss=loss)
+        trainer.set_learning_rate(trainer.learning_rate * 0.6)
+    return progress
+
+
+def show_ten(net, data):
+    """Prints what the network says of the first ten images."""
+    images, labels = next(iter(gluon.data.DataLoader(data, batch_size=10)))
+    said = net(images).argmax(axis=1).asnumpy().astype(int)
+    for truth, guess in zip(labels.asnumpy(), said):
+        print(f"{NAMES[truth]:>10}  is said to be  {NAMES[guess]}{'' if truth == guess else '  (wrong)'}")
+
+
+def accuracy(net, data):
     metric = mx.metric.Accuracy()
-    for data, label in loader:
-        metric.update(label, net(data))
+    for images, labels in gluon.data.DataLoader(data, batch_size=500):
+        metric.update(labels, net(images))
     return metric.get()[1]
 
 
@@ -42,38 +69,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--images", type=int, default=60000, help="how many of the training images")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("quickstart"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("quickstart"), help="folder for what it writes")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     mx.random.seed(1)
-    training = FashionMNIST(train=True).take(options.images).transform(to_tensor)
-    test = FashionMNIST(train=False).transform(to_tensor)
-    batches = gluon.data.DataLoader(training, 64, shuffle=True, last_batch="discard")
 
     net = lenet()
-    net.initialize(mx.init.Xavier())
-    net.hybridize()
-    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
-    for epoch in range(1, options.epochs + 1):
-        progress = Progress(batches, f"epoch {epoch}")
-        for data, label in progress:
-            with autograd.record():
-                loss = loss_of(net(data), label)
-            loss.backward()
-            trainer.step(data.shape[0])
-            progress.show(loss=loss)
-        trainer.set_learning_rate(trainer.learning_rate * 0.6)
+    progress = train(net, FashionMNIST(train=True).take(options.images).transform(to_tensor), options.epochs)
+    progress.save(options.out / "lenet-curve.svg")
+    net.save_parameters(str(options.out / "lenet.params"))
+    print(f"training curve: {options.out}/lenet-curve.svg, parameters: {options.out}/lenet.params")
 
-    options.out.mkdir(exist_ok=True)
-    path = str(options.out / "lenet.params")
-    net.save_parameters(path)
     again = lenet()
-    again.load_parameters(path)
-    few, labels = next(iter(gluon.data.DataLoader(test, 10)))
-    said = again(few).argmax(axis=1).asnumpy().astype(int)
-    for truth, guess in zip(labels.asnumpy().astype(int), said):
-        print(f"{NAMES[truth]:>10}  is said to be  {NAMES[guess]:<10} {'' if truth == guess else '(wrong)'}")
-    print("test accuracy: %.4f" % accuracy(again, gluon.data.DataLoader(test, 500)))
+    again.load_parameters(str(options.out / "lenet.params"))
+    test = FashionMNIST(train=False).transform(to_tensor)
+    show_ten(again, test)
+    print(f"test accuracy: {accuracy(again, test):.4f}")
 
 
 if __name__ == "__main__":

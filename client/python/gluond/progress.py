@@ -7,18 +7,21 @@
         ...
         trainer.step(batch_size)
         progress.show(loss=loss)
+    progress.save('curve.svg')
 
 `show` keeps NDArrays as they are, and fetches the mean of the latest one only when the line is drawn, twice a second. So
 looking at the progress costs the training almost nothing.
 """
 from __future__ import annotations
 
+import pathlib
 import sys
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 
+from ._curve import svg
 from .ndarray import NDArray
 
 __all__ = ["Progress"]
@@ -30,16 +33,20 @@ class Progress:
     """Iterates over `batches` and shows how far it has come.
 
     total: how many there are; default: len(batches), where that is known. every: seconds between two drawings.
+    after: the one of the epoch before, whose curves go on.
     """
 
-    def __init__(self, batches: Iterable[Any], title: str = "", total: Optional[int] = None, every: float = 0.5) -> None:
+    def __init__(self, batches: Iterable[Any], title: str = "", total: Optional[int] = None, every: float = 0.5,
+                 after: Optional[Progress] = None) -> None:
         self._batches = batches
         self._title = title
         self._total = total if total is not None else _length(batches)
         self._every = every
         self._values: Dict[str, Any] = {}
-        self._history: Dict[str, List[Tuple[int, float]]] = {}
-        self._done = 0
+        self._history: Dict[str, List[Tuple[int, float]]] = after.history if after is not None else {}
+        self._before = after._before + after._done if after is not None else 0
+        # Drawings are counted in batches: calls that are only under way are quick, and the value waits for all of them.
+        self._done, self._next, self._last = 0, 1, 0
         self._begin = self._drawn = 0.0
         self._surface = _Notebook() if _in_notebook() else _Terminal()
 
@@ -49,14 +56,21 @@ class Progress:
         return self._total
 
     def __iter__(self) -> Iterator[Any]:
-        self._done = 0
+        self._done, self._next, self._last = 0, 1, 0
         self._begin = self._drawn = time.monotonic()
-        for batch in self._batches:
-            yield batch
-            self._done += 1
-            if time.monotonic() - self._drawn >= self._every:
-                self._draw(False)
-        self._draw(True)
+        complete = False
+        try:
+            for batch in self._batches:
+                yield batch
+                self._done += 1
+                if self._done >= self._next or time.monotonic() - self._drawn >= 2 * self._every:
+                    self._draw(False)
+            complete = True
+        finally:
+            if complete:
+                self._draw(True)
+            else:
+                self._surface.leave()
 
     def show(self, **values: Any) -> None:
         """Numbers, or arrays of which the mean is shown, from now on."""
@@ -67,11 +81,18 @@ class Progress:
         """For each name, (number of batches, value) at each drawing."""
         return self._history
 
+    def save(self, path: Union[str, pathlib.Path]) -> None:
+        """Writes the curves as a picture in SVG."""
+        pathlib.Path(path).write_text(svg(self._history, ", ".join(self._history)))
+
     def _draw(self, last: bool) -> None:
         for name, value in self._values.items():
             number = float(np.mean(value.asnumpy() if isinstance(value, NDArray) else value))
-            self._history.setdefault(name, []).append((self._done, number))
-        self._drawn = time.monotonic()
+            self._history.setdefault(name, []).append((self._before + self._done, number))
+        now = time.monotonic()
+        each = (now - self._drawn) / max(self._done - self._last, 1)
+        self._last, self._drawn = self._done, now
+        self._next = self._done + max(1, int(self._every / max(each, 1e-9)))
         self._surface.draw(self._line(), self._history, last)
 
     def _line(self) -> str:
@@ -98,6 +119,12 @@ class _Terminal:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
+    def leave(self) -> None:
+        """What is printed next begins a line."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+
 
 class _Notebook:
     """A line and a plot, in place."""
@@ -112,6 +139,9 @@ class _Notebook:
             self._handle = display.display(content, display_id=True)
         else:
             self._handle.update(content)
+
+    def leave(self) -> None:
+        """The plot stays."""
 
 
 def _plot(line: str, history: Dict[str, List[Tuple[int, float]]]) -> Any:

@@ -22,7 +22,7 @@ _forking = threading.RLock()
 def _before() -> None:
     global _usual
     _forking.acquire()
-    if threading.active_count() > 1:
+    if threading.active_count() > 1 and sys.getswitchinterval() < FORK_SECONDS:
         _usual = sys.getswitchinterval()
         sys.setswitchinterval(FORK_SECONDS)
         time.sleep(2 * _usual)  # Who waits already, asks now.

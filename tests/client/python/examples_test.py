@@ -1,0 +1,74 @@
+"""The quickstart's example learns from a few images, and Ctrl-C at any moment of it leaves no process behind."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from xml.etree import ElementTree
+
+from tests import case_runner
+
+LENET = pathlib.Path("client/python/examples/lenet.py").absolute()
+
+
+class LenetTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, *arguments):
+        # Whatever it starts has the folder in its environment, and so is found.
+        return subprocess.Popen(
+            [sys.executable, LENET, f"--out={self.folder}/out", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(self.folder)})
+
+    def left(self):
+        """What has not ended of all that was started."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if f"TMPDIR={self.folder}".encode() in path.read_bytes().split(b"\0"):
+                    found.append(path.with_name("cmdline").read_bytes())
+            except OSError:
+                continue  # It has just ended, or is another user's.
+        return found
+
+    def ends_within(self, seconds):
+        end = time.monotonic() + seconds
+        while self.left() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.left(), [])
+
+    def test_it_learns_and_shows_what(self):
+        program = self.start("--images=1280", "--epochs=2")
+        words, _ = program.communicate(timeout=240)
+        self.assertEqual(program.returncode, 0, words)
+        self.assertRegex(words, r"epoch 2 of 2  \[#{24}\] 20/20 .* loss [01]\.\d")
+        self.assertEqual(words.count("is said to be"), 10)
+        accuracy = re.fullmatch(r"test accuracy: (0\.\d{4})", words.splitlines()[-1])
+        self.assertGreater(float(accuracy.group(1)), 0.4)
+        lines = ElementTree.parse(self.folder / "out" / "lenet-curve.svg").getroot().iter("{http://www.w3.org/2000/svg}polyline")
+        self.assertGreaterEqual(len(list(lines)[-1].get("points").split()), 2)
+        self.ends_within(10)
+
+    def test_ctrl_c_leaves_nothing_behind(self):
+        for seconds in (0.3, 0.6, 1.0, 2.0, 4.0):
+            program = self.start()
+            time.sleep(seconds)
+            os.killpg(program.pid, signal.SIGINT)
+            words, _ = program.communicate(timeout=60)
+            self.assertNotEqual(program.returncode, 0)
+            self.ends_within(10)
+        self.assertIn("KeyboardInterrupt", words)
+
+
+if __name__ == "__main__":
+    case_runner.main()
