@@ -20,6 +20,7 @@ from gluond._wire import connect
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 from tests.client.python.custom_op_test import gradient, registered
+from tests.server.running_server import RunningServer
 
 PROVIDER = """
 import sys, time
@@ -242,6 +243,33 @@ class WrongProviderTest(ArrayCase):
             with self.assertRaises(grpc.RpcError) as caught:
                 list(method(iter([first])))
             self.assertEqual(caught.exception.code(), code)
+
+
+LATE = """
+import threading
+import gluond as mx
+from tests.client.python.custom_op_test import gradient, registered
+go_on = threading.Event()
+registered("late", None, lambda self, **_: go_on.wait(30))
+x = mx.nd.zeros(1)
+gradient(x, called_back=True, op_type="late")
+try:
+    x.grad.asnumpy()
+except mx.MXNetError as error:
+    print("1 s of --callback_seconds" in str(error))
+go_on.set()
+gradient(x, called_back=True, op_type="late")
+print(x.grad.asscalar())
+"""
+
+
+class DeadlineTest(unittest.TestCase):
+
+    def test_a_call_that_takes_too_long_fails_its_run_only(self):
+        with RunningServer("--callback_seconds=1") as server:
+            result = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60,
+                                    env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": server.address})
+        self.assertEqual((result.stdout, result.returncode), ("True\n0.0\n", 0), result.stderr)
 
 
 class StreamTest(ArrayCase):

@@ -78,6 +78,23 @@ class CustomOpTest(ArrayCase):
         self.assert_equal(x.grad, [3, 3])
         self.assert_equal(shift.grad, [7, 7])
 
+    def test_gradients_of_one_argument_each(self):
+        @mx.customop("numpy")
+        def product(a, b):
+            return a * b
+
+        product.def_grad(lambda ans, a, b: lambda g: g * b).def_grad(lambda ans, a, b: lambda g: g * a, argnum=1)
+        for through in (False, True):
+            a, b = nd.array([2.0]), nd.array([3.0])
+            a.attach_grad()
+            b.attach_grad("add")
+            for _ in range(2):
+                with autograd.record():
+                    y = product(a, b)
+                    z = y * 1 if through else y
+                z.backward()
+            self.assertEqual([a.grad.asscalar(), b.grad.asscalar()], [3, 4])
+
     def test_gradients_together_and_of_zero(self):
         @mx.customop("numpy")
         def product(a, b, c):

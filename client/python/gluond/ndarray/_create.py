@@ -62,7 +62,7 @@ def made(op: str, attributes: dict[str, str], ctx: Optional[Context], shape: Opt
         context = Context(*_parse_context(context))
     session = connect.current() if out is None else out._session
     tail = tagged(_DEVICE_FIELD, context._device.encode())
-    if out is None and shape is not None:
+    if shape is not None:
         attributes = {**attributes, "shape": text(shape)}
     attributes = {**attributes, "dtype": dtype_name(dtype)}
     call = _call.intern(op, attributes, 0, 1, len(tail))
