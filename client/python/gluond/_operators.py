@@ -33,7 +33,8 @@ _HINTS = {
     ("NDArray", "ndarray"): "; mx.nd.array(...) makes one of it",
     ("NDArray", "list"): "; mx.nd.array(...) makes one of it",
     ("NDArray", "Symbol"): "; within hybrid_forward use F instead of mx.nd, elsewhere bind or eval the Symbol",
-    ("Symbol", "NDArray"): "; within hybrid_forward use F instead of mx.sym, elsewhere mx.nd has the same functions",
+    ("Symbol", "NDArray"): "; within hybrid_forward use F and the parameters that it is given, elsewhere mx.nd has the same "
+                           "functions",
 }
 # No outputs are listed: the server must be asked.
 _UNKNOWN: tuple[str, ...] = ()

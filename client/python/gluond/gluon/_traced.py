@@ -5,6 +5,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
+from ..base import WrongValue
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.cached_op import CachedOp
@@ -92,8 +93,9 @@ class TracedGraph:
             elif name in params:
                 self._sources.append((None, params[name]))
             else:
-                raise ValueError(f"Unknown input to HybridBlock: {name}. It is neither an input nor a parameter of "
-                                 f"{block.name}.")
+                raise WrongValue(f"Unknown input to HybridBlock: {name}. It is neither an input nor a parameter of "
+                                 f"{block.name}. A parameter of another Block is shared by making this one with "
+                                 "params=other.params.")
         _warn_unused(block, [name for name in list(positions) + list(params) if name not in set(names)], positions)
         self._op = CachedOp(outputs, list(block._flags.items()))
 
