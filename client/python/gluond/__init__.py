@@ -6,7 +6,7 @@ Nothing is connected before the first array is made. Then it is the server at GL
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ._wire.connect import connect
 from . import _elsewhere, attribute, autograd, base, context, engine, name, ndarray, random, util
@@ -27,5 +27,6 @@ from .util import is_np_array, is_np_shape
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise _elsewhere.no_attribute(__name__, name)
+if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
+    def __getattr__(name: str) -> NoReturn:
+        raise _elsewhere.no_attribute(__name__, name)

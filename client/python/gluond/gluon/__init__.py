@@ -1,5 +1,5 @@
 """Gluon: networks as Blocks, their Parameters, losses, data, and the Trainer."""
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from .. import _elsewhere
 from . import block, contrib, data, loss, nn, parameter, rnn, trainer, utils
@@ -12,5 +12,6 @@ __all__ = ["Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "Para
            "trainer", "utils"]
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise _elsewhere.no_attribute(__name__, name)
+if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
+    def __getattr__(name: str) -> NoReturn:
+        raise _elsewhere.no_attribute(__name__, name)
