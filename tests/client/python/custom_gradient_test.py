@@ -78,6 +78,16 @@ class InPlaceTest(ArrayCase):
         z.backward()
         self.assert_equal(x.grad, [200])
 
+    def test_inputs_come_from_where_they_came_from_when_it_was_called(self):
+        x = nd.array([3.0])
+        x.attach_grad()
+        with autograd.record():
+            z = x * 10
+            y = nd.Custom(z, op_type="square")
+        z[:] = 0
+        y.backward()
+        self.assert_equal(x.grad, [600])
+
     def test_a_result_of_several_uses_is_differentiated_once_and_whole(self):
         x = nd.array([3.0])
         x.attach_grad()
@@ -94,8 +104,8 @@ class InPlaceTest(ArrayCase):
         x.attach_grad()
         with autograd.record():
             heads = [nd.Custom(x, op_type="square"), x * 100, nd.Custom(x, op_type="square")]
-        autograd.backward(heads, [None, None, nd.array([5.0])])
-        self.assert_equal(x.grad, [6 + 100 + 30])
+        autograd.backward(heads + heads[2:], [None, None, nd.array([5.0]), nd.array([1.0])])
+        self.assert_equal(x.grad, [6 + 100 + 36])
 
     def test_one_operator_after_another(self):
         x = nd.array([3.0])
