@@ -116,6 +116,14 @@ def fetch_one(name: bytes) -> bytes:
     return _FETCH_ONE + name
 
 
+_DESCRIBE_ONE = command(DESCRIBE, packed(1, [NO_ARRAY]))[:-NAME_SIZE]
+
+
+def describe_one(name: bytes) -> bytes:
+    """Asks for the shape and dtype of one array."""
+    return _DESCRIBE_ONE + name
+
+
 def free(array_names: Iterable[bytes]) -> bytes:
     """Lets go of arrays."""
     return command(FREE, packed(1, array_names))
@@ -130,7 +138,13 @@ def put_head(name: bytes, shape: Iterable[int], dtype: int, nbytes: int, device:
     return b"\x1a" + varint(len(inner) + size) + inner + body
 
 
+_ASSIGN_SIZE = 2 * (1 + NAME_SIZE) + 2
+_ASSIGN = command(ASSIGN, bytes(_ASSIGN_SIZE))[:-_ASSIGN_SIZE] + b"\x08"
+
+
 def assign(to: bytes, source: bytes, device: str = "", recording: bool = False) -> bytes:
     """Gives one array's value to another name."""
-    body = b"\x08" + to + b"\x10" + source + (tagged(3, device.encode()) if device else b"") + bytes((0x20, recording))
+    if not device:
+        return b"".join((_ASSIGN, to, b"\x10", source, b"\x20\x01" if recording else b"\x20\x00"))
+    body = b"\x08" + to + b"\x10" + source + tagged(3, device.encode()) + bytes((0x20, recording))
     return command(ASSIGN, body)

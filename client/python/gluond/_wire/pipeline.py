@@ -1,7 +1,8 @@
 """The command stream of one session: commands leave in order, each is applied exactly once, answers find who waits.
 
-`submit` only appends; what is appended while a message is being written leaves with the next one, so a lone command
-goes at once and a thousand go together. Messages are kept until the server says that it has received them, and are sent
+`submit` only appends; what is appended while a message is being written leaves with the next one, so a thousand commands go
+together. A few small ones wait for the next, which is usually the question for their result: one message costs less than two. Where none
+comes, the background thread sends them. Messages are kept until the server says that it has received them, and are sent
 again over a new stream when the old one breaks.
 
 There is no thread that must be woken for an answer: a thread that waits asks gRPC for the next event itself, if no
@@ -44,6 +45,10 @@ LOOK_EVERY = 64
 MOST_BYTES = 64 << 20
 # Temporaries that wait for their Free, at most.
 DEAD_ARRAYS = 8
+# So many commands do not wait for others any more, nor does a longer one, nor a RunGraph, whose server has much to do.
+FEW = 8
+LIGHT_BYTES = 1 << 10
+_RUN_GRAPH = encoding.RUN_GRAPH << 3 | 2
 # A parked background thread looks around so often, in seconds.
 PARKED_SECONDS = 0.02
 FIRST_CONTACT_SECONDS = 2.0
@@ -71,6 +76,7 @@ class Pipeline:
         self._paused = False
         self._stopped: Optional[Exception] = None
         self._writing = True  # Until the stream stands.
+        self._few = 0  # Commands that wait for others.
         self._waiters: Dict[int, Waiter] = {}
         self._replies = 0
         self._unacknowledged_bytes = 0
@@ -130,8 +136,12 @@ class Pipeline:
                     self._append_free()
             message = b""
             if not self._writing:
-                if not later:
+                if later:
+                    pass
+                elif waiter is not None or self._few >= FEW or _leaves_at_once(command):
                     link, message = self._link, self._take()
+                else:
+                    self._few += 1
             elif link.parked and waiter is None:
                 link.parked = False
                 link.nudge.release()
@@ -186,6 +196,7 @@ class Pipeline:
 
         acknowledge: a message without commands, if there are none.
         """
+        self._few = 0
         if len(self._unsent) == 1 and (self.dead_arrays or self.dead_calls):
             self._append_free()
         message = b""
@@ -415,12 +426,19 @@ class Pipeline:
                     if not nudged and not link.parked:
                         link.nudge.acquire()  # It was released at this moment.
                     link.parked = False
+                if not nudged and self._few:
+                    self._send_few(link)
                 if not nudged and seen != self._events:
                     continue
             if not self._pausing and self._begin_polling(link):
                 if not self._pausing:
                     self._poll(link)
                 self._end_polling(link)
+
+    def _send_few(self, link: Link) -> None:
+        with self._lock:
+            message = self._take() if self._few and not self._writing and not self._pausing and link is self._link else b""
+        self._write(link, message)
 
     def _beat(self) -> None:
         """A sign of life, where nothing else has been sent for a third of the lease."""
@@ -437,3 +455,8 @@ class Pipeline:
                 return
             link, message = self._link, self._take(acknowledge=True)
         self._write(link, message)
+
+
+def _leaves_at_once(command: bytes) -> bool:
+    """Whether a command does not wait for company; an empty one stands for what has been appended already."""
+    return not 0 < len(command) < LIGHT_BYTES or command[2 if command[1] < 0x80 else 3] == _RUN_GRAPH

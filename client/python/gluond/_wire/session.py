@@ -11,10 +11,8 @@ import grpc
 import numpy as np
 
 from .._mode import mode
-from .._proto import session_pb2
 from ..base import MXNetError
 from . import encoding, errors
-from .encoding import number_of
 from .local_server import LocalServer
 from .pipeline import Pipeline
 from .tensors import to_numpy
@@ -113,8 +111,7 @@ class Session:
 
     def describe(self, name: bytes) -> Any:
         """The ArrayType of an array. Waits for it."""
-        command = session_pb2.Command(describe=session_pb2.Describe(arrays=[number_of(name)]))
-        return self.request(encoding.tagged(3, command.SerializeToString())).arrays[0]
+        return self.request(encoding.describe_one(name)).arrays[0]
 
     def wait_all(self) -> None:
         """Waits for everything given so far; raises if something has failed that nobody was told of."""
