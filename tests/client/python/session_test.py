@@ -3,6 +3,7 @@
 import signal
 import socket
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -89,6 +90,16 @@ class SessionTest(unittest.TestCase):
             thread.join()
         for number in range(8):
             np.testing.assert_array_equal(results[number], np.full(8, number + 200))
+
+    def test_a_lone_command_leaves_though_nobody_asks_for_its_result(self):
+        x = nd.ones((4,)) + 1
+        pipeline = x._session._pipeline
+        given = pipeline._batches.unsent[-1].first + len(pipeline._batches.unsent[-1].commands)
+        deadline = time.monotonic() + 10
+        while pipeline._batches.unsent[-1].first < given:
+            self.assertLess(time.monotonic(), deadline, "it has not left")
+            time.sleep(0.01)
+        np.testing.assert_array_equal(x.asnumpy(), np.full(4, 2))
 
     def test_a_broken_connection_is_taken_up_again_and_nothing_is_done_twice(self):
         x = nd.zeros((4,))
