@@ -76,10 +76,11 @@ absl::Status Parse(NodeAttrs* attrs) {
   param.arguments = Names(dict, "__arguments__", "data");
   param.outputs = Names(dict, "__outputs__", "output");
   param.auxiliary = Names(dict, "__auxiliary__", "");
-  constexpr size_t kMost = 1000;
-  if (param.outputs.empty() || std::max({param.outputs.size(), param.arguments.size(), param.auxiliary.size()}) > kMost) {
+  const size_t most = std::max({param.outputs.size(), param.arguments.size(), param.auxiliary.size()});
+  if (param.outputs.empty() || most > kMostCustomArrays) {
     return absl::InvalidArgumentError(absl::StrCat("it has ", param.outputs.size(), " outputs and ", param.num_inputs(),
-                                                   " inputs, expected an output, and at most ", kMost, " of each"));
+                                                   " inputs, expected an output, and at most ", kMostCustomArrays,
+                                                   " of each"));
   }
   RETURN_IF_ERROR(ParseDependencies(dict, &param));
   for (const std::string& rule : Names(dict, "__rules__", "")) {
@@ -129,7 +130,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   const auto found = host->InferShape(param.op, arguments);
   if (!found.ok()) {
     // A client's own rule may need more than is known yet.
-    if (!AllKnown(arguments) && !absl::IsUnavailable(found.status())) return false;
+    if (!AllKnown(arguments) && absl::IsUnknown(found.status())) return false;
     return found.status();
   }
   RETURN_IF_ERROR(Merge(*found, n, in, out, AssignShape));
@@ -151,7 +152,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
   const TypeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
   const auto found = host->InferType(param.op, arguments);
   if (!found.ok()) {
-    if (!AllKnown(arguments) && !absl::IsUnavailable(found.status())) return false;
+    if (!AllKnown(arguments) && absl::IsUnknown(found.status())) return false;
     return found.status();
   }
   RETURN_IF_ERROR(Merge(*found, n, in, out, AssignType));
@@ -176,7 +177,7 @@ struct Custom {
     const size_t n = param.arguments.size(), outputs = param.outputs.size();
     CustomCall call;
     call.op = param.op;
-    call.instance = host->NextInstance();
+    call.instance = host->NextInstance(param.op);
     call.keep = req[outputs] != kNullOp;
     call.training = ctx.is_train;
     call.device = ctx.device;
@@ -192,6 +193,7 @@ struct Custom {
       call.requests.push_back(req[i]);
     }
     if (call.keep) RETURN_IF_ERROR(blobs.Set(out[outputs], static_cast<int64_t>(call.instance)));
+    call.time = ctx.client_time;
     ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
     host->Begin(std::move(call));
     return absl::OkStatus();
@@ -225,7 +227,10 @@ struct BackwardCustom {
       return absl::OkStatus();
     };
     for (const bool needed : param.needs_argument) RETURN_IF_ERROR(take(true, needed, &call.arguments));
-    for (size_t i = 0; i < param.auxiliary.size(); ++i) RETURN_IF_ERROR(take(true, true, &call.auxiliary));
+    for (size_t i = 0; i < param.auxiliary.size(); ++i) {
+      RETURN_IF_ERROR(take(true, true, &call.auxiliary));
+      blobs.WriteBack(in[next - 1], call.auxiliary.back());
+    }
     std::vector<TBlob> instance;
     RETURN_IF_ERROR(take(true, true, &instance));
     for (const bool needed : param.needs_out_grad) RETURN_IF_ERROR(take(needed, needed, &call.out_grads));
@@ -235,6 +240,7 @@ struct BackwardCustom {
       call.results.push_back(blob);
       call.requests.push_back(req[i]);
     }
+    call.time = ctx.client_time;
     ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
     call.instance = static_cast<uint64_t>(*instance[0].dptr<int64_t>());
     host->Begin(std::move(call));
@@ -309,6 +315,7 @@ GLUOND_REGISTER_OP(_backward_Custom)
     .set_num_inputs(NumBackwardInputs)
     .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).arguments.size()); })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", UnneededArguments)
+    .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
                              for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
@@ -382,6 +389,7 @@ struct BackwardCustomFunction {
       call.results.push_back(blob);
       call.requests.push_back(req[i]);
     }
+    call.time = ctx.client_time;
     ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
     host->Begin(std::move(call));
     return absl::OkStatus();

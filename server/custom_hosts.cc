@@ -1,9 +1,10 @@
 #include "server/custom_hosts.h"
 
-#include <utility>
+#include <algorithm>
+#include <cmath>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/custom_messages.h"
@@ -11,7 +12,9 @@
 namespace gluond::server {
 namespace {
 
-constexpr size_t kShortestScope = 16, kLongestName = 128, kMostOffers = 10'000, kMostFacts = 100'000;
+constexpr size_t kShortestScope = 16, kLongestName = 128, kMostOffers = 10'000;
+constexpr std::chrono::seconds kFailureLasts{5};
+constexpr int kInstanceBits = 40;  // Of a forward pass's own number; the rest tells its client.
 
 std::string Describe(const CustomOperator& op) { return absl::StrCat("custom operator '", Excerpt(op.op_type), "'"); }
 
@@ -19,15 +22,17 @@ const char* PassName(CustomCall::Kind kind) {
   return kind == CustomCall::kForward ? "forward of " : kind == CustomCall::kBackward ? "backward of " : "";
 }
 
-// Facts about one operator begin alike.
-std::string FactPrefix(const std::string& scope, const std::string& op_type) {
-  return absl::StrCat(scope.size(), ":", scope, op_type.size(), ":", op_type, ";");
-}
+uint64_t TagOf(const std::string& scope) { return absl::HashOf(scope) >> (kInstanceBits + 1); }
 
-std::string FactKey(const CustomOperator& op, absl::string_view kind, absl::string_view arguments) {
-  std::string key = absl::StrCat(FactPrefix(op.scope, op.op_type), kind, arguments, ";");
-  for (const auto& [name, text] : op.attrs) absl::StrAppend(&key, name.size(), ":", name, text.size(), ":", text);
-  return key;
+// What the client says of its own time cannot be more than has passed; NaN is nothing.
+void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time) {
+  if (time == nullptr) return;
+  const auto passed_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
+  const double said_ns = seconds > 0 ? std::min(seconds * 1e9, static_cast<double>(passed_ns)) : 0;
+  const auto callback_ns = static_cast<int64_t>(said_ns);
+  ++time->calls;
+  time->callback_ns += callback_ns;
+  time->wait_ns += passed_ns - callback_ns;
 }
 
 }  // namespace
@@ -41,94 +46,85 @@ CustomHosts& CustomHosts::Get() {
   return hosts;
 }
 
-absl::Status CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel) {
-  if (scope.size() < kShortestScope || scope.size() > kLongestName) {
-    return absl::InvalidArgumentError(absl::StrCat("OpenHost.scope has ", scope.size(), " bytes, expected ", kShortestScope,
-                                                   " to ", kLongestName, ", which nobody can guess"));
-  }
+absl::Status CustomHosts::CheckScope(const std::string& scope) {
+  if (scope.size() >= kShortestScope && scope.size() <= kLongestName) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("OpenHost.scope has ", scope.size(), " bytes, expected ", kShortestScope,
+                                                 " to ", kLongestName, ", which nobody can guess"));
+}
+
+void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits) {
   HostChannel* const key = channel.get();
-  HostChannel* replaced = nullptr;
-  std::shared_ptr<HostChannel> keep;
+  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}});
+  std::shared_ptr<HostChannel> replaced;
   {
     std::lock_guard lock(mu_);
-    const auto before = by_scope_.find(scope);
-    if (before != by_scope_.end()) {
-      replaced = before->second;
-      keep = providers_[replaced].channel;
-    }
+    HostChannel*& owner = by_scope_[scope];
+    if (owner != nullptr) replaced = providers_.at(owner)->channel;
+    owner = key;
+    providers_[key] = std::move(provider);
   }
   if (replaced != nullptr) {
-    Detach(replaced);
+    Detach(replaced.get());
     replaced->Replaced();
   }
-  std::lock_guard lock(mu_);
-  providers_[key] = {std::move(channel), scope, {}};
-  by_scope_[scope] = key;
-  return absl::OkStatus();
 }
 
 absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& offer) {
-  if (offer.op_type().empty() || offer.op_type().size() > kLongestName) {
-    return absl::InvalidArgumentError(absl::StrCat("OfferOperator.op_type has ", offer.op_type().size(),
-                                                   " bytes, expected 1 to ", kLongestName));
+  const std::string& name = offer.op_type();
+  if (name.empty() || name.size() > kLongestName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("OfferOperator.op_type has ", name.size(), " bytes, expected 1 to ", kLongestName));
   }
   std::shared_ptr<HostChannel> before;
   {
     std::lock_guard lock(mu_);
-    const auto provider = providers_.find(channel);
-    if (provider == providers_.end()) return absl::OkStatus();  // It has ended.
-    if (provider->second.offered.size() >= kMostOffers) {
+    const auto found = providers_.find(channel);
+    if (found == providers_.end()) return absl::OkStatus();  // It has ended.
+    Provider& provider = *found->second;
+    if (provider.offered.size() >= kMostOffers && !provider.offered.contains(name)) {
       return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
     }
-    provider->second.offered.insert(offer.op_type());
-    ForgetFactsLocked(provider->second.scope, offer.op_type());
+    uint64_t& shared_at = provider.offered[name];
+    facts_.Forget(provider.scope, name);
     if (offer.shared()) {
-      ForgetFactsLocked("", offer.op_type());
-      HostChannel*& owner = shared_[offer.op_type()];
-      if (owner != nullptr && owner != channel) before = providers_[owner].channel;
+      shared_at = ++last_share_;
+      facts_.Forget("", name);
+      HostChannel*& owner = shared_[name];
+      if (owner != nullptr && owner != channel) before = providers_.at(owner)->channel;
       owner = channel;
     }
   }
+  v1::HostResponse response;
   if (before != nullptr) {
-    v1::HostResponse response;
-    response.add_taken_over(offer.op_type());
-    before->Send(std::move(response), {});
+    response.add_taken_over(name);
+    before->Send(response);
   }
+  response.Clear();
+  response.add_offered(name);
+  channel->Send(response);
   return absl::OkStatus();
-}
-
-void CustomHosts::ForgetFactsLocked(const std::string& scope, const std::string& op_type) {
-  const std::string prefix = FactPrefix(scope, op_type);
-  absl::erase_if(facts_, [&](const auto& fact) {
-    return fact.second->question == nullptr && fact.first.compare(0, prefix.size(), prefix) == 0;
-  });
 }
 
 void CustomHosts::Detach(HostChannel* channel) {
   std::vector<Waiting> ended;
-  std::shared_ptr<HostChannel> keep;
-  std::string client;
+  std::unique_ptr<Provider> provider;  // And with it the channel, until the end.
   {
     std::lock_guard lock(mu_);
-    const auto provider = providers_.find(channel);
-    if (provider == providers_.end()) return;
-    keep = provider->second.channel;
-    for (const std::string& op_type : provider->second.offered) {
-      ForgetFactsLocked(provider->second.scope, op_type);
-      const auto shared = shared_.find(op_type);
-      if (shared == shared_.end() || shared->second != channel) continue;
-      ForgetFactsLocked("", op_type);
-      shared_.erase(shared);
-    }
-    by_scope_.erase(provider->second.scope);
-    providers_.erase(provider);
-    for (auto it = waiting_.begin(); it != waiting_.end();) {
-      if (it->second.channel != channel) {
-        ++it;
-        continue;
+    const auto node = providers_.extract(channel);
+    if (node.empty()) return;
+    provider = std::move(node.mapped());
+    for (const auto& [op_type, shared_at] : provider->offered) {
+      facts_.Forget(provider->scope, op_type);
+      if (const auto shared = shared_.find(op_type); shared != shared_.end() && shared->second == channel) {
+        PassOnLocked(op_type);
       }
-      ended.push_back(std::move(it->second));
-      it = waiting_.erase(it);
+    }
+    // Not where another stream has taken its scope.
+    const auto scope = by_scope_.find(provider->scope);
+    if (scope != by_scope_.end() && scope->second == channel) by_scope_.erase(scope);
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const auto one = it++;
+      if (one->second.channel == channel) ended.push_back(TakeLocked(one));
     }
   }
   for (Waiting& waiting : ended) {
@@ -138,87 +134,149 @@ void CustomHosts::Detach(HostChannel* channel) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<HostChannel>> CustomHosts::FindLocked(const std::string& scope, const std::string& op_type,
-                                                                     bool offered) const {
+// The client that has shared the operator last of those that are there computes it from now on.
+void CustomHosts::PassOnLocked(const std::string& op_type) {
+  facts_.Forget("", op_type);
+  HostChannel* heir = nullptr;
+  uint64_t last = 0;
+  for (const auto& [channel, provider] : providers_) {
+    const auto offered = provider->offered.find(op_type);
+    if (offered == provider->offered.end() || offered->second <= last) continue;
+    heir = channel;
+    last = offered->second;
+  }
+  if (heir != nullptr) {
+    shared_[op_type] = heir;
+  } else {
+    shared_.erase(op_type);
+  }
+}
+
+absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindLocked(const std::string& scope, const std::string& op_type,
+                                                               bool offered) {
   const auto& map = scope.empty() ? shared_ : by_scope_;
   const auto found = map.find(scope.empty() ? op_type : scope);
   if (found != map.end()) {
-    const Provider& provider = providers_.at(found->second);
-    if (!offered || provider.offered.contains(op_type)) return provider.channel;
+    Provider* const provider = providers_.at(found->second).get();
+    if (!offered || provider->offered.contains(op_type)) return provider;
   }
   return absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it is ",
                                              "connected", scope.empty() ? "; its client must share it" : ""));
 }
 
+// A shared name may have been taken over since the forward pass got its number: both passes are one client's.
+absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindForCallLocked(const CustomCall& call) {
+  if (call.kind == CustomCall::kFunction || !call.op.scope.empty()) {
+    return FindLocked(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction);
+  }
+  for (const auto& [key, provider] : providers_) {
+    if (provider->tag != call.instance >> kInstanceBits || !provider->offered.contains(call.op.op_type)) continue;
+    return provider.get();
+  }
+  if (call.kind == CustomCall::kForward) return FindLocked("", call.op.op_type, /*offered=*/true);
+  return absl::UnavailableError(absl::StrCat("backward of ", Describe(call.op), ": the client that computed its forward ",
+                                             "pass is not connected any more; run the forward pass again"));
+}
+
+absl::StatusOr<uint64_t> CustomHosts::AddLocked(Provider* provider, Waiting waiting) {
+  if (provider->calls >= provider->limits.max_callbacks) {
+    return absl::ResourceExhaustedError(absl::StrCat(waiting.what, ": its client has not answered ", provider->calls,
+                                                     " calls, the limit of --max_callbacks"));
+  }
+  ++provider->calls;
+  waiting.channel = provider->channel.get();
+  waiting.begun = Clock::now();
+  waiting_.emplace(++last_call_, std::move(waiting));
+  return last_call_;
+}
+
+CustomHosts::Waiting CustomHosts::TakeLocked(WaitingIterator waiting) {
+  if (const auto it = providers_.find(waiting->second.channel); it != providers_.end()) --it->second->calls;
+  Waiting taken = std::move(waiting->second);
+  waiting_.erase(waiting);
+  return taken;
+}
+
+uint64_t CustomHosts::NextInstance(const CustomOperator& op) {
+  std::lock_guard lock(mu_);
+  const absl::StatusOr<Provider*> provider = FindLocked(op.scope, op.op_type, /*offered=*/true);
+  const uint64_t number = ++last_instance_ & ((uint64_t{1} << kInstanceBits) - 1);
+  return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
+}
+
 void CustomHosts::Begin(CustomCall given) {
   const auto call = std::make_shared<CustomCall>(std::move(given));
-  const std::string what = call->kind == CustomCall::kFunction ? "backward of a recorded function"
-                                                               : absl::StrCat(PassName(call->kind), Describe(call->op));
-  absl::StatusOr<std::shared_ptr<HostChannel>> channel = nullptr;
+  Waiting waiting{nullptr, {}, "backward of a recorded function", call, {}, nullptr};
+  if (call->kind != CustomCall::kFunction) waiting.what = absl::StrCat(PassName(call->kind), Describe(call->op));
+  std::shared_ptr<HostChannel> channel;
+  absl::StatusOr<uint64_t> number = 0;
+  {
+    std::lock_guard lock(mu_);
+    const absl::StatusOr<Provider*> provider = FindForCallLocked(*call);
+    if (provider.ok()) channel = (*provider)->channel;
+    number = provider.ok() ? AddLocked(*provider, std::move(waiting)) : provider.status();
+  }
+  number.ok() ? channel->SendCall(*number) : call->completion(number.status());
+}
+
+absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question,
+                                                      CustomFacts::Key key, bool complete) {
+  const std::string what = absl::StrCat(key.of_types ? "infer_type of " : "infer_shape of ", Describe(op));
+  std::shared_ptr<HostChannel> channel;
+  std::shared_ptr<Question> pending;
   uint64_t number = 0;
   {
     std::lock_guard lock(mu_);
-    channel = FindLocked(call->op.scope, call->op.op_type, call->kind != CustomCall::kFunction);
-    if (channel.ok()) {
-      number = ++last_call_;
-      waiting_.emplace(number, Waiting{channel->get(), Clock::now() + kCallLimit, what, call, "", false});
-    }
-  }
-  if (!channel.ok()) return call->completion(channel.status());
-  v1::HostResponse response;
-  Attachments attachments;
-  *response.add_callbacks() = ToCallback(*call, &attachments);
-  response.mutable_callbacks(0)->set_call(number);
-  (*channel)->Send(std::move(response), std::move(attachments));
-}
-
-absl::StatusOr<std::shared_ptr<CustomHosts::Fact>> CustomHosts::Ask(const CustomOperator& op, v1::Callback callback,
-                                                                    std::string key, bool of_types) {
-  const std::string what = absl::StrCat(of_types ? "infer_type of " : "infer_shape of ", Describe(op));
-  std::shared_ptr<HostChannel> channel;
-  std::shared_ptr<Question> question;
-  {
-    std::lock_guard lock(mu_);
-    const auto found = facts_.find(key);
-    if (found != facts_.end()) {
-      const std::shared_ptr<Fact> fact = found->second;
-      if (fact->question != nullptr) return fact->question->Pending(what);
+    if (const CustomFacts::FactPtr fact = facts_.Find(key); fact != nullptr) {
+      if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
       if (fact->status.ok()) return fact;
-      facts_.erase(found);  // A failure is told once; the next run asks again.
-      return fact->status;
+      // What a rule cannot say yet it will not say the next time: one inference may come by here twice.
+      if (!complete && absl::IsUnknown(fact->status)) return fact->status;
+      // Other failures are told to those that waited, once: the next run asks again. Some may have given up.
+      if (--fact->asking <= 0) facts_.Forget(key);
+      if (CustomFacts::Clock::now() - fact->answered < kFailureLasts) return fact->status;
+      facts_.Forget(key);
     }
-    ASSIGN_OR_RETURN(channel, FindLocked(op.scope, op.op_type, /*offered=*/true));
-    if (facts_.size() >= kMostFacts) {
-      absl::erase_if(facts_, [](const auto& fact) { return fact.second->question == nullptr; });
-    }
-    const uint64_t number = ++last_call_;
-    callback.set_call(number);
-    question = std::make_shared<Question>();
-    auto fact = std::make_shared<Fact>();
-    fact->question = question;
-    facts_[key] = std::move(fact);
-    waiting_.emplace(number, Waiting{channel.get(), Clock::now() + kCallLimit, what, nullptr, std::move(key), of_types});
+    ASSIGN_OR_RETURN(Provider * provider, FindLocked(op.scope, op.op_type, /*offered=*/true));
+    channel = provider->channel;
+    ASSIGN_OR_RETURN(number, AddLocked(provider, {nullptr, {}, what, nullptr, key,
+                                                  std::make_shared<v1::Callback>(std::move(question))}));
+    const CustomFacts::FactPtr fact = facts_.Add(key);
+    fact->asking = 1;
+    pending = fact->question;
   }
-  v1::HostResponse response;
-  *response.add_callbacks() = std::move(callback);
-  channel->Send(std::move(response), {});
-  return question->Pending(what);
+  channel->SendCall(number);
+  return pending->Pending(what);
 }
 
 absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments) {
-  const std::string text =
-      absl::StrJoin(arguments, "", [](std::string* out, const Shape& shape) { out->append(shape.ToString()); });
-  ASSIGN_OR_RETURN(const std::shared_ptr<Fact> fact,
-                   Ask(op, ToCallback(op, arguments), FactKey(op, "shape", text), /*of_types=*/false));
+  const bool complete = std::all_of(arguments.begin(), arguments.end(), [](const Shape& s) { return s.known(); });
+  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
+                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete));
   return fact->shapes;
 }
 
 absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments) {
-  const std::string text =
-      absl::StrJoin(arguments, ",", [](std::string* out, DType type) { out->append(std::string(Name(type))); });
-  ASSIGN_OR_RETURN(const std::shared_ptr<Fact> fact,
-                   Ask(op, ToCallback(op, arguments), FactKey(op, "type", text), /*of_types=*/true));
+  const bool complete = std::find(arguments.begin(), arguments.end(), DType::kUnknown) == arguments.end();
+  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
+                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete));
   return fact->types;
+}
+
+bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachments* attachments) {
+  std::shared_ptr<const CustomCall> call;
+  std::shared_ptr<const v1::Callback> question;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(number);
+    if (found == waiting_.end()) return false;
+    call = found->second.call;
+    question = found->second.question;
+  }
+  v1::Callback* const callback = response->add_callbacks();
+  *callback = call != nullptr ? ToCallback(*call, attachments) : *question;
+  callback->set_call(number);
+  return true;
 }
 
 void CustomHosts::Result(HostChannel* channel, const v1::CallbackResult& result, const Attachments& attachments) {
@@ -227,65 +285,80 @@ void CustomHosts::Result(HostChannel* channel, const v1::CallbackResult& result,
     std::lock_guard lock(mu_);
     const auto found = waiting_.find(result.call());
     if (found == waiting_.end() || found->second.channel != channel) return;
-    waiting = std::move(found->second);
-    waiting_.erase(found);
+    waiting = TakeLocked(found);
   }
   absl::Status status;
   if (result.has_failure()) status = FailureOf(result, waiting.what);
   if (waiting.call != nullptr) {
+    Count(Clock::now() - waiting.begun, result.seconds(), waiting.call->time.get());
     if (status.ok()) status = Annotate(WriteResults(result, attachments, *waiting.call), waiting.what);
-    return End(std::move(waiting), status);
+    return waiting.call->completion(status);
   }
-  absl::StatusOr<Inference> shapes;
-  absl::StatusOr<TypeInference> types;
-  if (status.ok() && waiting.of_types) status = Annotate((types = TypesFrom(result)).status(), waiting.what);
-  if (status.ok() && !waiting.of_types) status = Annotate((shapes = ShapesFrom(result)).status(), waiting.what);
+  CustomFacts::Fact fact;
   if (status.ok()) {
-    std::lock_guard lock(mu_);
-    Fact& fact = *facts_[waiting.fact];
-    if (waiting.of_types) fact.types = *std::move(types);
-    if (!waiting.of_types) fact.shapes = *std::move(shapes);
+    status = waiting.fact.of_types ? TypesFrom(result, &fact.types) : ShapesFrom(result, &fact.shapes);
+    status = Annotate(status, waiting.what);
   }
-  End(std::move(waiting), status);
+  fact.status = status;
+  std::shared_ptr<Question> question;
+  {
+    std::lock_guard lock(mu_);
+    question = facts_.Answer(waiting.fact, std::move(fact));
+  }
+  if (question != nullptr) question->Answered();
 }
 
+// `status` is not OK.
 void CustomHosts::End(Waiting waiting, const absl::Status& status) {
   if (waiting.call != nullptr) return waiting.call->completion(status);
   std::shared_ptr<Question> question;
   {
     std::lock_guard lock(mu_);
-    const auto found = facts_.find(waiting.fact);
-    if (found == facts_.end()) return;
-    found->second->status = status;
-    question = std::exchange(found->second->question, nullptr);
+    CustomFacts::Fact fact;
+    fact.status = status;
+    question = facts_.Answer(waiting.fact, std::move(fact));
   }
   if (question != nullptr) question->Answered();
 }
 
+void CustomHosts::Fail(uint64_t call, const absl::Status& why) {
+  Waiting waiting;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(call);
+    if (found == waiting_.end()) return;
+    waiting = TakeLocked(found);
+  }
+  const absl::Status status = Annotate(why, waiting.what);
+  End(std::move(waiting), status);
+}
+
 void CustomHosts::Sweep(Clock::time_point now) {
-  std::vector<std::pair<std::shared_ptr<HostChannel>, uint64_t>> cancelled;
-  std::vector<Waiting> ended;
+  struct Late {
+    Waiting waiting;
+    uint64_t number;
+    std::chrono::seconds limit;
+    std::shared_ptr<HostChannel> channel;
+  };
+  std::vector<Late> late;
   {
     std::lock_guard lock(mu_);
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      if (it->second.deadline > now) {
-        ++it;
-        continue;
-      }
-      cancelled.emplace_back(providers_[it->second.channel].channel, it->first);
-      ended.push_back(std::move(it->second));
-      it = waiting_.erase(it);
+      const auto one = it++;
+      const Provider& provider = *providers_.at(one->second.channel);
+      if (now - one->second.begun < provider.limits.callback) continue;
+      const uint64_t number = one->first;
+      late.push_back({TakeLocked(one), number, provider.limits.callback, provider.channel});
     }
   }
-  for (const auto& [channel, number] : cancelled) {
+  for (Late& one : late) {
     v1::HostResponse response;
-    response.add_cancelled(number);
-    if (channel != nullptr) channel->Send(std::move(response), {});
-  }
-  for (Waiting& waiting : ended) {
+    response.add_cancelled(one.number);
+    one.channel->Send(response);
     const absl::Status status = absl::DeadlineExceededError(
-        absl::StrCat(waiting.what, ": its client has not answered within ", kCallLimit.count(), " s"));
-    End(std::move(waiting), status);
+        absl::StrCat(one.waiting.what, ": its client has not answered within the ", one.limit.count(),
+                     " s of --callback_seconds"));
+    End(std::move(one.waiting), status);
   }
 }
 

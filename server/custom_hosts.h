@@ -2,54 +2,67 @@
 // them. One for the process, since graphs know their operators by scope and name and not by server. Thread-safe; no
 // thread waits for a client, and none is called with the mutex held.
 //
-//   ops/custom.cc --Begin--> CustomHosts --Send--> HostStream --> client
+//   ops/custom.cc --Begin--> CustomHosts --SendCall--> HostStream --ToMessage--> client
 //   client --> HostStream --Result--> CustomHosts --completion--> the run goes on
 
 #ifndef SERVER_CUSTOM_HOSTS_H_
 #define SERVER_CUSTOM_HOSTS_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "engine/core/custom_host.h"
-#include "engine/core/pending_fact.h"
 #include "proto/custom_operator.pb.h"
 #include "server/attachments.h"
+#include "server/custom_facts.h"
 
 namespace gluond::server {
 
-// The way to one client. `Send` does not block, and may be called from any thread; nothing comes after the stream's end.
+// The way to one client. Its calls do not block, and may be made from any thread; nothing comes after the stream's end.
 class HostChannel {
  public:
   virtual ~HostChannel() = default;
-  virtual void Send(v1::HostResponse response, Attachments attachments) = 0;
+  virtual void Send(const v1::HostResponse& response) = 0;
+  // Sends the call, which CustomHosts::ToMessage makes when the client can take it: until then it takes no memory.
+  virtual void SendCall(uint64_t call) = 0;
   // Another stream has its scope.
   virtual void Replaced() = 0;
-  virtual const std::string& client() const = 0;
+};
+
+struct HostLimits {
+  std::chrono::seconds callback{300};  // A call that is not answered within so long fails.
+  int64_t max_callbacks = 65'536;      // Calls under way or waiting.
 };
 
 class CustomHosts final : public CustomHost {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kCallLimit{300};
 
   // The process's; it is the engine's host from the first call on.
   static CustomHosts& Get();
 
-  // The life of a stream. INVALID_ARGUMENT: the scope, a name.
-  absl::Status Attach(const std::string& scope, std::shared_ptr<HostChannel> channel);
+  // INVALID_ARGUMENT: too short to be a secret, or too long.
+  static absl::Status CheckScope(const std::string& scope);
+
+  // The life of a stream.
+  void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits);
+  // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many.
   absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);
+  void Detach(HostChannel* channel);
+
+  // What to send for a call. False: nobody waits for it any more.
+  bool ToMessage(uint64_t call, v1::HostResponse* response, Attachments* attachments);
   // An answer that nobody waits for is dropped.
   void Result(HostChannel* channel, const v1::CallbackResult& result, const Attachments& attachments);
-  void Detach(HostChannel* channel);
+  // The call could not be sent.
+  void Fail(uint64_t call, const absl::Status& why);
   // Ends the calls whose time is over.
   void Sweep(Clock::time_point now);
 
@@ -57,46 +70,46 @@ class CustomHosts final : public CustomHost {
   void Begin(CustomCall call) override;
   absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override;
   absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override;
-  uint64_t NextInstance() override { return ++last_instance_; }
+  uint64_t NextInstance(const CustomOperator& op) override;
 
  private:
   struct Provider {
     std::shared_ptr<HostChannel> channel;
     std::string scope;
-    absl::flat_hash_set<std::string> offered;
-  };
-  // What a client was asked for about shapes or types.
-  struct Fact {
-    std::shared_ptr<Question> question;  // Null once it is answered.
-    absl::Status status;
-    Inference shapes;
-    TypeInference types;
+    uint64_t tag;        // Of the scope, for instances.
+    HostLimits limits;
+    int64_t calls = 0;   // That wait.
+    absl::flat_hash_map<std::string, uint64_t> offered;  // By op_type: when it was shared, 0 where it was not.
   };
   struct Waiting {
     HostChannel* channel;
-    Clock::time_point deadline;
-    std::string what;                   // "forward of custom operator 'softmax'", for messages.
-    std::shared_ptr<CustomCall> call;   // One of these:
-    std::string fact;
-    bool of_types = false;
+    Clock::time_point begun;
+    std::string what;                             // "forward of custom operator 'softmax'", for messages.
+    std::shared_ptr<CustomCall> call;             // One of these:
+    CustomFacts::Key fact;
+    std::shared_ptr<const v1::Callback> question;
   };
-  using Facts = absl::flat_hash_map<std::string, std::shared_ptr<Fact>>;
 
-  absl::StatusOr<std::shared_ptr<HostChannel>> FindLocked(const std::string& scope, const std::string& op_type,
-                                                          bool offered) const;
-  absl::StatusOr<std::shared_ptr<Fact>> Ask(const CustomOperator& op, v1::Callback callback, std::string key,
-                                            bool of_types);
+  absl::StatusOr<Provider*> FindLocked(const std::string& scope, const std::string& op_type, bool offered);
+  absl::StatusOr<Provider*> FindForCallLocked(const CustomCall& call);
+  void PassOnLocked(const std::string& op_type);
+  // Numbers the call. RESOURCE_EXHAUSTED: the provider has too many.
+  absl::StatusOr<uint64_t> AddLocked(Provider* provider, Waiting waiting);
+  using WaitingIterator = std::map<uint64_t, Waiting>::iterator;
+  Waiting TakeLocked(WaitingIterator waiting);
+  absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
+                                           bool complete);
   void End(Waiting waiting, const absl::Status& status);
-  void ForgetFactsLocked(const std::string& scope, const std::string& op_type);
 
-  std::atomic<uint64_t> last_instance_ = 0;
   std::mutex mu_;  // Guards all that follows.
+  uint64_t last_instance_ = 0;
   uint64_t last_call_ = 0;
-  absl::flat_hash_map<HostChannel*, Provider> providers_;
+  uint64_t last_share_ = 0;
+  absl::flat_hash_map<HostChannel*, std::unique_ptr<Provider>> providers_;
   absl::flat_hash_map<std::string, HostChannel*> by_scope_;
   absl::flat_hash_map<std::string, HostChannel*> shared_;  // By op_type.
   std::map<uint64_t, Waiting> waiting_;
-  Facts facts_;
+  CustomFacts facts_;
 };
 
 }  // namespace gluond::server

@@ -16,7 +16,7 @@
 namespace gluond::server {
 namespace {
 
-constexpr size_t kLongestMessage = 2048, kLongestTraceback = 64 << 10;
+constexpr size_t kLongestType = 128, kLongestMessage = 2048, kLongestTraceback = 64 << 10;
 
 // For values that do not lie as they must; they are as large as the message that brought them.
 class HeapMemory final : public Allocator {
@@ -61,47 +61,60 @@ void OperandsOf(const std::vector<TBlob>& blobs, const Completion& keep,
   }
 }
 
-absl::Status Write(const Tensor& value, const TBlob& to, OpReqType req) {
-  if (value.shape() != to.shape || value.dtype() != to.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("its client gave ", Name(value.dtype()), value.shape().ToString(),
-                                                   ", expected ", Name(to.dtype), to.shape.ToString()));
+// A value of the client's, and where it goes.
+struct Result {
+  Tensor value;
+  TBlob to;
+  OpReqType req;
+};
+
+absl::StatusOr<Tensor> Decode(const v1::Tensor& proto, const Attachments& attachments, const TBlob& to) {
+  HeapMemory host;
+  if (proto.has_fill()) return absl::InvalidArgumentError("a value is a `fill`, expected raw or typed ones");
+  ASSIGN_OR_RETURN(Tensor value, DecodeTensor(proto, attachments, host));
+  if (value.shape() == to.shape && value.dtype() == to.dtype) return value;
+  return absl::InvalidArgumentError(absl::StrCat("its client gave ", Name(value.dtype()), value.shape().ToString(),
+                                                 ", expected ", Name(to.dtype), to.shape.ToString()));
+}
+
+absl::Status AddResults(const google::protobuf::RepeatedPtrField<v1::Tensor>& list, const Attachments& attachments,
+                        const std::vector<TBlob>& to, const std::vector<OpReqType>& req, absl::string_view what,
+                        std::vector<Result>* results) {
+  if (static_cast<size_t>(list.size()) != to.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("its client gave ", list.size(), " ", what, "s, expected ", to.size()));
   }
-  if (req == kNullOp || to.bytes() == 0) return absl::OkStatus();
-  if (req != kAddTo) {
-    std::memcpy(to.data, value.data(), to.bytes());
-    return absl::OkStatus();
+  for (int i = 0; i < list.size(); ++i) {
+    const auto n = static_cast<size_t>(i);
+    const OpReqType request = req.empty() ? kWriteTo : req[n];
+    if (request == kNullOp || to[n].bytes() == 0) continue;
+    absl::StatusOr<Tensor> value = Decode(list[i], attachments, to[n]);
+    if (!value.ok()) return Annotate(value.status(), absl::StrCat(what, " ", i));
+    results->push_back({*std::move(value), to[n], request});
+  }
+  return absl::OkStatus();
+}
+
+void Write(const Result& result) {
+  const TBlob& to = result.to;
+  if (result.req != kAddTo) {
+    std::memcpy(to.data, result.value.data(), to.bytes());
+    return;
   }
   DTypeSwitch(to.dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = typename Wide<T>::Type;
     for (int64_t i = 0; i < to.Size(); ++i) {
       T* const y = to.dptr<T>() + i;
-      *y = static_cast<T>(static_cast<W>(*y) + static_cast<W>(value.data<T>()[i]));
+      *y = static_cast<T>(static_cast<W>(*y) + static_cast<W>(result.value.data<T>()[i]));
     }
   });
-  return absl::OkStatus();
 }
 
-absl::Status WriteAll(const google::protobuf::RepeatedPtrField<v1::Tensor>& list, const Attachments& attachments,
-                      const std::vector<TBlob>& to, const std::vector<OpReqType>& req, absl::string_view what) {
-  if (static_cast<size_t>(list.size()) != to.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("its client gave ", list.size(), " ", what, ", expected ", to.size()));
-  }
-  HeapMemory host;
-  for (int i = 0; i < list.size(); ++i) {
-    const auto n = static_cast<size_t>(i);
-    if (!req.empty() && req[n] == kNullOp) continue;
-    absl::Status status;
-    if (list[i].has_fill()) {
-      status = absl::InvalidArgumentError("a value is a `fill`, expected raw or typed ones");
-    } else if (absl::StatusOr<Tensor> value = DecodeTensor(list[i], attachments, host); value.ok()) {
-      status = Write(*value, to[n], req.empty() ? kWriteTo : req[n]);
-    } else if (to[n].Size() > 0) {
-      status = value.status();
-    }
-    if (!status.ok()) return Annotate(status, absl::StrCat(what, " ", i));
-  }
-  return absl::OkStatus();
+// At most `limit` bytes, and no part of a character.
+std::string Head(const std::string& text, size_t limit) {
+  if (text.size() <= limit) return text;
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
+  return absl::StrCat(text.substr(0, limit), "...");
 }
 
 absl::StatusOr<Shape> KnownShape(const v1::ArrayType& type) {
@@ -113,20 +126,24 @@ absl::StatusOr<DType> KnownType(const v1::ArrayType& type) {
   return FromProto(type.dtype());
 }
 
+template <class List, class Values, class From>
+absl::Status ListFrom(const List& list, Values* values, From from) {
+  if (static_cast<size_t>(list.size()) > kMostCustomArrays) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its client tells of ", list.size(), " arrays, at most ", kMostCustomArrays, " are possible"));
+  }
+  for (const v1::ArrayType& type : list) {
+    ASSIGN_OR_RETURN(values->emplace_back(), from(type));
+  }
+  return absl::OkStatus();
+}
+
 template <class Inference, class From>
-absl::StatusOr<Inference> InferenceFrom(const v1::CallbackResult& result, From from) {
+absl::Status InferenceFrom(const v1::CallbackResult& result, Inference* inference, From from) {
   if (!result.has_inferred()) return absl::InvalidArgumentError("its client did not answer with `inferred`");
-  Inference inference;
-  for (const auto& type : result.inferred().arguments()) {
-    ASSIGN_OR_RETURN(inference.arguments.emplace_back(), from(type));
-  }
-  for (const auto& type : result.inferred().outputs()) {
-    ASSIGN_OR_RETURN(inference.outputs.emplace_back(), from(type));
-  }
-  for (const auto& type : result.inferred().auxiliary()) {
-    ASSIGN_OR_RETURN(inference.auxiliary.emplace_back(), from(type));
-  }
-  return inference;
+  RETURN_IF_ERROR(ListFrom(result.inferred().arguments(), &inference->arguments, from));
+  RETURN_IF_ERROR(ListFrom(result.inferred().outputs(), &inference->outputs, from));
+  return ListFrom(result.inferred().auxiliary(), &inference->auxiliary, from);
 }
 
 }  // namespace
@@ -194,25 +211,28 @@ v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments) {
 
 absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& attachments, const CustomCall& call) {
   if (!result.has_computed()) return absl::InvalidArgumentError("its client did not answer with `computed`");
-  const bool is_forward = call.kind == CustomCall::kForward;
-  RETURN_IF_ERROR(WriteAll(result.computed().outputs(), attachments, call.results, call.requests,
-                           is_forward ? "output" : "gradient"));
-  if (!is_forward || result.computed().auxiliary().empty()) return absl::OkStatus();
-  return WriteAll(result.computed().auxiliary(), attachments, call.auxiliary, {}, "auxiliary state");
+  std::vector<Result> results;
+  RETURN_IF_ERROR(AddResults(result.computed().outputs(), attachments, call.results, call.requests,
+                             call.kind == CustomCall::kForward ? "output" : "gradient", &results));
+  if (!result.computed().auxiliary().empty()) {
+    RETURN_IF_ERROR(AddResults(result.computed().auxiliary(), attachments, call.auxiliary, {}, "auxiliary state", &results));
+  }
+  for (const Result& one : results) Write(one);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<CustomHost::Inference> ShapesFrom(const v1::CallbackResult& result) {
-  return InferenceFrom<CustomHost::Inference>(result, KnownShape);
+absl::Status ShapesFrom(const v1::CallbackResult& result, CustomHost::Inference* shapes) {
+  return InferenceFrom(result, shapes, KnownShape);
 }
-absl::StatusOr<CustomHost::TypeInference> TypesFrom(const v1::CallbackResult& result) {
-  return InferenceFrom<CustomHost::TypeInference>(result, KnownType);
+absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInference* types) {
+  return InferenceFrom(result, types, KnownType);
 }
 
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what) {
   const v1::CallbackResult::CallbackFailure& failure = result.failure();
-  absl::Status status = absl::UnknownError(absl::StrCat(what, " failed in its client: ", failure.type(), ": ",
-                                                        failure.message().substr(0, kLongestMessage)));
-  status.SetPayload(kTraceback, absl::Cord(failure.traceback().substr(0, kLongestTraceback)));
+  absl::Status status = absl::UnknownError(absl::StrCat(what, " failed in its client: ", Head(failure.type(), kLongestType),
+                                                        ": ", Head(failure.message(), kLongestMessage)));
+  status.SetPayload(kTraceback, absl::Cord(Head(failure.traceback(), kLongestTraceback)));
   return status;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/core/custom_host.h"
 #include "proto/custom_operator.pb.h"
 #include "server/attachments.h"
+#include "server/grpc_status.h"
 
 namespace gluond::server {
 
@@ -15,16 +16,15 @@ v1::Callback ToCallback(const CustomCall& call, Attachments* attachments);
 v1::Callback ToCallback(const CustomOperator& op, const ShapeVector& arguments);
 v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments);
 
-// Writes what the client computed where the call wants it. INVALID_ARGUMENT: another number of tensors, another shape or
-// type than the operator's.
+// Writes what the client computed where the call wants it: all or nothing. INVALID_ARGUMENT: another number of tensors,
+// another shape or type than the operator's.
 absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& attachments, const CustomCall& call);
 
 // What the client says of shapes or types. INVALID_ARGUMENT: what it says is none.
-absl::StatusOr<CustomHost::Inference> ShapesFrom(const v1::CallbackResult& result);
-absl::StatusOr<CustomHost::TypeInference> TypesFrom(const v1::CallbackResult& result);
+absl::Status ShapesFrom(const v1::CallbackResult& result, CustomHost::Inference* shapes);
+absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInference* types);
 
-// UNKNOWN: what the client's exception says; its traceback is the payload kTraceback.
-inline constexpr char kTraceback[] = "gluond/traceback";
+// UNKNOWN: what the client's exception says; its traceback is the payload kTraceback (grpc_status.h).
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what);
 
 }  // namespace gluond::server

@@ -3,17 +3,16 @@
 #ifndef SERVER_GRPC_STATUS_H_
 #define SERVER_GRPC_STATUS_H_
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "grpcpp/support/status.h"
 
 namespace gluond::server {
 
-inline grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
+// A payload: the traceback of a client whose function failed, as its language prints it.
+inline constexpr char kTraceback[] = "gluond/traceback";
+
+// A traceback follows the message, or the end of it where that is long: a status travels in a header.
+grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace gluond::server
 

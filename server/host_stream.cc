@@ -1,5 +1,6 @@
 #include "server/host_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,9 @@
 #include "server/wire_cut.h"
 
 namespace gluond::server {
+namespace {
+constexpr std::chrono::seconds kLinger{5};  // For the client to hear of the stream's end.
+}
 
 absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) {
   std::lock_guard lock(mu_);
@@ -64,28 +68,71 @@ void HostStream::Read() {
   if (!finished_) StartRead(&incoming_);
 }
 
-void HostStream::Send(v1::HostResponse response, Attachments attachments) {
-  Slices slices = attachments.empty() ? Slices{grpc::Slice(response.SerializeAsString())}
-                                      : Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
-  grpc::ByteBuffer message(slices.data(), slices.size());
-  std::lock_guard lock(mu_);
-  if (finished_) return;
-  if (writing_) return queue_.push_back(std::move(message));
-  writing_ = true;
-  outgoing_.Swap(&message);
-  StartWrite(&outgoing_);
+void HostStream::Send(const v1::HostResponse& response) {
+  const grpc::Slice slice(response.SerializeAsString());
+  Enqueue({0, grpc::ByteBuffer(&slice, 1)});
+}
+
+void HostStream::SendCall(uint64_t call) { Enqueue({call, {}}); }
+
+void HostStream::Enqueue(Item item) {
+  const int64_t most = runner_.limits.max_session_queue_bytes;
+  bool too_many = false;
+  {
+    std::lock_guard lock(mu_);
+    if (finished_) return;
+    queued_bytes_ += BytesOf(item);
+    queue_.push_back(std::move(item));
+    too_many = queued_bytes_ > most;
+    if (writing_ && !too_many) return;
+    writing_ = true;
+  }
+  if (!too_many) return WriteNext();
+  End(absl::ResourceExhaustedError(absl::StrCat("the client does not read: ", most, " bytes wait for it, the limit of "
+                                                "--max_session_queue_bytes")));
+}
+
+void HostStream::WriteNext() {
+  while (true) {
+    Item item;
+    {
+      std::lock_guard lock(mu_);
+      writing_ = !queue_.empty() && !finished_;
+      if (!writing_) return;
+      item = std::move(queue_.front());
+      queue_.pop_front();
+      queued_bytes_ -= BytesOf(item);
+    }
+    if (item.call != 0 && !Encode(item.call, &item.message)) continue;
+    std::lock_guard lock(mu_);
+    if (finished_) return;
+    outgoing_.Swap(&item.message);
+    return StartWrite(&outgoing_);
+  }
+}
+
+bool HostStream::Encode(uint64_t call, grpc::ByteBuffer* message) {
+  v1::HostResponse response;
+  Attachments attachments;
+  if (!CustomHosts::Get().ToMessage(call, &response, &attachments)) return false;
+  const Slices slices = Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
+  *message = grpc::ByteBuffer(slices.data(), slices.size());
+  const int64_t most = runner_.limits.max_message_bytes;
+  if (static_cast<int64_t>(message->Length()) <= most) return true;
+  CustomHosts::Get().Fail(call, absl::ResourceExhaustedError(absl::StrCat(
+                                    "its values have ", message->Length(), " bytes, more than the ", most,
+                                    " of --max_message_bytes")));
+  return false;
 }
 
 void HostStream::OnWriteDone(bool ok) {
   __tsan_acquire(this);
   if (!ok) return End(absl::CancelledError("the connection broke"));
-  std::lock_guard lock(mu_);
-  outgoing_.Clear();
-  writing_ = !queue_.empty() && !finished_;
-  if (!writing_) return;
-  outgoing_.Swap(&queue_.front());
-  queue_.pop_front();
-  StartWrite(&outgoing_);
+  {
+    std::lock_guard lock(mu_);
+    outgoing_.Clear();
+  }
+  WriteNext();
 }
 
 void HostStream::Replaced() { End(absl::AbortedError("another stream has this scope now")); }
@@ -94,7 +141,9 @@ void HostStream::Sweep(Clock::time_point now) {
   const std::chrono::seconds lease(runner_.limits.session_lease_seconds);
   {
     std::lock_guard lock(mu_);
-    if (now - last_sign_ <= lease) return;
+    // The end is behind a message that the client does not read.
+    if (finished_ && !done_ && now - finish_time_ > std::min(lease, kLinger)) context_->TryCancel();
+    if (finished_ || now - last_sign_ <= lease) return;
   }
   End(absl::DeadlineExceededError(absl::StrCat("the client has been silent for the ", lease.count(),
                                                " s of --session_lease_seconds")));
@@ -105,6 +154,7 @@ void HostStream::End(const absl::Status& status) {
     std::lock_guard lock(mu_);
     if (finished_) return;
     finished_ = true;
+    finish_time_ = Clock::now();
     queue_.clear();
     if (!status.ok()) {
       const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
@@ -122,6 +172,10 @@ void HostStream::OnCancel() {
 
 void HostStream::OnDone() {
   __tsan_acquire(this);
+  {
+    std::lock_guard lock(mu_);
+    done_ = true;
+  }
   CustomHosts::Get().Detach(this);
   streams_.Remove(this);
 }
@@ -176,12 +230,19 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
                                                    " bytes, more than ", kLongestClientId));
   }
   client_ = open.client_id();
-  RETURN_IF_ERROR(CustomHosts::Get().Attach(open.scope(), shared_from_this()));
+  RETURN_IF_ERROR(CustomHosts::CheckScope(open.scope()));
+  const Limits& limits = runner_.limits;
   is_open_ = true;
   v1::HostResponse response;
-  response.mutable_opened()->set_lease_seconds(runner_.limits.session_lease_seconds);
-  response.mutable_opened()->set_callback_seconds(static_cast<double>(CustomHosts::kCallLimit.count()));
-  Send(std::move(response), {});
+  response.mutable_opened()->set_lease_seconds(limits.session_lease_seconds);
+  response.mutable_opened()->set_callback_seconds(static_cast<double>(limits.callback_seconds));
+  Send(response);  // Before anything else can be sent.
+  CustomHosts::Get().Attach(open.scope(), shared_from_this(),
+                            {std::chrono::seconds(limits.callback_seconds), limits.max_callbacks});
+  std::unique_lock lock(mu_);
+  if (!finished_) return absl::OkStatus();
+  lock.unlock();
+  CustomHosts::Get().Detach(this);  // It ended meanwhile, when there was nothing to detach.
   return absl::OkStatus();
 }
 

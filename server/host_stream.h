@@ -50,9 +50,9 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   HostStream(HostStreams& streams, Runner& runner, const Method& method, grpc::CallbackServerContext* context)
       : streams_(streams), runner_(runner), method_(method), context_(context) {}
 
-  void Send(v1::HostResponse response, Attachments attachments) override;
+  void Send(const v1::HostResponse& response) override;
+  void SendCall(uint64_t call) override;
   void Replaced() override;
-  const std::string& client() const override { return client_; }
 
   void Sweep(Clock::time_point now);
   void End(const absl::Status& status);
@@ -63,6 +63,19 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void OnCancel() override;
   void OnDone() override;
 
+  // Something to send: a call, or a message.
+  struct Item {
+    uint64_t call = 0;
+    grpc::ByteBuffer message;
+  };
+  static int64_t BytesOf(const Item& item) { return static_cast<int64_t>(item.message.Length() + sizeof(Item)); }
+
+  // What a client that does not read may let grow is bounded.
+  void Enqueue(Item item);
+  // Requires: writing_, and no write under way.
+  void WriteNext();
+  // False: nobody waits for the call.
+  bool Encode(uint64_t call, grpc::ByteBuffer* message);
   void Read();
   void Take(const Slices& slices);
   absl::Status Handle(const v1::HostRequest& request, const Attachments& attachments);
@@ -79,9 +92,12 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   grpc::ByteBuffer outgoing_;
 
   std::mutex mu_;  // Guards all that follows.
-  std::deque<grpc::ByteBuffer> queue_;
+  std::deque<Item> queue_;
+  int64_t queued_bytes_ = 0;
   bool writing_ = false;
   bool finished_ = false;
+  bool done_ = false;
+  Clock::time_point finish_time_;
   int64_t received_bytes_ = 0;
   Clock::time_point last_sign_ = Clock::now();
 };

@@ -25,6 +25,8 @@ struct Limits {
   int64_t max_session_bytes = int64_t{8} << 30;   // Of tensors, held for one session on one device.
   int64_t max_session_arrays = 1'000'000;         // Of one session; as many calls, and as many graphs.
   int64_t session_lease_seconds = 60;             // A session whose client is silent for so long ends.
+  int64_t callback_seconds = 300;                 // A client that computes an operator has so long for each call.
+  int64_t max_callbacks = 65'536;                 // Calls that one such client has not answered.
 
   // What clients choose their chunks by.
   int64_t max_chunk_bytes() const { return std::min(int64_t{4} << 20, max_message_bytes / 2); }

@@ -51,6 +51,9 @@ ABSL_FLAG(int64_t, max_session_bytes, Limits().max_session_bytes,
 ABSL_FLAG(int64_t, max_session_arrays, Limits().max_session_arrays,
           "Most arrays of one session, most prepared calls, and most graphs.");
 ABSL_FLAG(int64_t, session_lease_seconds, Limits().session_lease_seconds, "A silent session ends after so long.");
+ABSL_FLAG(int64_t, callback_seconds, Limits().callback_seconds,
+          "A client that computes an operator has so long for each call.");
+ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one such client has not answered.");
 
 namespace gluond::server {
 namespace {
@@ -72,6 +75,8 @@ Limits LimitsFromFlags() {
   limits.max_session_bytes = absl::GetFlag(FLAGS_max_session_bytes);
   limits.max_session_arrays = absl::GetFlag(FLAGS_max_session_arrays);
   limits.session_lease_seconds = absl::GetFlag(FLAGS_session_lease_seconds);
+  limits.callback_seconds = absl::GetFlag(FLAGS_callback_seconds);
+  limits.max_callbacks = absl::GetFlag(FLAGS_max_callbacks);
   return limits;
 }
 

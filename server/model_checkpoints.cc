@@ -86,11 +86,20 @@ void ModelService::LoadCheckpoint(LoadCall call) {
           "model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
     }
   }
+  MakeAndRestore(call, place, std::make_shared<Checkpoint>(std::move(checkpoint)));
+}
+
+void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint) {
+  const v1::LoadCheckpointRequest& request = call.request();
+  const std::string name = request.model().empty() ? request.checkpoint() : request.model();
+  FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(name, request.replace()));
-  ASSIGN_OR_FINISH(call, HostedModelPtr hosted,
-                   HostedModel::Create(name, checkpoint.model.definition, checkpoint.model.random.seed, *place,
-                                       devices_.host(), runner().limits.max_model_bytes));
-  RestoreInto(call, std::move(hosted), std::move(checkpoint), /*is_new=*/true);
+  absl::StatusOr<HostedModelPtr> hosted =
+      HostedModel::Create(name, checkpoint->model.definition, checkpoint->model.random.seed, *place, devices_.host(),
+                          runner().limits.max_model_bytes);
+  if (Again(hosted.status(), [this, call, place, checkpoint] { MakeAndRestore(call, place, checkpoint); })) return;
+  FINISH_IF_ERROR(call, hosted.status());
+  RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true);
 }
 
 void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new) {

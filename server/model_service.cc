@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/pending_fact.h"
 #include "server/definition_codec.h"
 #include "server/describe_model.h"
 #include "server/tensors_codec.h"
@@ -42,13 +43,15 @@ ModelService::ModelService(Runner& runner, Devices& devices, Models& models, Par
 
 void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelResponse> call) {
   const v1::DefineModelRequest& request = call.request();
+  FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
   ASSIGN_OR_FINISH(call, ModelDefinition definition,
                    DefinitionFromProto(request, runner().limits.max_graph_nodes));
-  ASSIGN_OR_FINISH(call, HostedModelPtr hosted,
-                   HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
-                                       devices_.host(), runner().limits.max_model_bytes));
+  absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
+                                                            devices_.host(), runner().limits.max_model_bytes);
+  if (Again(made.status(), [this, call] { DefineModel(call); })) return;
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, std::move(made));
   if (request.has_ttl()) {
     ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
     hosted->SetTtl(ttl);
@@ -56,6 +59,10 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   FINISH_IF_ERROR(call, models_.Add(request.model(), hosted, request.replace()));
   DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
   call.Finish();
+}
+
+bool ModelService::Again(const absl::Status& status, std::function<void()> work) {
+  return AwaitFact(status, [this, work = std::move(work)] { runner().workers.Post(work); });
 }
 
 void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {

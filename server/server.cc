@@ -25,7 +25,7 @@ absl::Status CheckLimits(const Limits& limits) {
                               limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
                               limits.max_clients, limits.upload_lease_seconds, limits.max_sessions,
                               limits.max_session_queue_bytes, limits.max_session_bytes, limits.max_session_arrays,
-                              limits.session_lease_seconds}) {
+                              limits.session_lease_seconds, limits.callback_seconds, limits.max_callbacks}) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
   }
   if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
@@ -80,8 +80,9 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_));
   for (const auto& service : services_) RETURN_IF_ERROR(service->CheckComplete());
   // A short lease wants a closer look.
-  const std::chrono::milliseconds lease = std::chrono::seconds(std::min<int64_t>(limits.session_lease_seconds, 4));
-  sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); }, lease / 4);
+  const std::chrono::milliseconds shortest =
+      std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
+  sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); }, shortest / 4);
   return absl::OkStatus();
 }
 

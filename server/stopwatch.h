@@ -1,4 +1,5 @@
-// Stopwatch: how long a call waited for its model and lane, and how long it computed.
+// Stopwatch: how long a call waited for its model and lane, how long it computed, and how much of that was spent on
+// operators that clients compute.
 
 #ifndef SERVER_STOPWATCH_H_
 #define SERVER_STOPWATCH_H_
@@ -21,6 +22,11 @@ class Stopwatch {
   void Stop(v1::Timing* timing) const {
     Set(model_.begun() - arrived_, timing->mutable_queue());
     Set(Clock::now() - model_.begun(), timing->mutable_compute());
+    const ClientTime* const clients = model_.client_time().get();
+    if (clients == nullptr || clients->calls == 0) return;
+    Set(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
+    Set(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
+    timing->set_callbacks(clients->calls);
   }
 
  private:

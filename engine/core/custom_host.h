@@ -5,6 +5,7 @@
 #define ENGINE_CORE_CUSTOM_HOST_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,12 @@ struct CustomCall {
   std::vector<TBlob> out_grads, arguments, outputs, auxiliary;
   std::vector<TBlob> results;        // Outputs of the forward pass, gradients of the backward one.
   std::vector<OpReqType> requests;   // Of the results; the host honours them.
+  std::shared_ptr<ClientTime> time;  // May be null. The host adds to it before it completes the call.
   Completion completion;
 };
+
+// Of a custom operator's arguments, outputs and auxiliary states, each.
+inline constexpr size_t kMostCustomArrays = 1000;
 
 class CustomHost {
  public:
@@ -47,8 +52,9 @@ class CustomHost {
   // Begins the call; it ends by its completion. UNAVAILABLE: nobody computes the operator.
   virtual void Begin(CustomCall call) = 0;
 
-  // What the client says of shapes and types, as far as `known` goes. What it said before is remembered; otherwise it is
-  // asked, and the status is a pending fact (pending_fact.h).
+  // What the client says of shapes and types, from the arguments' as far as they are known. What it said before is
+  // remembered; otherwise it is asked, and the status is a pending fact (pending_fact.h). UNKNOWN: the client's own rule
+  // has failed, as it may where it needs to know more. UNAVAILABLE: nobody computes the operator.
   struct Inference {
     ShapeVector arguments, outputs, auxiliary;
   };
@@ -58,8 +64,9 @@ class CustomHost {
   virtual absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) = 0;
   virtual absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) = 0;
 
-  // A number for a forward pass that its backward pass names it by.
-  virtual uint64_t NextInstance() = 0;
+  // A number for a forward pass that its backward pass names it by. The backward pass goes to the client that computes
+  // the operator now, whoever else may have taken over a shared name by then.
+  virtual uint64_t NextInstance(const CustomOperator& op) = 0;
 };
 
 // Null: there is none. Set once, before graphs run.

@@ -3,7 +3,9 @@
 #ifndef ENGINE_CORE_OP_CONTEXT_H_
 #define ENGINE_CORE_OP_CONTEXT_H_
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -63,6 +65,13 @@ class Completion {
   Call* call_ = nullptr;
 };
 
+// What a run spends on operators that clients compute. Thread-safe.
+struct ClientTime {
+  std::atomic<int64_t> calls = 0;
+  std::atomic<int64_t> wait_ns = 0;      // From when there was something to compute until the answer, less the next.
+  std::atomic<int64_t> callback_ns = 0;  // In the client's own function, as it says.
+};
+
 struct OpContext {
   bool is_train = false;
   Device device;
@@ -75,6 +84,8 @@ struct OpContext {
   // starts the work and returns. The blobs stay valid until the last copy is gone, even if the run is cancelled
   // before. (An error that the kernel itself returns ends the call, too.)
   Completion on_complete;
+
+  std::shared_ptr<ClientTime> client_time;  // May be null.
 };
 
 }  // namespace gluond

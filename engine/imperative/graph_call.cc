@@ -252,6 +252,10 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
     forward->backward_reads.push_back(i);
     backward->inputs.push_back(plain_->inputs[i]);
   }
+  const absl::flat_hash_set<std::string> written = WrittenVariables(*backward_graph);
+  for (uint32_t i = 0; i < backward->inputs.size(); ++i) {
+    if (written.contains(backward->inputs[i])) backward->written.push_back(i);
+  }
   backward->num_visible = static_cast<uint32_t>(backward_graph->outputs.size());
   backward->graph = std::move(backward_graph);
   forward->graph = std::move(forward_graph);

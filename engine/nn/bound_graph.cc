@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
+#include "engine/runtime/await_fact.h"
 
 namespace gluond {
 
@@ -141,14 +141,29 @@ void BoundGraph::FillRun(const Compiled& compiled, Call* call, Run* run) const {
   run->seed = call->random.seed;
   run->random_run = call->random.runs;
   run->cancellation = std::move(call->cancellation);
+  run->client_time = std::move(call->client_time);
+}
+
+void BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation,
+                         std::function<void(absl::Status)> ready) {
+  const absl::Status status = Find(inputs).status();
+  if (status.ok()) return ready(status);
+  const auto again = [this, inputs = std::move(inputs), cancellation, ready](const absl::Status& answered) {
+    answered.ok() ? Prepare(inputs, cancellation, ready) : ready(answered);
+  };
+  if (!AwaitFactOnLane(status, lane_, cancellation, again)) ready(status);
 }
 
 void BoundGraph::Start(Call call, std::function<void(absl::Status)> done) {
   const absl::StatusOr<Compiled*> found = Find(call.inputs);
-  // A client is asked for the shapes of its operators; `done`, which is still to be called, keeps this alive meanwhile.
-  if (AwaitFact(found.status(), [this, call, done] { lane_.Post([this, call, done] { Start(call, done); }); })) return;
-  if (!found.ok()) return done(found.status());
-  Compiled& compiled = **found;
+  if (found.ok()) return StartNow(**found, std::move(call), std::move(done));
+  const auto again = [this, call, done](const absl::Status& answered) {
+    answered.ok() ? Start(call, done) : done(answered);
+  };
+  if (!AwaitFactOnLane(found.status(), lane_, call.cancellation, again)) done(found.status());
+}
+
+void BoundGraph::StartNow(Compiled& compiled, Call call, std::function<void(absl::Status)> done) {
   Run run = compiled.ran ? compiled.executor->TakeRun() : compiled.executor->NewRun();
   compiled.ran = true;
   FillRun(compiled, &call, &run);

@@ -55,10 +55,13 @@ class BoundGraph {
     std::vector<std::pair<size_t, Tensor>> instead;
     RandomState random;
     std::shared_ptr<Cancellation> cancellation;
+    std::shared_ptr<ClientTime> client_time;  // May be null.
   };
-  // Compiles for inputs like these, unless that is done already. FAILED_PRECONDITION: a parameter is not initialized,
-  // or a shape cannot be inferred.
-  absl::Status Prepare(absl::Span<const Tensor> inputs) { return Find(inputs).status(); }
+  // Compiles for inputs like these, unless that is done already; a client may have to be asked for the shapes of its
+  // operators first. `ready` is called once, on the lane, possibly within this call; until then nothing else, and the
+  // graph must live. FAILED_PRECONDITION: a parameter is not initialized, or a shape cannot be inferred.
+  void Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation,
+               std::function<void(absl::Status)> ready);
   // Prepares and starts. `done` is called once, on the lane, possibly within this call. Until then no other Start.
   void Start(Call call, std::function<void(absl::Status)> done);
   // Output i of the last call, until the next one.
@@ -78,6 +81,7 @@ class BoundGraph {
              std::function<absl::Status()> initialize, Lane& lane, Allocator& allocator);
   absl::StatusOr<Compiled*> Find(absl::Span<const Tensor> inputs);
   absl::StatusOr<std::unique_ptr<Compiled>> Compile(absl::Span<const Tensor> inputs);
+  void StartNow(Compiled& compiled, Call call, std::function<void(absl::Status)> done);
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
   void FillRun(const Compiled& compiled, Call* call, Run* run) const;
 

@@ -27,6 +27,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/core/op_context.h"
 #include "engine/core/tensor.h"
 #include "engine/nn/bound_graph.h"
 #include "engine/nn/definition.h"
@@ -138,6 +139,9 @@ class Model : public std::enable_shared_from_this<Model> {
   // The rest is for work on the strand.
   // When the call began that runs, or whose callback runs: until then it had waited for its turn and for the lane.
   std::chrono::steady_clock::time_point begun() const;
+  // What that call has spent on operators that clients compute. Null: it runs no operators.
+  const std::shared_ptr<const ClientTime>& client_time() const { return client_time_; }
+  void set_client_time(std::shared_ptr<const ClientTime> time) { client_time_ = std::move(time); }
   ParameterStore& mutable_parameters() { return parameters_; }
   RandomState& random() { return random_; }
   // Parameters have changed: a remembered Forward is void.
@@ -156,6 +160,22 @@ class Model : public std::enable_shared_from_this<Model> {
     std::vector<Tensor> inputs;                        // On the device.
     std::vector<std::pair<size_t, Tensor>> auxiliary;  // Copies from before the forward pass, by parameter.
     RandomState random;
+  };
+  // A run from its preparation to its end.
+  struct ForwardPass {
+    std::vector<size_t> outputs;
+    BoundGraph* graph = nullptr;
+    BoundGraph::Call call;
+    std::shared_ptr<const RememberedForward> remembered;  // In training mode.
+    OnTensors done;
+    Finished finished;
+  };
+  struct BackwardPass {
+    BoundGraph* graph = nullptr;
+    BoundGraph::Call call;
+    BackwardReport report;
+    OnBackward done;
+    Finished finished;
   };
 
   Model(ModelDefinition definition, const ModelOptions& options);
@@ -178,8 +198,12 @@ class Model : public std::enable_shared_from_this<Model> {
   absl::StatusOr<std::shared_ptr<const RememberedForward>> Remember(const std::vector<Tensor>& inputs);
   void RunForward(NamedTensors inputs, std::vector<std::string> outputs, Mode mode, CancellationPtr cancellation,
                   OnTensors done, Finished finished);
-  void RunBackward(NamedTensors head_gradients, const std::vector<std::string>& gradients,
-                   CancellationPtr cancellation, OnBackward done, Finished finished);
+  void StartForward(ForwardPass pass);
+  void RunBackward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
+                   OnBackward done, Finished finished);
+  void StartBackward(BackwardPass pass);
+  absl::Status EndBackward(BackwardPass& pass);
+  absl::StatusOr<Tensor> Copied(const Tensor& tensor) const;
   absl::StatusOr<NamedTensors> MemoryForGradients(const std::vector<std::string>& names);
   absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
@@ -198,6 +222,7 @@ class Model : public std::enable_shared_from_this<Model> {
   RandomState predict_random_;  // Apart from it, so that predictions change no training.
   std::vector<bool> fresh_;
   std::shared_ptr<const RememberedForward> forward_;
+  std::shared_ptr<const ClientTime> client_time_;
   absl::flat_hash_map<std::string, std::unique_ptr<BoundGraph>> graphs_;  // By purpose.
   uint64_t graphs_version_ = 0;
 };

@@ -48,7 +48,7 @@ void Model::Backward(NamedTensors head_gradients, std::vector<std::string> gradi
                      OnBackward done) {
   Enqueue([self = shared_from_this(), head_gradients = std::move(head_gradients), gradients = std::move(gradients),
            cancellation = std::move(cancellation), done = std::move(done)](Finished finished) mutable {
-    self->RunBackward(std::move(head_gradients), gradients, std::move(cancellation), std::move(done),
+    self->RunBackward(std::move(head_gradients), std::move(gradients), std::move(cancellation), std::move(done),
                       std::move(finished));
   });
 }
@@ -126,48 +126,71 @@ absl::StatusOr<std::shared_ptr<const Model::RememberedForward>> Model::Remember(
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
     if (!p.auxiliary || !p.initialized()) continue;
-    ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(*options_.allocator, p.shape, p.dtype));
-    RETURN_IF_ERROR(options_.lane->driver().Copy(copy.data(), p.data.data(), copy.bytes(), options_.lane->stream()));
+    ASSIGN_OR_RETURN(Tensor copy, Copied(p.data));
     forward->auxiliary.emplace_back(i, std::move(copy));
   }
   return forward;
 }
 
+absl::StatusOr<Tensor> Model::Copied(const Tensor& tensor) const {
+  ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(*options_.allocator, tensor.shape(), tensor.dtype()));
+  RETURN_IF_ERROR(options_.lane->driver().Copy(copy.data(), tensor.data(), copy.bytes(), options_.lane->stream()));
+  return copy;
+}
+
 void Model::RunForward(NamedTensors inputs, std::vector<std::string> output_names, Mode mode,
                        CancellationPtr cancellation, OnTensors done, Finished finished) {
-  const bool train = mode == Mode::kTrain;
-  std::vector<size_t> outputs;
-  BoundGraph* graph = nullptr;
-  BoundGraph::Call call;
-  std::shared_ptr<const RememberedForward> remembered;
+  ForwardPass pass;
   const auto prepare = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(outputs, FindOutputs(output_names));
-    ASSIGN_OR_RETURN(call.inputs, PrepareInputs(std::move(inputs)));
-    ASSIGN_OR_RETURN(graph, ForwardGraph(mode, outputs));
-    if (train) {
-      forward_.reset();
-      RETURN_IF_ERROR(graph->Prepare(call.inputs));  // Running means have their memory now.
-      ASSIGN_OR_RETURN(remembered, Remember(call.inputs));
-    }
+    ASSIGN_OR_RETURN(pass.outputs, FindOutputs(output_names));
+    ASSIGN_OR_RETURN(pass.call.inputs, PrepareInputs(std::move(inputs)));
+    ASSIGN_OR_RETURN(pass.graph, ForwardGraph(mode, pass.outputs));
     return absl::OkStatus();
   };
   if (absl::Status status = prepare(); !status.ok()) {
     finished();
     return done(std::move(status));
   }
-  call.random = train ? random_ : predict_random_;
-  if (!train) ++predict_random_.runs;
-  call.cancellation = std::move(cancellation);
-  graph->Start(std::move(call), [self = shared_from_this(), graph, outputs = std::move(outputs), remembered, train,
-                                 done = std::move(done), finished = std::move(finished)](absl::Status status) {
+  pass.call.cancellation = std::move(cancellation);
+  pass.call.client_time = std::make_shared<ClientTime>();
+  pass.done = std::move(done);
+  pass.finished = std::move(finished);
+  if (mode == Mode::kPredict) {
+    pass.call.random = predict_random_;
+    ++predict_random_.runs;
+    return StartForward(std::move(pass));
+  }
+  forward_.reset();
+  BoundGraph* const graph = pass.graph;
+  const std::vector<Tensor> batch = pass.call.inputs;
+  graph->Prepare(batch, pass.call.cancellation, [self = shared_from_this(), pass](absl::Status status) mutable {
+    if (status.ok()) {  // Running means have their memory now.
+      absl::StatusOr<std::shared_ptr<const RememberedForward>> remembered = self->Remember(pass.call.inputs);
+      status = remembered.status();
+      if (status.ok()) pass.remembered = *std::move(remembered);
+    }
+    if (!status.ok()) {
+      pass.finished();
+      return pass.done(std::move(status));
+    }
+    pass.call.random = self->random_;
+    self->StartForward(std::move(pass));
+  });
+}
+
+void Model::StartForward(ForwardPass pass) {
+  BoundGraph* const graph = pass.graph;
+  BoundGraph::Call call = std::move(pass.call);
+  client_time_ = call.client_time;
+  graph->Start(std::move(call), [self = shared_from_this(), pass = std::move(pass)](absl::Status status) {
     absl::StatusOr<NamedTensors> result =
-        status.ok() ? self->CollectOutputs(*graph, outputs) : absl::StatusOr<NamedTensors>(status);
-    if (train && result.ok()) {
-      self->forward_ = remembered;
+        status.ok() ? self->CollectOutputs(*pass.graph, pass.outputs) : absl::StatusOr<NamedTensors>(status);
+    if (pass.remembered != nullptr && result.ok()) {
+      self->forward_ = pass.remembered;
       ++self->random_.runs;
     }
-    finished();
-    done(std::move(result));
+    pass.finished();
+    pass.done(std::move(result));
   });
 }
 
@@ -220,53 +243,84 @@ absl::StatusOr<NamedTensors> Model::MemoryForGradients(const std::vector<std::st
   return tensors;
 }
 
-void Model::RunBackward(NamedTensors head_gradients, const std::vector<std::string>& gradients,
-                        CancellationPtr cancellation, OnBackward done, Finished finished) {
+void Model::RunBackward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
+                        OnBackward done, Finished finished) {
   std::vector<size_t> heads;
-  BoundGraph* graph = nullptr;
-  BoundGraph::Call call;
-  BackwardReport report;
-  // Everything that can fail before a gradient changes.
+  BackwardPass pass;
   const auto prepare = [&]() -> absl::Status {
     if (forward_ == nullptr) {
       return absl::FailedPreconditionError(
           "there is no forward pass to go back from: call Forward in training mode first. A backward pass, and any "
           "change of parameters, uses it up");
     }
-    call.inputs = forward_->inputs;
-    call.instead = forward_->auxiliary;
-    call.random = forward_->random;
-    if (!head_gradients.empty()) RETURN_IF_ERROR(PrepareHeads(std::move(head_gradients), &heads, &call.inputs));
-    ASSIGN_OR_RETURN(graph, BackwardGraph(heads));
-    RETURN_IF_ERROR(graph->Prepare(call.inputs));
-    ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
-    return cancellation == nullptr ? absl::OkStatus() : cancellation->Check();
+    pass.call.inputs = forward_->inputs;
+    pass.call.random = forward_->random;
+    // A pass that fails leaves them as they are for the next try.
+    for (const auto& [parameter, tensor] : forward_->auxiliary) {
+      ASSIGN_OR_RETURN(Tensor copy, Copied(tensor));
+      pass.call.instead.emplace_back(parameter, std::move(copy));
+    }
+    if (!head_gradients.empty()) RETURN_IF_ERROR(PrepareHeads(std::move(head_gradients), &heads, &pass.call.inputs));
+    ASSIGN_OR_RETURN(pass.graph, BackwardGraph(heads));
+    return absl::OkStatus();
   };
   if (absl::Status status = prepare(); !status.ok()) {
     finished();
     return done(std::move(status));
   }
-  call.cancellation = std::move(cancellation);
-  graph->Start(std::move(call), [self = shared_from_this(), graph, report = std::move(report), done = std::move(done),
-                                 finished = std::move(finished)](absl::Status status) mutable {
+  pass.call.cancellation = std::move(cancellation);
+  pass.call.client_time = std::make_shared<ClientTime>();
+  pass.done = std::move(done);
+  pass.finished = std::move(finished);
+  BoundGraph* const graph = pass.graph;
+  const std::vector<Tensor> inputs = pass.call.inputs;
+  graph->Prepare(inputs, pass.call.cancellation, [self = shared_from_this(), pass, gradients](absl::Status status) mutable {
+    // Everything that can fail before a gradient changes.
+    absl::StatusOr<NamedTensors> memory = NamedTensors();
+    if (status.ok()) status = (memory = self->MemoryForGradients(gradients)).status();
+    if (status.ok() && pass.call.cancellation != nullptr) status = pass.call.cancellation->Check();
+    if (!status.ok()) {
+      pass.finished();
+      return pass.done(std::move(status));
+    }
+    pass.report.gradients = *std::move(memory);
+    self->StartBackward(std::move(pass));
+  });
+}
+
+void Model::StartBackward(BackwardPass pass) {
+  BoundGraph* const graph = pass.graph;
+  BoundGraph::Call call = pass.call;
+  client_time_ = call.client_time;
+  graph->Start(std::move(call), [self = shared_from_this(), pass = std::move(pass)](absl::Status status) mutable {
     bool adds = false;
-    for (size_t parameter : graph->gradients()) {
+    for (size_t parameter : pass.graph->gradients()) {
       const Parameter& p = self->parameters_[parameter];
       // What a run that was cut short has written is neither the last pass's gradient nor this one's.
       self->fresh_[parameter] = status.ok();
-      report.written.push_back(p.name);
+      pass.report.written.push_back(p.name);
       adds = adds || p.grad_req == GradReq::kAdd;
     }
     // A backward pass that failed can be tried again. One that may have added to some gradients can not: it would add
     // to them twice.
     if (status.ok() || adds) self->forward_.reset();
-    for (size_t i = 0; i < report.gradients.size() && status.ok(); ++i) {
-      const auto& [name, values] = report.gradients[i];
-      status = CopyToHost(*self->options_.lane, self->parameters_[*self->parameters_.Find(name)].grad, values);
-    }
-    finished();
-    status.ok() ? done(std::move(report)) : done(std::move(status));
+    if (status.ok()) status = self->EndBackward(pass);
+    pass.finished();
+    status.ok() ? pass.done(std::move(pass.report)) : pass.done(std::move(status));
   });
+}
+
+absl::Status Model::EndBackward(BackwardPass& pass) {
+  Lane& lane = *options_.lane;
+  // The states as this pass leaves them: computed as by Forward, and then perhaps changed by a client's own gradient.
+  for (const auto& [parameter, tensor] : pass.call.instead) {
+    void* const to = parameters_[parameter].data.data();
+    RETURN_IF_ERROR(lane.driver().Copy(to, tensor.data(), tensor.bytes(), lane.stream()));
+  }
+  for (const auto& [name, values] : pass.report.gradients) {
+    RETURN_IF_ERROR(CopyToHost(lane, parameters_[*parameters_.Find(name)].grad, values));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gluond

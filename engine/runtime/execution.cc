@@ -67,6 +67,7 @@ void Execution::Begin() {
   abandoned_.reset();
   context_.random.seed = run_.seed;
   context_.random.run = run_.random_run;
+  context_.client_time = run_.client_time;
   if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
   Advance();
 }

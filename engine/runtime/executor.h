@@ -50,6 +50,7 @@ struct Run {
   uint64_t seed = 0;                   // Of the model's random state,
   uint32_t random_run = 0;             // and its count of runs.
   std::shared_ptr<Cancellation> cancellation;  // May be null. Looked at between nodes.
+  std::shared_ptr<ClientTime> client_time;     // May be null. Added to.
 };
 
 class Executor {

@@ -202,6 +202,7 @@ void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
     };
     const absl::Status status = step();
     report.step = self->step();
+    self->model_->set_client_time(nullptr);
     finished();
     status.ok() ? done(std::move(report)) : done(status);
   });

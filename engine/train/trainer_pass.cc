@@ -33,6 +33,7 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     if (trainer_->num_optional_ > 0 && !weighted) call.inputs.pop_back();
     call.random = model_.random();
     call.cancellation = cancellation_;
+    call.client_time = client_time_;
     graph_->Start(std::move(call), [self = shared_from_this()](absl::Status status) {
       if (status.ok()) status = self->Absorb();
       // Who cancels after the last step comes too late: it is done.
@@ -110,6 +111,7 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
       report_.metrics.push_back({parts_.metrics[i].first, metrics_[i].mean(), metrics_[i].count});
     }
     if (train_ && status.ok() && graph_ != nullptr) report_.stale = trainer_->Stale(graph_->gradients());
+    model_.set_client_time(client_time_);
     finished_();
     status.ok() ? done_(std::move(report_)) : done_(std::move(status));
   }
@@ -121,6 +123,7 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
   const std::unique_ptr<BatchSource> source_;
   const double divisor_;  // 0: each batch's size.
   const CancellationPtr cancellation_;
+  const std::shared_ptr<ClientTime> client_time_ = std::make_shared<ClientTime>();
   const OnStep done_;
   const Model::Finished finished_;
 
