@@ -58,10 +58,10 @@ PAUSE_SECONDS = 2.0
 
 class Pipeline:
     """See above. new_channel: makes one, for this stream alone. lost: makes the error for a stream that ended for good,
-    (gRPC code, details) -> exception."""
+    (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more."""
 
     def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
-                 lost: Callable[[int, str], Exception]) -> None:
+                 lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         self.opened: Any = None
         self.dead_arrays: Deque[bytes] = collections.deque()
         self.dead_calls: Deque[int] = collections.deque()
@@ -71,6 +71,7 @@ class Pipeline:
         self._link = Link(new_channel())
         self._client_id = client_id
         self._lost = lost
+        self._is_gone = is_gone
         self._lock = threading.Lock()
         self._pausing = False
         self._paused = False
@@ -325,7 +326,7 @@ class Pipeline:
             code, details = self._open(link)
             if code == 0:
                 return
-            if code not in RETRY or time.monotonic() + pause > deadline:
+            if code not in RETRY or time.monotonic() + pause > deadline or self._is_gone():
                 self.stop(self._lost(code, details))
                 break
             time.sleep(pause)

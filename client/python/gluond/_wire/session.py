@@ -48,7 +48,7 @@ class Session:
         # For other calls than the session's own stream, which has a channel to itself.
         self.channel = self.new_channel()
         client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
-        self._pipeline = Pipeline(self.new_channel, client_id, self._lost)
+        self._pipeline = Pipeline(self.new_channel, client_id, self._lost, self._is_gone)
         self._submit = self._pipeline.submit
         # Names of arrays that nobody has any more; append() is all that a finalizer may do.
         self.dead_arrays = self._pipeline.dead_arrays
@@ -74,9 +74,12 @@ class Session:
         """Largest tensor that travels in one piece."""
         return self._pipeline.opened.max_message_bytes - _MARGIN
 
+    def _is_gone(self) -> bool:
+        return self.local is not None and self.local.exit_code() is not None
+
     def _lost(self, code: int, details: str) -> MXNetError:
         existed = getattr(self, "_pipeline", None) is not None
-        if self.local is not None and self.local.exit_code() is not None:
+        if self.local is not None and self._is_gone():
             details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
         return errors.of_lost_session(self.address, existed, code, details)
 
