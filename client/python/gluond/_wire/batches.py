@@ -9,8 +9,27 @@ from __future__ import annotations
 import collections
 from typing import Any, Deque, List
 
+from . import encoding
 from .encoding import varint
 from .source_lines import SourceLines
+
+# A batch is closed at this size, so that the server begins while the rest is still being made.
+BATCH_BYTES = 1 << 20
+BATCH_COMMANDS = 4096
+# From here on, the bytes that follow a command travel in a message of their own.
+LONG_BYTES = 1 << 16
+# Temporaries that wait for their Free, at most.
+DEAD_ARRAYS = 8
+# A command that is longer does not wait for others, nor does a RunGraph, whose server has much to do.
+_LIGHT_BYTES = 1 << 10
+_RUN_GRAPH = encoding.RUN_GRAPH << 3 | 2
+
+
+def leaves_at_once(command: bytes, tail: Any) -> bool:
+    """Whether a command (and what follows it) does not wait for company."""
+    if tail is not None and tail.nbytes >= _LIGHT_BYTES:
+        return True
+    return len(command) >= _LIGHT_BYTES or command[2 if command[1] < 0x80 else 3] == _RUN_GRAPH
 
 
 class Batch:
@@ -58,6 +77,50 @@ class Batches:
         self.kept: Deque[Batch] = collections.deque()
         self.closed_bytes = 0
         self.lines = SourceLines()
+        # Names that are to be freed. Finalizers append to them, at any time, in any thread.
+        self.dead_arrays: Deque[bytes] = collections.deque()
+        self.dead_calls: Deque[int] = collections.deque()
+
+    def next_number(self) -> int:
+        """Of the next command."""
+        batch = self.unsent[-1]
+        return batch.first + len(batch.commands)
+
+    def append(self, command: bytes, tail: Any, frame: Any) -> int:
+        """Adds a command, given in this frame. `tail`: bytes-like, the rest of it; or None. How many wait in the batch."""
+        if tail is not None:
+            if tail.nbytes >= LONG_BYTES:
+                self.append_long(command, tail, frame)
+                return 0
+            command += tail
+        batch = self.unsent[-1]
+        batch.codes.append(frame.f_code)
+        batch.offsets.append(frame.f_lasti)
+        batch.size += len(command)
+        commands = batch.commands
+        commands.append(command)
+        if len(self.dead_arrays) >= DEAD_ARRAYS:
+            self._append_free(batch)
+        waiting = len(commands)
+        if waiting >= BATCH_COMMANDS or batch.size > BATCH_BYTES:
+            self.close()
+        return waiting
+
+    def append_free(self) -> None:
+        """Adds a command that frees what is dead, where it can leave with the next message."""
+        if len(self.unsent) == 1 and (self.dead_arrays or self.dead_calls):
+            self._append_free(self.unsent[0])
+
+    def _append_free(self, batch: Batch) -> None:
+        arrays, calls = self.dead_arrays, self.dead_calls
+        names = [arrays.popleft() for _ in range(len(arrays))]
+        body = encoding.packed(1, names) if names else b""
+        if calls:
+            body += encoding.tagged(2, b"".join([varint(calls.popleft()) for _ in range(len(calls))]))
+        batch.codes.append(None)
+        batch.offsets.append(0)
+        batch.size += len(body)
+        batch.commands.append(encoding.command(encoding.FREE, body))
 
     def close(self) -> None:
         """Ends the open batch, if there is something in it."""

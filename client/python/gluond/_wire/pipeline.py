@@ -17,38 +17,27 @@ in doubt.
 
 from __future__ import annotations
 
-import collections
 import sys
 import threading
 import time
-from typing import Any, Callable, Deque, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import grpc
 
 from ..base import MXNetError
-from . import encoding
-from .batches import Batches
+from .batches import BATCH_BYTES, Batches, leaves_at_once
 from .encoding import varint
 from .link import RETRY, UNAVAILABLE, Link, Waiter, greet
 from .responses import parse
 from .source_lines import INSIDE
 from .stream import CLOSED, MESSAGE, WRITTEN
 
-# A batch is closed at this size, so that the server begins while the rest is still being made.
-BATCH_BYTES = 1 << 20
-BATCH_COMMANDS = 4096
-# From here on, the bytes that follow a command travel in a message of their own.
-LONG_BYTES = 1 << 16
 # Commands that pile up behind a message under way before their thread looks whether it has left.
 LOOK_EVERY = 64
 # Bytes that are not known to be received; whoever adds more waits.
 MOST_BYTES = 64 << 20
-# Temporaries that wait for their Free, at most.
-DEAD_ARRAYS = 8
-# So many commands do not wait for others any more, nor does a longer one, nor a RunGraph, whose server has much to do.
+# So many small commands do not wait for others any more.
 FEW = 8
-LIGHT_BYTES = 1 << 10
-_RUN_GRAPH = encoding.RUN_GRAPH << 3 | 2
 # A parked background thread looks around so often, in seconds.
 PARKED_SECONDS = 0.02
 FIRST_CONTACT_SECONDS = 2.0
@@ -63,10 +52,9 @@ class Pipeline:
     def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         self.opened: Any = None
-        self.dead_arrays: Deque[bytes] = collections.deque()
-        self.dead_calls: Deque[int] = collections.deque()
         self._batches = Batches()
-        self._unsent = self._batches.unsent
+        # Names of what nobody has any more; append() is all that a finalizer may do.
+        self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
         self._new_channel = new_channel
         self._link = Link(new_channel())
         self._client_id = client_id
@@ -117,38 +105,20 @@ class Pipeline:
         with self._lock:
             if self._stopped is not None:
                 raise self._stopped
-            batch = self._unsent[-1]
-            commands = batch.commands
             if waiter is not None:
-                self._waiters[batch.first + len(commands)] = waiter
-            if tail is not None:
-                if tail.nbytes >= LONG_BYTES:
-                    self._batches.append_long(command, tail, frame)
-                    commands = self._unsent[-1].commands
-                    command = b""
-                else:
-                    command += tail
-            if command:
-                batch.codes.append(frame.f_code)
-                batch.offsets.append(frame.f_lasti)
-                batch.size += len(command)
-                commands.append(command)
-                if len(self.dead_arrays) >= DEAD_ARRAYS:
-                    self._append_free()
+                self._waiters[self._batches.next_number()] = waiter
+            waiting = self._batches.append(command, tail, frame)
             message = b""
             if not self._writing:
                 if later:
                     pass
-                elif waiter is not None or self._few >= FEW or _leaves_at_once(command):
+                elif waiter is not None or self._few >= FEW or leaves_at_once(command, tail):
                     link, message = self._link, self._take()
                 else:
                     self._few += 1
             elif link.parked and waiter is None:
                 link.parked = False
                 link.nudge.release()
-            waiting = len(commands)
-            if waiting >= BATCH_COMMANDS or batch.size > BATCH_BYTES:
-                self._batches.close()
             full = self._batches.closed_bytes > MOST_BYTES
         if message:
             self._write(link, message)
@@ -180,26 +150,13 @@ class Pipeline:
             for number in [number for number, each in self._waiters.items() if each is waiter]:
                 del self._waiters[number]
 
-    def _append_free(self) -> None:
-        arrays, calls = self.dead_arrays, self.dead_calls
-        names = [arrays.popleft() for _ in range(len(arrays))]
-        body = encoding.packed(1, names) if names else b""
-        if calls:
-            body += encoding.tagged(2, b"".join([varint(calls.popleft()) for _ in range(len(calls))]))
-        batch = self._unsent[-1]
-        batch.codes.append(None)
-        batch.offsets.append(0)
-        batch.size += len(body)
-        batch.commands.append(encoding.command(encoding.FREE, body))
-
     def _take(self, acknowledge: bool = False) -> bytes:
         """The next message, if there is one. Requires: none is being written; and _write() next.
 
         acknowledge: a message without commands, if there are none.
         """
         self._few = 0
-        if len(self._unsent) == 1 and (self.dead_arrays or self.dead_calls):
-            self._append_free()
+        self._batches.append_free()
         message = b""
         if self._batches.something_to_send():
             message = self._batches.take(self._replies)
@@ -456,8 +413,3 @@ class Pipeline:
                 return
             link, message = self._link, self._take(acknowledge=True)
         self._write(link, message)
-
-
-def _leaves_at_once(command: bytes) -> bool:
-    """Whether a command does not wait for company; an empty one stands for what has been appended already."""
-    return not 0 < len(command) < LIGHT_BYTES or command[2 if command[1] < 0x80 else 3] == _RUN_GRAPH
