@@ -244,16 +244,19 @@ TEST_F(CustomModelTest, ACallThatIsCancelledDoesNotWaitForTheAnswer) {
   });
   DefineTrained("m");
   gate.Set(true);
-  // Neither while shapes are asked for, nor in an operator.
+  // Neither while shapes are asked for, nor in an operator. What comes next runs on the model's strand: the step has left it.
   EXPECT_EQ(StartStep("m", 0, seconds(1))->Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  const auto before = Parameters("m");
   gate.Set(false);
   Step("m", 0);
   gate.Set(true);
+  EXPECT_NE(Parameters("m"), before);
+  const auto after = Parameters("m");
   EXPECT_EQ(StartStep("m", 1, seconds(1))->Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
-  const auto before = Parameters("m");  // On the model's strand: the step has left it.
+  EXPECT_EQ(Parameters("m"), after);
   gate.Set(false);
   Step("m", 1);
-  EXPECT_NE(Parameters("m"), before);
+  EXPECT_NE(Parameters("m"), after);
 }
 
 TEST_F(CustomModelTest, ARuleThatNeedsMoreThanIsKnownIsAskedAgainWhenItIs) {
