@@ -55,15 +55,18 @@ class Batch:
 
 
 class LongBatch(Batch):
-    """One command in two pieces, copied when it is made: the second may be as large as a message."""
+    """Another batch's commands and a long one, which is in two pieces, copied when it is made: the second may be as large as a
+    message."""
 
     __slots__ = ("_body",)
 
-    def __init__(self, first: int, command: bytes, tail: Any) -> None:
-        super().__init__(first)
-        self.commands.append(None)
-        self.size = len(command) + tail.nbytes
-        self._body = b"".join((b"\x10", varint(first), command, tail))
+    def __init__(self, before: Batch, command: bytes, tail: Any, frame: Any) -> None:
+        super().__init__(before.first)
+        self.commands = [None] * (len(before.commands) + 1)
+        self.size = before.size + len(command) + tail.nbytes
+        self.codes = [*before.codes, frame.f_code]
+        self.offsets = [*before.offsets, frame.f_lasti]
+        self._body = b"".join((b"\x10", varint(self.first), *before.commands, command, tail))
 
     def message(self, replies: int) -> bytes:
         return self._body
@@ -76,6 +79,7 @@ class Batches:
         self.unsent: Deque[Batch] = collections.deque((Batch(1),))
         self.kept: Deque[Batch] = collections.deque()
         self.closed_bytes = 0
+        self.most_bytes = 0  # Of a message; set when the server has said it.
         self.lines = SourceLines()
         # Names that are to be freed. Finalizers append to them, at any time, in any thread.
         self.dead_arrays: Deque[bytes] = collections.deque()
@@ -131,12 +135,10 @@ class Batches:
             self.unsent.append(Batch(batch.last + 1))
 
     def append_long(self, command: bytes, tail: Any, frame: Any) -> None:
-        """Adds one large command as a batch of its own. `tail` is bytes-like."""
-        self.close()
-        batch = LongBatch(self.unsent[-1].first, command, tail)
-        batch.codes.append(frame.f_code)
-        batch.offsets.append(frame.f_lasti)
-        self.unsent[-1] = batch
+        """Adds one large command, and ends the batch. `tail` is bytes-like."""
+        if self.unsent[-1].size + len(command) + tail.nbytes > self.most_bytes:
+            self.close()
+        self.unsent[-1] = LongBatch(self.unsent[-1], command, tail, frame)
         self.close()
 
     def something_to_send(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Callable, List, Optional
 # Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
-from . import quiet_fork  # noqa: E402, F401  # First, so that its hook runs after the one of this file.
+from . import freed_memory, quiet_fork  # noqa: E402, F401  # First, so that its hook runs after the one of this file.
 from .local_server import LocalServer  # noqa: E402
 from .session import Session  # noqa: E402
 
@@ -46,6 +46,7 @@ def _open(address: Optional[str], replace: bool) -> Session:
     with _lock:
         if _current is not None and not replace:
             return _current
+        freed_memory.keep()
         if address:
             session = Session(address)
         else:

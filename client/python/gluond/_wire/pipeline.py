@@ -36,6 +36,8 @@ from .stream import CLOSED, MESSAGE, WRITTEN
 LOOK_EVERY = 64
 # Bytes that are not known to be received; whoever adds more waits.
 MOST_BYTES = 64 << 20
+# Of a message, for what is around the values.
+MARGIN = 4096
 # So many small commands do not wait for others any more.
 FEW = 8
 # A parked background thread looks around so often, in seconds.
@@ -300,6 +302,7 @@ class Pipeline:
             if link is not self._link:
                 return UNAVAILABLE, "given up"
             self.opened = response.opened
+            self._batches.most_bytes = self.opened.max_message_bytes - MARGIN
             self._batches.drop_received(response.received)
             self._batches.send_again()
             link.stream = stream

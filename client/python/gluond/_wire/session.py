@@ -14,7 +14,7 @@ from .._mode import mode
 from ..base import MXNetError
 from . import encoding, errors
 from .local_server import LocalServer
-from .pipeline import Pipeline
+from .pipeline import MARGIN, Pipeline
 from .tensors import to_numpy
 
 _CHANNEL_OPTIONS = [
@@ -29,8 +29,6 @@ _CHANNEL_OPTIONS = [
     # One channel, one connection: a session of another address or time shares nothing with it.
     ("grpc.use_local_subchannel_pool", 1),
 ]
-# Room for what surrounds a tensor in its message.
-_MARGIN = 4096
 _MOST_DESCRIBED = 1 << 16
 
 
@@ -72,7 +70,7 @@ class Session:
     @property
     def max_tensor_bytes(self) -> int:
         """Largest tensor that travels in one piece."""
-        return self._pipeline.opened.max_message_bytes - _MARGIN
+        return self._pipeline.opened.max_message_bytes - MARGIN
 
     def _is_gone(self) -> bool:
         return self.local is not None and self.local.exit_code() is not None
