@@ -4,7 +4,6 @@
 import os
 import tempfile
 import threading
-import unittest
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from gluond._custom import functions
 from gluond.ndarray import CachedOp
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
-from tests.client.python.custom_op_test import gradient, registered
+from tests.client.python.custom_case import gradient, registered
 
 threads = []
 

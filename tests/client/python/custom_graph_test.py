@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import unittest
 import warnings
 
 import numpy as np
@@ -12,7 +11,7 @@ from gluond import autograd, gluon, nd
 from gluond.ndarray import CachedOp
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
-from tests.client.python.custom_op_test import registered
+from tests.client.python.custom_case import registered
 
 
 class SymbolTest(ArrayCase):

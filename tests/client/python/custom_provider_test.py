@@ -19,7 +19,7 @@ from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire import connect
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
-from tests.client.python.custom_op_test import gradient, registered
+from tests.client.python.custom_case import gradient, registered
 from tests.server.running_server import RunningServer
 
 PROVIDER = """
@@ -248,7 +248,7 @@ class WrongProviderTest(ArrayCase):
 LATE = """
 import threading
 import gluond as mx
-from tests.client.python.custom_op_test import gradient, registered
+from tests.client.python.custom_case import gradient, registered
 go_on = threading.Event()
 registered("late", None, lambda self, **_: go_on.wait(30))
 x = mx.nd.zeros(1)

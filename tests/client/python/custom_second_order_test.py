@@ -1,10 +1,7 @@
 """Gradients of gradients through what the client computes, against derivatives by hand."""
 
-import unittest
-
-import numpy as np
-
 import gluond as mx
+import numpy as np
 from gluond import autograd, nd
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
