@@ -16,7 +16,7 @@ from ._mode import mode
 from ._proto import session_pb2
 from ._wire import encoding
 from ._wire.encoding import WHEN_FRESH, number_of
-from .base import MXNetError
+from .base import MXNetError, WrongValue
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -131,6 +131,8 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequenc
     if not isinstance(variables, (list, tuple)):
         variables, gradients = [variables], [gradients]
     requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(variables) == len(gradients) == len(requests):
+        raise WrongValue(f"there are {len(variables)} variables, but {len(gradients)} gradients and {len(requests)} grad_reqs")
     for variable, gradient, request in zip(variables, gradients, requests):
         _mark(variable, gradient, _request(request))
 
@@ -182,7 +184,7 @@ def _begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool =
         raise MXNetError("backward needs at least one array to begin at")
     head_grads = [None] * len(heads) if head_grads is None else list(head_grads)
     if len(heads) != len(head_grads):
-        raise ValueError(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
+        raise WrongValue(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
     _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
     start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else starts(heads, head_grads, retain_graph)
     gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
@@ -215,7 +217,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     from .ndarray import NDArray, _call
     variables = [variables] if isinstance(variables, NDArray) else list(variables)
     if not variables:
-        raise ValueError("variables cannot be an empty list.")
+        raise WrongValue("variables cannot be an empty list.")
     wanted = [number_of(each._name) for each in variables]
     command = _begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
     session = variables[0]._session

@@ -1,4 +1,4 @@
-"""Progress of long work: a line in the terminal; in a notebook a line and, with matplotlib, a plot of the values.
+"""Progress of long work: a line in the terminal; in a notebook a line and a plot of the values.
 
     from gluond.progress import Progress
 
@@ -134,7 +134,7 @@ class _Notebook:
 
     def draw(self, line: str, history: Dict[str, List[Tuple[int, float]]], last: bool) -> None:
         from IPython import display
-        content = _plot(line, history) or display.Pretty(line)
+        content = _Picture(line, history)
         if self._handle is None:
             self._handle = display.display(content, display_id=True)
         else:
@@ -144,22 +144,18 @@ class _Notebook:
         """The plot stays."""
 
 
-def _plot(line: str, history: Dict[str, List[Tuple[int, float]]]) -> Any:
-    """A figure of the values, if there are some to connect and matplotlib to draw them."""
-    if not any(len(points) > 1 for points in history.values()):
-        return None
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return None
-    figure = Figure(figsize=(6, 3))
-    axes = figure.subplots()
-    for name, points in history.items():
-        axes.plot(*zip(*points), label=name)
-    axes.set_title(line, fontsize=9)
-    axes.set_xlabel("batch")
-    axes.legend()
-    return figure
+class _Picture:
+    """What a notebook shows: the line, and the curves where there are some."""
+
+    def __init__(self, line: str, history: Dict[str, List[Tuple[int, float]]]) -> None:
+        self._line = line
+        self._svg = svg(history, line) if any(len(points) > 1 for points in history.values()) else None
+
+    def __repr__(self) -> str:
+        return self._line
+
+    def _repr_svg_(self) -> Optional[str]:
+        return self._svg
 
 
 def _in_notebook() -> bool:

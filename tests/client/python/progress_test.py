@@ -5,6 +5,7 @@ import io
 import pathlib
 import tempfile
 import time
+import types
 import unittest
 from unittest import mock
 from xml.etree import ElementTree
@@ -47,6 +48,23 @@ class ProgressTest(unittest.TestCase):
     def test_a_log_has_the_last_line_only(self):
         _, log = self.run_epoch(range(4), surface=io.StringIO(), every=0.0)
         self.assertRegex(log.getvalue(), r"^epoch 1  \[#+\] 4/4 [^\n]*\n$")
+
+    def test_a_notebook_has_one_picture_that_grows(self):
+        shown = []
+        handle = types.SimpleNamespace(update=shown.append)
+
+        def display(content, display_id):
+            shown.append(content)
+            return handle
+
+        shell = type("ZMQInteractiveShell", (), {})
+        notebook = types.SimpleNamespace(get_ipython=shell, display=types.SimpleNamespace(display=display))
+        with mock.patch.dict("sys.modules", {"IPython": notebook}):
+            self.run_epoch(range(4), every=0.0)
+        self.assertRegex(repr(shown[0]), "^epoch 1 .* 1/4")
+        self.assertIsNone(shown[0]._repr_svg_(), "a point is no curve")
+        picture = ElementTree.fromstring(shown[-1]._repr_svg_())
+        self.assertIn("4/4", "".join(picture.itertext()))
 
     def test_after_an_interruption_a_new_line_begins(self):
         terminal = Terminal()
