@@ -334,6 +334,7 @@ struct FunctionParam {
   CustomOperator op;
   uint64_t function = 0;
   uint32_t inputs = 0, outputs = 0;
+  std::shared_ptr<const void> hold;  // The client keeps the function while somebody has this.
 };
 
 absl::Status ParseFunction(NodeAttrs* attrs) {
@@ -349,6 +350,7 @@ absl::Status ParseFunction(NodeAttrs* attrs) {
     return absl::InvalidArgumentError(
         absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ", kMost));
   }
+  if (CustomHost* const host = GetCustomHost()) param.hold = host->HoldFunction(param.op.scope, param.function);
   attrs->Store(std::move(param));
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kShortestScope = 16, kLongestName = 128, kMostOffers = 10'000;
 constexpr std::chrono::seconds kFailureLasts{5};
+constexpr int kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
 constexpr int kInstanceBits = 40;  // Of a forward pass's own number; the rest tells its client.
 
 std::string Describe(const CustomOperator& op) { return absl::StrCat("custom operator '", Excerpt(op.op_type), "'"); }
@@ -54,7 +55,7 @@ absl::Status CustomHosts::CheckScope(const std::string& scope) {
 
 void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits) {
   HostChannel* const key = channel.get();
-  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}});
+  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}, {}});
   std::shared_ptr<HostChannel> replaced;
   {
     std::lock_guard lock(mu_);
@@ -103,6 +104,40 @@ absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& o
   response.add_offered(name);
   channel->Send(response);
   return absl::OkStatus();
+}
+
+std::shared_ptr<const void> CustomHosts::HoldFunction(const std::string& scope, uint64_t function) {
+  const std::pair<std::string, uint64_t> key(scope, function);
+  std::lock_guard lock(functions_mu_);
+  std::weak_ptr<const void>& held = functions_[key];
+  std::shared_ptr<const void> hold = held.lock();
+  if (hold == nullptr) {
+    hold = std::shared_ptr<const void>(this, [this, key](const void*) { LetGo(key); });
+    held = hold;
+  }
+  return hold;
+}
+
+void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
+  {
+    std::lock_guard lock(functions_mu_);
+    const auto found = functions_.find(function);
+    if (found == functions_.end() || !found->second.expired()) return;  // It is held again.
+    functions_.erase(found);
+  }
+  std::shared_ptr<HostChannel> channel;
+  v1::HostResponse released;
+  {
+    std::lock_guard lock(mu_);
+    const auto owner = by_scope_.find(function.first);
+    if (owner == by_scope_.end()) return;
+    Provider& provider = *providers_.at(owner->second);
+    provider.released.add_released(function.second);
+    if (provider.released.released_size() < kReleasedTogether) return;
+    channel = provider.channel;
+    released.Swap(&provider.released);
+  }
+  channel->Send(released);
 }
 
 void CustomHosts::Detach(HostChannel* channel) {

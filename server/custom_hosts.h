@@ -71,6 +71,7 @@ class CustomHosts final : public CustomHost {
   absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override;
   absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override;
   uint64_t NextInstance(const CustomOperator& op) override;
+  std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) override;
 
  private:
   struct Provider {
@@ -80,6 +81,7 @@ class CustomHosts final : public CustomHost {
     HostLimits limits;
     int64_t calls = 0;   // That wait.
     absl::flat_hash_map<std::string, uint64_t> offered;  // By op_type: when it was shared, 0 where it was not.
+    v1::HostResponse released;                           // Functions that it has not been told of yet.
   };
   struct Waiting {
     HostChannel* channel;
@@ -100,6 +102,10 @@ class CustomHosts final : public CustomHost {
   absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
                                            bool complete);
   void End(Waiting waiting, const absl::Status& status);
+  void LetGo(const std::pair<std::string, uint64_t>& function);
+
+  std::mutex functions_mu_;  // Guards functions_. Held alone.
+  absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_;
 
   std::mutex mu_;  // Guards all that follows.
   uint64_t last_instance_ = 0;

@@ -67,6 +67,9 @@ class CustomHost {
   // A number for a forward pass that its backward pass names it by. The backward pass goes to the client that computes
   // the operator now, whoever else may have taken over a shared name by then.
   virtual uint64_t NextInstance(const CustomOperator& op) = 0;
+
+  // To be held by whatever may call a function of kFunction. When the last lets go of it, the client may forget the function.
+  virtual std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) = 0;
 };
 
 // Null: there is none. Set once, before graphs run.

@@ -245,7 +245,8 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
 }
 
 CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
-  if (!NeedsExecutor(node->attrs)) return CallAlone(node, recordable);
+  // A client's function is called once or twice, each by a call of its own.
+  if (!NeedsExecutor(node->attrs) || node->op()->name() == "_backward_CustomFunction") return CallAlone(node, recordable);
   std::string key = absl::StrCat(node->op()->name(), "\n", node->num_inputs(), recordable ? "\nrecordable" : "");
   for (const auto& [name, text] : node->attrs.dict) absl::StrAppend(&key, "\n", name.size(), ":", name, "=", text);
   constexpr size_t kMostKept = 256;

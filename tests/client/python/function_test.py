@@ -1,6 +1,7 @@
 """autograd.Function: functions with a gradient written by hand."""
 
 import gc
+import time
 import unittest
 
 import numpy as np
@@ -139,6 +140,19 @@ class FunctionTest(ArrayCase):
         x.grad.wait_to_read()
         gc.collect()
         self.assertLessEqual(len(functions.functions), functions.MOST_USED)
+
+    def test_what_the_server_cannot_reach_any_more_is_forgotten(self):
+        x = nd.ones(1)
+        x.attach_grad()
+        for _ in range(200):
+            with autograd.record():
+                y = Sigmoid()(x) * 1
+        del y
+        deadline = time.monotonic() + 30
+        while len(functions.functions) > 64:
+            self.assertLess(time.monotonic(), deadline, f"{len(functions.functions)} are kept")
+            nd.waitall()
+            time.sleep(0.02)
 
     def test_one_that_is_forgotten_says_so(self):
         x = nd.ones(1)
