@@ -48,8 +48,7 @@ class SessionProgramTest : public testing::Test {
     OnLane([&] { program_ = SessionProgram::Create(*devices_, *home_, limits, answer); });
   }
   void Close() {
-    if (program_ == nullptr) return;
-    OnLane([&] { program_.reset(); });
+    if (program_ != nullptr) OnLane([&] { program_.reset(); });
     while (!WaitingCalls::Get().empty()) WaitingCalls::Get().Next();
     replies_.clear();
     attachments_.clear();

@@ -18,7 +18,7 @@ v1::Command CommandOf(uint64_t number) {
 const Script kScript = {CommandOf, kCommands, kCommands / 7};
 
 TEST_F(SessionTest, CutAnywhereAnyNumberOfTimesTheResultIsThatOfACalmRun) {
-  EXPECT_GT(ExpectCutsDoNotMatter(*stub_, kScript, 40), 40);
+  EXPECT_GT(ExpectCutsDoNotMatter(*stub_, kScript, 40), 10);
   EXPECT_EQ(probe_.executed, static_cast<int64_t>(41 * kCommands));
 }
 
