@@ -24,6 +24,7 @@ from ._custom import functions
 from ._custom.inside import Inside
 from ._custom.local import LocalArray, make
 from ._custom.recorded import record
+from ._custom.snapshots import keep
 from ._custom.values import Kind
 from ._mode import mode
 from .context import current_context
@@ -91,6 +92,8 @@ class CustomFunction:
         inputs = {owner: value for owner, value in owners.items() if isinstance(value, NDArray)}
         context = next((array.context for array in inputs.values()), current_context())
         recording = mode.recording and bool(inputs)
+        kept = [keep(each) for each in inputs.values()] if recording else []
+        histories = [each._has_history() for each in inputs.values()]
         with Inside(mode.training, context):
             raw_args = [self._raw(value) for value in args]
             raw_kwargs = {key: self._raw(value) for key, value in kwargs.items()}
@@ -99,7 +102,7 @@ class CustomFunction:
             closures = self._closures(answer, raw_args, raw_kwargs, inputs) if recording else {}
         if recording:
             call = _Call(self, list(inputs), closures, answer, results[0]._session, context)
-            results = record(call, list(inputs.values()), results)
+            results = record(call, kept, histories, results)
         return tuple(results) if isinstance(answer, tuple) else results[0]
 
     def _raw(self, value: Any) -> Any:

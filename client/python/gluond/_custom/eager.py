@@ -27,7 +27,7 @@ from . import errors, functions, props, registry
 from .inside import Inside
 from .local import LocalArray, absent
 from .recorded import again, record
-from .snapshots import constant
+from .snapshots import constant, keep
 from .values import Kind
 
 # An input's values stay here for the next call, if they are not more bytes than this.
@@ -106,7 +106,8 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     recording, training = mode.recording and count > 0, mode.training
     arguments, auxiliary = inputs[:count], inputs[count:]
     versions = [array._version for array in arguments]
-    in_data = [constant(array, recording and spec.reads_argument(i)) for i, array in enumerate(arguments)]
+    kept = [keep(array) for array in arguments] if recording else arguments
+    in_data = [constant(array) for array in kept]
     out_data = [LocalArray(session, context, kind, None) for kind in plan.outputs]
     elsewhere = {i for i, array in enumerate(in_data) if array._values is None}
     _fetch(session, [in_data[i] for i in elsewhere & (
@@ -124,7 +125,7 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     if not recording:
         return list(out_data)
     call = EagerCall(registered, spec, plan, operator, in_data, out_data, auxiliary, context, training)
-    return record(call, arguments, out_data)
+    return record(call, kept, [array._has_history() for array in arguments], out_data)
 
 
 def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:

@@ -10,6 +10,7 @@ from ..ndarray._array import NDArray
 from . import functions
 from .local import LocalArray
 from .recorded import again, record
+from .snapshots import keep
 from .values import Kind
 
 __all__ = ["Function"]
@@ -59,6 +60,8 @@ class Function:
                                 "other values in the object, by its constructor")
         self._used = True
         recording, training = mode.recording, mode.training
+        kept = [keep(each) for each in inputs] if recording else []
+        histories = [each._has_history() for each in inputs]
         mode.set(False, training)
         try:
             outputs = self.forward(*inputs)
@@ -71,7 +74,7 @@ class Function:
         if not recording or not inputs or not results:
             return outputs
         _call.check_together([*inputs, *results], type(self).__name__)
-        recorded = record(_Call(self, inputs, results, training), inputs, results)
+        recorded = record(_Call(self, inputs, results, training), kept, histories, results)
         return recorded[0] if results is not outputs else type(outputs)(recorded)
 
     def forward(self, *inputs: NDArray) -> Any:

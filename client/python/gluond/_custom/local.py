@@ -89,6 +89,12 @@ class LocalArray(NDArray):
     def _settle(self) -> None:
         """Makes the assigned array this one's value, in its dtype and shape."""
         source, self._source = self._source, None
+        if source._shape == self._shape and source._dtype == self._dtype and source._context is self._context:
+            if self._exists:
+                self._session.dead_arrays.append(self._own)
+            self._own, source._name = source._name, encoding.NO_ARRAY  # Nobody else has the source.
+            self._sent = self._exists = True
+            return
         self._sent = self._exists = True
         _transfer.overwrite(self, _transfer.broadcast(source, self._shape))
 

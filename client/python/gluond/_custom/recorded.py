@@ -19,7 +19,7 @@ from ..ndarray import _call
 from ..ndarray._array import NDArray
 from . import functions
 from .local import LocalArray, upload_lock
-from .snapshots import constant, with_history
+from .snapshots import constant
 from .values import Kind, in_numpy
 
 # Arrays and their gradients.
@@ -111,11 +111,11 @@ class RecordedArray(LocalArray):
         return True if self._grad is not None or self._recording is not None else None
 
 
-def record(function: functions.Recorded, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> List[NDArray]:
-    """The results as outputs of a recorded operation on the inputs."""
-    function.histories = histories = [each._has_history() for each in inputs]
-    function.inputs = [constant(each, lasting=True) if history is False else with_history(each)
-                       for each, history in zip(inputs, histories)]
+def record(function: functions.Recorded, inputs: Sequence[NDArray], histories: Sequence[Optional[bool]],
+           results: Sequence[NDArray]) -> List[NDArray]:
+    """The results as outputs of a recorded operation on the inputs, as `keep` gives them. histories: whether they have one;
+    None: only the server knows."""
+    function.inputs, function.histories = inputs, histories
     recorded = again(function, results)
     # A single one that may have a history must have, or there is nothing to differentiate.
     if function.wants_wanted and None in histories and (True in histories or histories.count(None) > 1):
@@ -145,7 +145,7 @@ def starts(heads: Sequence[NDArray], gradients: Sequence[Optional[NDArray]], ret
         into = untold.setdefault(recording, [None] * len(recording.results))
         if not recording.function.reads_head(place):
             continue
-        gradient = recording.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient, lasting=False)
+        gradient = recording.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient)
         into[place] = gradient if into[place] is None else into[place] + gradient
     for recording, given in untold.items():
         found += recording.starts(given, retain_graph)

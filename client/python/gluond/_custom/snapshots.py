@@ -11,21 +11,29 @@ from .local import LocalArray
 from .values import Kind
 
 
-def constant(array: NDArray, lasting: bool) -> LocalArray:
-    """An argument as the operator sees it: only to be read, and what it is now whatever becomes of the array."""
+def keep(array: NDArray) -> Any:
+    """The array as it is now, with its place in what is recorded: a gradient that begins here goes on from there."""
+    values = array._known()
+    if values is not None and array._has_history() is False:
+        return LocalArray(array._session, array._context, Kind(array._shape, array._dtype), values, writable=False, shared=True)
+    copy = _call.blank(array._session, array._context, array._shape, array._dtype)
+    array._session.submit_later(encoding.assign(copy._name, array._name, recording=True))
+    if values is not None:
+        copy._keep_values(values, 0, is_constant=False)
+    return copy
+
+
+def constant(array: NDArray) -> LocalArray:
+    """An argument as an operator sees it: only to be read. It is what the array is as long as that does not change."""
     kind = Kind(array._shape, array._dtype)
     values = array._known()
     if values is not None:
         return LocalArray(array._session, array._context, kind, values, writable=False, shared=True)
-    if not lasting:
-        return Borrowed(array, kind)
-    name = next(encoding.names)
-    array._session.submit_later(encoding.assign(name, array._name))
-    return LocalArray(array._session, array._context, kind, None, writable=False, sent=name)
+    return Borrowed(array, kind)
 
 
 class Borrowed(LocalArray):
-    """An argument during the forward pass, under the name of the caller's array."""
+    """An argument under the name of another array, which it keeps."""
 
     __slots__ = ("_owner",)
 
@@ -35,10 +43,3 @@ class Borrowed(LocalArray):
 
     def __del__(self) -> None:
         pass
-
-
-def with_history(array: NDArray) -> Any:
-    """The array with its place in what is recorded: a gradient that begins here goes on from there."""
-    copy = _call.blank(array._session, array._context, array._shape, array._dtype)
-    array._session.submit_later(encoding.assign(copy._name, array._name, recording=True))
-    return copy
