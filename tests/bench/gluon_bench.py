@@ -113,14 +113,15 @@ def lenet(hybrid):
   return step, 60, 1
 
 
-def custom_softmax():
+def custom_softmax(computed):
+  """computed: the operator's input is what another operator gives, as in a network."""
   x = nd.array(np.random.RandomState(0).normal(size=(64, 1000)))
   label = nd.array(np.arange(64))
   x.attach_grad()
 
   def run():
     with autograd.record():
-      y = nd.Custom(x, label, op_type="bench_softmax")
+      y = nd.Custom(x * 1 if computed else x, label, op_type="bench_softmax")
     y.backward()
     x.grad.wait_to_read()
   return run, 200, 1
@@ -139,7 +140,8 @@ def custom_float():
 
 
 CASES = {"chain": chain, "round_trip": round_trip, "empty_call": empty_call, "hybridized": lambda: lenet(True),
-         "imperative": lambda: lenet(False), "custom_softmax": custom_softmax, "custom_float": custom_float}
+         "imperative": lambda: lenet(False), "custom_softmax": lambda: custom_softmax(False),
+         "computed_softmax": lambda: custom_softmax(True), "custom_float": custom_float}
 
 
 def main():

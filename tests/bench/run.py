@@ -30,6 +30,7 @@ GLUON = {
     "hybridized": ("LeNet training loop in Python, hybridized", 1.0),
     "imperative": ("LeNet training loop in Python, not hybridized", 1.2),
     "custom_softmax": ("CustomOp softmax by numpy, 64 x 1000, forward and backward", 1.0),
+    "computed_softmax": ("the same of an input that the server has just computed", "report"),
     "custom_float": ("CustomOp of one float, forward and backward", 0.5),
 }
 
@@ -116,29 +117,37 @@ def wire(processes):
     print(f"| {what} | {ours:.1f} us | bare echo {floor:.1f} us | {ratio:.3f} | {limit} |", flush=True)
 
 
-def python(address, echo_address, rounds, mxnet):
-  """The tutorials' code in Python, against the same code with MXNet."""
+def gluon_side(name, interpreter, module, case, address="", echo_address=""):
+  return Side(name, [interpreter, ROOT / "tests/bench/gluon_bench.py", module], case, OMP_NUM_THREADS="2",
+              PYTHONPATH=str(ROOT / "client/python"), GLUOND_ADDRESS=address, ECHO_ADDRESS=echo_address)
+
+
+def python_round_trip(processes):
+  """As in wire(), over several processes."""
   subprocess.run([sys.executable, ROOT / "client/python/build_stubs.py"], check=True)
-  bench = ROOT / "tests/bench/gluon_bench.py"
-
-  def side(name, interpreter, module, case):
-    return Side(name, [interpreter, bench, module], case, OMP_NUM_THREADS="2", PYTHONPATH=str(ROOT / "client/python"),
-                GLUOND_ADDRESS=address, ECHO_ADDRESS=echo_address)
-
-  sides = [side("gluond", sys.executable, "gluond", "round_trip"), side("empty call by grpcio", sys.executable, "gluond",
-                                                                        "empty_call")]
-  alternate(sides, rounds)
+  all_figures = ([], [])
+  for _ in range(processes):
+    with servers() as addresses:
+      sides = [gluon_side(name, sys.executable, "gluond", case, *addresses)
+               for name, case in (("gluond", "round_trip"), ("empty call by grpcio", "empty_call"))]
+      alternate(sides, 3)
+      for side, figures in zip(sides, all_figures):
+        figures.append(statistics.median(side.figures))
+        side.figures = figures
+        side.stop()
   row("(a + b).asnumpy()", *sides, "us", "1.5")
-  sides[1].stop()
-  if mxnet:
-    sides[1] = side("MXNet 1.9.1", mxnet, "mxnet", "")
-    for case, (what, limit) in GLUON.items():
-      for each in sides:
-        each.line, each.figures = case, []
-      alternate(sides, rounds)
-      row(what, *sides, "us", limit)
-    sides[1].stop()
-  sides[0].stop()
+
+
+def python(address, rounds, mxnet):
+  """The tutorials' code in Python, against the same code with MXNet."""
+  sides = [gluon_side("gluond", sys.executable, "gluond", "", address), gluon_side("MXNet 1.9.1", mxnet, "mxnet", "")]
+  for case, (what, limit) in GLUON.items():
+    for each in sides:
+      each.line, each.figures = case, []
+    alternate(sides, rounds)
+    row(what, *sides, "us", limit)
+  for each in sides:
+    each.stop()
 
 
 def main():
@@ -157,9 +166,11 @@ def main():
 
   if options.only in "wire":
     wire(processes=options.rounds)
-  with servers() as (address, echo_address):
-    if options.only in "python":
-      python(address, echo_address, options.rounds, options.mxnet)
+  if options.only in "python":
+    python_round_trip(processes=options.rounds)
+  with servers() as (address, _):
+    if options.only in "python" and options.mxnet:
+      python(address, options.rounds, options.mxnet)
     for network, steps in STEPS.items():
       if options.only not in network:
         continue

@@ -67,7 +67,7 @@ def accuracy(net, data):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--images", type=int, default=60000, help="how many of the training images")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("quickstart"), help="folder for what it writes")
     options = parser.parse_args()

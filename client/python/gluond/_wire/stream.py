@@ -55,9 +55,10 @@ class Stream:
         self._next = channel._channel.next_call_event
         self._tags = {self._written, self._message, self._end, other}
         self._due = len(start)  # Operations whose events have not come.
-        self._read()
+        self._reads = False  # A message is being waited for.
 
     def _read(self) -> None:
+        self._reads = True
         self._due += 1
         self._call.operate((cygrpc.ReceiveMessageOperation(0),), self._message)
 
@@ -70,6 +71,8 @@ class Stream:
         """Waits for what happens next. One thread at a time."""
         if self._closed is not None:
             return self._closed
+        if not self._reads:  # Only now, and not with the message before: whoever waited for that goes on at once.
+            self._read()
         event = self._next()
         tag = event.tag
         if tag in self._tags:
@@ -79,7 +82,7 @@ class Stream:
         if tag is self._message:
             message = event.batch_operations[0].message()
             if message is not None:
-                self._read()
+                self._reads = False
                 return MESSAGE, message
         elif tag is self._end:
             status = event.batch_operations[0]
