@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ._mode import mode
 from ._proto import session_pb2
@@ -173,8 +173,8 @@ def only_if_fresh(variable: "NDArray") -> Iterator[None]:
         mode.when_fresh = before
 
 
-def _begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> session_pb2.Backward:
-    """A Backward with its heads."""
+def _begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[session_pb2.Backward, Any]:
+    """A Backward with its heads, and the arrays that it names: to be kept until it has been submitted."""
     from .ndarray import NDArray, _call
     if isinstance(heads, NDArray):
         heads = [heads]
@@ -188,9 +188,10 @@ def _begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool =
     _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
     start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else starts(heads, head_grads, retain_graph)
     gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
-    return session_pb2.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
-                                head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
-                                skip_constants=skips)
+    command = session_pb2.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
+                                   head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
+                                   skip_constants=skips)
+    return command, start_at
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -200,10 +201,11 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     another backward().
     """
     global _backwards
-    command = _begin(heads, head_grads, retain_graph)
+    command, named = _begin(heads, head_grads, retain_graph)
     command.training = train_mode
     session = heads[0]._session if isinstance(heads, (list, tuple)) else heads._session
     _submit(session, encoding.BACKWARD, command)
+    del named
     _backwards += 1
 
 
@@ -219,7 +221,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     if not variables:
         raise WrongValue("variables cannot be an empty list.")
     wanted = [number_of(each._name) for each in variables]
-    command = _begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
+    command, named = _begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
     session = variables[0]._session
     outputs = [_call.blank(session, each._context, each._shape, each._dtype) for each in variables]
     command.variables.extend(wanted)
@@ -229,6 +231,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
         differentiate_recorded(session, command)
     else:
         _submit(session, encoding.BACKWARD, command)
+    del named
     return outputs
 
 

@@ -3,6 +3,7 @@
 import gc
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -129,6 +130,20 @@ class FunctionTest(ArrayCase):
         self.assertIsInstance(y, list)
         y[0].backward()
         self.assert_equal(x.grad, [1])
+
+    def test_a_gradient_computed_here_lives_until_backward_has_been_submitted(self):
+        x = nd.ones(3)
+        x.attach_grad()
+        submit = autograd._submit
+
+        def slowly(session, field, command):
+            nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of what is dead.
+            submit(session, field, command)
+        with autograd.record():
+            y = Sigmoid()(x)
+        with mock.patch.object(autograd, "_submit", slowly):
+            y.backward()
+        self.assert_close(x.grad, [0.196612] * 3, 1e-5)
 
     def test_what_is_not_reached_any_more_is_forgotten_after_its_backward_pass(self):
         x = nd.ones(1)
