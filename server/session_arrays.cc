@@ -45,7 +45,11 @@ absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const
     it->second.entry = {};
   };
   for (const uint64_t name : replaced) leave(name);
-  for (const uint32_t i : written) if (i < arrays.size()) leave(names[static_cast<int>(i)]);
+  for (const uint32_t i : written) {
+    if (i >= arrays.size()) continue;
+    arrays[i].state = names[static_cast<int>(i)];
+    leave(arrays[i].state);
+  }
   return arrays;
 }
 

@@ -188,6 +188,10 @@ absl::StatusOr<SessionGradients::PassPtr> SessionGradients::Differentiate(const 
   options.training = backward.training();
   options.skip_constants = backward.skip_constants();
   if (backward.out_grads_size() > 0) options.stop_at = "_backward_CustomFunction";
+  options.find_state = [this](uint64_t name) -> Array* {
+    const absl::StatusOr<Array*> array = arrays_.Find(name);
+    return array.ok() ? *array : nullptr;
+  };
   options.command = command;
   auto found = std::make_unique<Pass>(imperative_, options, backward, command);
   RETURN_IF_ERROR(found->pass.Begin(heads, head_gradients, variables));

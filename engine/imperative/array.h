@@ -33,6 +33,7 @@ struct RecordedNode : Node {
   // By output: kept where the node's own gradient, or that of a node that reads it, will want it. Else null.
   std::vector<ValuePtr> values;
   MarkPtr mark;           // Of a variable whose gradient is wanted.
+  uint64_t state = 0;     // As of the Array that it stands for.
   bool is_freed = false;  // By a Backward that did not retain the tape.
 
   // Lets go of the values and of what lies before. Variables stay: other tapes may begin at them.
@@ -52,6 +53,7 @@ struct Array {
   ValuePtr value;   // Null: no array.
   NodeEntry entry;  // Its place on the tape; without a node: a constant, as far as gradients go.
   MarkPtr mark;     // Null: no gradient is wanted.
+  uint64_t state = 0;  // The caller's name of what a call writes, by which its gradient finds it again; 0: none.
 
   explicit operator bool() const { return value != nullptr; }
   RecordedNode& recorded() const { return static_cast<RecordedNode&>(*entry.node); }

@@ -151,7 +151,8 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
   for (const NodePtr& node : tape.nodes) {
     auto& recorded = static_cast<RecordedNode&>(*node);
     for (uint32_t i = 0; i < recorded.values.size(); ++i) {
-      if (recorded.values[i] != nullptr) values_.Put({node, i}, {recorded.values[i], {node, i}, recorded.mark});
+      if (recorded.values[i] == nullptr) continue;
+      values_.Put({node, i}, {recorded.values[i], {node, i}, recorded.mark, recorded.state});
     }
   }
   for (Array& array : given) {
@@ -182,10 +183,21 @@ absl::StatusOr<const Node*> Imperative::Pass::Run() {
     Options invoke = InvokeOptions();
     invoke.wanted = &wanted;
     const bool now = Lane::Clock::now() < turn_ends;
-    Results results = imperative_.Begin(imperative_.GradientCall(node, options_.create_graph), std::move(inputs_), invoke, now);
+    const CallPtr call = imperative_.GradientCall(node, options_.create_graph);
+    std::vector<Array*> states;
+    for (const uint32_t i : call->written) states.push_back(TakeState(&inputs_[i]));
+    Results results = imperative_.Begin(call, std::move(inputs_), invoke, now);
+    for (size_t i = 0; i < states.size(); ++i) if (states[i] != nullptr) states[i]->value = results.written[i].second;
     for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
   }
   return nullptr;
+}
+
+// The array whose state it is, if there is one: its value is in the input now.
+Array* Imperative::Pass::TakeState(Array* input) const {
+  Array* const array = input->state != 0 && options_.find_state ? options_.find_state(input->state) : nullptr;
+  if (array != nullptr) input->value = std::move(array->value);
+  return array;
 }
 
 absl::Status Imperative::Pass::Continue(std::vector<Array> outputs) {

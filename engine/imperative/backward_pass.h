@@ -64,6 +64,7 @@ class Imperative::Pass {
   };
 
   Options InvokeOptions() const;
+  Array* TakeState(Array* input) const;
 
   Imperative& imperative_;
   const BackwardOptions options_;

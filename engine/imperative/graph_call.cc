@@ -140,6 +140,7 @@ GLUOND_REGISTER_OP(_backward_CachedOp)
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", NumVisible)
+    .set_attr<FMutateInputs>("FMutateInputs", Written)
     .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients&) -> absl::StatusOr<Gradients> {
       return absl::InvalidArgumentError(
           "CachedOp does not support higher order gradients. If you want to do backward with create_graph=True please "

@@ -83,15 +83,20 @@ absl::Status Imperative::Record(const Call& call, std::vector<Array>& inputs, Pe
   node->attrs = call.node->attrs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     Array& input = inputs[i];
+    ValuePtr value = input.value;
     if (!input.entry) {
       auto constant = NewNode();
       constant->attrs.name = "constant";
+      constant->state = input.state;
       input.entry = {std::move(constant), 0};
+      // The gradient sees what the call has made of it.
+      const auto written = std::find(call.written.begin(), call.written.end(), i);
+      if (written != call.written.end()) value = pending.written[static_cast<size_t>(written - call.written.begin())];
     }
     if (call.gradient_reads_input[i]) {
       std::vector<ValuePtr>& values = input.recorded().values;
       values.resize(std::max<size_t>(values.size(), input.entry.index + 1));
-      values[input.entry.index] = input.value;
+      values[input.entry.index] = std::move(value);
     }
     node->inputs.push_back(input.entry);
   }
@@ -129,11 +134,11 @@ Imperative::Results Imperative::Begin(const CallPtr& call, std::vector<Array> in
     if (options.wanted != nullptr && !(*options.wanted)[i]) continue;
     results.outputs[i].value = pending.out[i] = std::make_shared<Value>();
   }
-  const absl::Status recorded = options.recording ? Record(*call, inputs, pending, &results) : absl::OkStatus();
   for (const uint32_t i : call->written) {
     pending.written.push_back(std::make_shared<Value>());
     results.written.emplace_back(i, pending.written.back());
   }
+  const absl::Status recorded = options.recording ? Record(*call, inputs, pending, &results) : absl::OkStatus();
   bool known = true;
   pending.in.reserve(inputs.size());
   for (Array& input : inputs) {

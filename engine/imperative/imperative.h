@@ -77,6 +77,8 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
     bool training = true;
     bool skip_constants = false;  // Leaves out heads that were not recorded.
     std::string stop_at;          // For Pass: the operator whose nodes the caller computes. Empty: none.
+    // The array of an Array::state, null if there is none any more: a gradient that writes it reads it as it is then.
+    std::function<Array*(uint64_t)> find_state;
     uint64_t command = 0;
   };
   struct Gradient {

@@ -48,6 +48,8 @@ class Executor:
         self.aux_arrays: List[NDArray] = list(states)
         self._requests = list(requests)
         arguments, auxiliaries = symbol._variables()
+        custom = symbol._custom_states()
+        self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._order = [places[node] for node in symbol._define().variables]
         self._outputs: Optional[List[NDArray]] = None
@@ -117,9 +119,10 @@ class Executor:
         outputs = [blank(session, context, None, None) for _ in self._output_names]
         self._symbol._define().run(session, [names[place] for place in self._order],
                                    [output._name for output in outputs], encoding.mode_flags(recording, training))
-        if training:
-            for array in self.aux_arrays:
-                array._written()
+        for array in self.aux_arrays if training else self._custom_states:
+            array._written()
+        for array in self._custom_states:
+            array._written_by_server()
         self._recorded = recording
         self._outputs = outputs
         return outputs

@@ -108,6 +108,53 @@ class ExecutorTest(ArrayCase):
         executor.forward(is_train=False)
         self.assert_equal(executor.aux_dict["m_mean"], [6])
 
+    def test_backward_sees_and_writes_auxiliary_states(self):
+        def forward(self, aux, is_train, req, in_data, out_data):
+            aux[0][:] = in_data[0] * 3
+            self.assign(out_data[0], req[0], in_data[0] * 2)
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], out_grad[0] * aux[0])
+            aux[0][:] = aux[0] + 100
+
+        class Masked(gluon.HybridBlock):
+            def __init__(self):
+                super().__init__()
+                self.mask = self.params.get("mask", shape=(2,), init="zeros", grad_req="null", differentiable=False)
+
+            def hybrid_forward(self, F, x, mask):
+                return F.Custom(x, mask, op_type="masked")
+
+        registered("masked", forward, backward, list_auxiliary_states=lambda self: ["mask"],
+                   infer_shape=lambda self, shapes: (shapes, [shapes[0]], [shapes[0]]))
+        x = nd.array([1, 2])
+        x.attach_grad()
+        for hybridized in (False, True):
+            block = Masked()
+            block.initialize()
+            block.hybridize(hybridized)
+            for _ in range(2):
+                with autograd.record():
+                    first, second = block(x), block(x)
+                self.assert_equal(block.mask.data(), [3, 6])
+                copy = block.mask.data().copy()
+                first.backward()
+                self.assert_equal(x.grad, [3, 6])
+                self.assert_equal(block.mask.data(), [103, 106])
+                second.backward()
+                self.assert_equal(x.grad, [103, 106])
+                self.assert_equal(block.mask.data(), [203, 206])
+                self.assert_equal(copy, [3, 6])
+            block(x)
+            self.assert_equal(block.mask.data(), [3, 6])
+        executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="masked", name="m").simple_bind(mx.cpu(), x=(2,))
+        for _ in range(2):
+            executor.forward(is_train=True, x=x)
+            self.assert_equal(executor.aux_dict["m_mask"], [3, 6])
+            executor.backward(nd.ones(2))
+            self.assert_equal(executor.grad_dict["x"], [3, 6])
+            self.assert_equal(executor.aux_dict["m_mask"], [103, 106])
+
     def test_what_backward_gets(self):
         seen = []
 

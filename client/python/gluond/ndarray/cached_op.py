@@ -19,7 +19,8 @@ class CachedOp:
     """Computes a symbol's outputs from arrays, given in the order of `symbol.list_inputs()`.
 
     The server gets the graph once; each call is one command, and one node for autograd. Inputs may have other shapes
-    and dtypes at each call. Auxiliary states are updated in place by calls in training mode.
+    and dtypes at each call. Auxiliary states are updated in place by calls in training mode, those of custom operators
+    by any call and by backward().
 
         op = CachedOp(net.symbol, flags=[("static_alloc", True)])
         y = op(data, weight, bias)       # An NDArray, or a list of them if the symbol has several outputs.
@@ -34,8 +35,10 @@ class CachedOp:
         self._symbol = symbol
         self._inputs = len(symbol.list_inputs())
         self._outputs = len(symbol)
-        arguments, auxiliaries = symbol._variables()
-        self._auxiliary = [place for place, node in enumerate(symbol._define().variables) if node in set(auxiliaries)]
+        variables = symbol._define().variables
+        auxiliaries, custom = set(symbol._variables()[1]), symbol._custom_states()
+        self._auxiliary = [place for place, node in enumerate(variables) if node in auxiliaries]
+        self._custom_states = [place for place, node in enumerate(variables) if node in custom]
 
     def __call__(self, *args: NDArray, out: Union[None, NDArray, Sequence[NDArray]] = None,
                  default_ctx: Any = None) -> Union[NDArray, List[NDArray]]:
@@ -52,9 +55,10 @@ class CachedOp:
                    else self._checked(out, args))
         self._symbol._define().run(session, [array._name for array in args], [array._name for array in outputs],
                                    mode.flags)
-        if mode.training:
-            for place in self._auxiliary:
-                args[place]._written()
+        for place in self._auxiliary if mode.training else self._custom_states:
+            args[place]._written()
+        for place in self._custom_states:
+            args[place]._written_by_server()
         if out is not None:
             for array in outputs:
                 array._written()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import attribute
 from .._attributes import did_you_mean
@@ -93,6 +93,10 @@ class Symbol(Arithmetic, Fluent, Binding):
         written = _graph.auxiliary(nodes)
         variables = [node for node in nodes if node.is_variable]
         return [node for node in variables if node not in written], [node for node in variables if node in written]
+
+    def _custom_states(self) -> Set[Node]:
+        """The auxiliary states of custom operators, which may write them in prediction, too, and in backward()."""
+        return _graph.auxiliary(node for node in _graph.walk(self._entries) if node.op == "Custom")
 
     def list_arguments(self) -> List[str]:
         """Names of the variables that it reads and does not write."""
