@@ -99,6 +99,29 @@ class DataLoaderTest(ArrayCase):
                     found = [[part.asnumpy().tolist() for part in batch] for batch in loader]
                     self.assertEqual(found, expected)
 
+    def test_workers_have_the_arrays_that_a_dataset_holds(self):
+        mean = nd.array([1, 2])
+
+        class Held(data.Dataset):
+
+            def __init__(self):
+                self.rows, self.labels = nd.array(np.arange(12).reshape(6, 2)), ([nd.array([i]) for i in range(6)],)
+
+            def __getitem__(self, idx):
+                return self.rows[idx].asnumpy(), self.labels[0][idx]
+
+            def __len__(self):
+                return 6
+
+        square = nd.array(np.arange(12).reshape(6, 2))
+        for name, dataset in (("own", Held()), ("closure", Held().transform(lambda x, y: (nd.array(x) - mean, y))),
+                              ("simple", data.SimpleDataset(square)), ("array", square),
+                              ("first", data.ArrayDataset(square, square).transform_first(lambda x: x + 1))):
+            with self.subTest(name):
+                found, expected = ([[part.asnumpy().tolist() for part in batch]
+                                    for batch in data.DataLoader(dataset, 4, num_workers=workers)] for workers in (2, 0))
+                self.assertEqual(found, expected)
+
     def test_an_own_batch_function(self):
         loader = data.DataLoader([1, 2, 3, 4], 2, batchify_fn=lambda samples: nd.array([sum(samples)]))
         self.assertEqual(rows(loader), [[3], [7]])

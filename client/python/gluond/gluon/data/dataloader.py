@@ -16,6 +16,7 @@ import numpy as np
 from ... import ndarray
 from ...ndarray import NDArray
 from . import _host
+from ._inherited import Inheritance
 from ._workers import ProcessWorkers
 from .dataset import ArrayDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -53,12 +54,21 @@ class _Work:
     """What a worker does for a list of indices."""
 
     def __init__(self, dataset: Any, batchify: Callable[[Sequence[Any]], Any]) -> None:
-        self._dataset = dataset
-        self._batchify = batchify
+        self._parts = [dataset, batchify]
+        self._inheritance: Optional[Inheritance] = None
+
+    def will_fork(self) -> None:
+        """The work is for processes that have only what can be inherited."""
+        self._inheritance = Inheritance(self._parts)
+        self._inheritance.take()
 
     def __call__(self, indices: Sequence[int]) -> Any:
+        if self._inheritance is not None:
+            self._inheritance.restore()
+            self._inheritance = None
+        dataset, batchify = self._parts
         with _host.host_mode():
-            return self._batchify([self._dataset[i] for i in indices])
+            return batchify([dataset[i] for i in indices])
 
 
 class DataLoader:
@@ -92,11 +102,11 @@ class DataLoader:
         self._host: Optional[bool] = None if batchify_fn is None else False
         self._processes: Optional[ProcessWorkers] = None
         if self._num_workers > 0:
-            self._run: Callable[[Sequence[int]], Any] = _Work(dataset, batchify_fn or default_mp_batchify_fn)
+            work = _Work(dataset, batchify_fn or default_mp_batchify_fn)
+            self._run: Callable[[Sequence[int]], Any] = work
             if not self._thread_pool:
-                if isinstance(dataset, ArrayDataset):
-                    dataset._on_host()  # What the workers inherit.
-                self._processes = ProcessWorkers(self._num_workers, self._run)
+                work.will_fork()
+                self._processes = ProcessWorkers(self._num_workers, work)
                 self._run = self._processes.run
             self._pool = multiprocessing.pool.ThreadPool(self._num_workers)
 

@@ -1,0 +1,90 @@
+"""NDArrays that a dataset holds, for workers: a forked process has no part in its parent's session with the server.
+
+Their values are fetched before the fork. In a worker each is made anew when the first batch is asked for, so that a
+dataset which keeps features in an NDArray works there as it does in MXNet.
+"""
+from __future__ import annotations
+
+import types
+from typing import Any, Callable, Dict, List, Set
+
+import numpy as np
+
+from ... import ndarray
+from ...ndarray import NDArray
+from .._block import Block
+from .dataset import ArrayDataset, Dataset, _First
+
+_Change = Callable[[NDArray], NDArray]
+
+
+class Inheritance:
+    """Of `parts`, a list: `take` before the fork, `restore` in the child."""
+
+    def __init__(self, parts: List[Any]) -> None:
+        self._parts = parts
+        self._values: Dict[int, np.ndarray] = {}
+
+    def take(self) -> None:
+        """Fetches the values."""
+        def fetched(array: NDArray) -> NDArray:
+            self._values[id(array)] = array.asnumpy()
+            return array
+
+        _change(self._parts, fetched, set())
+
+    def restore(self) -> None:
+        """Puts new arrays in the places of the old ones, in `parts` as well."""
+        made: Dict[int, NDArray] = {}
+
+        def anew(array: NDArray) -> NDArray:
+            values = self._values.get(id(array))
+            if values is None:  # The program's own process has changed the dataset since: the array's own error tells.
+                return array
+            if id(array) not in made:
+                made[id(array)] = ndarray.array(values, dtype=values.dtype)
+            return made[id(array)]
+
+        if self._values:
+            _change(self._parts, anew, set())
+
+
+def _change(thing: Any, change: _Change, seen: Set[int]) -> Any:
+    """`thing` with `change` applied to the NDArrays in it, in place but for tuples."""
+    if isinstance(thing, NDArray):
+        return change(thing)
+    if type(thing) is tuple:
+        changed = tuple(_change(part, change, seen) for part in thing)
+        return changed if any(new is not old for new, old in zip(changed, thing)) else thing
+    if id(thing) in seen:
+        return thing
+    if isinstance(thing, ArrayDataset):
+        seen.add(id(thing))
+        thing._on_host()  # It has its own way: workers use its copies.
+    elif isinstance(thing, list):
+        seen.add(id(thing))
+        thing[:] = [_change(part, change, seen) for part in thing]
+    elif isinstance(thing, dict):
+        seen.add(id(thing))
+        thing.update({key: _change(part, change, seen) for key, part in thing.items()})
+    elif isinstance(thing, (Dataset, Block, _First)):
+        seen.add(id(thing))
+        _change(vars(thing), change, seen)
+    elif isinstance(thing, types.FunctionType):
+        seen.add(id(thing))
+        _change_function(thing, change, seen)
+    return thing
+
+
+def _change_function(function: types.FunctionType, change: _Change, seen: Set[int]) -> None:
+    """What a function has from around it, and the global NDArrays that it names."""
+    for cell in function.__closure__ or ():
+        try:
+            cell.cell_contents = _change(cell.cell_contents, change, seen)
+        except ValueError:  # Not set yet.
+            pass
+    function.__defaults__ = _change(function.__defaults__, change, seen)
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, NDArray):
+            function.__globals__[name] = change(value)
