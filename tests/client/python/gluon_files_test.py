@@ -159,6 +159,7 @@ class ExportTest(FilesCase):
         net = self.saved()
         inner = net(mx.sym.var("data")).get_internals()[f"{net.prefix}dense0_fwd_output"]
         part = gluon.SymbolBlock(inner, mx.sym.var("data"), params=net.collect_params())
+        self.assertEqual(repr(part), f"SymbolBlock(\n<Symbol {net.prefix}dense0_fwd> : 1 -> 1\n)")
         weight, bias = net[0].weight.data().asnumpy(), net[0].bias.data().asnumpy()
         self.assert_close(part(self.x), self.x.asnumpy() @ weight.T + bias)
 

@@ -147,6 +147,14 @@ class LossTest(ArrayCase):
 
         self.check(Cube(None, 0), (PRED, LABEL), mean(abs(PRED - LABEL) ** 3))
 
+    def test_an_own_loss_with_mxnet_s_private_functions(self):
+        class Absolute(loss.Loss):
+            def hybrid_forward(self, F, pred, label, sample_weight=None):
+                error = F.abs(loss._reshape_like(F, label, pred) - pred)
+                return F.mean(loss._apply_weighting(F, error, self._weight, sample_weight), axis=0, exclude=True)
+
+        self.check(Absolute(2, 0), (PRED, LABEL.reshape(-1), WEIGHT), mean(2 * WEIGHT * abs(PRED - LABEL)))
+
 
 if __name__ == "__main__":
     case_runner.main()

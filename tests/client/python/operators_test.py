@@ -74,6 +74,10 @@ class CallTest(ArrayCase):
         self.assertEqual(nd.relu(nd.array(X))._shape, (2, 2))
         self.assertEqual((nd.array(X) + nd.ones((1, 2)))._shape, (2, 2))
 
+    def test_gamma_is_the_function_and_in_random_the_distribution(self):
+        self.assert_close(nd.gamma(nd.array([1, 4])), [1, 6])
+        self.assertEqual(nd.random.gamma(2, 3, shape=(4,)).shape, (4,))
+
     def test_onehot_and_axes(self):
         out = nd.zeros((2, 3))
         nd.onehot_encode(nd.array([2, 0]), out)

@@ -63,9 +63,7 @@ class SymbolBlock(HybridBlock):
 
     def __repr__(self) -> str:
         outputs = self._fixed.outputs
-        name = "Grouped" if len(outputs.list_outputs()) > 1 else outputs.name
-        return (f"SymbolBlock(\n{name} : "
-                f"{', '.join(str(v.name) for v in self._fixed.inputs)} -> {', '.join(outputs.list_outputs())}\n)")
+        return f"SymbolBlock(\n{outputs!r} : {len(self._fixed.inputs)} -> {len(outputs.list_outputs())}\n)"
 
     def _graph(self, args: Any) -> Any:
         arrays, _ = flatten(args, "input")

@@ -16,7 +16,9 @@ __all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "Sigmoid
            "TripletLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "SDMLLoss"]
 
 
-def _weighted(F: Any, loss: Any, weight: Optional[float], sample_weight: Any) -> Any:  # noqa: N803
+def _apply_weighting(F: Any, loss: Any, weight: Optional[float] = None,  # noqa: N803
+                     sample_weight: Any = None) -> Any:
+    """Times both; under the name that losses of others import."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is None:
@@ -24,6 +26,11 @@ def _weighted(F: Any, loss: Any, weight: Optional[float], sample_weight: Any) ->
     if not isinstance(weight, (int, float, np.number)):
         raise AssertionError(f"weight must be a number, not {type(weight).__name__}")
     return loss * weight
+
+
+def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
+    """`x` in the shape of `y`; under the name that losses of others import."""
+    return F.reshape_like(x, y)
 
 
 class Loss(HybridBlock):
@@ -51,7 +58,7 @@ class L2Loss(Loss):
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """pred and label of one size; -> (N,)."""
         half = None if self._weight is None else self._weight / 2
-        return self._mean(F, _weighted(F, F.square(F.reshape_like(label, pred) - pred), half, sample_weight))
+        return self._mean(F, _apply_weighting(F, F.square(F.reshape_like(label, pred) - pred), half, sample_weight))
 
 
 class L1Loss(Loss):
@@ -62,7 +69,8 @@ class L1Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """pred and label of one size; -> (N,)."""
-        return self._mean(F, _weighted(F, F.abs(F.reshape_like(label, pred) - pred), self._weight, sample_weight))
+        loss = F.abs(F.reshape_like(label, pred) - pred)
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
@@ -93,7 +101,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             else:
                 factor = 1 + F.broadcast_mul(pos_weight - 1, label)
                 loss = pred - pred * label + factor * (softplus + F.relu(-pred))
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
@@ -121,7 +129,7 @@ class SoftmaxCrossEntropyLoss(Loss):
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
         else:
             loss = -F.sum(pred * F.reshape_like(label, pred), axis=self._axis, keepdims=True)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
@@ -143,7 +151,7 @@ class KLDivLoss(Loss):
         """-> (N,)."""
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
-        loss = _weighted(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
+        loss = _apply_weighting(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
         return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
@@ -175,7 +183,7 @@ class CTCLoss(Loss):
                    if value is not None}
         loss = F.CTCLoss(pred, label, **lengths, use_data_lengths=pred_lengths is not None,
                          use_label_lengths=label_lengths is not None, blank_label="last")
-        return _weighted(F, loss, self._weight, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class HuberLoss(Loss):
@@ -189,7 +197,7 @@ class HuberLoss(Loss):
         """pred and label of one size; -> (N,)."""
         d = F.abs(F.reshape_like(label, pred) - pred)
         loss = F.where(d > self._rho, d - 0.5 * self._rho, (0.5 / self._rho) * F.square(d))
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class HingeLoss(Loss):
@@ -202,7 +210,7 @@ class HingeLoss(Loss):
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """pred and label of one size; -> (N,)."""
         loss = self._shape(F, F.relu(self._margin - pred * F.reshape_like(label, pred)))
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
     def _shape(self, F: Any, hinge: Any) -> Any:  # noqa: N803
         return hinge
@@ -231,7 +239,7 @@ class LogisticLoss(Loss):
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class TripletLoss(Loss):
@@ -246,7 +254,7 @@ class TripletLoss(Loss):
         """Anchor, positive and negative samples, of one shape; -> (N,)."""
         positive, negative = F.reshape_like(positive, pred), F.reshape_like(negative, pred)
         distance = F.sum(F.square(positive - pred) - F.square(negative - pred), axis=self._batch_axis, exclude=True)
-        return _weighted(F, F.relu(distance + self._margin), self._weight, sample_weight)
+        return _apply_weighting(F, F.relu(distance + self._margin), self._weight, sample_weight)
 
 
 class PoissonNLLLoss(Loss):
@@ -269,7 +277,7 @@ class PoissonNLLLoss(Loss):
         if self._compute_full:
             stirling = target * F.log(target + 1e-12) - target + 0.5 * F.log(2 * np.pi * (target + 1e-12))
             loss = loss + stirling * (target > 1)
-        return F.mean(_weighted(F, loss, self._weight, sample_weight))
+        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class CosineEmbeddingLoss(Loss):
@@ -287,7 +295,7 @@ class CosineEmbeddingLoss(Loss):
         cosine = product / F.maximum(norms, 1e-12)
         label = F.reshape(label, (-1, 1))
         loss = F.where(label == 1, 1.0 - cosine, F.relu(cosine - self._margin))
-        return _weighted(F, loss, self._weight, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class SDMLLoss(Loss):

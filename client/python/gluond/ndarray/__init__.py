@@ -14,7 +14,7 @@ from ._functions_of_operators import make_function
 from ._save import load, load_frombuffer, save
 from .cached_op import CachedOp
 from .._custom.eager import Custom
-from .random import (exponential, gamma, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
+from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
                      shuffle, uniform)
 
 __getattr__, __dir__ = fill_module(globals(), make_function)
