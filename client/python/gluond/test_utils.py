@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from . import context as _context, gluon, ndarray as nd
+from ._distribution_checks import (chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check,
+                                   verify_generator)
 from ._symbol_checks import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
                              check_symbolic_forward, numeric_grad, simple_forward)
 from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
@@ -23,11 +25,14 @@ from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, as
 
 __all__ = [
     "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
-    "assert_almost_equal_with_err", "assert_exception", "check_consistency", "check_numeric_gradient", "check_speed",
-    "check_symbolic_backward", "check_symbolic_forward", "default_atols", "default_context", "default_dtype",
-    "default_numeric_eps", "default_rtols", "download", "environment", "get_atol", "get_etol", "get_mnist", "get_rtol", "list_gpus", "np_reduce",
-    "numeric_grad", "rand_ndarray", "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "random_arrays", "retry", "same",
-    "same_array", "same_symbol_structure", "set_default_context", "simple_forward",
+    "assert_almost_equal_with_err", "assert_exception", "assign_each", "assign_each2", "check_consistency",
+    "check_numeric_gradient", "check_speed", "check_symbolic_backward", "check_symbolic_forward",
+    "chi_square_check", "collapse_sum_like", "compare_ndarray_tuple", "compare_optimizer", "create_2d_tensor",
+    "create_vector", "default_atols", "default_context", "default_dtype", "default_numeric_eps", "default_rtols",
+    "download", "environment", "gen_buckets_probs_with_ppf", "get_atol", "get_etol", "get_mnist", "get_rtol",
+    "list_gpus", "mean_check", "np_reduce", "numeric_grad", "rand_ndarray", "rand_shape_2d", "rand_shape_3d",
+    "rand_shape_nd", "random_arrays", "retry", "same", "same_array", "same_symbol_structure", "set_default_context",
+    "simple_forward", "var_check", "verify_generator",
 ]
 
 
@@ -178,3 +183,62 @@ def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
         return [(node.op, [(places[entry.node], entry.output) for entry in node.inputs]) for node in order]
 
     return structure(sym1) == structure(sym2)
+
+
+def collapse_sum_like(a: np.ndarray, shape: Tuple[int, ...]) -> np.ndarray:
+    """The sum of `a` over the axes along which an array of that shape would be broadcast to it."""
+    lacking = a.ndim - len(shape)
+    axes = [*range(lacking), *(i + lacking for i, size in enumerate(shape) if size != a.shape[i + lacking])]
+    assert all(shape[axis - lacking] == 1 for axis in axes[lacking:]), f"{shape} does not broadcast to {a.shape}"
+    return np.sum(a, axis=tuple(axes)).reshape(shape)
+
+
+def assign_each(the_input: np.ndarray, function: Optional[Callable[[Any], Any]]) -> np.ndarray:
+    """function(x) of each element, as float64; a copy without a function."""
+    if function is None:
+        return np.array(the_input)
+    return np.array([function(x) for x in the_input.reshape(-1)], np.float64).reshape(the_input.shape)
+
+
+def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Optional[Callable[[Any, Any], Any]]) -> np.ndarray:
+    """function(x, y) of each pair of elements, as float64; a copy of the first without a function."""
+    if function is None:
+        return np.array(input1)
+    assert input1.shape == input2.shape
+    pairs = zip(input1.reshape(-1), input2.reshape(-1))
+    return np.array([function(x, y) for x, y in pairs], np.float64).reshape(input1.shape)
+
+
+def create_vector(size: int, dtype: Any = np.int64) -> "nd.NDArray":
+    """0, 1, ..., size - 1."""
+    return nd.arange(0, size, dtype=dtype)
+
+
+def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> "nd.NDArray":
+    """Each row holds its number."""
+    return nd.broadcast_to(create_vector(rows, dtype).reshape((rows, 1)), shape=(rows, columns))
+
+
+def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Optional[float] = None, atol: Optional[float] = None) -> None:
+    """assert_almost_equal for arrays in nested tuples, such as optimizers' states; None equals everything."""
+    if t1 is None or t2 is None:
+        return
+    if isinstance(t1, (list, tuple)):
+        for one, other in zip(t1, t2):
+            compare_ndarray_tuple(one, other, rtol, atol)
+    else:
+        assert_almost_equal(t1, t2, rtol=rtol, atol=atol)
+
+
+def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default", g_stype: str = "default",
+                      rtol: float = 1e-4, atol: float = 1e-5, compare_states: bool = True, ntensors: int = 1) -> None:
+    """AssertionError unless two optimizers make the same step of random weights. shape: one, or a list of them."""
+    for index, each in enumerate(shape if isinstance(shape, list) else [shape]):
+        weight, grad = (rand_ndarray(each, stype, dtype=dtype) for stype in (w_stype, g_stype))
+        weights, states = [weight, weight.copy()], []
+        for optimizer, own in zip((opt1, opt2), weights):
+            states.append(optimizer.create_state_multi_precision(index, own))
+            optimizer.update_multi_precision(index, own, grad.copy(), states[-1])
+        if compare_states:
+            compare_ndarray_tuple(states[0], states[1], rtol, atol)
+        assert_almost_equal(weights[0], weights[1], rtol=rtol, atol=atol)

@@ -183,6 +183,8 @@ class TransformTest(ArrayCase):
         np.testing.assert_allclose(chain(IMAGE), expected, rtol=1e-5)
         self.assert_close(chain(nd.array(IMAGE, dtype="uint8")), expected)
         self.assertEqual(transforms.ToTensor()(IMAGE[None]).shape, (1, 3, 8, 6))
+        hybrid = transforms.HybridCompose([transforms.HybridRandomApply(chain, 1.0), transforms.HybridRandomApply(chain, 0.0)])
+        np.testing.assert_allclose(hybrid(IMAGE), expected, rtol=1e-5)
 
     def test_sizes(self):
         for transform, shape in ((transforms.Resize(4), (4, 4)), (transforms.Resize((4, 2)), (2, 4)),

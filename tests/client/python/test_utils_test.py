@@ -116,6 +116,64 @@ class MakingTest(unittest.TestCase):
                 self.assertNotIn("GLUOND_TEST_X", os.environ)
         self.assertNotIn("GLUOND_TEST_X", os.environ)
 
+    def test_numpy_helpers(self):
+        a = np.arange(24.0).reshape(2, 3, 4)
+        np.testing.assert_array_equal(test_utils.collapse_sum_like(a, (3, 1)), a.sum((0, 2)).reshape(3, 1))
+        np.testing.assert_array_equal(test_utils.collapse_sum_like(a, (2, 3, 4)), a)
+        with self.assertRaisesRegex(AssertionError, "does not broadcast"):
+            test_utils.collapse_sum_like(a, (2, 1))
+        np.testing.assert_array_equal(test_utils.assign_each(a, lambda x: x * 2), a * 2)
+        np.testing.assert_array_equal(test_utils.assign_each2(a, a + 1, lambda x, y: y - x), np.ones((2, 3, 4)))
+        np.testing.assert_array_equal(test_utils.create_2d_tensor(2, 3).asnumpy(), [[0, 0, 0], [1, 1, 1]])
+        self.assertEqual(test_utils.create_vector(3).dtype, np.int64)
+
+
+class OptimizerTest(unittest.TestCase):
+
+    def test_equal_optimizers_pass_and_others_do_not(self):
+        make = mx.optimizer.create
+        for shape in ((3, 4), [(2,), (3, 2)]):
+            test_utils.compare_optimizer(make("sgd", momentum=0.9), make("sgd", momentum=0.9), shape, "float32")
+            with self.assertRaisesRegex(AssertionError, "Items are not equal"):
+                test_utils.compare_optimizer(make("sgd", momentum=0.9), make("adam"), shape, np.float32,
+                                             compare_states=False)
+        test_utils.compare_optimizer(make("adam", multi_precision=True), make("adam", multi_precision=True), (3,), "float16")
+        with self.assertRaises(AssertionError):  # The states alone differ: the first step of both is wd * weight.
+            test_utils.compare_optimizer(make("sgd", momentum=0.9), make("nag", momentum=0.9, learning_rate=0.1), (3,),
+                                         "float32")
+
+
+class DistributionTest(unittest.TestCase):
+
+    def setUp(self):
+        mx.random.seed(1)
+
+    def test_a_generator_of_its_distribution_passes(self):
+        import statistics
+        ranges, probs = test_utils.gen_buckets_probs_with_ppf(
+            lambda p: -np.inf if p == 0 else np.inf if p == 1 else statistics.NormalDist(1, 2).inv_cdf(p), 5)
+        self.assertEqual(probs, [0.2] * 5)
+        for scale, good in ((2, True), (2.1, False)):
+            normal = lambda n: mx.nd.random.normal(1, scale, (n,))
+            self.assertEqual(test_utils.var_check(normal, 2, 50000), good)
+            self.assertEqual(test_utils.chi_square_check(normal, ranges, probs, 50000)[0] > 0.001, good)
+        self.assertTrue(test_utils.mean_check(normal, 1, 2.1, 50000))
+        self.assertFalse(test_utils.mean_check(normal, 1.1, 2.1, 50000))
+
+    def test_discrete_values(self):
+        faces = list(range(6))
+        test_utils.verify_generator(lambda n: mx.nd.random.randint(0, 6, (n,)), faces, [1 / 6] * 6, 20000)
+        with self.assertRaisesRegex(AssertionError, "Generator test fails"):
+            test_utils.verify_generator(lambda n: mx.nd.random.randint(0, 7, (n,)), faces, [1 / 6] * 6, 20000)
+
+    def test_the_tail_of_chi_square(self):
+        counts = {2: np.array([45, 55]), 3: np.array([30, 30, 40]), 4: np.array([20, 20, 25, 35]), 6: np.array([9, 14, 8, 12, 7, 10])}
+        for size, expected in {2: 0.317311, 3: 0.367879, 4: 0.111610, 6: 0.638570}.items():
+            samples = np.repeat(np.arange(size), counts[size])
+            p, found, _ = test_utils.chi_square_check(lambda n: samples, list(range(size)), [1 / size] * size, len(samples))
+            np.testing.assert_array_equal(found, counts[size])
+            self.assertAlmostEqual(p, expected, 5)
+
 
 if __name__ == "__main__":
     case_runner.main()

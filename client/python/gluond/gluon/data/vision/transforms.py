@@ -19,7 +19,8 @@ from . import _images
 
 __all__ = ["Compose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "CropResize", "RandomResizedCrop",
            "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast",
-           "RandomSaturation", "RandomHue", "RandomColorJitter", "RandomLighting", "RandomGray", "RandomApply"]
+           "RandomSaturation", "RandomHue", "RandomColorJitter", "RandomLighting", "RandomGray", "RandomApply",
+           "HybridCompose", "HybridRandomApply"]
 
 
 class _Transform(Block):
@@ -310,3 +311,11 @@ class RandomApply(Sequential):
     def forward(self, x: Any, *args: Any) -> Any:
         """Of one image."""
         return self.transforms(x) if np.random.uniform() < self.p else x
+
+
+class HybridCompose(Compose):
+    """Compose: transforms run in the client, and there is no graph of them."""
+
+
+class HybridRandomApply(RandomApply):
+    """RandomApply: transforms run in the client, and there is no graph of them."""
