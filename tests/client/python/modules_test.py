@@ -29,6 +29,44 @@ class ContribTest(ArrayCase):
         self.assert_equal(x.grad, [[1, 1], [0, 0], [1, 1]])
 
 
+class ControlFlowTest(ArrayCase):
+
+    def test_a_function_of_each_slice(self):
+        data, start = nd.array([[1, 2], [3, 4], [5, 6]]), nd.array([10, 20])
+        data.attach_grad()
+        with autograd.record():
+            (sums, (doubled,)), state = nd.contrib.foreach(lambda x, s: ((x + s, [x * 2]), x + s), data, start)
+        sums.backward()
+        self.assert_equal(sums, [[11, 22], [14, 26], [19, 32]])
+        self.assert_equal(doubled, data.asnumpy() * 2)
+        self.assert_equal(state, [19, 32])
+        self.assert_equal(data.grad, [[3, 3], [2, 2], [1, 1]])
+        pairs, states = nd.contrib.foreach(lambda xs, s: (xs[0] - xs[1], s), [data, data], [])
+        self.assert_equal(pairs, np.zeros((3, 2)))
+        self.assertEqual(states, [])
+        with self.assertRaisesRegex(AssertionError, "data should be an NDArray or a nested list"):
+            nd.contrib.foreach(lambda x, s: (x, s), [1, 2], start)
+
+    def test_a_loop_with_a_condition(self):
+        loop = lambda most: nd.contrib.while_loop(lambda i, s: i <= 5, lambda i, s: ([i + s], [i + 1, s + i]),
+                                                  (nd.array([0], dtype="int64"), nd.array([1], dtype="int64")), most)
+        (outputs,), (i, s) = loop(8)
+        self.assert_equal(outputs, [[1], [2], [4], [7], [11], [16], [0], [0]], np.int64)
+        self.assertEqual((i.asscalar(), s.asscalar()), (6, 16))
+        self.assert_equal(loop(2)[0][0], [[1], [2]], np.int64)
+        self.assertEqual(nd.contrib.while_loop(lambda i: i < 3, lambda i: (None, i + 1), nd.zeros(1), 9)[1].asscalar(), 3)
+        self.assertEqual(nd.contrib.while_loop(lambda i: i < 0, lambda i: (i, i), nd.zeros(1), 9)[0], [])
+        with self.assertRaisesRegex(ValueError, "max_iterations should be specified"):
+            loop(None)
+        with self.assertRaisesRegex(ValueError, "length of loop_vars"):
+            nd.contrib.while_loop(lambda i: i < 3, lambda i: (i, [i, i]), nd.zeros(1), 9)
+
+    def test_a_branch(self):
+        a, b = nd.array([1]), nd.array([2])
+        self.assert_equal(nd.contrib.cond(a * b < 5, lambda: (a + 5) * (b + 5), lambda: (a - 5) * (b - 5)), [42])
+        self.assert_equal(nd.contrib.cond(a > b, lambda: a, lambda: b), [2])
+
+
 class LinalgTest(ArrayCase):
 
     def test_products_with_factors(self):

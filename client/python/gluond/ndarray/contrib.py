@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._documentation import fill_module
 from . import _call
 from ._array import NDArray
+from ._control_flow import cond, foreach, while_loop
 from ._create import array
 from ._functions_of_operators import make_function
 
