@@ -17,7 +17,7 @@ _INSTEAD = {
     "io": _BATCHES,
     "kv": _DEVICES, "kvstore": _DEVICES,
     "library": _OPERATORS, "rtc": _OPERATORS,
-    "mod": _TRAINING, "model": _TRAINING, "module": _TRAINING,
+    "mod": _TRAINING, "module": _TRAINING, "FeedForward": _TRAINING,
     "model_zoo": "build the network of gluon.nn, or read an exported one with gluon.SymbolBlock.imports",
     "mon": "HybridBlock.register_op_hook sees each operator's outputs",
     "monitor": "HybridBlock.register_op_hook sees each operator's outputs",

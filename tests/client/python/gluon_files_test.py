@@ -137,6 +137,21 @@ class ExportTest(FilesCase):
         again.hybridize()
         self.assertEqual(again(self.x).shape, (3, 1))
 
+    def test_an_exported_network_is_a_checkpoint(self):
+        net = self.saved()
+        net.export(self.path, epoch=3)
+        symbol, arguments, auxiliary = mx.model.load_checkpoint(self.path, 3)
+        self.assertEqual(set(arguments) | {"data"}, set(symbol.list_arguments()))
+        self.assertEqual(set(auxiliary), set(symbol.list_auxiliary_states()))
+        mx.model.save_checkpoint(f"{self.path}_other", 12, symbol, arguments, auxiliary)
+        again = gluon.SymbolBlock.imports(f"{self.path}_other-symbol.json", ["data"], f"{self.path}_other-0012.params")
+        self.assert_close(again(self.x), net(self.x).asnumpy())
+        mx.model.save_checkpoint(f"{self.path}_alone", 0, None, arguments, {})
+        self.assertFalse(os.path.exists(f"{self.path}_alone-symbol.json"))
+        self.assertEqual(mx.model.load_params(f"{self.path}_alone", 0)[1], {})
+        with self.assertRaisesRegex(AttributeError, "FeedForward.*gluon.Trainer"):
+            mx.model.FeedForward
+
     def test_export_wants_a_graph(self):
         net = network()
         net.initialize()
@@ -149,7 +164,7 @@ class ExportTest(FilesCase):
         trainer = gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
         before = {name: p.data().asnumpy() for name, p in block.collect_params().items()}
         with autograd.record():
-            block(self.x).sum().backward()
+            (block(self.x) ** 2).sum().backward()  # Of a plain sum, gamma's gradient is 0.
         trainer.step(1)
         for name, p in block.collect_params().items():
             changed = bool(np.any(p.data().asnumpy() != before[name]))
