@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.abc
+import sys
+from typing import Any
+
 _TRAINING = ("train with autograd.record(), backward() and gluon.Trainer, or with symbol.simple_bind(); saved models are "
              "read by gluon.SymbolBlock.imports")
 _BATCHES = "batches come from gluon.data.DataLoader(gluon.data.ArrayDataset(data, label), batch_size, shuffle=True)"
@@ -24,10 +28,27 @@ _INSTEAD = {
     "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,
     "profiler": "the server's metrics say where the time goes",
     "rnn": "cells and layers are in gluon.rnn",
+    "sparse": "arrays of the server are dense",
+    "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
+_PACKAGES = tuple(__package__ + part for part in ("", ".gluon", ".gluon.contrib", ".ndarray", ".symbol"))
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
     """The error for a name that a module has not."""
     hint = f": it is not part of gluond; {_INSTEAD[name]}" if name in _INSTEAD else ""
     return AttributeError(f"module '{module}' has no attribute '{name}'{hint}")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Of modules that nobody else has found: `from gluond import image` does not ask no_attribute, or hides its answer."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        """None, or ModuleNotFoundError with the hint."""
+        package, _, name = fullname.rpartition(".")
+        if package in _PACKAGES and name in _INSTEAD:
+            raise ModuleNotFoundError(f"No module named '{fullname}': it is not part of gluond; {_INSTEAD[name]}",
+                                      path=fullname)
+
+
+sys.meta_path.append(_Finder())

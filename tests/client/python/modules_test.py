@@ -129,6 +129,18 @@ class ModulesTest(unittest.TestCase):
         with self.assertRaisesRegex(AttributeError, "has no attribute 'nothing'$"):
             mx.nothing
 
+    def test_imports_of_modules_that_are_not_here_say_it_too(self):
+        for statement, hint in (("from gluond import image", "another library"), ("import gluond.io", "DataLoader"),
+                                ("from gluond.gluon.model_zoo import vision", "SymbolBlock.imports"),
+                                ("from gluond.gluon import model_zoo", "SymbolBlock.imports"),
+                                ("from gluond.contrib import amp", "gluon.contrib"),
+                                ("from gluond.ndarray import sparse", "dense")):
+            with self.subTest(statement), self.assertRaisesRegex(ModuleNotFoundError, f"not part of gluond; .*{hint}"):
+                exec(statement, {})
+        with self.assertRaisesRegex(ImportError, "nothing"):
+            exec("from gluond import nothing", {})
+        self.assertFalse(hasattr(mx, "image"))
+
     def test_the_scope_in_charge(self):
         with mx.name.Prefix("a_"):
             self.assertEqual(mx.name.NameManager.current.get("x", ""), "a_x")
@@ -140,6 +152,9 @@ class ModulesTest(unittest.TestCase):
     def test_other_names(self):
         self.assertIs(gluon.rnn.rnn_cell.LSTMCell, gluon.rnn.LSTMCell)
         self.assertIs(gluon.rnn.rnn_layer.GRU, gluon.rnn.GRU)
+        from gluond.ndarray.ndarray import NDArray
+        from gluond.optimizer.optimizer import SGD
+        self.assertEqual((NDArray, SGD), (nd.NDArray, mx.optimizer.SGD))
         self.assertFalse(mx.is_np_array() or mx.is_np_shape())
 
     def test_mnist_from_a_folder(self):
