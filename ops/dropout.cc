@@ -132,6 +132,8 @@ GLUOND_REGISTER_OP(Dropout)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", Random)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      // A second derivative by the mask alone: what there is not of y is zeros, and the tape does not keep y for them.
+      if (!dy[0].node->is_variable() && dy[0].node->op()->name() == "zeros_like") return {{}};
       const bool shared = !node->param<DropoutParam>().axes.empty();
       return {Call(shared ? "broadcast_mul" : "elemwise_mul", {dy[0], Output(node, 1)})};
     })

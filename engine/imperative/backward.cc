@@ -269,8 +269,10 @@ CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
 }
 
 absl::StatusOr<ValuePtr> Imperative::LikeHead(const ValuePtr& gradient, const ValuePtr& head, uint64_t command) {
-  const auto check = [gradient, head]() -> absl::Status {
-    if (gradient->failure() != nullptr || head->failure() != nullptr) return absl::OkStatus();
+  // What has failed stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
+  const auto failure = [gradient, head] { return gradient->failure() != nullptr ? gradient->failure() : head->failure(); };
+  const auto check = [gradient, head, failure]() -> absl::Status {
+    if (failure() != nullptr) return absl::OkStatus();
     const Tensor &g = gradient->tensor(), &y = head->tensor();
     if (g.shape() == y.shape() && g.dtype() == y.dtype()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -279,13 +281,13 @@ absl::StatusOr<ValuePtr> Imperative::LikeHead(const ValuePtr& gradient, const Va
   };
   if (gradient->known() && head->known()) {
     RETURN_IF_ERROR(check());
-    return gradient;
+    return head->failure() != nullptr ? head : gradient;
   }
   auto checked = std::make_shared<Value>();
-  WhenKnown({gradient, head}, [self = shared_from_this(), gradient, check, checked, command] {
+  WhenKnown({gradient, head}, [self = shared_from_this(), gradient, failure, check, checked, command] {
     const absl::Status status = check();
-    if (gradient->failure() != nullptr || !status.ok()) {
-      checked->Fail(status.ok() ? gradient->failure() : self->Failed(status, command)->failure(), *self->queue_);
+    if (failure() != nullptr || !status.ok()) {
+      checked->Fail(status.ok() ? failure() : self->Failed(status, command)->failure(), *self->queue_);
     } else {
       checked->Set(gradient->tensor(), *self->queue_);
     }

@@ -165,6 +165,19 @@ TEST_F(AutogradTest, AFailedValueFailsItsGradients) {
   EXPECT_THAT(bench_.Status(gradient).message(), HasSubstr("elemwise_add"));
 }
 
+// Whatever the head gradient is: the gradient's operators trust shapes that the forward pass has accepted.
+TEST_F(AutogradTest, AFailedHeadFailsItsGradients) {
+  const Array x = bench_.Marked(bench_.Of({1, 2, 3}, {3, 1})), indices = bench_.Of({0, 7});
+  bench_.backward_options.retain_graph = true;
+  const Array y = Call("batch_take", x, indices);
+  const Array gradient = bench_.Grad({y}, {x}, {bench_.Of({1, 1, 1, 1, 1})})[0];
+  EXPECT_THAT(bench_.Status(gradient).message(), HasSubstr("batch_take"));
+  const Array slow = Call("elemwise_add", Call("t_wait", x), indices);
+  const Array later = bench_.Grad({slow}, {x}, {bench_.Of({1})})[0];
+  WaitingCalls::Get().Next().Complete();
+  EXPECT_THAT(bench_.Status(later).message(), HasSubstr("elemwise_add"));
+}
+
 TEST_F(AutogradTest, WaitsForValues) {
   const Array x = Marked({3});
   const Array slow = Call("t_wait", x);
@@ -418,6 +431,27 @@ TEST_F(AutogradTest, DropoutsMaskIsTheSameBackward) {
   EXPECT_THAT(forward, testing::Contains(0));
   EXPECT_THAT(forward, testing::Contains(2));
   EXPECT_EQ(Grad(y, x), forward);
+}
+
+// The gradient is dy times the mask, and the mask does not depend on x.
+TEST_F(AutogradTest, DifferentiatesDropoutAgain) {
+  for (const char* axes : {"()", "(0,)"}) {
+    const Array x = Marked({1, 2}), w = Marked({3, 4}, 2);
+    const Array y = Call("square", bench_.Call("Dropout", {{"mode", "always"}, {"axes", axes}}, Call("elemwise_mul", x, w)));
+    bench_.backward_options.create_graph = true;
+    const Array dx = Grad1(y, x);
+    bench_.backward_options.create_graph = false;
+    const std::vector<float> dw = Grad(dx, w);  // d/dw of 2 m^2 x w^2.
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(dw[i] == 0 || dw[i] == 4 * 4 * (i + 1.0f) * (i + 3.0f)) << dw[i];
+  }
+}
+
+TEST_F(AutogradTest, DifferentiatesTheGradientOfDropoutAlone) {
+  const Array x = Marked({1, 2});
+  bench_.backward_options.create_graph = true;
+  const Array dx = Grad1(bench_.Call("Dropout", {{"mode", "always"}}, x), x);
+  bench_.backward_options.create_graph = false;
+  EXPECT_THAT(Grad(dx, x), ElementsAre(0, 0));
 }
 
 TEST_F(AutogradTest, BatchNormUpdatesItsStatesOnce) {
