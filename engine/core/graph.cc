@@ -65,9 +65,12 @@ absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name,
   RETURN_IF_ERROR(op->ParseAttrs(&node->attrs));
   const uint32_t expected = op->num_inputs(node->attrs);
   if (expected != kVarg && expected != inputs.size()) {
+    constexpr uint32_t kMostNamed = 32;
+    const std::string names =
+        expected > kMostNamed ? ""
+                              : absl::StrCat(" (", absl::StrJoin(op->input_names(node->attrs, expected), ", "), ")");
     return absl::InvalidArgumentError(
-        absl::StrCat("operator '", op->name(), "' takes ", expected, " inputs (",
-                     absl::StrJoin(op->input_names(node->attrs, expected), ", "), "), got ", inputs.size()));
+        absl::StrCat("operator '", op->name(), "' takes ", expected, " inputs", names, ", got ", inputs.size()));
   }
   node->inputs = std::move(inputs);
   return node;

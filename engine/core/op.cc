@@ -39,6 +39,9 @@ uint32_t Count(const std::variant<uint32_t, FCount>& n, const NodeAttrs& attrs) 
   return std::get<uint32_t>(n);
 }
 
+// Of one call. Gradients add up as many terms as a variable has uses.
+constexpr uint32_t kMostInputs = 1 << 20;
+
 std::vector<std::string> Numbered(absl::string_view stem, uint32_t n, bool even_one = false) {
   if (n == 1 && !even_one) return {std::string(stem)};
   std::vector<std::string> names;
@@ -93,9 +96,14 @@ std::vector<std::string> Op::output_names(const NodeAttrs& attrs) const {
 
 absl::Status Op::ParseAttrs(NodeAttrs* attrs) const {
   attrs->op = this;
-  if (attr_parser_) return Annotate(attr_parser_(attrs), absl::StrCat("operator '", name_, "'"));
   static const SchemaBase& no_parameters = *new SchemaBase;
-  return Annotate(no_parameters.Parse(nullptr, attrs->dict), absl::StrCat("operator '", name_, "'"));
+  const absl::Status status = attr_parser_ ? attr_parser_(attrs) : no_parameters.Parse(nullptr, attrs->dict);
+  if (!status.ok()) return Annotate(status, absl::StrCat("operator '", name_, "'"));
+  // An attribute may be the count, and to name them all comes before counting those that are there.
+  const uint32_t count = num_inputs(*attrs);
+  if (count <= kMostInputs || count == kVarg) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("operator '", name_, "' would take ", count, " inputs, expected at most ", kMostInputs));
 }
 
 bool Op::RunsOn(DeviceType device) const {

@@ -241,6 +241,10 @@ TEST(Seed, AVariableNumberOfInputsIsCounted) {
   EXPECT_THAT(RunOp(y, {{1}, {10}, {100}}), ElementsAre(Floats{111}));
   EXPECT_FALSE(TryMakeNode("seed_add_n", "n", {MakeVariable("x")}, {{"num_args", "2"}}).ok());
   EXPECT_FALSE(TryMakeNode("seed_add_n", "n", {}).ok());
+  const absl::Status many = TryMakeNode("seed_add_n", "n", {MakeVariable("x")}, {{"num_args", "2147483647"}}).status();
+  EXPECT_THAT(std::string(many.message()), HasSubstr("would take 2147483647 inputs"));
+  const absl::Status some = TryMakeNode("seed_add_n", "n", {MakeVariable("x")}, {{"num_args", "100000"}}).status();
+  EXPECT_LT(some.message().size(), 200u) << "does not name them all";
 }
 
 TEST(Seed, AnAttributeKeyOfOnesOwn) {
