@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "engine/nn/node_spec.h"
 #include "server/device_copy.h"
 
 namespace gluond::server {
@@ -26,7 +27,7 @@ Invoker::Invoker(Devices& devices) : devices_(devices) {
 }
 
 void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) {
-  const absl::StatusOr<const Op*> op = Op::Get(invocation.op);
+  const absl::StatusOr<const Op*> op = OfferedOp(invocation.op);
   if (!op.ok()) return done(op.status());
   if (!(*op)->RunsOn(place.device.type)) {
     return done(absl::FailedPreconditionError(absl::StrCat("operator '", invocation.op, "' has no kernel for ",

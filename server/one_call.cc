@@ -5,11 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "engine/nn/node_spec.h"
 
 namespace gluond::server {
 
 absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& attrs, size_t num_inputs) {
-  ASSIGN_OR_RETURN(const Op* op, Op::Get(op_name));
+  ASSIGN_OR_RETURN(const Op* op, OfferedOp(op_name));
   NodeAttrs parsed;
   parsed.op = op;
   parsed.name = op_name;

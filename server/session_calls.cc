@@ -90,6 +90,7 @@ absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
     return absl::InvalidArgumentError(
         absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
   }
+  RETURN_IF_ERROR(OfferedOp(prepared.op).status());
   ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
   const int64_t bytes = kCallBytes + kNodeBytes * static_cast<int64_t>(num_inputs + call->num_outputs);
   RETURN_IF_ERROR(Charge(bytes));

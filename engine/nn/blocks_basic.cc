@@ -2,6 +2,7 @@
 
 #include "engine/core/op.h"
 #include "engine/nn/blocks.h"
+#include "engine/nn/node_spec.h"
 
 namespace gluond {
 namespace {
@@ -108,7 +109,7 @@ absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope
   const std::string name = function->second;
   attrs.dict.erase(function);
   const AttrDict dict = attrs.dict;
-  ASSIGN_OR_RETURN(const Op* op, Op::Get(name));
+  ASSIGN_OR_RETURN(const Op* op, OfferedOp(name));
   if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args")) attrs.dict.try_emplace(*key, "1");
   RETURN_IF_ERROR(op->ParseAttrs(&attrs));
   std::vector<NodeEntry> inputs = {std::move(x)};

@@ -140,7 +140,7 @@ class NodeExpansion {
   // As when MXNet composes symbols: "fc1" without a weight gets the variable "fc1_weight".
   absl::Status AddMissingInputs(const NodeSpec& spec, const absl::flat_hash_map<std::string, Parameter>& known,
                                 std::vector<NodeEntry>* inputs) {
-    ASSIGN_OR_RETURN(const Op* op, Op::Get(spec.op));
+    ASSIGN_OR_RETURN(const Op* op, OfferedOp(spec.op));
     if (op->HasAttr("key_var_num_args")) return absl::OkStatus();
     NodeAttrs attrs;
     attrs.name = spec.name;
@@ -242,6 +242,13 @@ absl::Status OrderAs(const std::vector<Parameter>& listed, std::vector<Parameter
 }
 
 }  // namespace
+
+absl::StatusOr<const Op*> OfferedOp(absl::string_view name) {
+  ASSIGN_OR_RETURN(const Op* op, Op::Get(name));
+  if (!absl::StartsWith(op->name(), "_backward_")) return op;
+  return absl::InvalidArgumentError(absl::StrCat("operator '", op->name(), "' is a part of gradients, which the server "
+                                                 "makes itself; differentiate the operator that it belongs to"));
+}
 
 absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, std::vector<ModelInput> inputs,
                                             const std::vector<EntrySpec>& outputs,

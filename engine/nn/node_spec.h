@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/op.h"
 #include "engine/nn/definition.h"
 
 namespace gluond {
@@ -23,6 +24,10 @@ struct NodeSpec {
   std::vector<EntrySpec> inputs = {};
   AttrDict attrs = {};  // Of a variable: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
 };
+
+// The operator that a client names. NOT_FOUND: none. INVALID_ARGUMENT: a gradient's, which trusts that the shapes it gets
+// are those of a forward pass.
+absl::StatusOr<const Op*> OfferedOp(absl::string_view name);
 
 // The model whose variables are `inputs` and, all others, parameters. Nodes may come in any order. As in MXNet,
 // inputs that a call leaves out become variables "<node>_<input>" ("fc1_weight"); `parameters` adds what is known of

@@ -103,6 +103,14 @@ TEST_F(OperatorServiceTest, SaysWhatIsWrong) {
   ExpectMessage("act_type");
 }
 
+TEST_F(OperatorServiceTest, PartsOfGradientsAreNotCalled) {
+  const std::string two = R"({"op": "_backward_tanh", "inputs": [{"shape": [2], "fill": {}}, {"shape": [2], "fill": {}}]})";
+  Invoke(two, StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("a part of gradients");
+  Call(operators_, &Stub::CheckGradient, two, StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("a part of gradients");
+}
+
 TEST_F(OperatorServiceTest, EachFailureIsOneLineOfJson) {
   Invoke(R"({"op": "no\nsuch"})", StatusCode::NOT_FOUND);
   const std::vector<std::string> lines = log_.Take();

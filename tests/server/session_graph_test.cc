@@ -74,6 +74,17 @@ TEST_F(SessionProgramTest, DefineGraphSaysWhatIsWrong) {
   EXPECT_THAT(Values(4), ElementsAre(1));
 }
 
+// Their kernels trust the shapes and indices of a forward pass.
+TEST_F(SessionProgramTest, PartsOfGradientsAreNotCalled) {
+  Put(1, {1, 2});
+  Put(2, {1'000'000'000, 0});
+  Call("_backward_backward_topk", {1, 2}, {3});
+  ExpectPoisoned(3, Code::kInvalidArgument, "a part of gradients");
+  Do(R"("define_graph": {"graph": 2, "inputs": ["x"], "definition": {"nodes": [
+        {"name": "y", "op": "_backward_backward_topk", "inputs": ["x", "x"]}]}})");
+  ExpectNoted(Code::kInvalidArgument, "a part of gradients");
+}
+
 TEST_F(SessionProgramTest, InfersGraphs) {
   Do(kDense);
   v1::Reply reply = Ask(R"("infer_graph": {"graph": 1, "known": {"x": {"has_shape": true, "shape": [5, 3],

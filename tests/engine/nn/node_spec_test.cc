@@ -84,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Nodes, BadNodesTest, testing::ValuesIn<BadCase>({
     {"UnknownInput", {{"relu", "a", {{"dat"}}}}, {}, kInvalid, "did you mean 'data'"},
     {"UnknownOperator", {{"rellu", "a", {{"data"}}}}, {}, absl::StatusCode::kNotFound, "node 'a'"},
     {"UnknownAttribute", {{"relu", "a", {{"data"}}, {{"slope", "1"}}}}, {}, kInvalid, "'slope'"},
+    {"PartOfAGradient", {{"_backward_relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "a part of gradients"},
     {"TooManyInputs", {{"relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "takes 1 inputs"},
     {"IndexOutOfRange", {{"relu", "a", {{"data"}}}, {"relu", "b", {{"a", 7}}}}, {}, kInvalid,
      "has 1 outputs, got index 7"},
