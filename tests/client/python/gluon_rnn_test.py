@@ -215,6 +215,18 @@ class LayerTest(ArrayCase):
                     for state, other in zip(after, last):
                         self.assert_close(state[0], other)
 
+    def test_hooks_see_what_the_caller_gets(self):
+        layer = rnn.LSTM(3, input_size=2)
+        layer.initialize()
+        seen = []
+        layer.register_forward_hook(lambda block, inputs, outputs: seen.append(outputs))
+        for hybrid in (False, True):
+            layer.hybridize(hybrid)
+            self.assertIs(layer(nd.ones((4, 1, 2))), seen.pop())
+            outputs, states = layer(nd.ones((4, 1, 2)), layer.begin_state(1))
+            self.assertIs(seen[-1][0], outputs)
+            self.assertEqual((len(states), len(seen.pop()[1])), (2, 2))
+
     def test_gradients_are_the_same_as_a_graph_and_as_cells(self):
         for name, (cell, layer, _) in KINDS.items():
             with self.subTest(name):

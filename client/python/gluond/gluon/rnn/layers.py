@@ -11,6 +11,10 @@ from .sequences import module_of, zeros_for
 _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
+class _OwnStates(list):
+    """States that a layer has begun itself: its caller, and its hooks, get none back."""
+
+
 class _RNNLayer(HybridBlock):
     """Parameters of layer k: `l{k}_i2h_weight` (gates hidden_size, inputs), `l{k}_h2h_weight`, and a bias of each;
     those of the way back begin with `r{k}_`.
@@ -97,15 +101,18 @@ class _RNNLayer(HybridBlock):
         """Outputs of the last layer, in the layout of the inputs; and the last states, if `states` were given."""
         if self._use_sequence_length and sequence_length is None:
             raise ValueError("use_sequence_length is set: call layer(inputs, states, sequence_length)")
-        given = states is not None
         self._check_inputs(inputs)
-        if not given:
-            states = [zeros_for(inputs, info["shape"], 1, self._layout.find("N")) for info in self.state_info()]
-        states = [states] if not isinstance(states, (list, tuple)) else list(states)
+        if states is None:
+            states = _OwnStates(zeros_for(inputs, info["shape"], 1, self._layout.find("N")) for info in self.state_info())
+        else:
+            states = list(states) if isinstance(states, (list, tuple)) else [states]
         self._check_states(inputs, states)
-        arguments = (inputs, states) + ((sequence_length,) if self._use_sequence_length else ())
-        outputs, states = super().__call__(*arguments)
-        return (outputs, states) if given else outputs
+        return super().__call__(inputs, states, *([sequence_length] if self._use_sequence_length else ()))
+
+    def forward(self, inputs: Any, states: Any, *args: Any) -> Any:  # type: ignore[override]
+        """As __call__, of states that are there."""
+        out = super().forward(inputs, states, *args)
+        return out[0] if isinstance(states, _OwnStates) else out
 
     def _check_inputs(self, inputs: Any) -> None:
         shape = getattr(inputs, "_shape", None)  # What is not known yet is not waited for.
