@@ -41,6 +41,17 @@ struct LengthMask {
   }
 };
 
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  const Shape x = (*in)[0];
+  if (!x.rank_known()) return false;
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LengthMaskParam>().axis, x.ndim()));
+  Shape rows = Shape::Scalar();
+  for (int i = 0; i < x.ndim(); ++i) if (i != axis) rows.Append(x[i]);
+  SHAPE_ASSIGN_CHECK(in, 1, x.ndim() == 1 ? Shape({1}) : rows);  // As softmax takes them.
+  return AllKnown(*in) && AllKnown(*out);
+}
+
 GLUOND_REGISTER_OP(_length_mask)
     .describe("1 for the first `length` elements along an axis, else 0.")
     .add_argument("data", "NDArray", "For its shape and type only.")
@@ -49,11 +60,7 @@ GLUOND_REGISTER_OP(_length_mask)
     .set_attr_parser(ParamParser<LengthMaskParam>)
     .set_num_inputs(2)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
+    .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType",
                           [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
                             TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);

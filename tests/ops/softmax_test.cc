@@ -124,6 +124,10 @@ TEST(SoftmaxOutput, RowsCanLieAlongTheLastAxis) {
   ExpectNear(OutputGradient({{1, 2, 3}, kX.values}, {{1, 2}, {2, 0}}, {{"preserve_shape", "True"}}), kGradient);
 }
 
+TEST(LengthMask, HasALengthForEachRow) {
+  EXPECT_EQ(ErrorOf("_length_mask", {kWide, {{2}, {1, 2}}}, {{"axis", "1"}}).code(), absl::StatusCode::kInvalidArgument);
+}
+
 // A label that is no class never reads or writes outside the row.
 TEST(Labels, WhatIsNoClassIsAnErrorThatNamesIt) {
   if (TestDevice().type == DeviceType::kGpu) GTEST_SKIP() << "a GPU makes the loss NaN";
