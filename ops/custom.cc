@@ -1,5 +1,5 @@
-// Custom: an operator that a client computes, and _CustomFunction: something that a client has computed, whose gradient it
-// computes. proto/custom_operator.proto says what their attributes mean; engine/core/custom_host.h, who reaches the client.
+// Custom: an operator that a client computes. proto/custom_operator.proto says what its attributes mean;
+// engine/core/custom_host.h, who reaches the client.
 //
 // A forward pass has a hidden output, a number by which its backward pass finds the client's object of that call. The
 // inputs of the backward pass are the arguments, the auxiliary states, the number, and of the gradients of the outputs and
@@ -12,8 +12,8 @@
 #include "engine/core/custom_host.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "ops/custom_attributes.h"
 #include "ops/gradient.h"
-#include "ops/kernel/copy.h"
 #include "ops/kernel/host_blobs.h"
 
 namespace gluond::ops {
@@ -28,21 +28,8 @@ struct CustomParam {
   size_t num_inputs() const { return arguments.size() + auxiliary.size(); }
 };
 
-std::string Text(const AttrDict& dict, absl::string_view key, absl::string_view otherwise) {
-  const auto it = dict.find(std::string_view(key.data(), key.size()));
-  return it == dict.end() ? std::string(otherwise) : it->second;
-}
-
 std::vector<std::string> Names(const AttrDict& dict, absl::string_view key, absl::string_view otherwise) {
-  return absl::StrSplit(Text(dict, key, otherwise), ',', absl::SkipEmpty());
-}
-
-CustomOperator OperatorOf(const AttrDict& dict) {
-  CustomOperator op{Text(dict, "__scope__", ""), Text(dict, "op_type", ""), {}};
-  for (const auto& [name, text] : dict) {
-    if (name != "op_type" && name.rfind("__", 0) != 0) op.attrs.emplace(name, text);
-  }
-  return op;
+  return absl::StrSplit(AttributeText(dict, key, otherwise), ',', absl::SkipEmpty());
 }
 
 absl::Status ParseDependencies(const AttrDict& dict, CustomParam* param) {
@@ -92,12 +79,6 @@ absl::Status Parse(NodeAttrs* attrs) {
 
 const CustomParam& ParamOf(const NodeAttrs& attrs) { return attrs.param<CustomParam>(); }
 
-absl::StatusOr<CustomHost*> Host(const CustomOperator& op) {
-  CustomHost* const host = GetCustomHost();
-  if (host != nullptr) return host;
-  return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));
-}
-
 // What a rule says of shapes or types, merged into the node's.
 template <class Vector, class Inference, class Assign>
 absl::Status Merge(const Inference& found, size_t num_arguments, Vector* in, Vector* out, Assign assign) {
@@ -125,7 +106,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
     return AllKnown(*in) && AllKnown(*out);
   }
   if (AllKnown(*in) && AllKnown(*out)) return true;
-  ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+  ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
   const ShapeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
   const auto found = host->InferShape(param.op, arguments);
   if (!found.ok()) {
@@ -148,7 +129,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
     return AllKnown(*in) && AllKnown(*out);
   }
   if (AllKnown(*in) && AllKnown(*out)) return true;
-  ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+  ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
   const TypeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
   const auto found = host->InferType(param.op, arguments);
   if (!found.ok()) {
@@ -166,14 +147,12 @@ std::vector<uint32_t> Auxiliary(const NodeAttrs& attrs) {
   return indices;
 }
 
-ExecType Async(const NodeAttrs&) { return ExecType::kAsync; }
-
 struct Custom {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const CustomParam& param = ParamOf(attrs);
-    ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+    ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     const size_t n = param.arguments.size(), outputs = param.outputs.size();
     CustomCall call;
     call.op = param.op;
@@ -205,7 +184,7 @@ struct BackwardCustom {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const CustomParam& param = ParamOf(attrs);
-    ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
+    ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     CustomCall call;
     call.kind = CustomCall::kBackward;
     call.op = param.op;
@@ -328,127 +307,6 @@ GLUOND_REGISTER_OP(_backward_Custom)
                           })
     .set_attr<FExecType>("FExecType", Async)
     .compute<BackwardCustom>();
-
-// A function that the client has run: `inputs` inputs, then its results.
-struct FunctionParam {
-  CustomOperator op;
-  uint64_t function = 0;
-  uint32_t inputs = 0, outputs = 0;
-  std::shared_ptr<const void> hold;  // The client keeps the function while somebody has this.
-};
-
-absl::Status ParseFunction(NodeAttrs* attrs) {
-  FunctionParam param;
-  param.op = OperatorOf(attrs->dict);
-  constexpr uint32_t kMost = 1000;
-  if (!absl::SimpleAtoi(Text(attrs->dict, "function", ""), &param.function)) {
-    return absl::InvalidArgumentError("parameter 'function' is required, a number");
-  }
-  if (!absl::SimpleAtoi(Text(attrs->dict, "__inputs__", ""), &param.inputs) ||
-      !absl::SimpleAtoi(Text(attrs->dict, "__outputs__", "1"), &param.outputs) || param.inputs > kMost ||
-      param.outputs > kMost || param.outputs == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ", kMost));
-  }
-  if (CustomHost* const host = GetCustomHost()) param.hold = host->HoldFunction(param.op.scope, param.function);
-  attrs->Store(std::move(param));
-  return absl::OkStatus();
-}
-
-const FunctionParam& FunctionOf(const NodeAttrs& attrs) { return attrs.param<FunctionParam>(); }
-uint32_t NumFunctionInputs(const NodeAttrs& attrs) { return FunctionOf(attrs).inputs + FunctionOf(attrs).outputs; }
-uint32_t NumFunctionOutputs(const NodeAttrs& attrs) { return FunctionOf(attrs).outputs; }
-
-struct CustomFunction {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const FunctionParam& param = FunctionOf(attrs);
-    for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(Copy<D>(ctx, in[param.inputs + i], req[i], out[i]));
-    return absl::OkStatus();
-  }
-};
-
-struct BackwardCustomFunction {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const FunctionParam& param = FunctionOf(attrs);
-    ASSIGN_OR_RETURN(CustomHost* const host, Host(param.op));
-    CustomCall call;
-    call.kind = CustomCall::kFunction;
-    call.op = param.op;
-    call.instance = param.function;
-    call.training = ctx.is_train;
-    call.device = ctx.device;
-    HostBlobs<D> blobs(ctx);
-    for (size_t i = param.inputs; i < in.size(); ++i) {
-      ASSIGN_OR_RETURN(const TBlob blob, blobs.Input(in[i]));
-      call.out_grads.push_back(blob);
-    }
-    for (size_t i = 0; i < out.size(); ++i) {
-      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
-      call.results.push_back(blob);
-      call.requests.push_back(req[i]);
-    }
-    call.time = ctx.client_time;
-    ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
-    host->Begin(std::move(call));
-    return absl::OkStatus();
-  }
-};
-
-template <auto assign, class Vector>
-absl::StatusOr<bool> InferFunction(const NodeAttrs& attrs, Vector* in, Vector* out) {
-  const FunctionParam& param = FunctionOf(attrs);
-  for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[param.inputs + i]));
-  return AllKnown(*in) && AllKnown(*out);
-}
-
-template <auto assign, class Vector>
-absl::StatusOr<bool> InferBackward(const NodeAttrs&, Vector* in, Vector* out) {
-  for (size_t i = 0; i < out->size(); ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[i]));
-  return AllKnown(*in) && AllKnown(*out);
-}
-
-GLUOND_REGISTER_OP(_CustomFunction)
-    .describe("What a client has computed by a function of its own: the inputs after the first `__inputs__`. The gradients "
-              "of those come from the client.")
-    .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
-    .set_attr_parser(ParseFunction)
-    .set_num_inputs(NumFunctionInputs)
-    .set_num_outputs(NumFunctionOutputs)
-    .set_attr<FInferShape>("FInferShape", InferFunction<AssignShape, ShapeVector>)
-    .set_attr<FInferType>("FInferType", InferFunction<AssignType, TypeVector>)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           const FunctionParam& param = FunctionOf(node->attrs);
-                           std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
-                           inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
-                           Gradients gradients(node->num_inputs());
-                           if (param.inputs == 0) return gradients;
-                           const NodeEntry backward = Call("_backward_CustomFunction", std::move(inputs), node->attrs.dict);
-                           for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
-                           return gradients;
-                         })
-    .compute<CustomFunction>();
-
-GLUOND_REGISTER_OP(_backward_CustomFunction)
-    .describe("The gradients of a client's function.")
-    .add_argument("data", "NDArray[]", "The function's inputs, for their shapes only, and the gradients of its results.")
-    .set_attr_parser(ParseFunction)
-    .set_num_inputs(NumFunctionInputs)
-    .set_num_outputs([](const NodeAttrs& attrs) { return FunctionOf(attrs).inputs; })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs",
-                             [](const NodeAttrs& attrs) {
-                               std::vector<uint32_t> indices;
-                               for (uint32_t i = 0; i < FunctionOf(attrs).inputs; ++i) indices.push_back(i);
-                               return indices;
-                             })
-    .set_attr<FInferShape>("FInferShape", InferBackward<AssignShape, ShapeVector>)
-    .set_attr<FInferType>("FInferType", InferBackward<AssignType, TypeVector>)
-    .set_attr<FExecType>("FExecType", Async)
-    .compute<BackwardCustomFunction>();
 
 }  // namespace
 }  // namespace gluond::ops

@@ -11,65 +11,15 @@
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
-#include "server/custom_messages.h"
+#include "server/session_answers.h"
 #include "server/session_arrays.h"
 #include "server/session_calls.h"
+#include "server/session_command.h"
 #include "server/session_gradients.h"
 #include "server/tensor_codec.h"
 
 namespace gluond::server {
 namespace {
-
-constexpr size_t kMostUntold = 1000;  // Failures kept for WaitAll.
-
-// Names in one command: more would take memory that no budget counts, and hold the lane for too long.
-constexpr int kMostNames = 1 << 16;
-constexpr int kMostFreed = 1 << 20;
-static_assert(kMostNames <= static_cast<int>(SessionCalls::kMostInputs));
-
-absl::Status CheckNames(const v1::Command& command) {
-  int names = 0, most = kMostNames;
-  switch (command.command_case()) {
-    case v1::Command::kInvoke: names = std::max(command.invoke().inputs_size(), command.invoke().outputs_size()); break;
-    case v1::Command::kFetch: names = command.fetch().arrays_size(); break;
-    case v1::Command::kDescribe: names = command.describe().arrays_size(); break;
-    case v1::Command::kMark: names = command.mark().variables_size(); break;
-    case v1::Command::kFresh: names = command.fresh().variables_size(); break;
-    case v1::Command::kRunGraph:
-      names = std::max(command.run_graph().inputs_size(), command.run_graph().outputs_size());
-      break;
-    case v1::Command::kBackward: {
-      const v1::Backward& backward = command.backward();
-      names = std::max({backward.heads_size(), backward.head_gradients_size(), backward.variables_size(),
-                        backward.outputs_size(), backward.out_grads_size()});
-      break;
-    }
-    case v1::Command::kContinueBackward:
-      names = std::max(command.continue_backward().gradients_size(), command.continue_backward().out_grads_size());
-      break;
-    case v1::Command::kFree:
-      names = std::max({command.free().arrays_size(), command.free().calls_size(), command.free().graphs_size()});
-      most = kMostFreed;
-      break;
-    default: break;
-  }
-  if (names <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the command names ", names, " things, more than ", most,
-                                                 "; send several commands"));
-}
-
-bool IsAnswered(const v1::Command& command) {
-  switch (command.command_case()) {
-    case v1::Command::kFetch:
-    case v1::Command::kDescribe:
-    case v1::Command::kInferGraph:
-    case v1::Command::kDescribeCall:
-    case v1::Command::kContinueBackward:
-    case v1::Command::kWaitAll: return true;
-    case v1::Command::kBackward: return command.backward().out_grads_size() > 0;
-    default: return false;
-  }
-}
 
 // The places of a session, whose memory is charged to it.
 absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, const Limits& limits) {
@@ -87,31 +37,21 @@ absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place&
   return own;
 }
 
-void ToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
-  proto->set_code(static_cast<int32_t>(failure.status.code()));
-  proto->set_message(std::string(failure.status.message()));
-  proto->set_command(failure.command);
-  proto->set_array(array);
-  proto->set_told(failure.told);
-  if (const auto traceback = failure.status.GetPayload(kTraceback); traceback.has_value()) {
-    proto->set_traceback(std::string(*traceback));
-  }
-}
-
 class Program final : public std::enable_shared_from_this<Program> {
  public:
   using Answer = SessionProgram::Answer;
 
   Program(Devices& devices, const Limits& limits, Answer answer)
-      : devices_(devices), max_reply_bytes_(limits.max_message_bytes), answer_(std::move(answer)), calls_(limits) {}
+      : devices_(devices), answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
+        calls_(limits) {}
 
   void Open(absl::StatusOr<std::vector<Imperative::Place>> places, const Limits& limits) {
     if (!places.ok()) {
       broken_ = places.status();
       return;
     }
-    const auto on_failure = [weak = weak_from_this()](const FailurePtr& failure) {
-      if (const auto program = weak.lock()) program->Remember(failure);
+    const auto on_failure = [weak = std::weak_ptr(answers_)](const FailurePtr& failure) {
+      if (const auto answers = weak.lock()) answers->Remember(failure);
     };
     imperative_ = Imperative::Create(*std::move(places), on_failure, {.tape_nodes = limits.max_session_arrays});
     arrays_.emplace(*imperative_, limits.max_session_arrays);
@@ -122,7 +62,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     number_ = number;
     absl::Status status = broken_;
     if (status.ok()) status = CheckNames(command);
-    if (!status.ok()) return IsAnswered(command) ? AnswerFailure(status) : Note(status);
+    if (!status.ok()) return IsAnswered(command) ? answers_->Fail(status, number) : Note(status);
     switch (command.command_case()) {
       case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));
       case v1::Command::kInvoke: return Invoke(command.invoke());
@@ -137,8 +77,9 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kDefineGraph: return Note(calls_.Define(command.define_graph()));
       case v1::Command::kRunGraph: return RunGraph(command.run_graph());
       case v1::Command::kInferGraph: return InferGraph(command.infer_graph());
-      case v1::Command::kDescribeCall: return DescribeCall(command.describe_call());
-      case v1::Command::kWaitAll: return WaitAll();
+      case v1::Command::kDescribeCall:
+        return answers_->Result(DescribeCall(command.describe_call()), &v1::Reply::mutable_call, number);
+      case v1::Command::kWaitAll: return answers_->All(TakeUnknown(), number);
       case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
       case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
       case v1::Command::COMMAND_NOT_SET: break;
@@ -149,7 +90,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   int64_t pending() const { return imperative_ == nullptr ? 0 : imperative_->pending() + inferring_; }
 
   void End() {
-    ended_ = true;
+    answers_->End();
     if (imperative_ != nullptr) imperative_->Cancel();
     gradients_.reset();
     arrays_.reset();
@@ -160,19 +101,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // Failures.
 
-  void Remember(const FailurePtr& failure) {
-    if (untold_.size() < kMostUntold) untold_.push_back(failure);
-  }
-  // A failure of a command that makes no array: it is told with the next answer.
-  void Note(const absl::Status& status) {
-    if (status.ok()) return;
-    auto failure = std::make_shared<Failure>();
-    failure->status = status;
-    failure->command = number_;
-    Remember(failure);
-    loose_.push_back(std::move(failure));
-    if (loose_.size() > kMostUntold) loose_.erase(loose_.begin());
-  }
+  void Note(const absl::Status& status) { answers_->Note(status, number_); }
   Array Poisoned(const absl::Status& status) {
     if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->Failed(status, number_)};
     return {shared_failure_.second, {}, nullptr};
@@ -180,34 +109,6 @@ class Program final : public std::enable_shared_from_this<Program> {
   void Poison(const Names& names, const absl::Status& status) {
     if (names.empty()) return Note(status);
     for (const uint64_t name : names) arrays_->Set(name, Poisoned(status), number_);
-  }
-
-  static void Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply) {
-    ToProto(*failure, array, reply->add_failures());
-    failure->told = true;
-  }
-  void TellLoose(v1::Reply* reply) {
-    for (const FailurePtr& failure : std::exchange(loose_, {})) if (!failure->told) Tell(failure, 0, reply);
-    std::erase_if(untold_, [](const FailurePtr& failure) { return failure->told; });
-  }
-  void Send(v1::Reply reply, Attachments attachments, int64_t bytes) {
-    if (!ended_) answer_(std::move(reply), std::move(attachments), bytes);
-  }
-  void AnswerFailure(const absl::Status& status) { AnswerFailure(status, number_); }
-  void AnswerFailure(const absl::Status& status, uint64_t number) {
-    v1::Reply reply;
-    TellLoose(&reply);
-    Failure failure;
-    failure.status = status;
-    failure.command = number;
-    ToProto(failure, 0, reply.add_failures());
-    reply.set_number(number);
-    Send(std::move(reply), {}, 0);
-  }
-  static absl::Status TooLarge(int64_t bytes, int64_t limit) {
-    return absl::ResourceExhaustedError(absl::StrCat("the tensors have ", bytes, " bytes, more than the ", limit,
-                                                     " of --max_message_bytes; fetch arrays one by one, or slices of a "
-                                                     "large one"));
   }
 
   // Calls.
@@ -363,32 +264,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
                                   : Poisoned(array.status()).value);
     }
-    WhenKnown(values, [weak = weak_from_this(), values, names = Copy(fetch.arrays()), number = number_] {
-      const auto program = weak.lock();
-      if (program == nullptr || program->ended_) return;
-      v1::Reply reply;
-      Attachments attachments;
-      int64_t bytes = 0;
-      for (const ValuePtr& value : values) {
-        if (value->failure() == nullptr) bytes += static_cast<int64_t>(value->tensor().bytes());
-      }
-      if (const int64_t most = program->max_reply_bytes_; bytes > most) {
-        return program->AnswerFailure(TooLarge(bytes, most), number);
-      }
-      program->TellLoose(&reply);
-      for (size_t i = 0; i < values.size(); ++i) {
-        v1::Tensor* proto = reply.add_tensors();
-        if (values[i]->failure() != nullptr) {
-          Tell(values[i]->failure(), names[i], &reply);
-          continue;
-        }
-        const Tensor& tensor = values[i]->tensor();
-        int64_t left = program->max_reply_bytes_;
-        (void)EncodeTensor(tensor, v1::RAW, &left, proto, &attachments);
-      }
-      reply.set_number(number);
-      program->Send(std::move(reply), std::move(attachments), bytes);
-    });
+    answers_->Values(std::move(values), Copy(fetch.arrays()), number_);
   }
 
   void Describe(const v1::Describe& describe) {
@@ -399,32 +275,12 @@ class Program final : public std::enable_shared_from_this<Program> {
       values.push_back(array.ok() ? (*array)->value : Poisoned(array.status()).value);
       gradients.push_back(array.ok() && (*array)->mark != nullptr ? (*array)->mark->gradient : 0);
     }
-    WhenKnown(values, [weak = weak_from_this(), values, gradients, names = Copy(describe.arrays()), number = number_] {
-      const auto program = weak.lock();
-      if (program == nullptr || program->ended_) return;
-      v1::Reply reply;
-      program->TellLoose(&reply);
-      for (size_t i = 0; i < values.size(); ++i) {
-        v1::ArrayType* type = reply.add_arrays();
-        if (values[i]->failure() != nullptr) {
-          Tell(values[i]->failure(), names[i], &reply);
-          continue;
-        }
-        const Tensor& tensor = values[i]->tensor();
-        type->set_has_shape(true);
-        for (const int64_t dim : tensor.shape().dims()) type->add_shape(dim);
-        type->set_dtype(server::ToProto(tensor.dtype()));
-        type->set_device(tensor.device().ToString());
-        type->set_gradient(gradients[i]);
-      }
-      reply.set_number(number);
-      program->Send(std::move(reply), {}, 0);
-    });
+    answers_->Types(std::move(values), Copy(describe.arrays()), std::move(gradients), number_);
   }
 
   void InferGraph(const v1::InferGraph& infer) {
     const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(infer.graph());
-    if (!graph.ok()) return AnswerFailure(graph.status());
+    if (!graph.ok()) return answers_->Fail(graph.status(), number_);
     InferGraph(number_, *graph, std::make_shared<v1::InferGraph>(infer));
   }
 
@@ -434,7 +290,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
       lane->Post([weak, number, graph, infer] {
         const auto program = weak.lock();
-        if (program == nullptr || program->ended_) return;
+        if (program == nullptr || program->answers_->ended()) return;
         --program->inferring_;
         program->InferGraph(number, graph, infer);
       });
@@ -442,42 +298,14 @@ class Program final : public std::enable_shared_from_this<Program> {
     ++inferring_;
     if (AwaitFact(type.status(), again)) return;
     --inferring_;
-    AnswerWith(number, std::move(type), &v1::Reply::mutable_graph);
-  }
-
-  void DescribeCall(const v1::DescribeCall& describe) {
-    AnswerWith(number_, server::DescribeCall(describe), &v1::Reply::mutable_call);
-  }
-
-  template <class T>
-  void AnswerWith(uint64_t number, absl::StatusOr<T> result, T* (v1::Reply::*field)()) {
-    if (!result.ok()) return AnswerFailure(result.status(), number);
-    v1::Reply reply;
-    TellLoose(&reply);
-    *(reply.*field)() = *std::move(result);
-    reply.set_number(number);
-    Send(std::move(reply), {}, 0);
-  }
-
-  void WaitAll() {
-    WhenKnown(TakeUnknown(), [weak = weak_from_this(), number = number_] {
-      const auto program = weak.lock();
-      if (program == nullptr || program->ended_) return;
-      v1::Reply reply;
-      program->TellLoose(&reply);
-      for (const FailurePtr& failure : std::exchange(program->untold_, {})) {
-        if (!failure->told) Tell(failure, 0, &reply);
-      }
-      reply.set_number(number);
-      program->Send(std::move(reply), {}, 0);
-    });
+    answers_->Result(std::move(type), &v1::Reply::mutable_graph, number);
   }
 
   // Gradients.
 
   void Backward(const v1::Backward& backward) {
     if (backward.out_grads_size() > 0) {
-      return AnswerWith(number_, gradients_->Begin(backward, number_), &v1::Reply::mutable_backward);
+      return answers_->Result(gradients_->Begin(backward, number_), &v1::Reply::mutable_backward, number_);
     }
     if (const absl::Status status = gradients_->Backward(backward, number_); !status.ok()) {
       Poison(backward.outputs(), status);
@@ -485,26 +313,22 @@ class Program final : public std::enable_shared_from_this<Program> {
   }
 
   void ContinueBackward(const v1::ContinueBackward& command) {
-    AnswerWith(number_, gradients_->Continue(command, number_), &v1::Reply::mutable_backward);
+    answers_->Result(gradients_->Continue(command, number_), &v1::Reply::mutable_backward, number_);
   }
 
   static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
   static const Names kNone;
 
   Devices& devices_;
-  const int64_t max_reply_bytes_;
-  const Answer answer_;
+  const std::shared_ptr<SessionAnswers> answers_;
   absl::Status broken_;
   std::shared_ptr<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
   SessionCalls calls_;
-  bool ended_ = false;
 
   int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
   uint64_t number_ = 0;                          // Of the command that is taken up.
-  std::vector<FailurePtr> untold_;               // For WaitAll.
-  std::vector<FailurePtr> loose_;                // Of commands that made no array.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // Of the command that is taken up.
   std::vector<std::weak_ptr<Value>> unknown_;     // Or they were not, a while ago.
   size_t known_at_least_ = 0;

@@ -8,20 +8,19 @@
 #define SERVER_SESSION_PROGRAM_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "proto/session.pb.h"
 #include "server/attachments.h"
 #include "server/devices.h"
 #include "server/limits.h"
+#include "server/session_answers.h"
 
 namespace gluond::server {
 
 class SessionProgram {
  public:
-  // An answer without its index, and the large tensors of it. Called on the lane. `bytes`: what the tensors take.
-  using Answer = std::function<void(v1::Reply reply, Attachments attachments, int64_t bytes)>;
+  using Answer = SessionAnswers::Send;  // Called on the lane.
 
   // `devices` outlives the program and all that it has begun.
   static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, const Limits& limits, Answer answer);

@@ -139,6 +139,24 @@ class ImperativeBench {
   std::shared_ptr<Imperative> imperative_;
 };
 
+inline const AttrDict kOne = {{"scalar", "1"}};  // For _plus_scalar.
+
+// Nothing is recorded.
+class ImperativeTest : public testing::Test {
+ protected:
+  ImperativeTest() { bench_.options.recording = false; }
+
+  // A value that the test makes known, and the call that it waits for.
+  Array Waiting(float value, WaitingCall* call) {
+    Array waiting = bench_.Call("t_wait", {}, bench_.Of({value}));
+    *call = WaitingCalls::Get().Next();
+    return waiting;
+  }
+  Array Plus1(Array x) { return bench_.Call("_plus_scalar", kOne, std::move(x)); }
+
+  ImperativeBench bench_;
+};
+
 }  // namespace gluond
 
 #endif  // TESTS_ENGINE_IMPERATIVE_IMPERATIVE_BENCH_H_

@@ -1,0 +1,137 @@
+// _CustomFunction: something that a client has computed, whose gradient it computes, too. proto/custom_operator.proto says
+// what its attributes mean; engine/core/custom_host.h, who reaches the client.
+
+#include "absl/strings/numbers.h"
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "ops/custom_attributes.h"
+#include "ops/gradient.h"
+#include "ops/kernel/copy.h"
+#include "ops/kernel/host_blobs.h"
+
+namespace gluond::ops {
+namespace {
+
+// A function that the client has run: `inputs` inputs, then its results.
+struct Param {
+  CustomOperator op;
+  uint64_t function = 0;
+  uint32_t inputs = 0, outputs = 0;
+  std::shared_ptr<const void> hold;  // The client keeps the function while somebody has this.
+};
+
+absl::Status Parse(NodeAttrs* attrs) {
+  Param param;
+  param.op = OperatorOf(attrs->dict);
+  constexpr uint32_t kMost = 1000;
+  if (!absl::SimpleAtoi(AttributeText(attrs->dict, "function", ""), &param.function)) {
+    return absl::InvalidArgumentError("parameter 'function' is required, a number");
+  }
+  if (!absl::SimpleAtoi(AttributeText(attrs->dict, "__inputs__", ""), &param.inputs) ||
+      !absl::SimpleAtoi(AttributeText(attrs->dict, "__outputs__", "1"), &param.outputs) || param.inputs > kMost ||
+      param.outputs > kMost || param.outputs == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ", kMost));
+  }
+  if (CustomHost* const host = GetCustomHost()) param.hold = host->HoldFunction(param.op.scope, param.function);
+  attrs->Store(std::move(param));
+  return absl::OkStatus();
+}
+
+const Param& ParamOf(const NodeAttrs& attrs) { return attrs.param<Param>(); }
+uint32_t NumInputs(const NodeAttrs& attrs) { return ParamOf(attrs).inputs + ParamOf(attrs).outputs; }
+uint32_t NumOutputs(const NodeAttrs& attrs) { return ParamOf(attrs).outputs; }
+
+struct CustomFunction {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const Param& param = ParamOf(attrs);
+    for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(Copy<D>(ctx, in[param.inputs + i], req[i], out[i]));
+    return absl::OkStatus();
+  }
+};
+
+struct BackwardCustomFunction {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const Param& param = ParamOf(attrs);
+    ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
+    CustomCall call;
+    call.kind = CustomCall::kFunction;
+    call.op = param.op;
+    call.instance = param.function;
+    call.training = ctx.is_train;
+    call.device = ctx.device;
+    HostBlobs<D> blobs(ctx);
+    for (size_t i = param.inputs; i < in.size(); ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Input(in[i]));
+      call.out_grads.push_back(blob);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
+      call.results.push_back(blob);
+      call.requests.push_back(req[i]);
+    }
+    call.time = ctx.client_time;
+    ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
+    host->Begin(std::move(call));
+    return absl::OkStatus();
+  }
+};
+
+template <auto assign, class Vector>
+absl::StatusOr<bool> InferForward(const NodeAttrs& attrs, Vector* in, Vector* out) {
+  const Param& param = ParamOf(attrs);
+  for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[param.inputs + i]));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+template <auto assign, class Vector>
+absl::StatusOr<bool> InferBackward(const NodeAttrs&, Vector* in, Vector* out) {
+  for (size_t i = 0; i < out->size(); ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[i]));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+GLUOND_REGISTER_OP(_CustomFunction)
+    .describe("What a client has computed by a function of its own: the inputs after the first `__inputs__`. The gradients "
+              "of those come from the client.")
+    .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
+    .set_attr_parser(Parse)
+    .set_num_inputs(NumInputs)
+    .set_num_outputs(NumOutputs)
+    .set_attr<FInferShape>("FInferShape", InferForward<AssignShape, ShapeVector>)
+    .set_attr<FInferType>("FInferType", InferForward<AssignType, TypeVector>)
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           const Param& param = ParamOf(node->attrs);
+                           std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
+                           inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
+                           Gradients gradients(node->num_inputs());
+                           if (param.inputs == 0) return gradients;
+                           const NodeEntry backward = Call("_backward_CustomFunction", std::move(inputs), node->attrs.dict);
+                           for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
+                           return gradients;
+                         })
+    .compute<CustomFunction>();
+
+GLUOND_REGISTER_OP(_backward_CustomFunction)
+    .describe("The gradients of a client's function.")
+    .add_argument("data", "NDArray[]", "The function's inputs, for their shapes only, and the gradients of its results.")
+    .set_attr_parser(Parse)
+    .set_num_inputs(NumInputs)
+    .set_num_outputs([](const NodeAttrs& attrs) { return ParamOf(attrs).inputs; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs",
+                             [](const NodeAttrs& attrs) {
+                               std::vector<uint32_t> indices;
+                               for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
+                               return indices;
+                             })
+    .set_attr<FInferShape>("FInferShape", InferBackward<AssignShape, ShapeVector>)
+    .set_attr<FInferType>("FInferType", InferBackward<AssignType, TypeVector>)
+    .set_attr<FExecType>("FExecType", Async)
+    .compute<BackwardCustomFunction>();
+
+}  // namespace
+}  // namespace gluond::ops
