@@ -76,6 +76,21 @@ class CreationTest(ArrayCase):
             values[:] = 7
             self.assertEqual(x.sum().asscalar(), size)
 
+    def test_values_that_custom_operators_find_here_are_nobody_else_s(self):
+        class Holder:
+            def __init__(self, values):
+                self.values = values
+
+            def __array__(self, dtype=None, copy=None):
+                return self.values
+
+        values = np.ones(3, np.float32)
+        for source in (values, Holder(values), values[:2]):
+            x = nd.array(source)
+            values[0] = 5
+            np.testing.assert_array_equal(x._known(), np.ones(len(x._known())))
+            values[0] = 1
+
     def test_conversion_and_copies(self):
         x = nd.array([1.7, 2.2])
         self.assert_equal(x.astype("int32"), [1, 2], np.int32)

@@ -167,6 +167,20 @@ class ArraysTest(ArrayCase):
         self.assert_equal(nd.Custom(nd.array([[1, 2]]), op_type="mixed"), [[5 + 1 + 3 + 2]])
         self.assert_equal(kept[0] * 2, [[2, 4]])
 
+    def test_an_array_of_numpy_s_array_is_a_copy(self):
+        values, seen = np.ones(2, np.float32), []
+
+        def forward(self, out_data, **unused):
+            x = nd.array(values)
+            x += 1
+            seen.append(values.copy())
+            values[:] = 9
+            out_data[0][:] = x
+
+        registered("copies", forward)
+        self.assert_equal(nd.Custom(nd.ones(2), op_type="copies"), [2, 2])
+        np.testing.assert_array_equal(seen, [[1, 1]])
+
     def test_operators_of_the_server_only(self):
         registered("expo", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], mx.nd.exp(in_data[0])),
                    lambda self, req, out_grad, out_data, in_grad, **_: self.assign(in_grad[0], req[0],

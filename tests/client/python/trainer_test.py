@@ -122,6 +122,22 @@ class StaleTest(ArrayCase):
         self.assert_equal(self.used.weight.data(), [[-0.5, -0.5]])
         self.assert_equal(self.unused.weight.data(), [[1, 1]])
 
+    def test_nor_does_an_optimizer_touch_them_that_computes_with_numpy(self):
+        class Constant(mx.optimizer.Optimizer):
+            def create_state(self, index, weight):
+                return None
+
+            def update(self, index, weight, grad, state):
+                weight[:] = value
+
+        for value in (np.full((1, 2), 7, np.float32), 7):
+            for net in (self.used, self.unused):
+                net.weight.set_data(nd.ones((1, 2)))
+            trainer = gluon.Trainer([self.used.weight, self.unused.weight], Constant())
+            step(self.used, trainer, [[1, 1]], ignore_stale_grad=True)
+            self.assert_equal(self.used.weight.data(), [[7, 7]])
+            self.assert_equal(self.unused.weight.data(), [[1, 1]])
+
 
 class StatesTest(ArrayCase):
 

@@ -42,11 +42,17 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
     except (TypeError, ValueError) as error:
         raise TypeError(f"source_array must be array like object ({error})") from None
     if mode.inside:
-        return _call.make_local(values, ctx, dtype)
+        return _call.make_local(_own(values, source_array), ctx, dtype)
     made_here = _transfer.put(values, ctx, dtype)
     if values.nbytes <= _KEPT_BYTES:
-        made_here._keep_values(values.copy() if values is source_array or values.base is not None else values, 0, True)
+        made_here._keep_values(_own(values, source_array), 0, True)
     return made_here
+
+
+def _own(values: np.ndarray, source: Any) -> np.ndarray:
+    """The values, which np.asarray has made of the source, where nobody else has them; else a copy."""
+    is_new = type(source) in (list, tuple, np.ndarray) and values is not source and values.base is None
+    return values if is_new else values.copy()
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
@@ -61,7 +67,7 @@ def made(op: str, attributes: dict[str, str], ctx: Optional[Context], shape: Opt
     if not isinstance(context, Context):
         context = Context(*_parse_context(context))
     session = connect.current() if out is None else out._session
-    tail = tagged(_DEVICE_FIELD, context._device.encode())
+    tail = tagged(_DEVICE_FIELD, context._device.encode()) + (b"" if out is None else mode.when_fresh)
     if shape is not None:
         attributes = {**attributes, "shape": text(shape)}
     attributes = {**attributes, "dtype": dtype_name(dtype)}
