@@ -16,6 +16,7 @@ from ._mode import mode
 from ._proto import session_pb2
 from ._wire import encoding
 from ._wire.encoding import WHEN_FRESH, number_of
+from ._wire.errors import StaleGradientError
 from .base import MXNetError, WrongValue
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ _backwards = 0
 def backward_count() -> int:
     """How often gradients have been computed, for whoever keeps copies of one."""
     return _backwards
+
+
+def count_backward() -> None:
+    """A backward pass has been submitted."""
+    global _backwards
+    _backwards += 1
 
 
 def is_recording() -> bool:
@@ -59,7 +66,7 @@ def set_training(train_mode: bool) -> bool:
 
 
 class _Scope:
-    """Sets the modes within a `with` block, or around a decorated function; None leaves one as it is."""
+    """Sets the modes within a `with` block; None leaves one as it is."""
 
     def __init__(self, recording: Optional[bool], training: Optional[bool]) -> None:
         self._recording = recording
@@ -144,7 +151,7 @@ def is_fresh(variable: "NDArray") -> bool:
     try:
         require_fresh([variable])
         variable._session.wait_all()
-    except MXNetError:
+    except StaleGradientError:
         return False
     return True
 
@@ -200,13 +207,14 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     heads: arrays (or one) computed while recording. head_grads: default ones. retain_graph: keep what was recorded, for
     another backward().
     """
-    global _backwards
+    from .ndarray import NDArray
+    heads = heads if isinstance(heads, NDArray) else list(heads)
     command, named = _begin(heads, head_grads, retain_graph)
     command.training = train_mode
-    session = heads[0]._session if isinstance(heads, (list, tuple)) else heads._session
+    session = heads._session if isinstance(heads, NDArray) else heads[0]._session
     _submit(session, encoding.BACKWARD, command)
     del named
-    _backwards += 1
+    count_backward()
 
 
 def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optional[bool] = None, create_graph: bool = False,
@@ -232,6 +240,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     else:
         _submit(session, encoding.BACKWARD, command)
     del named
+    count_backward()
     return outputs
 
 

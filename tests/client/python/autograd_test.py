@@ -196,6 +196,13 @@ class InPlaceTest(ArrayCase):
         y.backward()
         self.assert_equal(x.grad, [12, 12])
 
+    def test_heads_may_be_the_values_of_a_dict(self):
+        x = variable([1])
+        with autograd.record():
+            results = {"a": x * 2, "b": x * 3}
+        autograd.backward(results.values())
+        self.assert_equal(x.grad, [5])
+
 
 class FreshTest(ArrayCase):
 
@@ -208,6 +215,16 @@ class FreshTest(ArrayCase):
         self.assertTrue(x._fresh_grad)
         autograd.clear_fresh([x])
         self.assertFalse(x._fresh_grad)
+
+    def test_asking_hides_no_other_error(self):
+        x = variable([1])
+        with autograd.record():
+            y = x * 2
+        y.backward()
+        lost = nd.dot(nd.ones((2, 3)), nd.ones((2, 3)))
+        with self.assertRaisesRegex(mx.MXNetError, "do not fit"):
+            x._fresh_grad
+        del lost
 
     def test_writes_happen_only_if_it_is(self):
         x, y = variable([1]), nd.zeros(1)

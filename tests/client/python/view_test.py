@@ -1,7 +1,7 @@
 """Slices and reshapes share what they show with the array that they are of."""
 
 import numpy as np
-from gluond import autograd, nd
+from gluond import autograd, gluon, nd
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -91,6 +91,16 @@ class ViewTest(ArrayCase):
                 y = (factor * x).sum()
             y.backward()
             self.assert_equal(row, [factor] * 4)
+
+    def test_a_view_of_a_parameter_s_gradient_sees_each_backward(self):
+        parameter = gluon.Parameter("weight", shape=(2, 2))
+        parameter.initialize("ones")
+        row = parameter.grad()[0]
+        for factor in (2, 3):
+            with autograd.record():
+                y = (factor * parameter.data()).sum()
+            y.backward()
+            self.assert_equal(row, [factor] * 2)
 
 
 if __name__ == "__main__":

@@ -314,6 +314,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
     def _written_by_server(self) -> None:
         """From now on, it may be written at times that nobody here sees."""
         self._kept = _NEVER_KEPT
+        if type(self) is NDArray:
+            self.__class__ = Gradient
 
     # Writes.
 
@@ -322,18 +324,21 @@ class NDArray(Arithmetic, Indexing, Fluent):
         self._version += 1
 
 
-class Gradient(NDArray):
-    """The array that backward() writes: nobody here sees when, so its views trust nothing from before a backward()."""
+_own_version: Any = NDArray._version  # type: ignore[has-type]
 
-    __slots__ = ("_writes",)
+
+class Gradient(NDArray):
+    """An array that backward() may write: nobody here sees when, so its views trust nothing from before a backward()."""
+
+    __slots__ = ()  # Any NDArray can become one.
 
     @property
     def _version(self) -> int:
-        return self._writes + autograd.backward_count()
+        return _own_version.__get__(self) + autograd.backward_count()
 
     @_version.setter
     def _version(self, value: int) -> None:
-        self._writes = value - autograd.backward_count()
+        _own_version.__set__(self, value - autograd.backward_count())
 
 
 _call.array_class = NDArray

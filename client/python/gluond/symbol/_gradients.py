@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 
+from .. import autograd
 from .._proto import graph_pb2, session_pb2
 from .._wire import encoding
 from ..base import MXNetError
@@ -78,9 +79,10 @@ class Leaves:
             self._names = [next(encoding.names) for _ in self._arguments]
             weakref.finalize(self, session.dead_arrays.extend, self._names).atexit = False
         for place, argument in enumerate(self._arguments):
-            if self._versions[place] != argument._version:
-                self._versions[place] = argument._version
+            version = argument._version
+            if self._versions[place] != version:
                 session.submit(encoding.assign(self._names[place], argument._name))
+                self._versions[place] = version
         if first:
             self._mark(session)
         return self._names
@@ -104,6 +106,7 @@ class Leaves:
                             for gradient in head_gradients],
             retain_graph=True, training=training)
         outputs[0]._session.submit(encoding.message(encoding.BACKWARD, command))
+        autograd.count_backward()
         for gradient, request in zip(self._gradients, self._requests):
             if gradient is not None and request != "null":
                 gradient._written()
