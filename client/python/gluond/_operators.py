@@ -12,6 +12,7 @@ turns an OperatorInfo into a function.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
@@ -243,6 +244,7 @@ def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallTy
         known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),
                          tuple(dict(each.attributes) for each in call.input_attributes))
         if len(_call_types) >= _MOST_CALL_TYPES:
-            _call_types.pop(next(iter(_call_types)))
+            with contextlib.suppress(RuntimeError, StopIteration):  # Another thread has just added one.
+                _call_types.pop(next(iter(_call_types)), None)
         _call_types[key] = known
     return known

@@ -80,6 +80,12 @@ class ArithmeticTest(ArrayCase):
         self.assert_equal(np.float32(2) * nd.ones(2), [2, 2])
         self.assert_equal(nd.ones(2) + np.int64(3), [4, 4])
 
+    def test_zero_has_a_sign(self):
+        x = nd.array([1])
+        self.assert_equal(x / 0.0, [np.inf])
+        self.assert_equal(x / -0.0, [-np.inf])
+        self.assert_equal(x / 0, [np.inf])
+
     def test_truth_is_that_of_the_only_element(self):
         self.assertTrue(nd.ones(1))
         self.assertFalse(nd.zeros((1, 1)))

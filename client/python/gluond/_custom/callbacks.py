@@ -49,8 +49,8 @@ class _Instances:
     def add(self, number: int, instance: _Instance) -> None:
         with self._lock:
             self._waiting[number] = instance
-            if len(self._waiting) > MOST_WAITING:
-                self._waiting.popitem(last=False)
+            forgotten = self._waiting.popitem(last=False) if len(self._waiting) > MOST_WAITING else None
+        del forgotten  # A user's object: its end may be anything. Not with the lock.
 
     def find(self, number: int, op_type: str) -> _Instance:
         with self._lock:
@@ -61,8 +61,8 @@ class _Instances:
                     f"without a backward pass, or {MOST_USED} have had theirs; or the process that had it has ended. Run the "
                     "forward pass again")
             self._used[number] = instance
-            if len(self._used) > MOST_USED:
-                self._used.popitem(last=False)
+            forgotten = self._used.popitem(last=False) if len(self._used) > MOST_USED else None
+        del forgotten
         return instance
 
 

@@ -41,8 +41,11 @@ class Recording:
         """Has the server record it, unless it has."""
         with upload_lock():
             if not self.is_told:
-                functions.tell(self.function, self.function.inputs, self.results, self.names, self._flags)
+                names = self.names.copy()
+                functions.tell(self.function, self.function.inputs, self.results, names, self._flags)
                 self.is_told = True
+                # Of results that nobody has any more since.
+                self.function.session.dead_arrays.extend([name for name, now in zip(names, self.names) if name is not now])
 
     def starts(self, heads: List[Optional[NDArray]], retain_graph: bool) -> Starts:
         """Inputs and their gradients. heads: gradients of the results; None: zeros, or not read."""
@@ -83,10 +86,10 @@ class RecordedArray(LocalArray):
 
     def __del__(self) -> None:
         recording = self._recording
+        if recording is not None:  # Also where it is just being told: see there.
+            recording.names[self._place] = encoding.NO_ARRAY
         if recording is None or recording.is_told:
             super().__del__()
-        else:
-            recording.names[self._place] = encoding.NO_ARRAY
 
     @property
     def _name(self) -> bytes:

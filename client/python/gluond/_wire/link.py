@@ -11,6 +11,7 @@ from .._proto import session_pb2
 from .stream import CLOSED, MESSAGE, WRITTEN, open_stream
 
 METHOD = "/gluond.v1.SessionService/Run"
+ABORTED = grpc.StatusCode.ABORTED.value[0]
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.value[0]
 RETRY = {UNAVAILABLE, grpc.StatusCode.CANCELLED.value[0], grpc.StatusCode.INTERNAL.value[0],
           grpc.StatusCode.UNKNOWN.value[0], grpc.StatusCode.OK.value[0]}
@@ -28,10 +29,11 @@ class Waiter:
         self.signal.acquire()
 
     def finish(self, reply: Any) -> None:
-        """Hands over the answer; None where there will be none. Once."""
+        """Hands over the answer; None where there will be none. Again, if an interrupt may have cut it short."""
         self.reply = reply
         self.done = True
-        self.signal.release()
+        if self.signal.locked():
+            self.signal.release()
 
 
 class Link:
@@ -41,6 +43,7 @@ class Link:
         self.channel = channel
         self.stream: Any = None
         self.poller: Optional[int] = None  # The thread that asks.
+        self.writer: Optional[int] = None  # The one that is about to write.
         self.parked = False  # Whether the background thread waits for the nudge.
         self.nudge = threading.Lock()
         self.nudge.acquire()

@@ -12,11 +12,13 @@ never held while waiting or in gRPC; finalizers take no lock, they append to `de
 
 A KeyboardInterrupt may come anywhere in the program's main thread, also where grpcio holds a lock, which it then never
 lets go. So a channel that was interrupted is given up, and over a new one the session is taken up again, with whatever is
-in doubt.
+in doubt. So it is where a signal's handler, or a finalizer, gives commands while its own thread waits here for an event, which
+it may have in its hands already. While its thread appends, it gets an error.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -27,7 +29,7 @@ import grpc
 from ..base import MXNetError
 from .batches import BATCH_BYTES, Batches, leaves_at_once
 from .encoding import varint
-from .link import RETRY, UNAVAILABLE, Link, Waiter, greet
+from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 from .responses import parse
 from .source_lines import INSIDE
 from .stream import CLOSED, MESSAGE, WRITTEN
@@ -45,6 +47,8 @@ PARKED_SECONDS = 0.02
 FIRST_CONTACT_SECONDS = 2.0
 # A fork waits so long for threads to leave gRPC.
 PAUSE_SECONDS = 2.0
+# So long after a link was given up, its stream may still take the session over.
+GIVEN_UP_SECONDS = 5.0
 
 
 class Pipeline:
@@ -62,7 +66,7 @@ class Pipeline:
         self._client_id = client_id
         self._lost = lost
         self._is_gone = is_gone
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # Not to be taken twice, but to know whose it is.
         self._pausing = False
         self._paused = False
         self._stopped: Optional[Exception] = None
@@ -72,6 +76,7 @@ class Pipeline:
         self._replies = 0
         self._unacknowledged_bytes = 0
         self._events = 0
+        self._gave_up = -math.inf
         self._last_write = time.monotonic()
         self._connect(self._link, FIRST_CONTACT_SECONDS)
         threading.Thread(target=self._watch, args=(self._link,), name="gluond-events", daemon=True).start()
@@ -90,7 +95,10 @@ class Pipeline:
         frame = sys._getframe(1)
         while INSIDE[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
+        self._check_not_inside()
         link = self._link
+        if (link.poller or link.writer) and threading.get_ident() in (link.poller, link.writer):
+            self._give_up(link)
         try:
             full, waiting = self._append(link, command, tail, waiter, frame, later)
         except BaseException:
@@ -99,6 +107,11 @@ class Pipeline:
             raise
         if full or waiting >= LOOK_EVERY and not waiting % LOOK_EVERY:
             self._look(full)
+
+    def _check_not_inside(self) -> None:
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was at "
+                             "work in this thread. Have it set a flag, and do what is to be done where the program sees that.")
 
     def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any,
                 later: bool) -> Tuple[bool, int]:
@@ -128,6 +141,7 @@ class Pipeline:
 
     def request(self, command: bytes) -> Any:
         """Submits a command and waits for its Reply."""
+        self._check_not_inside()
         waiter = Waiter()
         try:
             self.submit(command, None, waiter)
@@ -166,18 +180,27 @@ class Pipeline:
             message = b"\x20" + varint(self._replies)
         if message:
             self._writing = True
+            self._link.writer = threading.get_ident()
             self._unacknowledged_bytes = 0
             self._last_write = time.monotonic()
         return message
 
     def _write(self, link: Link, message: bytes) -> None:
         """Starts to write what _take() gave. Not holding `_lock`."""
+        if not message:
+            return
         try:
-            if message and link.stream is not None:
+            if link.stream is not None:
                 link.stream.write(message)
-        except BaseException:
-            self._give_up(link)
-            raise
+            link.writer = None
+        except BaseException as error:
+            if not self._is_of_old(link, error):
+                self._give_up(link)
+                raise
+
+    def _is_of_old(self, link: Link, error: BaseException) -> bool:
+        """Whether something has failed because another thread has given the link up: there is a new one, which sends again."""
+        return link is not self._link and isinstance(error, Exception)
 
     def _look(self, full: bool) -> None:
         """Writes what has piled up, if the message before it has left; waits for room where there is none."""
@@ -226,10 +249,10 @@ class Pipeline:
                 return
             kind, value = link.stream.next_event()
             self._events += 1
-            if link is not self._link:
-                return
             if kind is WRITTEN:
                 with self._lock:
+                    if link is not self._link:
+                        return
                     self._writing = False
                     message = self._take()
                 self._write(link, message)
@@ -237,22 +260,24 @@ class Pipeline:
                 self._receive(link, parse(value), len(value))
             elif kind is CLOSED:
                 self._broken(link, *value)
-        except BaseException:
-            self._give_up(link)
-            raise
+        except BaseException as error:
+            if not self._is_of_old(link, error):
+                self._give_up(link)
+                raise
 
     def _receive(self, link: Link, response: Any, size: int) -> None:
         with self._lock:
             self._batches.drop_received(response.received)
             for reply in response.replies:
                 if reply.index > self._replies:  # Else it came before, over another stream.
-                    waiter = self._waiters.pop(reply.number, None)
+                    waiter = self._waiters.get(reply.number)
                     if waiter is not None:
                         waiter.finish(reply)
+                        del self._waiters[reply.number]  # Not before: an interrupt may come in between.
                     self._replies = reply.index
             self._unacknowledged_bytes += size
             message = b""
-            if self._unacknowledged_bytes > BATCH_BYTES and not self._writing:
+            if self._unacknowledged_bytes > BATCH_BYTES and not self._writing and link is self._link:
                 message = self._take(acknowledge=True)
         self._write(link, message)
 
@@ -260,19 +285,26 @@ class Pipeline:
 
     def _broken(self, link: Link, code: int, details: str) -> None:
         with self._lock:
+            if link is not self._link:
+                return
             self._writing = True
             link.stream = None
-        if code not in RETRY:
+        # A link that was given up while it said hello may have come after this one.
+        came_late = code == ABORTED and time.monotonic() - self._gave_up < GIVEN_UP_SECONDS
+        if code not in RETRY and not came_late:
             self.stop(self._lost(code, details))
 
     def _give_up(self, link: Link) -> None:
         """Goes on over a new link, if this is the one of now."""
+        if link is not self._link:
+            return
         new = Link(self._new_channel())
         with self._lock:
             if link is not self._link or self._stopped is not None:
                 return
             self._link = new
             self._writing = True
+            self._gave_up = time.monotonic()
         threading.Thread(target=self._watch, args=(new,), name="gluond-events", daemon=True).start()
         close = link.stream.close if link.stream is not None else link.channel.close
         threading.Thread(target=close, name="gluond-close", daemon=True).start()
@@ -281,7 +313,7 @@ class Pipeline:
         """Opens a stream and resumes the session, trying for so long; then stops with the last error."""
         deadline = time.monotonic() + seconds
         pause = 0.05
-        while self._stopped is None:
+        while self._stopped is None and link is self._link:
             code, details = self._open(link)
             if code == 0:
                 return
@@ -300,6 +332,7 @@ class Pipeline:
             return code, details
         with self._lock:
             if link is not self._link:
+                stream.cancel()
                 return UNAVAILABLE, "given up"
             self.opened = response.opened
             self._batches.most_bytes = self.opened.max_message_bytes - MARGIN
@@ -368,7 +401,7 @@ class Pipeline:
 
     def abandon(self, error: Exception) -> None:
         """After a fork, in the child: the stream and its locks belong to threads that are not here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stopped = error
 
     # Background threads.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Any, Optional, Tuple, Union
 
 import grpc
@@ -24,6 +25,7 @@ except ImportError:
 # end. (NOTHING, None): something that is nobody's business, or a while without events.
 WRITTEN, MESSAGE, CLOSED, NOTHING = "written", "message", "closed", "nothing"
 Event = Tuple[str, Any]
+CLOSE_SECONDS = 10.0
 
 
 class _Tag:
@@ -56,6 +58,8 @@ class Stream:
         self._tags = {self._written, self._message, self._end, other}
         self._due = len(start)  # Operations whose events have not come.
         self._reads = False  # A message is being waited for.
+        self._inside = 0  # Calls of next_event().
+        self._is_closing = False
 
     def _read(self) -> None:
         self._reads = True
@@ -71,12 +75,18 @@ class Stream:
         """Waits for what happens next. One thread at a time."""
         if self._closed is not None:
             return self._closed
-        if not self._reads:  # Only now, and not with the message before: whoever waited for that goes on at once.
-            self._read()
-        event = self._next()
-        tag = event.tag
-        if tag in self._tags:
-            self._due -= 1
+        self._inside += 1
+        try:
+            if self._is_closing:
+                return NOTHING, None
+            if not self._reads:  # Only now, and not with the message before: whoever waited for that goes on at once.
+                self._read()
+            event = self._next()
+            tag = event.tag
+            if tag in self._tags:
+                self._due -= 1
+        finally:
+            self._inside -= 1
         if tag is self._written and event.success:
             return WRITTEN, None
         if tag is self._message:
@@ -100,11 +110,16 @@ class Stream:
         self._call.cancel(cygrpc.StatusCode.cancelled, "the client has ended the stream")
 
     def close(self) -> None:
-        """Ends the stream and its channel. May wait for ever, if a thread was interrupted within gRPC."""
+        """Ends the stream and its channel; not the channel, if a thread was interrupted within gRPC."""
+        self._is_closing = True
         self.cancel()
-        while self._due > 0:
+        while self._inside > 0:  # gRPC's queue must not end under a thread that reads it, or has called a handler there.
+            time.sleep(0.01)
+        end = time.monotonic() + CLOSE_SECONDS
+        while self._due > 0 and time.monotonic() < end:
             self._due -= self._next().tag in self._tags
-        self._channel.close()
+        if self._due == 0:
+            self._channel.close()
 
 
 class PublicStream:

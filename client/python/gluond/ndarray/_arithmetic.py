@@ -25,11 +25,11 @@ class _Family:
         self._with_scalar: dict[Any, Call] = {}
 
     def _scalar_call(self, op: str, value: Any) -> Call:
-        key = (op, value)
+        key = (op, value or repr(float(value)))  # 0.0 == -0.0.
         call = self._with_scalar.get(key)
         if call is None:
             if len(self._with_scalar) >= _MOST_SCALARS:
-                self._with_scalar.pop(next(iter(self._with_scalar)), None)
+                _call.forget_oldest(self._with_scalar)
             call = self._with_scalar[key] = Call(op, (("scalar", repr(float(value))),), 1, 1, rule=LIKE_FIRST)
         return call
 

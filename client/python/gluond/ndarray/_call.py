@@ -6,6 +6,7 @@ Arrays are made here without their constructor: `blank` is all that NDArray has.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Tuple
 
@@ -23,6 +24,20 @@ UNKNOWN, LIKE_FIRST, BROADCAST = range(3)
 _MOST_CALLS = 8192
 
 
+class _Prepared:
+    """A session's name for a call. The session forgets it when nobody has it any more: a thread may be about to use it while
+    another prepares the call for another session."""
+
+    __slots__ = ("_session", "_number")
+
+    def __init__(self, session: Any, number: int) -> None:
+        self._session = session
+        self._number = number
+
+    def __del__(self) -> None:
+        self._session.dead_calls.append(self._number)
+
+
 class Call:
     """An operator with its parameters, for so many inputs and outputs; `ready` says how to invoke it in a session."""
 
@@ -37,27 +52,27 @@ class Call:
         self.extra = extra  # Bytes of further fields.
         self.auxiliary = auxiliary  # Inputs that the operator writes.
         self.rule = rule
-        # Session, first piece, middle piece, the session's name for the call. One tuple: threads read it at once.
-        self.ready: Tuple[Any, bytes, bytes, int] = (None, b"", b"", 0)
+        # Session, first piece, middle piece, and what keeps these in use. One tuple: threads read it at once, and hold it until
+        # they have submitted what they make of it.
+        self.ready: Tuple[Any, bytes, bytes, Optional[_Prepared]] = (None, b"", b"", None)
 
-    def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, int]:
+    def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
         """Makes the call known to a session; what `ready` is from now on."""
-        self._forget()
         number = session.new_call()
         session.submit(encoding.message(encoding.PREPARE, session_pb2.Prepare(
             call=number, op=self.op, attributes=dict(self.attributes))))
         frame = CallFrame(INVOKE, number, self.inputs, self.outputs, self.extra)
-        ready = self.ready = (session, frame.head, frame.middle, number)
+        ready = self.ready = (session, frame.head, frame.middle, _Prepared(session, number))
         return ready
-
-    def _forget(self) -> None:
-        if self.ready[0] is not None:
-            self.ready[0].dead_calls.append(self.ready[3])
-
-    __del__ = _forget
 
 
 _calls: dict[Any, Call] = {}
+
+
+def forget_oldest(known: dict) -> None:
+    """Makes room in a dict to which other threads may add."""
+    with contextlib.suppress(RuntimeError, StopIteration):  # They just have.
+        known.pop(next(iter(known)), None)
 
 
 def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, extra: int = 0,
@@ -68,7 +83,7 @@ def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, ex
     call = _calls.get(key)
     if call is None:
         if len(_calls) >= _MOST_CALLS:
-            _calls.pop(next(iter(_calls)), None)
+            forget_oldest(_calls)
         call = _calls[key] = Call(op, items, inputs, outputs, extra, auxiliary, rule)
     return call
 

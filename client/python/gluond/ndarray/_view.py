@@ -47,7 +47,7 @@ class View(NDArray):
     def _read(self, flags: bytes) -> None:
         """Copies the root's elements into this view's own array."""
         root, size = self._root, prod(self._shape)
-        self._seen = root._version
+        version = root._version
         steps = []
         shape = root.shape
         if size != prod(shape):
@@ -61,6 +61,7 @@ class View(NDArray):
         if shape != self._shape or not steps:
             steps.append(_reshape(self._shape))
         self._run(steps, root._name, self._own, flags)
+        self._seen = version  # Only now: another thread may want to read it as well.
 
     def _written(self) -> None:
         """Copies this view's own array into the root."""
@@ -88,7 +89,9 @@ class View(NDArray):
         """Applies calls of one input and output one after the other; the last one's output is `target`."""
         session = self._session
         for place, call in enumerate(steps):
-            ready = call.ready if call.ready[0] is session else call.prepare(session)
+            ready = call.ready
+            if ready[0] is not session:
+                ready = call.prepare(session)
             out = target if place + 1 == len(steps) else next(names)
             session.submit(ready[1] + source + ready[2] + out + flags)
             if place:
@@ -98,7 +101,9 @@ class View(NDArray):
 
     def _assign(self, whole: bytes, part: bytes, begin: int, end: int, target: bytes) -> None:
         call = _call.intern("_slice_assign", {"begin": f"({begin},)", "end": f"({end},)"}, 2, 1)
-        ready = call.ready if call.ready[0] is self._session else call.prepare(self._session)
+        ready = call.ready
+        if ready[0] is not self._session:
+            ready = call.prepare(self._session)
         self._session.submit(ready[1] + whole + part + ready[2] + target + NOT_RECORDING)
 
     def __del__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import weakref
 from typing import TYPE_CHECKING, Any, Deque, Mapping, NamedTuple, Optional, Sequence
 
@@ -65,7 +66,10 @@ class Definition:
             # Garbage collection may come at any moment, and must not wait: it only notes the name.
             weakref.finalize(self, dead.append, number).atexit = False
         if dead:
-            free = session_pb2.Free(graphs=[dead.popleft() for _ in range(len(dead))])
+            free = session_pb2.Free()
+            with contextlib.suppress(IndexError):  # Another thread may take some, too.
+                while True:
+                    free.graphs.append(dead.popleft())
             session.submit(encoding.message(encoding.FREE, free))
         return number
 
@@ -114,6 +118,4 @@ _dead: "weakref.WeakKeyDictionary[Session, Deque[int]]" = weakref.WeakKeyDiction
 
 def _dead_graphs(session: "Session") -> Deque[int]:
     """Names of graphs that nobody has any more."""
-    if session not in _dead:
-        _dead[session] = collections.deque()
-    return _dead[session]
+    return _dead.setdefault(session, collections.deque())
