@@ -127,8 +127,10 @@ struct AllFinite {
       RETURN_IF_ERROR((SumBlocks<D, Zero>(ctx, x, partial + begin)));
       begin += BlocksOf(x);
     }
-    return ForEachGroup<D>(ctx, 1, blocks, SetFinite{partial, blocks, attrs.param<P>().init_output, In<float>(out[0]),
-                                                     Out<float>(out[0], req[0])});
+    // A new output has no value to go on from: its memory is whatever was there.
+    const bool init = attrs.param<P>().init_output || req[0] == kWriteTo;
+    return ForEachGroup<D>(ctx, 1, blocks,
+                           SetFinite{partial, blocks, init, In<float>(out[0]), Out<float>(out[0], req[0])});
   }
 };
 

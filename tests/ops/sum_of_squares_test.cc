@@ -38,6 +38,7 @@ TEST(AllFinite, GoesOnFromTheOutputWhenAskedTo) {
     // The output lies where x does, so that it holds x's value before.
     const auto ys = OneByOne().Call(**node, &x, {.req = kWriteInplace, .inplace_input = 0, .inplace_output = 0});
     EXPECT_EQ((*ys)[0].values()[0], before);
+    EXPECT_EQ((*OneByOne().Call(**node, &x))[0].values()[0], 1) << "a new output";
   }
 }
 
