@@ -122,6 +122,17 @@ class DataLoaderTest(ArrayCase):
                                     for batch in data.DataLoader(dataset, 4, num_workers=workers)] for workers in (2, 0))
                 self.assertEqual(found, expected)
 
+    def test_workers_give_ndarrays_to_functions_that_want_them(self):
+        dataset = data.ArrayDataset(nd.array(np.arange(24).reshape(4, 2, 3)), np.arange(4))
+        for name, samples, stack in (
+                ("transform", dataset.transform(lambda x, y: (nd.transpose(x) / 2, y)), None),
+                ("batches", dataset, lambda pairs: (nd.stack(*[x for x, _ in pairs]), nd.array([y for _, y in pairs])))):
+            for arguments in ({}, {"thread_pool": True}):
+                with self.subTest(name, **arguments):
+                    found, expected = ([[part.asnumpy().tolist() for part in batch] for batch in data.DataLoader(
+                        samples, 3, batchify_fn=stack, num_workers=workers, **arguments)] for workers in (2, 0))
+                    self.assertEqual(found, expected)
+
     def test_an_own_batch_function(self):
         loader = data.DataLoader([1, 2, 3, 4], 2, batchify_fn=lambda samples: nd.array([sum(samples)]))
         self.assertEqual(rows(loader), [[3], [7]])
@@ -185,6 +196,17 @@ class TransformTest(ArrayCase):
         self.assertEqual(transforms.ToTensor()(IMAGE[None]).shape, (1, 3, 8, 6))
         hybrid = transforms.HybridCompose([transforms.HybridRandomApply(chain, 1.0), transforms.HybridRandomApply(chain, 0.0)])
         np.testing.assert_allclose(hybrid(IMAGE), expected, rtol=1e-5)
+
+    def test_a_hybrid_row_of_them(self):
+        row = gluon.nn.HybridSequential()
+        row.add(transforms.ToTensor(), transforms.Normalize(0.5, 0.25))
+        image = nd.array(IMAGE, dtype="uint8")
+        expected = (IMAGE.transpose(2, 0, 1) / 255 - 0.5) / 0.25
+        for hybrid in (False, True):
+            row.hybridize(hybrid)
+            self.assert_close(row(image), expected)
+        with self.assertRaisesRegex(TypeError, "ToTensor computes in the client"):
+            row(mx.sym.var("x"))
 
     def test_sizes(self):
         for transform, shape in ((transforms.Resize(4), (4, 4)), (transforms.Resize((4, 2)), (2, 4)),

@@ -78,7 +78,7 @@ class HybridBlock(Block):
             raise ValueError(f"hybridize: there is no backend '{backend}'; the server optimizes every graph by itself.")
         if static_shape and not static_alloc:
             raise MXNetError("static_alloc must be True when static_shape is True")
-        self._active = active
+        self._active = active and not _in_client(self)
         self._flags = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         if forward_bulk_size is not None:
             self._flags["forward_bulk_size"] = forward_bulk_size
@@ -204,6 +204,11 @@ class HybridBlock(Block):
     def hybrid_forward(self, F: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
         """What the Block computes, by operators of `F`; subclasses override it: `hybrid_forward(self, F, x, ...)`."""
         raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward(self, F, x, ...).")
+
+
+def _in_client(block: Block) -> bool:
+    """Whether the Block, or one inside, computes here, as transforms of images do: it has no graph."""
+    return getattr(block, "in_client", False) or any(map(_in_client, block._children.values()))
 
 
 def _first(args: Any) -> Any:

@@ -1,15 +1,14 @@
 """Host mode: while batches are being made, samples are numpy arrays, and one upload moves a whole batch.
 
 A sample that the program itself asks for, `dataset[0]`, is an NDArray, as in MXNet. Datasets and transforms that work on
-numpy arrays as on NDArrays say so by an attribute `host_ready`. A program's own transform is tried: if it makes the same
-of the first sample either way, the others are made from numpy arrays; if not, they stay NDArrays. (Workers always make
-them from numpy arrays.)
+numpy arrays as on NDArrays say so by an attribute `host_ready`. A program's own function is tried: if it makes the same
+of the first samples either way, the others are made from numpy arrays; if not, they stay NDArrays.
 """
 from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -50,13 +49,13 @@ def is_ready(function: Any) -> bool:
     return bool(getattr(function, "host_ready", False))
 
 
-def agrees(dataset: Any, index: int) -> bool:
-    """Whether a sample comes out the same in host mode as otherwise."""
+def agrees(make: Callable[[], Any]) -> bool:
+    """Whether `make()` gives the same in host mode as otherwise."""
     with host_mode(False):
-        plain = dataset[index]
+        plain = make()
     try:
         with host_mode():
-            return _same(dataset[index], plain)
+            return _same(make(), plain)
     except Exception:  # pylint: disable=broad-except  # The program's function; it wants NDArrays.
         return False
 

@@ -1,21 +1,27 @@
 """NDArrays that a dataset holds, for workers: a forked process has no part in its parent's session with the server.
 
 Their values are fetched before the fork. In a worker each is made anew when the first batch is asked for, so that a
-dataset which keeps features in an NDArray works there as it does in MXNet.
+dataset which keeps features in an NDArray works there as it does in MXNet. An ArrayDataset makes its rows from copies. A worker
+that computes with NDArrays does so on its parent's server, in a session of its own.
 """
 from __future__ import annotations
 
+import os
 import types
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable, Dict, List, NamedTuple, Set
 
 import numpy as np
 
 from ... import ndarray
+from ..._wire import connect
 from ...ndarray import NDArray
 from .._block import Block
 from .dataset import ArrayDataset, Dataset, _First
 
-_Change = Callable[[NDArray], NDArray]
+
+class _Change(NamedTuple):
+    array: Callable[[NDArray], NDArray]  # What is put in an NDArray's place.
+    dataset: Callable[[ArrayDataset], Any]  # It has copies of its own.
 
 
 class Inheritance:
@@ -24,6 +30,7 @@ class Inheritance:
     def __init__(self, parts: List[Any]) -> None:
         self._parts = parts
         self._values: Dict[int, np.ndarray] = {}
+        self._address = ""
 
     def take(self) -> None:
         """Fetches the values."""
@@ -31,7 +38,9 @@ class Inheritance:
             self._values[id(array)] = array.asnumpy()
             return array
 
-        _change(self._parts, fetched, set())
+        _change(self._parts, _Change(fetched, ArrayDataset._on_host), set())
+        if connect._current is not None:
+            self._address = connect._current.address
 
     def restore(self) -> None:
         """Puts new arrays in the places of the old ones, in `parts` as well."""
@@ -45,14 +54,15 @@ class Inheritance:
                 made[id(array)] = ndarray.array(values, dtype=values.dtype)
             return made[id(array)]
 
-        if self._values:
-            _change(self._parts, anew, set())
+        if self._address:
+            os.environ["GLUOND_ADDRESS"] = self._address
+        _change(self._parts, _Change(anew, ArrayDataset._leave_the_server), set())
 
 
 def _change(thing: Any, change: _Change, seen: Set[int]) -> Any:
     """`thing` with `change` applied to the NDArrays in it, in place but for tuples."""
     if isinstance(thing, NDArray):
-        return change(thing)
+        return change.array(thing)
     if type(thing) is tuple:
         changed = tuple(_change(part, change, seen) for part in thing)
         return changed if any(new is not old for new, old in zip(changed, thing)) else thing
@@ -60,7 +70,7 @@ def _change(thing: Any, change: _Change, seen: Set[int]) -> Any:
         return thing
     if isinstance(thing, ArrayDataset):
         seen.add(id(thing))
-        thing._on_host()  # It has its own way: workers use its copies.
+        change.dataset(thing)
     elif isinstance(thing, list):
         seen.add(id(thing))
         thing[:] = [_change(part, change, seen) for part in thing]
@@ -87,4 +97,4 @@ def _change_function(function: types.FunctionType, change: _Change, seen: Set[in
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
         if isinstance(value, NDArray):
-            function.__globals__[name] = change(value)
+            function.__globals__[name] = change.array(value)

@@ -5,6 +5,7 @@ it is used; one that does not was unlucky in its fork (see _wire/quiet_fork.py),
 """
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import pickle
@@ -72,9 +73,10 @@ def _started(work: Work, pipes_of_others: Sequence[Any]) -> _Worker:
         process = context.Process(target=_serve, args=(work, its, [own, *pipes_of_others]), daemon=True)
         process.start()
         its.close()
-        if own.poll(_HELLO_SECONDS):
-            own.recv()
-            return _Worker(process, own)
+        with contextlib.suppress(EOFError):
+            if own.poll(_HELLO_SECONDS):
+                own.recv()
+                return _Worker(process, own)
         process.kill()
         own.close()
     raise RuntimeError("DataLoader: no worker process could be started. Use thread_pool=True.")

@@ -1,7 +1,7 @@
 """DataLoader: batches of a dataset, made here, by threads, or by processes, ahead of their use.
 
-Workers know nothing of the server: they make numpy arrays, and the process that trains uploads them, one upload for each
-array of a batch.
+Workers make numpy arrays, and the process that trains uploads them, one upload for each array of a batch. They know
+nothing of the server, unless the program's own functions want NDArrays (see _host.py): then each has a session of its own.
 """
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class _Work:
 
     def __init__(self, dataset: Any, batchify: Callable[[Sequence[Any]], Any]) -> None:
         self._parts = [dataset, batchify]
+        self._host = True if batchify is default_mp_batchify_fn and _host.is_ready(dataset) else None
         self._inheritance: Optional[Inheritance] = None
 
     def will_fork(self) -> None:
@@ -67,7 +68,9 @@ class _Work:
             self._inheritance.restore()
             self._inheritance = None
         dataset, batchify = self._parts
-        with _host.host_mode():
+        if self._host is None:
+            self._host = _host.agrees(lambda: batchify([dataset[i] for i in indices[:2]]))
+        with _host.host_mode(self._host):
             return batchify([dataset[i] for i in indices])
 
 
@@ -79,8 +82,8 @@ class DataLoader:
 
     `batch_size`, `shuffle`, `sampler` and `last_batch` ('keep', 'discard', 'rollover') say which samples make a batch, or
     `batch_sampler` does. `batchify_fn` makes a batch of a list of samples. With `num_workers`, that many processes (with
-    `thread_pool`, threads) prepare up to `prefetch` batches (default: two for each worker) ahead; datasets, transforms and
-    `batchify_fn` are given numpy arrays there. A batch that takes longer than `timeout` seconds is an error.
+    `thread_pool`, threads) prepare up to `prefetch` batches (default: two for each worker) ahead; transforms that make the
+    same of numpy arrays as of NDArrays are given numpy arrays. A batch that takes longer than `timeout` seconds is an error.
     `pin_memory` and `auto_reload` are accepted for MXNet's sake.
     """
 
@@ -123,7 +126,8 @@ class DataLoader:
             batch = whole(indices) if whole is not None else None
             if batch is None:
                 if self._host is None:
-                    self._host = _host.is_ready(self._dataset) or _host.agrees(self._dataset, indices[0])
+                    first = indices[0]
+                    self._host = _host.is_ready(self._dataset) or _host.agrees(lambda: self._dataset[first])
                 with _host.host_mode(self._host):
                     samples = [self._dataset[i] for i in indices]
                 batch = batchify(samples)

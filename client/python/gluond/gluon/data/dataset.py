@@ -101,6 +101,10 @@ class ArrayDataset(Dataset):
             self._copies = [part.asnumpy() if isinstance(part, NDArray) else part for part in self._data]
         return self._copies
 
+    def _leave_the_server(self) -> None:
+        """In a worker: rows of NDArrays are made from copies from now on."""
+        self._data = [_Rows(copy) if isinstance(part, NDArray) else part for part, copy in zip(self._data, self._on_host())]
+
     def batch(self, indices: Sequence[int]) -> Any:
         """Several rows of every array as NDArrays; None where the arrays are of other kinds."""
         if not all(isinstance(part, (NDArray, np.ndarray)) for part in self._data):
@@ -116,6 +120,16 @@ class ArrayDataset(Dataset):
                 chosen = part[np.asarray(indices)]
                 parts.append(ndarray.array(chosen, dtype=chosen.dtype))
         return parts[0] if len(parts) == 1 else parts
+
+
+class _Rows:
+    """Stands for an NDArray of these values."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def __getitem__(self, idx: Any) -> Any:
+        return _host.sample(self._values[idx])
 
 
 class _SampledDataset(Dataset):

@@ -11,8 +11,11 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .... import ndarray
+from ....base import WrongType
 from ....ndarray import NDArray
+from ....symbol import Symbol
 from ..._block import Block
+from ..._hybrid_block import HybridBlock
 from ...nn import Sequential
 from .. import _host
 from . import _images
@@ -23,13 +26,19 @@ __all__ = ["Compose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "
            "HybridCompose", "HybridRandomApply"]
 
 
-class _Transform(Block):
-    """A Block without parameters, for which `apply_to` says what it makes of a numpy array."""
+class _Transform(HybridBlock):
+    """A Block without parameters, for which `apply_to` says what it makes of a numpy array.
+
+    It may be in a HybridSequential, which then stays without a graph.
+    """
 
     host_ready = True
+    in_client = True
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> Any:
         """The transformed array, of the kind of `x`."""
+        if isinstance(x, Symbol):
+            raise WrongType(f"{type(self).__name__} computes in the client; there is no graph of it")
         if isinstance(x, NDArray):
             out = self.apply_to(x.asnumpy())
             return ndarray.array(out, dtype=out.dtype, ctx=x.context)
