@@ -14,6 +14,7 @@ from gluond._custom import functions
 from gluond._mode import NOT_RECORDING
 from gluond._wire.batches import Batches
 from gluond._wire.link import Waiter
+from gluond._wire.pipeline import Pipeline
 from gluond._wire.stream import Stream
 from gluond.ndarray import _call
 from gluond.ndarray._view import View
@@ -230,6 +231,31 @@ class InterruptTest(unittest.TestCase):
                     nd.ones(1).asnumpy()
             thread.join(20)
         self.assertFalse(thread.is_alive())
+
+    def test_ctrl_c_gives_up_a_backward_that_waits_for_gradients(self):
+        class Double(autograd.Function):
+            def forward(self, x):
+                return x * 2
+
+            def backward(self, dy):
+                return 2 * dy
+
+        request = Pipeline.request
+
+        def interrupted(*args):
+            request(*args)
+            raise KeyboardInterrupt
+
+        x = nd.array([3])
+        x.attach_grad()
+        for _ in range(65):  # The server keeps 64.
+            with autograd.record():
+                y = Double()(x * x)
+                with mock.patch.object(Pipeline, "request", interrupted), self.assertRaises(KeyboardInterrupt):
+                    autograd.grad([y], [x], create_graph=True)
+        with autograd.record():
+            gradient, = autograd.grad([Double()(x * x)], [x], create_graph=True)
+        self.assertEqual(gradient.asscalar(), 12)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import numpy as np
 from .._mode import mode
 from .._proto import session_pb2
 from .._wire import encoding
+from .._wire.link import Waiter
 from ..base import MXNetError
 from ..ndarray import _call
 from ..ndarray._array import NDArray
@@ -161,11 +162,11 @@ def differentiate_recorded(session: Any, command: session_pb2.Backward) -> None:
     most = functions.functions.most_results
     names = [next(encoding.names) for _ in range(most)]
     command.out_grads.extend(map(encoding.number_of, names))
-    state = session.request(encoding.message(encoding.BACKWARD, command))
-    number = state.number
-    while state.backward.function:
-        go_on = session_pb2.ContinueBackward(backward=number)
-        try:
+    begun = Waiter()
+    try:
+        state = session.request(encoding.message(encoding.BACKWARD, command), begun)
+        while state.backward.function:
+            go_on = session_pb2.ContinueBackward(backward=begun.number)
             function = functions.functions.find(state.backward.function)
             heads = [_call.blank(function.session, function.context, None, None) for _ in range(function.num_results)]
             for head, name in zip(heads, names):
@@ -175,7 +176,9 @@ def differentiate_recorded(session: Any, command: session_pb2.Backward) -> None:
                 go_on.gradients.extend(encoding.number_of(each._name) for each in gradients)
             names = names[len(heads):] + [next(encoding.names) for _ in heads]
             go_on.out_grads.extend(map(encoding.number_of, names))
-        except BaseException:
-            session.submit(encoding.message(encoding.CONTINUE_BACKWARD, session_pb2.ContinueBackward(backward=number)))
-            raise
-        state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))
+            state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))
+    except BaseException:
+        if begun.number and session.is_open:  # It may wait for gradients that do not come.
+            give_up = session_pb2.ContinueBackward(backward=begun.number)
+            session.submit(encoding.message(encoding.CONTINUE_BACKWARD, give_up))
+        raise

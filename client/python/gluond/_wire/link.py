@@ -18,11 +18,12 @@ RETRY = {UNAVAILABLE, grpc.StatusCode.CANCELLED.value[0], grpc.StatusCode.INTERN
 
 
 class Waiter:
-    """One who waits for the answer to a command."""
+    """One who waits for the answer to a command. number: the command's; 0 where it has not been given yet."""
 
-    __slots__ = ("reply", "done", "signal")
+    __slots__ = ("number", "reply", "done", "signal")
 
     def __init__(self) -> None:
+        self.number = 0
         self.reply: Any = None
         self.done = False
         self.signal = threading.Lock()

@@ -110,8 +110,8 @@ class Pipeline:
 
     def _check_not_inside(self) -> None:
         if self._lock._is_owned():  # type: ignore[attr-defined]
-            raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was at "
-                             "work in this thread. Have it set a flag, and do what is to be done where the program sees that.")
+            raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
+                             "at work in this thread. Have it set a flag, and act where the program sees that.")
 
     def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any,
                 later: bool) -> Tuple[bool, int]:
@@ -121,7 +121,8 @@ class Pipeline:
             if self._stopped is not None:
                 raise self._stopped
             if waiter is not None:
-                self._waiters[self._batches.next_number()] = waiter
+                waiter.number = self._batches.next_number()
+                self._waiters[waiter.number] = waiter
             waiting = self._batches.append(command, tail, frame)
             message = b""
             if not self._writing:
@@ -139,10 +140,10 @@ class Pipeline:
             self._write(link, message)
         return full, waiting
 
-    def request(self, command: bytes) -> Any:
-        """Submits a command and waits for its Reply."""
+    def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
+        """Submits a command and waits for its Reply. waiter: a new one, where an interrupted caller wants to know the number."""
         self._check_not_inside()
-        waiter = Waiter()
+        waiter = waiter or Waiter()
         try:
             self.submit(command, None, waiter)
             while not waiter.done:

@@ -13,6 +13,7 @@ import numpy as np
 from .._mode import mode
 from ..base import MXNetError
 from . import encoding, errors
+from .link import Waiter
 from .local_server import LocalServer
 from .pipeline import MARGIN, Pipeline
 from .tensors import to_numpy
@@ -95,9 +96,9 @@ class Session:
         """A name for Prepare or DefineGraph."""
         return next(self._calls)
 
-    def request(self, command: bytes) -> Any:
-        """The Reply to a command that asks for something; raises the first of its failures."""
-        reply = self._pipeline.request(command)
+    def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
+        """The Reply to a command that asks for something; raises the first of its failures. waiter: as Pipeline.request."""
+        reply = self._pipeline.request(command, waiter)
         if reply.failures:
             raise self._error(reply.failures, reply.number)
         return reply
