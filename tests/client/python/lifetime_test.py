@@ -4,6 +4,7 @@ import collections
 import gc
 import signal
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -128,8 +129,9 @@ class HandlerTest(ArrayCase):
     def test_while_its_thread_waits(self):
         for moment in ("next_event", "write"):
             with self.subTest(moment), before(Stream, moment, self.compute):
-                self.assert_equal(self.x + 1, [2, 2])
-        self.assertEqual(self.computed, 2)
+                computed = self.computed
+                while self.computed == computed:  # Another thread may do it, now and then.
+                    self.assert_equal(self.x + 1, [2, 2])
 
     def test_while_its_thread_has_an_event_in_its_hands(self):
         original, due = Stream.next_event, [self.compute]
@@ -141,8 +143,8 @@ class HandlerTest(ArrayCase):
             return found
 
         with mock.patch.object(Stream, "next_event", next_event):
-            self.assert_equal(self.x + 1, [2, 2])
-        self.assertEqual(self.computed, 1)
+            while not self.computed:
+                self.assert_equal(self.x + 1, [2, 2])
         self.assert_equal(self.x + 2, [3, 3])
 
     def test_while_its_thread_appends_it_gets_an_error(self):
@@ -177,6 +179,9 @@ class HandlerTest(ArrayCase):
             self.assert_equal(self.x + 1, [2, 2])
         gc.set_threshold(*threshold)
         gc.collect()
+        end = time.monotonic() + 20
+        while len(computed) + len(refused) < 300 and time.monotonic() < end:  # Some in other threads.
+            time.sleep(0.01)
         self.assertEqual(len(computed) + len(refused), 300)
         self.assertGreater(len(computed), 200)
         self.assertTrue(all("flag" in each for each in refused), refused[:1])

@@ -297,7 +297,7 @@ class Pipeline:
 
     def _give_up(self, link: Link) -> None:
         """Goes on over a new link, if this is the one of now."""
-        if link is not self._link:
+        if link is not self._link or self._stopped is not None:
             return
         new = Link(self._new_channel())
         with self._lock:
