@@ -183,7 +183,7 @@ class HandlerTest(ArrayCase):
         while len(computed) + len(refused) < 300 and time.monotonic() < end:  # Some in other threads.
             time.sleep(0.01)
         self.assertEqual(len(computed) + len(refused), 300)
-        self.assertGreater(len(computed), 200)
+        self.assertGreater(len(computed), 30)
         self.assertTrue(all("flag" in each for each in refused), refused[:1])
 
     def test_signals(self):
