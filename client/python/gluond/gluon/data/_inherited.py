@@ -1,11 +1,11 @@
 """NDArrays that a dataset holds, for workers: a forked process has no part in its parent's session with the server.
 
 Their values are fetched before the fork. In a worker each is made anew when the first batch is asked for, so that a
-dataset which keeps features in an NDArray works there as it does in MXNet. An ArrayDataset makes its rows from copies. A worker
-that computes with NDArrays does so on its parent's server, in a session of its own.
+dataset which keeps features in an NDArray works there as it does in MXNet. An ArrayDataset makes its rows from copies.
+A worker that computes with NDArrays does so on its parent's server, in a session of its own.
 """
-from __future__ import annotations
 
+import itertools
 import os
 import types
 from typing import Any, Callable, Dict, List, NamedTuple, Set
@@ -17,6 +17,8 @@ from ..._wire import connect
 from ...ndarray import NDArray
 from .._block import Block
 from .dataset import ArrayDataset, Dataset, _First
+
+_LONG = 1000
 
 
 class _Change(NamedTuple):
@@ -66,7 +68,7 @@ def _change(thing: Any, change: _Change, seen: Set[int]) -> Any:
     if type(thing) is tuple:
         changed = tuple(_change(part, change, seen) for part in thing)
         return changed if any(new is not old for new, old in zip(changed, thing)) else thing
-    if id(thing) in seen:
+    if id(thing) in seen or isinstance(thing, (list, dict)) and len(thing) > _LONG and not _may_hold(thing):
         return thing
     if isinstance(thing, ArrayDataset):
         seen.add(id(thing))
@@ -84,6 +86,13 @@ def _change(thing: Any, change: _Change, seen: Set[int]) -> Any:
         seen.add(id(thing))
         _change_function(thing, change, seen)
     return thing
+
+
+def _may_hold(thing: Any) -> bool:
+    """Whether there are arrays at the beginning of nested lists. Lists of a million names are not searched."""
+    if isinstance(thing, (list, tuple, dict)):
+        return any(map(_may_hold, itertools.islice(thing.values() if isinstance(thing, dict) else thing, 8)))
+    return isinstance(thing, (NDArray, Dataset, Block, _First, types.FunctionType))
 
 
 def _change_function(function: types.FunctionType, change: _Change, seen: Set[int]) -> None:
