@@ -4,6 +4,7 @@ Their values are fetched before the fork. In a worker each is made anew when the
 dataset which keeps features in an NDArray works there as it does in MXNet. An ArrayDataset makes its rows from copies.
 A worker that computes with NDArrays does so on its parent's server, in a session of its own.
 """
+from __future__ import annotations
 
 import itertools
 import os
