@@ -79,7 +79,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kInferGraph: return InferGraph(command.infer_graph());
       case v1::Command::kDescribeCall:
         return answers_->Result(DescribeCall(command.describe_call()), &v1::Reply::mutable_call, number);
-      case v1::Command::kWaitAll: return answers_->All(TakeUnknown(), number);
+      case v1::Command::kWaitAll: return answers_->All(Unknown(), number);
       case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
       case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
       case v1::Command::COMMAND_NOT_SET: break;
@@ -185,20 +185,20 @@ class Program final : public std::enable_shared_from_this<Program> {
   // What WaitAll waits for.
   void Watch(const ValuePtr& value) {
     if (value->known()) return;
-    if (unknown_.size() >= 2 * known_at_least_ + 64) {
-      std::erase_if(unknown_, [](const std::weak_ptr<Value>& weak) {
-        const ValuePtr value = weak.lock();
-        return value == nullptr || value->known();
-      });
-      known_at_least_ = unknown_.size();
-    }
+    if (unknown_.size() >= 2 * unknown_at_least_ + 64) ForgetKnown();
     unknown_.push_back(value);
   }
-  std::vector<ValuePtr> TakeUnknown() {
+  void ForgetKnown() {
+    std::erase_if(unknown_, [](const std::weak_ptr<Value>& weak) {
+      const ValuePtr value = weak.lock();
+      return value == nullptr || value->known();
+    });
+    unknown_at_least_ = unknown_.size();
+  }
+  std::vector<ValuePtr> Unknown() {
+    ForgetKnown();
     std::vector<ValuePtr> values;
-    for (const std::weak_ptr<Value>& weak : std::exchange(unknown_, {})) {
-      if (ValuePtr value = weak.lock()) values.push_back(std::move(value));
-    }
+    for (const std::weak_ptr<Value>& weak : unknown_) values.push_back(weak.lock());
     return values;
   }
 
@@ -331,7 +331,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   uint64_t number_ = 0;                          // Of the command that is taken up.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // Of the command that is taken up.
   std::vector<std::weak_ptr<Value>> unknown_;     // Or they were not, a while ago.
-  size_t known_at_least_ = 0;
+  size_t unknown_at_least_ = 0;
   std::vector<SessionArrays::KindPtr> kinds_;      // Of Run.
 };
 

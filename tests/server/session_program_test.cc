@@ -291,6 +291,22 @@ TEST_F(SessionProgramTest, WaitAllReportsWhatIsNotTold) {
   EXPECT_THAT(Fetch({3, 4}).failures(), SizeIs(2)) << "who asks for an array hears why it is not there";
 }
 
+TEST_F(SessionProgramTest, EachWaitAllWaits) {
+  Put(1, {1});
+  Call("t_wait", {1}, {2});
+  WaitingCall call = WaitingCalls::Get().Next();
+  const uint64_t first = Do(R"("wait_all": {})"), second = Do(R"("wait_all": {})");
+  Fence();
+  {
+    std::lock_guard lock(mu_);
+    EXPECT_FALSE(replies_.contains(first));
+    EXPECT_FALSE(replies_.contains(second));
+  }
+  call.Complete();
+  EXPECT_THAT(Await(first).failures(), IsEmpty());
+  EXPECT_THAT(Await(second).failures(), IsEmpty());
+}
+
 TEST_F(SessionProgramTest, AFailureOfManyArraysIsOne) {
   Put(1, {1});
   Prepare(1, "SliceChannel", R"("num_outputs": "2", "axis": "0")");
