@@ -133,10 +133,17 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
 
   Gradients head_entries(ys.size());
   for (size_t i = 0; i < ys.size(); ++i) {
-    if (places[i] >= head_gradients.size() || !head_gradients[places[i]]) continue;
-    Array gradient = head_gradients[places[i]];
-    ASSIGN_OR_RETURN(gradient.value,
-                     imperative_.LikeHead(gradient.value, heads[places[i]].value, options_.command));
+    Array gradient;
+    if (places[i] < head_gradients.size() && head_gradients[places[i]]) {
+      gradient = head_gradients[places[i]];
+      ASSIGN_OR_RETURN(gradient.value, imperative_.LikeHead(gradient.value, heads[places[i]].value, options_.command));
+    } else if (options_.create_graph) {
+      // Not recorded as computed from the head: what frees the gradient's history would free the head's.
+      ASSIGN_OR_RETURN(const CallPtr ones, MakeCall("ones_like", {}, 1));
+      gradient.value = imperative_.Invoke(ones, {{heads[places[i]].value, {}, nullptr}}, ConstantOptions()).outputs[0].value;
+    } else {
+      continue;
+    }
     if (options_.create_graph) imperative_.PutOnTape(&gradient);
     if (!options_.create_graph || !gradient.entry) gradient.entry = {imperative_.NewNode(), 0};  // A constant.
     head_entries[i] = gradient.entry;
@@ -214,8 +221,13 @@ absl::Status Imperative::Pass::Continue(std::vector<Array> outputs) {
 }
 
 Imperative::Options Imperative::Pass::InvokeOptions() const {
-  Options options;
+  Options options = ConstantOptions();
   options.recording = options_.create_graph;
+  return options;
+}
+
+Imperative::Options Imperative::Pass::ConstantOptions() const {
+  Options options;
   options.training = options_.training;
   options.command = options_.command;
   options.device = imperative_.home().device;

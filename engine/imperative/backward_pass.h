@@ -64,6 +64,7 @@ class Imperative::Pass {
   };
 
   Options InvokeOptions() const;
+  Options ConstantOptions() const;  // The same, but not recorded.
   Array* TakeState(Array* input) const;
 
   Imperative& imperative_;

@@ -285,6 +285,16 @@ TEST_F(AutogradTest, DifferentiatesTheGradientOfALayer) {
   }
 }
 
+TEST_F(AutogradTest, AGradientsHistoryIsNotItsHeads) {
+  const Array x = Marked({0.5});
+  const Array y = Call("sin", x);
+  bench_.backward_options.create_graph = true;
+  const Array d = Grad1(y, x);
+  bench_.backward_options.create_graph = false;
+  EXPECT_THAT(Grad(d, x), ElementsAre(FloatNear(-std::sin(0.5f), 1e-6f)));
+  EXPECT_THAT(Grad(y, x), ElementsAre(FloatNear(std::cos(0.5f), 1e-6f)));
+}
+
 // A head gradient with a history of its own, which the heads know nothing of.
 TEST_F(AutogradTest, DifferentiatesByHeadGradients) {
   bench_.backward_options.create_graph = true;
