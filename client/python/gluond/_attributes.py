@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def unknown_argument(op: str, name: str, known: Iterable[str]) -> MXNetError:
                       f"Possible Arguments: {', '.join(known) or 'none'}")
 
 
-def did_you_mean(name: str, known: Sequence[str], most: Optional[int] = 2) -> str:
+def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
     """", did you mean 'x' or 'y'?" where there is something close."""
     close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
     return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""

@@ -17,13 +17,13 @@ _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 def signature(info: OperatorInfo, out: bool = True) -> inspect.Signature:
     """Of the function: tensors, parameters, `out` (for nd), `name`."""
     parameters = []
-    kind = _EITHER
-    for each in info.inputs:
-        if each.several:
-            parameters.append(inspect.Parameter(each.name, inspect.Parameter.VAR_POSITIONAL))
+    kind: Any = _EITHER
+    for argument in info.inputs:
+        if argument.several:
+            parameters.append(inspect.Parameter(argument.name, inspect.Parameter.VAR_POSITIONAL))
             kind = _KEYWORD
         else:
-            parameters.append(inspect.Parameter(each.name, kind, default=None))
+            parameters.append(inspect.Parameter(argument.name, kind, default=None))
     names = {each.name for each in info.inputs} | {info.variable_inputs}
     for each in info.parameters.values():
         if each.name not in names:
@@ -49,8 +49,8 @@ def _default(parameter: Parameter) -> str:
 def document(info: OperatorInfo, tensor: str) -> str:
     """Of the function. `tensor`: what its tensors are called, NDArray or Symbol."""
     lines = [info.description, "", "Parameters", "----------"]
-    for each in info.inputs:
-        lines += [f"{each.name} : {tensor}{'[]' if each.several else ''}", f"    {each.description}"]
+    for argument in info.inputs:
+        lines += [f"{argument.name} : {tensor}{'[]' if argument.several else ''}", f"    {argument.description}"]
     for each in info.parameters.values():
         if each.name != info.variable_inputs:
             lines += [f"{each.name} : {_kind(each)}", f"    {each.description}"]

@@ -98,7 +98,8 @@ class OperatorInfo:
         tensor: the class of tensors. extra: keywords that are the caller's own; they come back in `rest`.
         TypeError, MXNetError: what does not fit, with the closest name where one is misspelt.
         """
-        tensors, named, values, rest = [], {}, {}, {}
+        named: dict[str, Any] = {}
+        tensors, values, rest = [], {}, {}
         if self.several and len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = args[0]
         for place, value in enumerate(args):

@@ -34,7 +34,7 @@ class Context:
 
     def __init__(self, device_type: Union[str, "Context"], device_id: int = 0) -> None:
         if isinstance(device_type, Context):
-            device_type, device_id = device_type.device_type, device_type.device_id
+            device_id, device_type = device_type.device_id, device_type.device_type
         if device_type not in Context.devstr2type:
             raise NoSuchDevice(f"'{device_type}' is no kind of device; there are {', '.join(Context.devstr2type)}")
         self.device_type: str = device_type

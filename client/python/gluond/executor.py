@@ -44,7 +44,7 @@ class Executor:
         self._state_names = symbol.list_auxiliary_states()
         self._output_names = symbol.list_outputs()
         self.arg_arrays: List[NDArray] = list(args)
-        self.grad_arrays: List[Optional[NDArray]] = list(grads)
+        self.grad_arrays: List[Any] = list(grads)
         self.aux_arrays: List[NDArray] = list(states)
         self._requests = list(requests)
         arguments, auxiliaries = symbol._variables()
@@ -65,7 +65,7 @@ class Executor:
         return _by_name(self._names, self.arg_arrays)
 
     @functools.cached_property
-    def grad_dict(self) -> Dict[str, Optional[NDArray]]:
+    def grad_dict(self) -> Dict[str, Any]:
         """The gradients by argument; None where none is computed."""
         return _by_name(self._names, self.grad_arrays)
 

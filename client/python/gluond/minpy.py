@@ -42,6 +42,8 @@ class NoGradientFuncError(ValueError):
 class CustomFunction:
     """A function of arrays whose gradients are defined with `def_grad` and the like. Made by `customop`."""
 
+    __name__: str
+
     def __init__(self, func: Callable[..., Any], variant: str) -> None:
         functools.update_wrapper(self, func)
         self._func = func
@@ -88,7 +90,7 @@ class CustomFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result, as an NDArray or a tuple of them; recorded while autograd records."""
-        owners: Dict[Owner, Any] = {**dict(enumerate(args)), **kwargs}
+        owners: Dict[Owner, Any] = {**dict(enumerate(args)), **kwargs}  # type: ignore[dict-item]
         inputs = {owner: value for owner, value in owners.items() if isinstance(value, NDArray)}
         context = next((array.context for array in inputs.values()), current_context())
         recording = mode.recording and bool(inputs)

@@ -44,9 +44,9 @@ class Progress:
         self._every = every
         self._values: Dict[str, Any] = {}
         self._history: Dict[str, List[Tuple[int, float]]] = after.history if after is not None else {}
-        self._before = after._before + after._done if after is not None else 0
         # Drawings are counted in batches: calls that are only under way are quick, and the value waits for all of them.
         self._done, self._next, self._last = 0, 1, 0
+        self._before: int = after._before + after._done if after is not None else 0
         self._begin = self._drawn = 0.0
         self._surface = _Notebook() if _in_notebook() else _Terminal()
 

@@ -65,7 +65,7 @@ def download(url: str, fname: Optional[str] = None, dirname: Optional[str] = Non
 
 def get_mnist(path: str = "data") -> Dict[str, np.ndarray]:
     """MNIST of the four files in a folder: train_data and test_data (N, 1, 28, 28), 0 to 1; train_label, test_label (N,)."""
-    found = {}
+    found: Dict[str, np.ndarray] = {}
     for part, train in (("train", True), ("test", False)):
         digits = gluon.data.vision.MNIST(path, train)
         found[f"{part}_data"] = digits._data.reshape(-1, 1, 28, 28).astype(np.float32) / 255

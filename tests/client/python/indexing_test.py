@@ -74,6 +74,16 @@ class SetTest(ArrayCase):
                 if value.ndim:
                     self.check(key, value, nd.array(value))
 
+    def test_indices_on_the_server(self):
+        for dtype in "int32", "float32":
+            for index in np.array([1, 0]), np.array(1):
+                for value in 7, nd.array([1, 2, 3, 4]):
+                    with self.subTest(dtype=dtype, shape=index.shape, value=value):
+                        x, expected = nd.array(X[0]), X[0].copy()
+                        x[nd.array(index, dtype=dtype)] = value
+                        expected[index] = value.asnumpy() if isinstance(value, nd.NDArray) else value
+                        self.assert_equal(x, expected)
+
     def test_values_broadcast(self):
         for key, shape in ((slice(None), (4,)), (0, (3, 1)), ((slice(None), [0, 2]), (4,)), (slice(None), (1, 1, 3, 1))):
             value = np.full(shape, 5, np.float32)

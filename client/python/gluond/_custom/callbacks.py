@@ -120,12 +120,12 @@ def _infer(callback: Any, ask: str) -> List[List[Any]]:
     given = getattr(callback, ask).arguments
     try:
         if ask == "infer_shape":
-            found = props.infer_shapes(prop, spec, registered.op_type,
-                                       [tuple(each.shape) if each.has_shape else None for each in given])
-            return [[ArrayType(has_shape=shape is not None, shape=shape or ()) for shape in each] for each in found]
-        found = props.infer_types(prop, spec, registered.op_type,
+            shapes = props.infer_shapes(prop, spec, registered.op_type,
+                                        [tuple(each.shape) if each.has_shape else None for each in given])
+            return [[ArrayType(has_shape=shape is not None, shape=shape or ()) for shape in each] for each in shapes]
+        types = props.infer_types(prop, spec, registered.op_type,
                                   [DTYPE_OF[each.dtype] if each.HasField("dtype") else None for each in given])
-        return [[ArrayType() if dtype is None else ArrayType(dtype=FLAG_OF[dtype]) for dtype in each] for each in found]
+        return [[ArrayType() if dtype is None else ArrayType(dtype=FLAG_OF[dtype]) for dtype in each] for each in types]
     except errors.OperatorError:
         if all(_is_known(each, ask) for each in given):
             raise

@@ -158,9 +158,9 @@ class EagerCall(functions.Recorded):
         self._spec = spec
         self._plan = plan
         self._operator = operator
-        self._in_data = [array if spec.reads_argument(i) else None for i, array in enumerate(in_data)]
+        self._in_data: List[Any] = [array if spec.reads_argument(i) else None for i, array in enumerate(in_data)]
         self._reads_results = any(map(spec.reads_output, range(len(out_data))))
-        self._out_data = list(out_data) if self._reads_results else [None] * len(out_data)
+        self._out_data: List[Any] = list(out_data) if self._reads_results else [None] * len(out_data)
         for array in out_data:
             array._is_writable = False
         self._auxiliary = list(auxiliary)

@@ -43,7 +43,7 @@ def _class_for(kind: Type[BaseException]) -> Type[OperatorError]:
 
 def wrap(original: BaseException, text: str) -> OperatorError:
     """The error to raise for what a user's code raised."""
-    kind = _class_for(type(original))
+    kind = _class_for(type(original))  # type: ignore[arg-type]
     try:
         error = kind.__new__(kind, text)
     except TypeError:  # Some types have objects that only they can make: OSError.

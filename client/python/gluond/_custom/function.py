@@ -77,11 +77,11 @@ class Function:
         recorded = record(_Call(self, inputs, results, training), kept, histories, results)
         return recorded[0] if results is not outputs else type(outputs)(recorded)
 
-    def forward(self, *inputs: NDArray) -> Any:
+    def forward(self, *inputs: Any) -> Any:
         """Computes the results. Nothing is recorded within."""
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
-    def backward(self, *output_grads: NDArray) -> Any:
+    def backward(self, *output_grads: Any) -> Any:
         """The gradients of all inputs, from those of all results."""
         raise NotImplementedError(f"{type(self).__name__} has no backward()")
 

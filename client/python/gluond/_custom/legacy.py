@@ -114,9 +114,9 @@ def _prop_class() -> Type:
         def __init__(self, op: PythonOp) -> None:
             super().__init__(op.need_top_grad())
             self._op = op
-            self.list_arguments, self.list_outputs = op.list_arguments, op.list_outputs
+            self.list_arguments, self.list_outputs = op.list_arguments, op.list_outputs  # type: ignore[method-assign]
             if isinstance(op, NDArrayOp):
-                self.declare_backward_dependency = op.declare_backward_dependency
+                self.declare_backward_dependency = op.declare_backward_dependency  # type: ignore[method-assign]
 
         def infer_shape(self, in_shape: Any) -> Any:
             return (*self._op.infer_shape(in_shape), [])

@@ -48,9 +48,9 @@ class LocalArray(NDArray):
         self._grad = None
         self._version = 0
         self._own = sent or next(encoding.names)
-        self._values = np.zeros(kind.shape, in_numpy(kind.dtype)) if values is None and sent is None else values
+        self._values: Any = np.zeros(kind.shape, in_numpy(kind.dtype)) if values is None and sent is None else values
         self._sent = self._exists = sent is not None
-        self._source: Optional[NDArray] = None
+        self._source: Any = None
         self._is_shared = shared
         self._is_writable = writable
 
@@ -145,7 +145,7 @@ class LocalArray(NDArray):
             raise ValueError(f"trying to {what} a readonly NDArray: an operator's inputs belong to its caller; assign to "
                              "out_data or in_grad, or compute in a copy (x.copy())")
 
-    def _keep(self, values: np.ndarray, shared: bool) -> None:
+    def _keep(self, values: Any, shared: bool) -> None:
         self._values = values
         self._is_shared = shared
         self._source = None

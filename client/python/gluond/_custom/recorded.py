@@ -73,6 +73,9 @@ class Recording:
         return LocalArray(result._session, result._context, kind, make(kind.shape, in_numpy(kind.dtype)), writable=False)
 
 
+_local_name: Any = vars(LocalArray)["_name"].fget
+
+
 class RecordedArray(LocalArray):
     """A result of a recorded function. See above."""
 
@@ -96,7 +99,7 @@ class RecordedArray(LocalArray):
     def _name(self) -> bytes:
         if self._recording is not None:
             self._recording.tell()
-        return LocalArray._name.fget(self)
+        return _local_name(self)
 
     def asnumpy(self) -> np.ndarray:
         if self._values is None and self._recording is not None and not self._recording.is_told:

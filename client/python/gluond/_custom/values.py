@@ -57,7 +57,7 @@ def _tensor(values: Optional[np.ndarray], dtype: np.dtype) -> Tuple[bytes, Any]:
         return b"", b""
     bits = to_bits(values, dtype)
     head = tagged(1, b"".join(map(varint, values.shape))) + b"\x10" + varint(FLAG_OF[dtype])
-    return head + b"\x1a" + varint(bits.nbytes), memoryview(bits.reshape(-1).view(np.uint8))
+    return head + b"\x1a" + varint(bits.nbytes), bits.reshape(-1).view(np.uint8).data
 
 
 def encode_computed(call: int, outputs: Sequence[Tuple[Optional[np.ndarray], np.dtype]],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pathlib
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
@@ -53,3 +53,8 @@ def _modules() -> dict[str, types.ModuleType]:
 
 
 globals().update(_modules())
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The modules."""

@@ -96,7 +96,7 @@ class LocalServer:
 
     def forget(self) -> None:
         """Closes this process's end of the pipe; in a forked child: leaves the server to the parent."""
-        self._server.stdin.close()
+        self._server.stdin.close()  # type: ignore[union-attr]
 
 
 def _after_fork_in_child() -> None:

@@ -82,11 +82,10 @@ class Session:
             details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
         return errors.of_lost_session(self.address, existed, code, details)
 
-    def _submit_and_wait(self, command: bytes, tail: Any = None) -> int:
-        number = self._submit(command, tail)
+    def _submit_and_wait(self, command: bytes, tail: Any = None) -> None:
+        self._submit(command, tail)
         if not mode.called_back:
             self.wait_all()
-        return number
 
     def submit_later(self, command: bytes) -> None:
         """Submits a command that need not leave before the next one does, and cannot fail."""

@@ -22,7 +22,7 @@ from .utils import HookHandle, indent
 def _unexpected(kind: type, name: str) -> TypeError:
     """The error for a keyword that no __init__ of a class takes."""
     known = [each for base in kind.__mro__ if "__init__" in base.__dict__ and base is not object
-             for each, parameter in inspect.signature(base.__init__).parameters.items()
+             for each, parameter in inspect.signature(base.__init__).parameters.items()  # type: ignore[misc]
              if parameter.kind is not parameter.VAR_KEYWORD and each != "self"]
     return TypeError(f"{kind.__name__}() got an unexpected keyword argument '{name}'{did_you_mean(name, known)}")
 

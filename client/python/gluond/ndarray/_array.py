@@ -34,6 +34,14 @@ class NDArray(Arithmetic, Indexing, Fluent):
     # _name: 5 bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
     # them. _version counts the writes, for views. _kept: see _keep_values; else it is not set.
     __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
+    _session: Any
+    _name: Any
+    _context: Context
+    _shape: Any
+    _dtype: Any
+    _grad: Any
+    _version: Any
+    _kept: Tuple[int, Optional[np.ndarray], bool]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
         if cls is NDArray:
@@ -275,7 +283,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
         autograd.mark(self, grad_req)
 
     @property
-    def grad(self) -> Optional["NDArray"]:
+    def grad(self) -> Union["NDArray", Any]:
         """The gradient; None without attach_grad()."""
         return self._grad
 
@@ -324,7 +332,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
         self._version += 1
 
 
-_own_version: Any = NDArray._version  # type: ignore[has-type]
+_own_version: Any = vars(NDArray)["_version"]
 
 
 class Gradient(NDArray):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 def split_v2(ary: NDArray, indices_or_sections: Union[int, Sequence[int]], axis: int = 0,
-             squeeze_axis: bool = False) -> Union[NDArray, List[NDArray]]:
+             squeeze_axis: bool = False) -> Any:
     """Parts of an array along `axis`: so many equal ones, or cut at these positions.
 
     squeeze_axis: without the dimension, where the parts have size 1 there.

@@ -23,13 +23,13 @@ class Indexing:
 
     __slots__ = ()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self: Any, key: Any) -> Any:
         parsed = parse(key, self.shape)
         if isinstance(parsed, Basic):
             return _get_basic(self, parsed)
         return _get_advanced(self, parsed)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
         parsed = parse(key, self.shape)
         if mode.recording:
             _call.check_not_in_graph((self,), (value,) if isinstance(value, _call.array_class)
@@ -39,7 +39,7 @@ class Indexing:
         else:
             _set_advanced(self, parsed, value)
 
-    def __iter__(self) -> Any:
+    def __iter__(self: Any) -> Any:
         return (self[place] for place in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
@@ -189,11 +189,14 @@ def _indices(x: Any, key: Advanced) -> Any:
 
 def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
     """Writes by position: the positions of the chosen elements are computed here, the values may be the server's."""
-    positions = key.positions()
+    positions: Any = key.positions()
     if positions is None:
-        positions = parse(key.fetched(), x.shape).positions()
+        fetched = parse(key.fetched(), x.shape)
+        if isinstance(fetched, Basic):  # An array without dimensions is an integer.
+            return _set_basic(x, fetched, value)
+        positions = fetched.positions()
     if positions.size == 0:
-        return
+        return None
     scalar = isinstance(value, (int, float, np.number, np.bool_))
     if scalar:
         value = np.full((), value)
@@ -211,3 +214,4 @@ def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
     flat = x._reshape((-1,))
     call = _call.intern("_scatter_set_nd", {"shape": text(flat.shape)}, 3, 1)
     _call.invoke(call, (flat, value, indices), flat)
+    return None

@@ -61,7 +61,7 @@ def _written(array: NDArray) -> List[Any]:
     return [head + struct.pack("<iii", 1, 0, flag_of(values.dtype)), values.tobytes()]
 
 
-def load(fname: str) -> Union[List[NDArray], Dict[str, NDArray]]:
+def load(fname: str) -> Any:
     """Reads a file of arrays: a dict if they have names, else a list. They live on the CPU."""
     try:
         with open(fname, "rb") as file:
@@ -71,7 +71,7 @@ def load(fname: str) -> Union[List[NDArray], Dict[str, NDArray]]:
     return _read(data, fname)
 
 
-def load_frombuffer(buf: Union[bytes, bytearray]) -> Union[List[NDArray], Dict[str, NDArray]]:
+def load_frombuffer(buf: Union[bytes, bytearray]) -> Any:
     """The same from the bytes of such a file."""
     return _read(bytes(buf), "the buffer")
 

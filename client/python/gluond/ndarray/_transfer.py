@@ -38,7 +38,7 @@ def send(array: Any, values: np.ndarray) -> None:
 
 def _send_whole(session: Any, name: bytes, values: np.ndarray, device: str) -> None:
     head = encoding.put_head(name, values.shape, flag_of(values.dtype), values.nbytes, device)
-    session.submit(head, memoryview(values).cast("B") if values.nbytes else memoryview(b""))
+    session.submit(head, values.data.cast("B") if values.nbytes else memoryview(b""))
 
 
 def _send_in_pieces(array: Any, values: np.ndarray) -> None:

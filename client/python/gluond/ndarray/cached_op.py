@@ -41,7 +41,7 @@ class CachedOp:
         self._custom_states = [place for place, node in enumerate(variables) if node in custom]
 
     def __call__(self, *args: NDArray, out: Union[None, NDArray, Sequence[NDArray]] = None,
-                 default_ctx: Any = None) -> Union[NDArray, List[NDArray]]:
+                 default_ctx: Any = None) -> Any:
         """The outputs. out: arrays that get them instead. default_ctx: where a graph without inputs runs."""
         if len(args) != self._inputs:
             raise MXNetError(f"CachedOp takes {self._inputs} inputs ({', '.join(self._symbol.list_inputs())}), "
@@ -62,7 +62,7 @@ class CachedOp:
         if out is not None:
             for array in outputs:
                 array._written()
-            return out  # type: ignore[return-value]
+            return out
         return outputs[0] if self._outputs == 1 else outputs
 
     def _checked(self, out: Any, args: Sequence[NDArray]) -> List[NDArray]:

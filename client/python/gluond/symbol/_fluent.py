@@ -50,6 +50,11 @@ class Fluent:
 
     __slots__ = ()
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The methods that are set below."""
+
     def reshape(self, *shape: Any, **kwargs: Any) -> "Symbol":
         """The same elements in another shape: `x.reshape((2, -1))`, `x.reshape(2, -1)` or `x.reshape(shape=...)`.
 

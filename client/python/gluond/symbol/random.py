@@ -50,7 +50,7 @@ def gamma(alpha: Number = 1, beta: Number = 1, shape: Any = _Null, dtype: Any = 
 
 def exponential(scale: Number = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
     """Exponential, with mean `scale`."""
-    rate = 1.0 / scale  # type: ignore[operator]
+    rate = 1.0 / scale
     return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
 
 

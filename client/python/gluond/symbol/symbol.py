@@ -61,7 +61,7 @@ class Symbol(Arithmetic, Fluent, Binding):
         return Symbol([self._entries[index]])
 
     @property
-    def name(self) -> Optional[str]:
+    def name(self) -> Union[str, Any]:
         """The name of the symbol; None of a group."""
         nodes = {entry.node for entry in self._entries}
         return self._entries[0].node.name if len(nodes) == 1 else None

@@ -26,8 +26,8 @@ class Dense(HybridBlock):
             self._in_units = in_units
             self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype,
                                           allow_deferred_init=True)
-            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype,
-                                        allow_deferred_init=True) if use_bias else None
+            self.bias: Any = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype,
+                                             allow_deferred_init=True) if use_bias else None
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
@@ -128,7 +128,7 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             if not hasattr(ndarray, function) or not hasattr(symbol, function):
                 raise AssertionError(f"Function name {function} is not found in symbol/ndarray.")
-            self._func: Callable[..., Any] = lambda F, *args: getattr(F, function)(*args)  # type: ignore[arg-type]
+            self._func: Callable[..., Any] = lambda F, *args: getattr(F, function)(*args)
             self._func_name = function
         elif callable(function):
             self._func = function

@@ -43,8 +43,8 @@ class _Conv(HybridBlock):
         with self.name_scope():
             self.weight = self.params.get("weight", shape=self._weight_shape(), init=weight_initializer,
                                           allow_deferred_init=True)
-            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer,
-                                        allow_deferred_init=True) if use_bias else None
+            self.bias: Any = self.params.get("bias", shape=(channels,), init=bias_initializer,
+                                             allow_deferred_init=True) if use_bias else None
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
 
     def _weight_shape(self) -> Tuple[int, ...]:

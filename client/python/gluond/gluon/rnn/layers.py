@@ -40,7 +40,7 @@ class _RNNLayer(HybridBlock):
         self._clips = {name: value for name, value in (("lstm_state_clip_min", lstm_state_clip_min),
                                                        ("lstm_state_clip_max", lstm_state_clip_max)) if value is not None}
         if lstm_state_clip_nan:
-            self._clips["lstm_state_clip_nan"] = True  # type: ignore[assignment]
+            self._clips["lstm_state_clip_nan"] = True
         self._dtype = dtype
         self._use_sequence_length = use_sequence_length
         size = _GATES[mode] * hidden_size
@@ -109,7 +109,7 @@ class _RNNLayer(HybridBlock):
         self._check_states(inputs, states)
         return super().__call__(inputs, states, *([sequence_length] if self._use_sequence_length else ()))
 
-    def forward(self, inputs: Any, states: Any, *args: Any) -> Any:  # type: ignore[override]
+    def forward(self, inputs: Any, states: Any, *args: Any) -> Any:
         """As __call__, of states that are there."""
         out = super().forward(inputs, states, *args)
         return out[0] if isinstance(states, _OwnStates) else out

@@ -65,7 +65,7 @@ class FashionMNIST(MNIST):
 
 def _read_idx(path: str, rank: int) -> np.ndarray:
     """A file of bytes in the IDX format, of so many dimensions."""
-    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:  # type: ignore[operator]
+    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
         data = file.read()
     if len(data) < 4 + 4 * rank or data[:4] != bytes([0, 0, 8, rank]):
         raise ValueError(f"{path} is no IDX file of {rank} dimensions of bytes.")
