@@ -58,7 +58,10 @@ def run(flags, labels):
                  f"--target_pattern_file={chosen}"] + flags).returncode
     statuses, outputs = {}, {}
     for line in events.read_text().splitlines() if events.exists() else []:
-      event = json.loads(line)
+      try:
+        event = json.loads(line)
+      except ValueError:  # Cut off: the disk is full. What has no status counts as failed.
+        continue
       if "testSummary" in event:
         statuses[event["id"]["testSummary"]["label"]] = event["testSummary"]["overallStatus"]
       elif "testResult" in event:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from tests import case_runner
 from tests import run_cases
@@ -75,6 +76,18 @@ class RunCasesTest(unittest.TestCase):
     for status, xml in (("NO_STATUS", None), ("FAILED_TO_BUILD", None), ("TIMEOUT", ""), ("FAILED", GTEST[:200])):
       with self.subTest(status=status):
         self.assertEqual(self.judge(status, xml), [("(whole target)", "failed")])
+
+  def test_an_event_that_a_full_disk_has_cut_off_is_left_out(self):
+    bazel = self.folder / "bazel"
+    bazel.write_text("""#!/bin/sh
+for flag; do
+  case "$flag" in --build_event_json_file=*) printf '{"id": {}}\\n{"id": {"te' > "${flag#*=}" ;; esac
+done
+exit 1
+""")
+    bazel.chmod(0o755)
+    with mock.patch.object(run_cases, "BAZEL", [str(bazel)]):
+      self.assertEqual(run_cases.run([], ["//a"]), (1, {}, {}))
 
   def test_a_target_that_ran_nothing_gives_no_case(self):
     self.assertEqual(self.judge("PASSED", "<testsuites/>"), [])
