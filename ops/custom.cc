@@ -9,12 +9,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "engine/core/custom_host.h"
-#include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/custom_attributes.h"
 #include "ops/gradient.h"
-#include "ops/kernel/host_blobs.h"
 
 namespace gluond::ops {
 namespace {
@@ -154,25 +151,17 @@ struct Custom {
     const CustomParam& param = ParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     const size_t n = param.arguments.size(), outputs = param.outputs.size();
-    CustomCall call;
-    call.op = param.op;
+    CustomCall call = NewCall(param.op, ctx);
     call.instance = host->NextInstance(param.op);
     call.keep = req[outputs] != kNullOp;
-    call.training = ctx.is_train;
-    call.device = ctx.device;
     HostBlobs<D> blobs(ctx);
     for (size_t i = 0; i < in.size(); ++i) {
       ASSIGN_OR_RETURN(const TBlob blob, blobs.Input(in[i]));
       (i < n ? call.arguments : call.auxiliary).push_back(blob);
       if (i >= n) blobs.WriteBack(in[i], blob);
     }
-    for (size_t i = 0; i < outputs; ++i) {
-      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
-      call.results.push_back(blob);
-      call.requests.push_back(req[i]);
-    }
+    RETURN_IF_ERROR(AddResults(out.first(outputs), req.first(outputs), &blobs, &call));
     if (call.keep) RETURN_IF_ERROR(blobs.Set(out[outputs], static_cast<int64_t>(call.instance)));
-    call.time = ctx.client_time;
     ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
     host->Begin(std::move(call));
     return absl::OkStatus();
@@ -185,11 +174,8 @@ struct BackwardCustom {
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const CustomParam& param = ParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
-    CustomCall call;
+    CustomCall call = NewCall(param.op, ctx);
     call.kind = CustomCall::kBackward;
-    call.op = param.op;
-    call.training = ctx.is_train;
-    call.device = ctx.device;
     HostBlobs<D> blobs(ctx);
     size_t next = 0;
     // The next input where it is needed; else a blob of no data.
@@ -214,12 +200,7 @@ struct BackwardCustom {
     RETURN_IF_ERROR(take(true, true, &instance));
     for (const bool needed : param.needs_out_grad) RETURN_IF_ERROR(take(needed, needed, &call.out_grads));
     for (const bool needed : param.needs_output) RETURN_IF_ERROR(take(needed, needed, &call.outputs));
-    for (size_t i = 0; i < out.size(); ++i) {
-      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
-      call.results.push_back(blob);
-      call.requests.push_back(req[i]);
-    }
-    call.time = ctx.client_time;
+    RETURN_IF_ERROR(AddResults(out, req, &blobs, &call));
     ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
     call.instance = static_cast<uint64_t>(*instance[0].dptr<int64_t>());
     host->Begin(std::move(call));
@@ -295,16 +276,8 @@ GLUOND_REGISTER_OP(_backward_Custom)
     .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).arguments.size()); })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", UnneededArguments)
     .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-                            for (size_t i = 0; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[i]);
-                            return AllKnown(*in) && AllKnown(*out);
-                          })
+    .set_attr<FInferShape>("FInferShape", InferGradients<AssignShape, ShapeVector>)
+    .set_attr<FInferType>("FInferType", InferGradients<AssignType, TypeVector>)
     .set_attr<FExecType>("FExecType", Async)
     .compute<BackwardCustom>();
 

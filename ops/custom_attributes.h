@@ -8,8 +8,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/core/custom_host.h"
+#include "engine/core/elementwise.h"
 #include "engine/core/op_attr_types.h"
+#include "engine/core/status_macros.h"
+#include "ops/kernel/host_blobs.h"
 
 namespace gluond::ops {
 
@@ -37,6 +41,33 @@ inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
 
 // They end when the client has answered.
 inline ExecType Async(const NodeAttrs&) { return ExecType::kAsync; }
+
+inline CustomCall NewCall(const CustomOperator& op, const OpContext& ctx) {
+  CustomCall call;
+  call.op = op;
+  call.training = ctx.is_train;
+  call.device = ctx.device;
+  call.time = ctx.client_time;
+  return call;
+}
+
+// What the client is to compute.
+template <class D>
+absl::Status AddResults(absl::Span<const TBlob> out, absl::Span<const OpReqType> req, HostBlobs<D>* blobs, CustomCall* call) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    ASSIGN_OR_RETURN(const TBlob blob, blobs->Output(out[i], req[i]));
+    call->results.push_back(blob);
+    call->requests.push_back(req[i]);
+  }
+  return absl::OkStatus();
+}
+
+// Gradients are like the first inputs.
+template <auto assign, class Vector>
+absl::StatusOr<bool> InferGradients(const NodeAttrs&, Vector* in, Vector* out) {
+  for (size_t i = 0; i < out->size(); ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[i]));
+  return AllKnown(*in) && AllKnown(*out);
+}
 
 }  // namespace gluond::ops
 

@@ -2,12 +2,10 @@
 // what its attributes mean; engine/core/custom_host.h, who reaches the client.
 
 #include "absl/strings/numbers.h"
-#include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/custom_attributes.h"
 #include "ops/gradient.h"
 #include "ops/kernel/copy.h"
-#include "ops/kernel/host_blobs.h"
 
 namespace gluond::ops {
 namespace {
@@ -58,23 +56,15 @@ struct BackwardCustomFunction {
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const Param& param = ParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
-    CustomCall call;
+    CustomCall call = NewCall(param.op, ctx);
     call.kind = CustomCall::kFunction;
-    call.op = param.op;
     call.instance = param.function;
-    call.training = ctx.is_train;
-    call.device = ctx.device;
     HostBlobs<D> blobs(ctx);
     for (size_t i = param.inputs; i < in.size(); ++i) {
       ASSIGN_OR_RETURN(const TBlob blob, blobs.Input(in[i]));
       call.out_grads.push_back(blob);
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      ASSIGN_OR_RETURN(const TBlob blob, blobs.Output(out[i], req[i]));
-      call.results.push_back(blob);
-      call.requests.push_back(req[i]);
-    }
-    call.time = ctx.client_time;
+    RETURN_IF_ERROR(AddResults(out, req, &blobs, &call));
     ASSIGN_OR_RETURN(call.completion, std::move(blobs).Finish(ctx.on_complete));
     host->Begin(std::move(call));
     return absl::OkStatus();
@@ -85,12 +75,6 @@ template <auto assign, class Vector>
 absl::StatusOr<bool> InferForward(const NodeAttrs& attrs, Vector* in, Vector* out) {
   const Param& param = ParamOf(attrs);
   for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[param.inputs + i]));
-  return AllKnown(*in) && AllKnown(*out);
-}
-
-template <auto assign, class Vector>
-absl::StatusOr<bool> InferBackward(const NodeAttrs&, Vector* in, Vector* out) {
-  for (size_t i = 0; i < out->size(); ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[i]));
   return AllKnown(*in) && AllKnown(*out);
 }
 
@@ -128,8 +112,8 @@ GLUOND_REGISTER_OP(_backward_CustomFunction)
                                for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
                                return indices;
                              })
-    .set_attr<FInferShape>("FInferShape", InferBackward<AssignShape, ShapeVector>)
-    .set_attr<FInferType>("FInferType", InferBackward<AssignType, TypeVector>)
+    .set_attr<FInferShape>("FInferShape", InferGradients<AssignShape, ShapeVector>)
+    .set_attr<FInferType>("FInferType", InferGradients<AssignType, TypeVector>)
     .set_attr<FExecType>("FExecType", Async)
     .compute<BackwardCustomFunction>();
 

@@ -83,7 +83,7 @@ absl::Status Imperative::Record(const Call& call, std::vector<Array>& inputs, Pe
   node->attrs = call.node->attrs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     Array& input = inputs[i];
-    ValuePtr value = input.value;
+    const ValuePtr* value = &input.value;
     if (!input.entry) {
       auto constant = NewNode();
       constant->attrs.name = "constant";
@@ -91,12 +91,12 @@ absl::Status Imperative::Record(const Call& call, std::vector<Array>& inputs, Pe
       input.entry = {std::move(constant), 0};
       // The gradient sees what the call has made of it.
       const auto written = std::find(call.written.begin(), call.written.end(), i);
-      if (written != call.written.end()) value = pending.written[static_cast<size_t>(written - call.written.begin())];
+      if (written != call.written.end()) value = &pending.written[static_cast<size_t>(written - call.written.begin())];
     }
     if (call.gradient_reads_input[i]) {
       std::vector<ValuePtr>& values = input.recorded().values;
       values.resize(std::max<size_t>(values.size(), input.entry.index + 1));
-      values[input.entry.index] = std::move(value);
+      values[input.entry.index] = *value;
     }
     node->inputs.push_back(input.entry);
   }
