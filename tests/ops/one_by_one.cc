@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/cleanup/cleanup.h"
 #include "engine/core/elementwise.h"
 #include "ops/kernel/convert.h"
 
@@ -124,6 +125,8 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   const Device device = TestDevice();
   ASSIGN_OR_RETURN(DeviceDriver* const driver, FindDriver(device));
   ASSIGN_OR_RETURN(void* const stream, driver->CreateStream());
+  // Goes last: blocks and scratch space are read and freed on the stream.
+  const absl::Cleanup destroy = [driver, stream] { driver->DestroyStream(stream); };
   ShapeVector shapes;
   TypeVector types;
   if (node.op()->GetAttr<TIsBackward>("TIsBackward", false) && !node.op()->HasAttr("FInferShape")) {
@@ -194,9 +197,8 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   } else {
     status = absl::UnimplementedError("no kernel");
   }
-  if (status.ok()) status = driver->Synchronize(stream);
-  driver->DestroyStream(stream);
   RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(driver->Synchronize(stream));
 
   for (const auto& block : blocks) {
     if (!block->GuardIsWhole()) return absl::InternalError("the kernel wrote behind a tensor");
