@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
-from typing import Any, Optional, Tuple, Union
+from typing import Any, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -20,8 +21,28 @@ from ._arithmetic import Arithmetic
 from ._fluent import Fluent
 from ._indexing import Indexing
 
-_NOT_KEPT: Tuple[int, Optional[np.ndarray], bool] = (-1, None, False)
-_NEVER_KEPT: Tuple[int, Optional[np.ndarray], bool] = (-2, None, False)
+
+class Kept(NamedTuple):
+    """What is known here of an array's values. version: of the array. values: None where they are not here, else not to be
+    written. is_constant: the array was made of them. is_fetched: they came from the server, so no call that they depend on
+    has failed. reads: how often elements were asked for."""
+
+    version: int
+    values: Optional[np.ndarray] = None
+    is_constant: bool = False
+    is_fetched: bool = False
+    reads: int = 0
+
+
+# Numbers of writes: two threads that write at once never give an array a version that it had before.
+_writes = itertools.count(1)
+_NOT_KEPT = Kept(-1)
+_NEVER_KEPT = Kept(-2)
+# Fetched values of so many bytes stay here in any case. Larger ones do when elements are read one by one, from the read on
+# that makes up for them: in the time of a round trip, as many bytes travel. There is a limit to that.
+_SMALL_BYTES = 4 << 10
+_BYTES_PER_READ = 16 << 10
+_MOST_BYTES = 1 << 20
 _IDENTITY = _call.Call("_copy", (), 1, 1, rule=_call.LIKE_FIRST)
 
 
@@ -32,7 +53,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
     """
 
     # _name: 5 bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version counts the writes, for views. _kept: see _keep_values; else it is not set.
+    # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
     __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
     _session: Any
     _name: Any
@@ -41,7 +62,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
     _dtype: Any
     _grad: Any
     _version: Any
-    _kept: Tuple[int, Optional[np.ndarray], bool]
+    _kept: Kept
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
         if cls is NDArray:
@@ -114,7 +135,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
     def asnumpy(self) -> np.ndarray:
         """The values, as a numpy array of its own. Waits for them; an error of an earlier call that they depend on is
         raised here."""
-        return _transfer.fetch(self)
+        values = self._fetched()
+        return self._fetch() if values is None else values.copy()
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         values = self.asnumpy()
@@ -122,12 +144,20 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
     def asscalar(self) -> Any:
         """The only element, as a numpy scalar. ValueError: there are several, or none."""
-        if self.size != 1:
+        value = self._only_element()
+        if value is None:
             raise ValueError(f"The current array is not a scalar (its shape is {self.shape}). Take one element, x[0], reduce "
                              "it, x.mean(), or get all values with x.asnumpy()")
-        return self.asnumpy().reshape(())[()]
+        return value
 
     item = asscalar
+
+    def _only_element(self) -> Any:
+        """None: there are several, or none. Asks for a shape that only the server knows together with the value."""
+        if self._shape is not None and prod(self._shape) != 1:
+            return None
+        values = self.asnumpy()
+        return values.reshape(())[()] if values.size == 1 else None
 
     def wait_to_read(self) -> None:
         """Waits until the values are there; raises the error of a call that they depend on."""
@@ -136,11 +166,11 @@ class NDArray(Arithmetic, Indexing, Fluent):
     wait_to_write = wait_to_read
 
     def __bool__(self) -> bool:
-        size = self.size
-        if size == 0:
+        value = self._only_element()
+        if value is not None:
+            return bool(value)
+        if self.size == 0:
             return False
-        if size == 1:
-            return bool(self.asscalar())
         raise ValueError("The truth value of an NDArray with multiple elements is ambiguous. Use x.asnumpy().any() or "
                          ".all(), or mx.nd.where(x, ...) to choose for each element")
 
@@ -153,9 +183,10 @@ class NDArray(Arithmetic, Indexing, Fluent):
         return int(self._only("int"))
 
     def _only(self, kind: str) -> Any:
-        if self.size != 1:
+        value = self._only_element()
+        if value is None:
             raise TypeError(f"{kind}() takes an NDArray of one element, not one of shape {self.shape}")
-        return self.asscalar()
+        return value
 
     def __index__(self) -> int:
         value = self.asscalar()
@@ -304,20 +335,50 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
     def _known(self) -> Optional[np.ndarray]:
         """The values, if they are here. Not to be written."""
-        version, values, _ = getattr(self, "_kept", _NOT_KEPT)
-        return values if version == self._version else None
+        kept = getattr(self, "_kept", _NOT_KEPT)
+        return kept.values if kept.version == self._version else None
+
+    def _fetched(self) -> Optional[np.ndarray]:
+        """The same, if asking the server for them could tell nothing else."""
+        kept = getattr(self, "_kept", _NOT_KEPT)
+        return kept.values if kept.is_fetched and kept.version == self._version and self._session.is_open else None
+
+    def _fetch(self, most: int = _SMALL_BYTES) -> np.ndarray:
+        """The values from the server; of up to `most` bytes, they stay known."""
+        version = self._version  # What is written while they are on their way counts as written later.
+        values = _transfer.fetch(self)
+        if values.nbytes <= most and type(self) is NDArray:
+            kept = getattr(self, "_kept", _NOT_KEPT)
+            is_constant = kept.is_constant and kept.version == version
+            self._kept = Kept(version, values.copy(), is_constant, is_fetched=True)
+        return values
+
+    def _fetched_for_elements(self) -> Optional[np.ndarray]:
+        """All values, where one element is asked for; None where that alone is to be fetched."""
+        values = self._fetched()
+        if values is not None or type(self) is not NDArray or self._dtype is None or not self._session.is_open:
+            return values
+        kept = getattr(self, "_kept", _NOT_KEPT)
+        if kept.version != self._version:
+            kept = Kept(self._version)
+        nbytes = prod(self.shape) * self._dtype.itemsize
+        if nbytes <= min(_MOST_BYTES, (kept.reads + 1) * _BYTES_PER_READ):
+            self._fetch(_MOST_BYTES)
+            return self._fetched()
+        self._kept = kept._replace(reads=kept.reads + 1)
+        return None
 
     def _has_history(self) -> Optional[bool]:
         """Whether a gradient goes on from here: it is marked, or computed from what is. None: only the server knows."""
         if self._grad is not None:
             return True
-        version, _, is_constant = getattr(self, "_kept", _NOT_KEPT)
-        return False if is_constant and version == self._version else None
+        kept = getattr(self, "_kept", _NOT_KEPT)
+        return False if kept.is_constant and kept.version == self._version else None
 
     def _keep_values(self, values: np.ndarray, version: int, is_constant: bool) -> None:
         """These are the values that it had at this version; nobody else writes to them. is_constant: it was made of them."""
         if getattr(self, "_kept", _NOT_KEPT) is not _NEVER_KEPT:
-            self._kept = version, values, is_constant
+            self._kept = Kept(version, values, is_constant)
 
     def _written_by_server(self) -> None:
         """From now on, it may be written at times that nobody here sees."""
@@ -329,7 +390,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
     def _written(self) -> None:
         """The values under this name are new."""
-        self._version += 1
+        self._version = next(_writes)
 
 
 _own_version: Any = vars(NDArray)["_version"]

@@ -24,6 +24,11 @@ class Indexing:
     __slots__ = ()
 
     def __getitem__(self: Any, key: Any) -> Any:
+        shape = self.shape
+        if type(key) is int and shape and -shape[0] <= key < shape[0]:  # Of every loop over rows.
+            row = prod(shape[1:])
+            if row:
+                return self._view(key % shape[0] * row, shape[1:] or (1,))
         parsed = parse(key, self.shape)
         if isinstance(parsed, Basic):
             return _get_basic(self, parsed)

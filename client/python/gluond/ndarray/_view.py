@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Tuple
 
+import numpy as np
+
 from .._mode import NOT_RECORDING, mode
 from .._wire.encoding import names
 from . import _call
@@ -19,7 +21,7 @@ from ._array import NDArray
 class View(NDArray):
     """Elements [begin, begin + size) of `root`, in the given shape."""
 
-    __slots__ = ("_root", "_begin", "_own", "_seen")
+    __slots__ = ("_root", "_begin", "_own", "_exists", "_seen")
 
     def __init__(self, root: NDArray, begin: int, shape: Tuple[int, ...]) -> None:
         self._session = root._session
@@ -30,6 +32,7 @@ class View(NDArray):
         self._root = root
         self._begin = begin
         self._own = next(names)
+        self._exists = False  # Whether the server has heard of the name.
         self._seen = -1
         if mode.recording:
             self._read(mode.flags)
@@ -40,12 +43,20 @@ class View(NDArray):
             self._read(NOT_RECORDING)
         return self._own
 
+    def asnumpy(self) -> np.ndarray:
+        """As NDArray.asnumpy: of the root's values, where these are here or soon would be."""
+        values = self._root._fetched_for_elements()
+        if values is None:
+            return super().asnumpy()
+        return values.reshape(-1)[self._begin:self._begin + prod(self._shape)].reshape(self._shape).copy()
+
     @property
     def _version(self) -> int:
         return self._root._version
 
     def _read(self, flags: bytes) -> None:
         """Copies the root's elements into this view's own array."""
+        self._exists = True
         root, size = self._root, prod(self._shape)
         version = root._version
         steps = []
@@ -107,7 +118,8 @@ class View(NDArray):
         self._session.submit(ready[1] + whole + part + ready[2] + target + NOT_RECORDING)
 
     def __del__(self) -> None:
-        self._session.dead_arrays.append(self._own)
+        if self._exists:
+            self._session.dead_arrays.append(self._own)
 
 
 def _reshape(shape: Tuple[int, ...]) -> _call.Call:
