@@ -1,10 +1,12 @@
 """Hybridized Blocks: the same values as graphs; shapes that wait for data; what graphs are given and give."""
 
-import unittest
+import unittest.mock
 
 import gluond as mx
 import numpy as np
 from gluond import autograd, gluon, nd
+from gluond._wire import pipeline
+from gluond._wire.stream import Stream
 from gluond.gluon import nn
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
@@ -198,6 +200,20 @@ class DeferredTest(ArrayCase):
         net.hybridize()
         with self.assertWarnsRegex(UserWarning, "Parameter unused_w is not used by any computation"):
             self.assert_equal(net(nd.ones(1)), [2])
+
+    def test_a_graph_waits_for_the_question_for_its_result_if_answers_have_come_at_once(self):
+        net = nn.Dense(2)
+        net.initialize()
+        net.hybridize()
+        x = nd.ones((1, 3))
+        expected = net(x).asnumpy()
+        for seconds, messages in ((1e9, 1), (0, 2)):
+            with self.subTest(seconds=seconds), unittest.mock.patch.object(pipeline, "LIGHT_SECONDS", seconds):
+                for _ in range(2):  # The first answer tells how long it takes.
+                    x.asnumpy()
+                    with unittest.mock.patch.object(Stream, "write", autospec=True, side_effect=Stream.write) as write:
+                        np.testing.assert_array_equal(net(x).asnumpy(), expected)
+                self.assertEqual(write.call_count, messages)
 
     def test_the_second_batch_must_fit(self):
         net = nn.Dense(2)

@@ -20,16 +20,13 @@ BATCH_COMMANDS = 4096
 LONG_BYTES = 1 << 16
 # Temporaries that wait for their Free, at most.
 DEAD_ARRAYS = 8
-# A command that is longer does not wait for others, nor does a RunGraph, whose server has much to do.
+# A command that is longer does not wait for others.
 _LIGHT_BYTES = 1 << 10
-_RUN_GRAPH = encoding.RUN_GRAPH << 3 | 2
 
 
 def leaves_at_once(command: bytes, tail: Any) -> bool:
     """Whether a command (and what follows it) does not wait for company."""
-    if tail is not None and tail.nbytes >= _LIGHT_BYTES:
-        return True
-    return len(command) >= _LIGHT_BYTES or command[2 if command[1] < 0x80 else 3] == _RUN_GRAPH
+    return len(command) >= _LIGHT_BYTES or tail is not None and tail.nbytes >= _LIGHT_BYTES
 
 
 class Batch:

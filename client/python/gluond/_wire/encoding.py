@@ -91,7 +91,8 @@ class CallFrame:
     was said.
     """
 
-    __slots__ = ("head", "middle")
+    # is_light: whether what it calls is known to take no longer than a round trip (see Pipeline.submit).
+    __slots__ = ("head", "middle", "is_light")
 
     def __init__(self, field: int, call: int, inputs: int, outputs: int, extra: int = 0) -> None:
         head = b"\x08" + varint(call)
@@ -101,6 +102,7 @@ class CallFrame:
         size = len(head) + len(self.middle) + (inputs + outputs) * NAME_SIZE + _FLAGS_SIZE + extra
         body = varint(field << 3 | 2) + varint(size)
         self.head = b"\x1a" + varint(len(body) + size) + body + head
+        self.is_light = False
 
 
 def fetch(array_names: Iterable[bytes]) -> bytes:

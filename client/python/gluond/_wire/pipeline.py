@@ -22,13 +22,13 @@ import math
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import grpc
 
 from ..base import MXNetError
 from .batches import BATCH_BYTES, Batches, leaves_at_once
-from .encoding import varint
+from .encoding import CallFrame, varint
 from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 from .responses import parse
 from .source_lines import INSIDE
@@ -42,6 +42,8 @@ MOST_BYTES = 64 << 20
 MARGIN = 4096
 # So many small commands do not wait for others any more.
 FEW = 8
+# A graph that has been run, and the answer to what was asked next, together take no longer than this if it is light.
+LIGHT_SECONDS = 0.001
 # A parked background thread looks around so often, in seconds.
 PARKED_SECONDS = 0.02
 FIRST_CONTACT_SECONDS = 2.0
@@ -72,6 +74,7 @@ class Pipeline:
         self._stopped: Optional[Exception] = None
         self._writing = True  # Until the stream stands.
         self._few = 0  # Commands that wait for others.
+        self._graphs: List[Tuple[CallFrame, float]] = []  # Run since the last answer, and when they were given.
         self._waiters: Dict[int, Waiter] = {}
         self._replies = 0
         self._unacknowledged_bytes = 0
@@ -89,9 +92,11 @@ class Pipeline:
 
     # Commands.
 
-    def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None, later: bool = False) -> None:
+    def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None, later: bool = False,
+               graph: Optional[CallFrame] = None) -> None:
         """Appends a command. `tail`: bytes-like, the rest of it, copied before this returns. later: it may wait until another
-        command leaves."""
+        command leaves. graph: what the command runs, which leaves at once unless its answer has come at once before: the
+        server has much to do, while this program gives more commands."""
         frame = sys._getframe(1)
         while INSIDE[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
@@ -100,7 +105,7 @@ class Pipeline:
         if (link.poller or link.writer) and threading.get_ident() in (link.poller, link.writer):
             self._give_up(link)
         try:
-            full, waiting = self._append(link, command, tail, waiter, frame, later)
+            full, waiting = self._append(link, command, tail, waiter, frame, later, graph)
         except BaseException:
             if self._stopped is None:
                 self._give_up(link)
@@ -113,8 +118,8 @@ class Pipeline:
             raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
                              "at work in this thread. Have it set a flag, and act where the program sees that.")
 
-    def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any,
-                later: bool) -> Tuple[bool, int]:
+    def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any, later: bool,
+                graph: Optional[CallFrame]) -> Tuple[bool, int]:
         """Appends a command, and writes what there is if nothing is being written. Whether there are too many bytes on their
         way, and how many commands wait in the batch."""
         with self._lock:
@@ -124,11 +129,14 @@ class Pipeline:
                 waiter.number = self._batches.next_number()
                 self._waiters[waiter.number] = waiter
             waiting = self._batches.append(command, tail, frame)
+            if graph is not None and len(self._graphs) < FEW:
+                self._graphs.append((graph, time.perf_counter()))
             message = b""
             if not self._writing:
                 if later:
                     pass
-                elif waiter is not None or self._few >= FEW or leaves_at_once(command, tail):
+                elif (waiter is not None or self._few >= FEW or leaves_at_once(command, tail)
+                      or graph is not None and not graph.is_light):
                     link, message = self._link, self._take()
                 else:
                     self._few += 1
@@ -160,7 +168,17 @@ class Pipeline:
             raise
         if waiter.reply is None:
             raise self._stopped or MXNetError("the session has ended")
+        if self._graphs:
+            self._judge_graphs()
         return waiter.reply
+
+    def _judge_graphs(self) -> None:
+        """An answer has come, behind all that was given before."""
+        now = time.perf_counter()
+        with self._lock:
+            for graph, given in self._graphs:
+                graph.is_light = now - given < LIGHT_SECONDS
+            self._graphs.clear()
 
     def _forget(self, waiter: Waiter) -> None:
         with self._lock:

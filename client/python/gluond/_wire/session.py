@@ -87,6 +87,13 @@ class Session:
         if not mode.called_back:
             self.wait_all()
 
+    def run_graph(self, command: bytes, frame: encoding.CallFrame) -> None:
+        """Submits a RunGraph, made with this frame."""
+        if self.naive:
+            self.submit(command)
+        else:
+            self._submit(command, graph=frame)
+
     def submit_later(self, command: bytes) -> None:
         """Submits a command that need not leave before the next one does, and cannot fail."""
         self._submit(command, later=True)

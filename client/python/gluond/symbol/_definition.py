@@ -96,7 +96,7 @@ class Definition:
         frame = self._frames.get(graph)
         if frame is None:
             frame = self._frames[graph] = encoding.CallFrame(encoding.RUN_GRAPH, graph, len(inputs), len(outputs))
-        session.submit(b"".join((frame.head, *inputs, frame.middle, *outputs, flags)))
+        session.run_graph(b"".join((frame.head, *inputs, frame.middle, *outputs, flags)), frame)
 
 
 def _describe(message: Any, shape: Optional[Sequence[int]], dtype: Optional[str]) -> None:
