@@ -77,8 +77,12 @@ class Planner {
 
  private:
   bool Wanted(uint32_t entry) const { return reads_[entry] > 0 || is_output_[entry]; }
-  // The caller may give such an output any request, so nothing inside may depend on its memory.
-  bool External(uint32_t entry) const { return is_output_[entry] && reads_[entry] == 0; }
+  // Nobody writes such an output again, so that it may be where the caller wants it from when it is made.
+  bool External(uint32_t entry) const { return is_output_[entry] && !mutated_[entry]; }
+  // Such an output, placed already. (A variable may be an output, too.)
+  bool IsMadeForCaller(uint32_t entry) const {
+    return plan_.offset[entry] == MemoryPlan::kExternal && plan_.req[entry] == kWriteTo;
+  }
 
   // Finds the nodes that have to run, and counts their reads. In reverse order: users first.
   void CountReads() {
@@ -186,25 +190,26 @@ class Planner {
   }
 
   // The output of an identity has its input's memory, however many nodes read either: as long as one is to be read,
-  // nobody writes there.
+  // nobody writes there. An output of the graph has no part in the arena, nor in a variable, which is the caller's own.
   bool PlaceIdentity(uint32_t id) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
     const Facts& facts = facts_[id];
     const uint32_t entry = indexed.first_entry;
-    if (indexed.node->num_outputs() != 1 || External(entry) || mutated_[entry]) return false;
+    if (indexed.node->num_outputs() != 1 || mutated_[entry]) return false;
     for (size_t k = 0; k < facts.inplace.size(); ++k) {
       const auto [input, output] = facts.inplace[k];
       if (!facts.identity[k] || output != 0 || facts.ignored[input] || facts.mutated[input]) continue;
       const uint32_t from = indexed.inputs[input].entry;
       if (mutated_[from] || !SameSize(from, entry)) continue;
+      const uint32_t owner = plan_.alias[from] >= 0 ? static_cast<uint32_t>(plan_.alias[from]) : from;
+      if (is_output_[entry] && !IsMadeForCaller(owner)) continue;
       if (storage_of_[from] != kNoStorage) {
         Share(entry, storage_of_[from], kWriteInplace);
         return true;
       }
-      if (is_output_[entry]) continue;
       plan_.offset[entry] = MemoryPlan::kExternal;
       plan_.req[entry] = kWriteInplace;
-      plan_.alias[entry] = plan_.alias[from] >= 0 ? plan_.alias[from] : static_cast<int32_t>(from);
+      plan_.alias[entry] = static_cast<int32_t>(owner);
       return true;
     }
     return false;

@@ -85,10 +85,12 @@ absl::Status Binding::CheckOutputs(Run* run) {
   }
   targets_.assign(n, Target());
   for (uint32_t k = 0; k < n; ++k) {
+    const ProgramOutput& place = program_.output_places[k];
     Target& target = targets_[k];
     if (!run->output_reqs.empty()) target.req = run->output_reqs[k];
-    if (target.req == kNullOp) continue;
     if (target.req == kWriteInplace) target.req = kWriteTo;
+    target.staged = place.read && target.req != kWriteTo;
+    if (target.req == kNullOp) continue;
     if (run->outputs[k].defined()) {
       absl::Status status =
           CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, device_);
@@ -97,7 +99,6 @@ absl::Status Binding::CheckOutputs(Run* run) {
     } else if (target.req == kAddTo) {
       return absl::InvalidArgumentError(absl::StrCat("output ", k, ": kAddTo needs a tensor to add to"));
     }
-    const ProgramOutput& place = program_.output_places[k];
     if (place.async) target.staged = true;
     if (place.kind == ProgramOutput::kRepeat) targets_[place.first].staged = true;
   }
@@ -192,6 +193,12 @@ absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
   const Target& target = targets_[k];
   if (target.req == kNullOp) return absl::OkStatus();
   void* to = target.to;
+  // Whoever borrows two outputs of the same value only reads them: they are one tensor's memory in two shapes.
+  if (to == nullptr && program_.output_places[k].kind == ProgramOutput::kRepeat) {
+    const Signature& signature = program_.outputs[k];
+    run->outputs[k] = Tensor(own_[program_.output_places[k].first].buffer(), 0, signature.shape, signature.dtype);
+    return absl::OkStatus();
+  }
   if (to == nullptr) {
     ASSIGN_OR_RETURN(to, OwnMemory(k));
     run->outputs[k] = own_[k];

@@ -65,7 +65,7 @@ class Compiler {
       program_->nodes.push_back(graph_[id].node);
       if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id));
     }
-    for (const IndexedGraph::Input& output : graph_.outputs()) AddOutput(output);
+    for (const IndexedGraph::Input& output : graph_.outputs()) AddOutput(output, OwnerOf(output));
     AddCopy();
     return std::move(program_);
   }
@@ -179,7 +179,20 @@ class Compiler {
     return absl::OkStatus();
   }
 
-  void AddOutput(const IndexedGraph::Input& output) {
+  // The entry whose memory `output` has: its own, unless it is an identity in place.
+  IndexedGraph::Input OwnerOf(const IndexedGraph::Input& output) const {
+    if (plan_.alias[output.entry] < 0) return output;
+    const auto entry = static_cast<uint32_t>(plan_.alias[output.entry]);
+    const auto& nodes = graph_.nodes();
+    const auto after = std::upper_bound(nodes.begin(), nodes.end(), entry, [](uint32_t e, const auto& node) {
+      return e < node.first_entry;
+    });
+    const auto node = static_cast<uint32_t>(after - nodes.begin()) - 1;
+    return {node, entry - graph_[node].first_entry, entry};
+  }
+
+  // `owner`: see OwnerOf.
+  void AddOutput(const IndexedGraph::Input& output, const IndexedGraph::Input& owner) {
     program_->outputs.push_back({inferred_.shapes[output.entry], inferred_.types[output.entry]});
     ProgramOutput& place = program_->output_places.emplace_back();
     const uint32_t slot = SlotOf(output.entry);
@@ -196,10 +209,11 @@ class Compiler {
       place.first = first->second;
       place.kind = is_first ? ProgramOutput::kOwnSlot : ProgramOutput::kRepeat;
       if (!is_first) return;
-      place.step = step_of_[output.node];
-      place.req = program_->steps[place.step].first_out + output.index;
+      place.step = step_of_[owner.node];
+      place.req = program_->steps[place.step].first_out + owner.index;
       place.async = program_->steps[place.step].async;
-      place.in_place = InPlaceVariables(output);
+      place.read = program_->slots[slot].uses.size() > 1;  // One is the step's that writes it.
+      place.in_place = InPlaceVariables(owner);
     }
   }
 

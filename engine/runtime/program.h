@@ -43,8 +43,8 @@ struct Slot {
 };
 
 // One output of the graph. Either its step writes to a slot of its own, with the caller's request, and nothing else
-// touches that; or it is copied when all steps have run: from a variable, from the arena, or from an earlier output of
-// the same value.
+// writes to that; or it is copied when all steps have run: from a variable, from the arena, or from an earlier output
+// of the same value.
 struct ProgramOutput {
   enum Kind { kOwnSlot, kVariable, kArena, kRepeat } kind = kArena;
   uint32_t slot = 0;         // Index in Program::slots; not for kArena.
@@ -54,6 +54,7 @@ struct ProgramOutput {
   uint32_t step = 0;
   uint32_t req = 0;          // Index in Program::reqs.
   bool async = false;        // The step may write it after the run has been cancelled.
+  bool read = false;         // By other steps: the slot must hold this value, and nothing that it was added to.
   std::vector<uint32_t> in_place;  // Variables whose last reader is the step, which may overwrite them as it reads.
 };
 

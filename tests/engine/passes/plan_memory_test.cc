@@ -94,12 +94,36 @@ TEST(PlanMemory, SharesMemoryOfValuesThatAreNotAliveTogether) {
   EXPECT_LE(p.plan.arena_bytes, 1024);
 }
 
-TEST(PlanMemory, KeepsAnOutputThatNodesReadInTheArenaToTheEnd) {
+TEST(PlanMemory, LeavesAnOutputThatNodesReadToTheCaller) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = -a, c = -b, d = -c;
   const Planned p({{a, d}}, kX);
+  EXPECT_EQ(p.offset(a), MemoryPlan::kExternal);
+  EXPECT_EQ(p.req(a), kWriteTo);
+  EXPECT_GE(p.offset(b), 0);
+  EXPECT_EQ(p.offset(d), MemoryPlan::kExternal);
+  EXPECT_EQ(p.plan.arena_bytes, 512) << "b and c";
+}
+
+TEST(PlanMemory, KeepsAnOutputThatANodeMutatesInTheArenaToTheEnd) {
+  const NodeEntry a = -MakeVariable("x"), b = Call("bump", "b", {a}), c = -b;
+  const Planned p({{a, -c}}, Signatures{{"x", {{64}, DType::kFloat64}}});
   EXPECT_GE(p.offset(a), 0);
   EXPECT_NE(p.offset(a), p.offset(b));
-  EXPECT_EQ(p.offset(d), MemoryPlan::kExternal);
+  EXPECT_NE(p.offset(a), p.offset(c));
+}
+
+TEST(PlanMemory, AnIdentityOfAnOutputIsTheOutput) {
+  const NodeEntry x = MakeVariable("x"), a = -x, view = Call("identity", "view", {a}), inner = -a;
+  const NodeEntry of_inner = Call("identity", "of_inner", {inner});
+  for (const bool is_output : {false, true}) {
+    const Planned p(is_output ? Graph{{view, a, -view}} : Graph{{a, -view}}, kX);
+    EXPECT_TRUE(p.skipped(view));
+    EXPECT_EQ(p.offset(view), MemoryPlan::kExternal);
+    EXPECT_EQ(p.plan.alias[p.graph.entry(view)], static_cast<int32_t>(p.graph.entry(a)));
+  }
+  const Planned q({{of_inner, -inner}}, kX);  // `inner` itself is in the arena, where others write.
+  EXPECT_FALSE(q.skipped(of_inner));
+  EXPECT_EQ(q.plan.alias[q.graph.entry(of_inner)], -1);
 }
 
 TEST(PlanMemory, LeavesOutWhatNobodyReads) {

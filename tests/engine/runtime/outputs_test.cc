@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/engine/runtime/test_ops.h"
 
 namespace gluond {
@@ -24,6 +26,7 @@ class OutputsTest : public testing::Test {
   const NodeEntry y_ = MakeVariable("y");
   const NodeEntry sum_ = MakeNode("t_add", "sum", {x_, y_});
   const NodeEntry squared_ = MakeNode("t_square", "squared", {sum_});
+  const NodeEntry same_ = MakeNode("t_same", "same", {sum_});
   const Tensor three_ = bench_.Filled(3, 3), four_ = bench_.Filled(3, 4);
 };
 
@@ -42,6 +45,9 @@ TEST_F(OutputsTest, HonoursEveryRequest) {
            {"a variable", {squared_, y_}, 1, 4},
            {"the first of two that want it", {squared_, squared_}, 0, 49},
            {"the second of two that want it", {squared_, squared_}, 1, 49},
+           {"the same bytes as another output", {squared_, same_, sum_}, 1, 7},
+           {"another output is the same bytes", {squared_, same_, sum_}, 2, 7},
+           {"the same bytes as what another node reads", {squared_, same_}, 1, 7},
            {"one of a node's outputs", {split, {split.node, 1}, y_}, 1, 2},
        }) {
     SCOPED_TRACE(c.what);
@@ -73,6 +79,49 @@ TEST_F(OutputsTest, WritesStraightToTheCaller) {
   ASSERT_EQ(Do(*executor, {three_, four_}, {out}, {kAddTo}), absl::OkStatus());
   EXPECT_EQ(bench_.budget().used(), used) << "no memory of its own";
   EXPECT_THAT(Values(out), Each(98));
+}
+
+// The sum is there before the square is made of it: nothing is copied.
+TEST_F(OutputsTest, WritesStraightToTheCallerWhatOthersRead) {
+  auto executor = bench_.Compile({squared_, sum_});
+  const Tensor square = bench_.Filled(3, 0), sum = bench_.Filled(3, 0);
+  const int64_t used = bench_.budget().used();
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(Do(*executor, {three_, four_}, {square, sum}), absl::OkStatus());
+  EXPECT_THAT(Values(square), Each(49));
+  EXPECT_THAT(Values(sum), Each(7));
+  EXPECT_EQ(bench_.budget().used(), used) << "no memory of its own";
+  EXPECT_EQ(executor->arena_bytes(), 0);
+}
+
+TEST_F(OutputsTest, LendsWhatOthersReadFromWhereItWasMade) {
+  std::vector<const void*> read;
+  AsyncHook = [&read](const TBlob& in, const TBlob& out, const Completion& completion) {
+    read.push_back(in.data);
+    std::memcpy(out.data, in.data, in.bytes());
+    completion(absl::OkStatus());
+    return absl::OkStatus();
+  };
+  auto executor = bench_.Compile({same_, sum_, MakeNode("t_async", "a", {sum_}), MakeNode("t_async", "b", {same_})});
+  std::vector<Tensor> outputs;
+  ASSERT_EQ(executor->RunAndWait(MakeRun({three_, four_}), &outputs), absl::OkStatus());
+  AsyncHook = nullptr;
+  EXPECT_THAT(read, ElementsAre(outputs[0].data(), outputs[0].data()));
+  EXPECT_EQ(outputs[0].data(), outputs[1].data()) << "one value, one memory";
+  for (const Tensor& output : outputs) EXPECT_THAT(Values(output), Each(7));
+}
+
+// Memory that is still held is not written by the next run, whichever output of the value is held.
+TEST_F(OutputsTest, LendsOtherMemoryWhileTheLastIsHeld) {
+  auto executor = bench_.Compile({squared_, sum_, same_});
+  std::vector<Tensor> outputs;
+  ASSERT_EQ(executor->RunAndWait(MakeRun({three_, four_}), &outputs), absl::OkStatus());
+  const Tensor held = outputs[2];
+  outputs.clear();
+  (void)executor->TakeRun();
+  ASSERT_EQ(executor->RunAndWait(MakeRun({four_, four_}), &outputs), absl::OkStatus());
+  EXPECT_THAT(Values(held), Each(7));
+  EXPECT_THAT(Values(outputs[1]), Each(8));
+  EXPECT_THAT(Values(outputs[2]), Each(8));
 }
 
 TEST_F(OutputsTest, LendsWhatIsBoundToNothing) {

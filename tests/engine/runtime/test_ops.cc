@@ -167,6 +167,8 @@ T_OP(t_scale, 1).compute<Scale>().set_attr<FInplaceOption>("FInplaceOption", Inp
 T_OP(t_square, 1).compute<Square>();
 T_OP(t_split, 1).compute<Split>().set_num_outputs(2);
 T_OP(_copy, 1).compute<Copy>();
+T_OP(t_same, 1).compute<Copy>().set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FInplaceIdentity>("FInplaceIdentity", [](const NodeAttrs&) { return std::vector<bool>{true}; });
 T_OP(t_bump, 2).compute<Bump>()
     .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; });
 T_OP(t_random, 1).compute<Random>()

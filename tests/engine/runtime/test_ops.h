@@ -11,6 +11,7 @@
 //   t_plant(x)           x; allocates in its kernel
 //   t_call(x)            x; calls KernelHook
 //   t_async(x)           whatever AsyncHook makes of it
+//   t_same(x)            x; the same bytes, so that it may be x's memory whoever reads that
 //   _copy(x)             x, as the executor needs it
 
 #ifndef TESTS_ENGINE_RUNTIME_TEST_OPS_H_
