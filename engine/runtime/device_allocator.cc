@@ -4,8 +4,35 @@
 #include <utility>
 
 #include "engine/core/status_macros.h"
+#include "engine/runtime/host_blocks.h"
 
 namespace gluond {
+namespace {
+
+// Whether so much memory, once freed, is kept for the next who wants as much: see host_blocks.h. The address sanitizer
+// watches what malloc gives, and what is used after free.
+bool IsKept(Device device, size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  return false;
+#else
+  return device.type == DeviceType::kCpu && bytes >= HostBlocks::kLeastBytes;
+#endif
+}
+
+absl::StatusOr<void*> Take(Device device, DeviceDriver& driver, size_t bytes) {
+  HostBlocks& blocks = HostBlocks::OfProcess();
+  if (IsKept(device, bytes)) {
+    void* const data = blocks.Take(bytes);
+    if (data != nullptr) return data;
+    return absl::ResourceExhaustedError(absl::StrCat("the host has no ", bytes, " bytes left"));
+  }
+  absl::StatusOr<void*> data = driver.Allocate(bytes);
+  if (data.ok() || device.type != DeviceType::kCpu || blocks.kept_bytes() == 0) return data;
+  blocks.KeepAtMost(0);
+  return driver.Allocate(bytes);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceAllocator>> DeviceAllocator::Create(Device device,
                                                                          std::shared_ptr<Budget> budget) {
@@ -19,15 +46,16 @@ absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Allocate(size_t bytes) 
   }
   const int64_t charge = static_cast<int64_t>(bytes);
   RETURN_IF_ERROR(budget_->Charge(charge));
-  absl::StatusOr<void*> data = driver_->Allocate(bytes);
+  absl::StatusOr<void*> data = Take(device_, *driver_, bytes);
   if (!data.ok()) {
     budget_->Refund(charge);
     return Annotate(data.status(), device_.ToString());
   }
   // The buffer holds the budget: it may be the last of its model's to go.
+  const bool is_kept = IsKept(device_, bytes);
   return std::make_shared<Buffer>(*data, bytes, device_,
-                                  [driver = driver_, data = *data, bytes, budget = budget_] {
-                                    driver->Free(data, bytes);
+                                  [driver = driver_, data = *data, bytes, is_kept, budget = budget_] {
+                                    is_kept ? HostBlocks::OfProcess().GiveBack(data, bytes) : driver->Free(data, bytes);
                                     budget->Refund(static_cast<int64_t>(bytes));
                                   });
 }

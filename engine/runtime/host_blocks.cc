@@ -1,0 +1,95 @@
+#include "engine/runtime/host_blocks.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+namespace gluond {
+namespace {
+
+// A block as large as this gets huge pages where the kernel has some: one fault where there were 512.
+constexpr size_t kHuge = 2 << 20;
+
+size_t InPages(size_t bytes) {
+  static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+void* FromKernel(size_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  if (bytes >= kHuge) (void)madvise(data, bytes, MADV_HUGEPAGE);  // Small pages do as well.
+  return data;
+}
+
+}  // namespace
+
+HostBlocks& HostBlocks::OfProcess() {
+  static HostBlocks& blocks = *[] {
+    auto* const made = new HostBlocks;
+    std::thread([made] { made->DropIdleOnes(); }).detach();
+    return made;
+  }();
+  return blocks;
+}
+
+void* HostBlocks::Take(size_t bytes) {
+  if (bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
+  const size_t size = InPages(bytes);
+  if (void* const kept = TakeKept(size); kept != nullptr) return kept;
+  if (void* const fresh = FromKernel(size); fresh != nullptr) return fresh;
+  KeepAtMost(0);
+  return FromKernel(size);
+}
+
+// The one that was used last: it may still be in the processor's cache.
+void* HostBlocks::TakeKept(size_t bytes) {
+  std::lock_guard lock(mu_);
+  const auto newest = std::find_if(blocks_.rbegin(), blocks_.rend(), [=](const Block& b) { return b.bytes == bytes; });
+  if (newest == blocks_.rend()) return nullptr;
+  void* const data = newest->data;
+  kept_bytes_ -= static_cast<int64_t>(bytes);
+  blocks_.erase(std::next(newest).base());
+  return data;
+}
+
+void HostBlocks::GiveBack(void* block, size_t bytes) {
+  const size_t size = InPages(bytes);
+  std::lock_guard lock(mu_);
+  blocks_.push_back({block, size, Clock::now()});
+  kept_bytes_ += static_cast<int64_t>(size);
+  while (kept_bytes_ > most_kept_) DropFirst();
+  if (blocks_.size() == 1) holds_some_.notify_one();
+}
+
+void HostBlocks::KeepAtMost(int64_t bytes) {
+  std::lock_guard lock(mu_);
+  while (!blocks_.empty() && kept_bytes_ > bytes) DropFirst();
+}
+
+void HostBlocks::DropKeptBefore(Clock::time_point time) {
+  std::lock_guard lock(mu_);
+  while (!blocks_.empty() && blocks_.front().kept < time) DropFirst();
+}
+
+void HostBlocks::DropFirst() {
+  kept_bytes_ -= static_cast<int64_t>(blocks_.front().bytes);
+  munmap(blocks_.front().data, blocks_.front().bytes);
+  blocks_.pop_front();
+}
+
+void HostBlocks::DropIdleOnes() {
+  while (true) {
+    {
+      std::unique_lock lock(mu_);
+      holds_some_.wait(lock, [this] { return !blocks_.empty(); });
+    }
+    std::this_thread::sleep_for(kIdle / 2);
+    DropKeptBefore(Clock::now() - kIdle);
+  }
+}
+
+}  // namespace gluond

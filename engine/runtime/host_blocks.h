@@ -1,0 +1,69 @@
+// HostBlocks: large blocks of the host's memory that were freed and are soon wanted again. The kernel clears each page
+// that it hands out, and for 16 MiB that takes longer than to add two such arrays. Thread-safe.
+//
+// A kept block is charged to nobody. It was charged until it was given back, and it goes back to the kernel as soon as
+// a budget's new charges need the room (budget.cc), so that the two together never pass a limit; and when nobody has
+// wanted it for a while.
+
+#ifndef ENGINE_RUNTIME_HOST_BLOCKS_H_
+#define ENGINE_RUNTIME_HOST_BLOCKS_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+namespace gluond {
+
+class HostBlocks {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Smaller blocks are malloc's business.
+  static constexpr size_t kLeastBytes = 1 << 20;
+  static constexpr int64_t kMostKept = 256 << 20;
+  static constexpr std::chrono::seconds kIdle{2};
+
+  // The process's, whose idle blocks a thread gives back. Never destroyed: tensors may outlive static destructors.
+  static HostBlocks& OfProcess();
+
+  explicit HostBlocks(int64_t most_kept = kMostKept) : most_kept_(most_kept) {}
+  ~HostBlocks() { KeepAtMost(0); }
+  HostBlocks(const HostBlocks&) = delete;
+  HostBlocks& operator=(const HostBlocks&) = delete;
+
+  // A block of `bytes`, aligned to a page, that holds whatever it held before. nullptr: the host has no more.
+  void* Take(size_t bytes);
+  // Keeps what Take(bytes) gave for the next who wants as much. To be called before its charge is refunded.
+  void GiveBack(void* block, size_t bytes);
+  // Gives blocks back to the kernel, the oldest first, until no more than so many bytes are kept.
+  void KeepAtMost(int64_t bytes);
+  // Likewise those that were kept before `time`.
+  void DropKeptBefore(Clock::time_point time);
+
+  int64_t kept_bytes() const { return kept_bytes_.load(std::memory_order_acquire); }
+
+ private:
+  struct Block {
+    void* data;
+    size_t bytes;
+    Clock::time_point kept;
+  };
+
+  void* TakeKept(size_t bytes);
+  void DropFirst();
+  [[noreturn]] void DropIdleOnes();
+
+  const int64_t most_kept_;
+  std::mutex mu_;
+  std::condition_variable holds_some_;
+  std::deque<Block> blocks_;  // Guarded by mu_. The oldest first.
+  std::atomic<int64_t> kept_bytes_ = 0;  // Written under mu_.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_HOST_BLOCKS_H_
