@@ -13,7 +13,13 @@ import statistics
 import sys
 import time
 
-import numpy as np
+import needs
+
+if len(sys.argv) != 2 or sys.argv[1] not in ("gluond", "mxnet"):
+  sys.exit(__doc__)
+needs.require("numpy", *(("grpc", "google.protobuf") if sys.argv[1] == "gluond" else ()), sys.argv[1])
+
+import numpy as np  # noqa: E402
 
 mx = importlib.import_module(sys.argv[1])
 nd, autograd, gluon = mx.nd, mx.autograd, mx.gluon

@@ -7,9 +7,13 @@ usage: peer_mxnet.py {mlp,lenet,resnet20} STEPS [BATCH]
 import sys
 import time
 
-import mxnet as mx
-from mxnet import autograd, gluon
-from mxnet.gluon import nn
+import needs
+
+needs.require("numpy", "mxnet")
+
+import mxnet as mx  # noqa: E402
+from mxnet import autograd, gluon  # noqa: E402
+from mxnet.gluon import nn  # noqa: E402
 
 
 def mlp():

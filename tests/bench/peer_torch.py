@@ -7,9 +7,13 @@ usage: peer_torch.py {mlp,lenet,resnet20} STEPS [BATCH] [THREADS]
 import sys
 import time
 
-import torch
-from torch import nn
-from torch.nn import functional as F
+import needs
+
+needs.require("torch")
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 
 def mlp():

@@ -15,11 +15,14 @@ import contextlib
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+import needs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("GLUOND_BIN", ROOT / "bazel-bin"))
@@ -33,6 +36,13 @@ GLUON = {
     "computed_softmax": ("the same of an input that the server has just computed", "report"),
     "custom_float": ("CustomOp of one float, forward and backward", 0.5),
 }
+
+
+def run_or_exit(command, **options):
+  """The command itself has said what went wrong."""
+  code = subprocess.run(command, check=False, **options).returncode
+  if code:
+    sys.exit(code)
 
 
 def wait_for(path, process):
@@ -49,15 +59,18 @@ class Side:
 
   def __init__(self, name, command, line="engine", **environment):
     self.name, self.line, self.figures = name, line, []
+    self.errors = tempfile.TemporaryFile("w+")
     self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                    stderr=subprocess.DEVNULL, text=True, env={**os.environ, **environment})
+                                    stderr=self.errors, text=True, env={**os.environ, **environment})
 
   def ask(self, line):
-    self.process.stdin.write(line + "\n")
-    self.process.stdin.flush()
+    with contextlib.suppress(BrokenPipeError):
+      self.process.stdin.write(line + "\n")
+      self.process.stdin.flush()
     answer = self.process.stdout.readline()
     if not answer:
-      sys.exit(f"{self.name} ended: {self.process.args}")
+      self.errors.seek(0)
+      sys.exit(f"{self.name} ended: {' '.join(self.process.args)}\n{self.errors.read()[-2000:]}")
     return answer
 
   def measure(self):
@@ -124,7 +137,7 @@ def gluon_side(name, interpreter, module, case, address="", echo_address=""):
 
 def python_round_trip(processes):
   """As in wire(), over several processes."""
-  subprocess.run([sys.executable, ROOT / "client/python/build_stubs.py"], check=True)
+  run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
   all_figures = ([], [])
   for _ in range(processes):
     with servers() as addresses:
@@ -150,6 +163,29 @@ def python(address, rounds, mxnet):
     each.stop()
 
 
+def check(options):
+  """Ends the program where something is missing, before anything is built or measured."""
+  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), options.only in "python")]
+  networks = any(options.only in network for network in STEPS)
+  wanted.append((options.torch, ("torch",), networks))
+  wanted.append((options.mxnet, ("numpy", "mxnet"), networks or options.only in "python"))
+  for python, modules, is_used in wanted:
+    if not python or not is_used:
+      continue
+    try:
+      run_or_exit([python, ROOT / "tests/bench/needs.py", *modules])
+    except OSError as error:
+      sys.exit(f"{python} is no Python that can be started ({error.strerror}); name another interpreter")
+  if "GLUOND_BIN" not in os.environ:
+    if shutil.which("bazel") is None:
+      sys.exit("bazel is not on PATH; install it (deploy/setup.sh does), or let GLUOND_BIN name a folder with built programs")
+    return
+  for program in ("server/gluond-server", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench"):
+    if not (BIN / program).is_file():
+      sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //tests/bench:all), or let GLUOND_BIN "
+               "name the folder where it is")
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--rounds", type=int, default=9)
@@ -157,8 +193,9 @@ def main():
   parser.add_argument("--mxnet")
   parser.add_argument("--only", default="")
   options = parser.parse_args()
+  check(options)
   if "GLUOND_BIN" not in os.environ:
-    subprocess.run(["bazel", "build", "//server:gluond-server", "//tests/bench:all"], cwd=ROOT, check=True)
+    run_or_exit(["bazel", "build", "//server:gluond-server", "//tests/bench:all"], cwd=ROOT)
   with open("/proc/cpuinfo") as cpuinfo:
     cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
   print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
