@@ -31,16 +31,20 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 class EvalMetric:
-    """Base class. A subclass adds to `sum_metric` and `num_inst` in `update(labels, preds)`.
+    """Base class. A subclass adds to `sum_metric` and `num_inst` in `update(labels, preds)`; they may be numbers or arrays.
 
-    `output_names` and `label_names` choose from the dicts of `update_dict`.
+    `output_names` and `label_names` choose from the dicts of `update_dict`. has_global_stats: the subclass adds to
+    `global_sum_metric` and `global_num_inst`, too; otherwise `get_global` tells what `get` does.
     """
+
+    _has_global_stats = False
 
     def __init__(self, name: str, output_names: Optional[Sequence[str]] = None,
                  label_names: Optional[Sequence[str]] = None, **kwargs: Any) -> None:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
+        self._has_global_stats = kwargs.pop("has_global_stats", self._has_global_stats)
         self._kwargs = kwargs
         self.reset()
 
@@ -68,17 +72,19 @@ class EvalMetric:
         self.num_inst += count
         self.global_sum_metric += total
         self.global_num_inst += count
+        self._has_global_stats = True
 
     def reset(self) -> None:
         """Begins anew."""
-        self.reset_local()
+        self.num_inst = 0
+        self.sum_metric = 0.0
         self.global_num_inst = 0
         self.global_sum_metric = 0.0
 
     def reset_local(self) -> None:
         """Begins anew, but for what `get_global` tells."""
         self.num_inst = 0
-        self.sum_metric: float = 0.0
+        self.sum_metric = 0.0
 
     def _result(self, total: float, count: int) -> float:
         """The metric, of a sum over `count` samples."""
@@ -90,18 +96,22 @@ class EvalMetric:
 
     def get_global(self) -> Tuple[Any, Any]:
         """(name, value) since `reset`, whatever `reset_local` forgot."""
+        if not self._has_global_stats:
+            return self.get()
         return self.name, (self._result(self.global_sum_metric, self.global_num_inst) if self.global_num_inst
                            else float("nan"))
 
     def get_name_value(self) -> List[Tuple[str, Any]]:
         """[(name, value)]."""
-        name, value = self.get()
-        return list(zip(as_list(name), as_list(value)))
+        return _pairs(*self.get())
 
     def get_global_name_value(self) -> List[Tuple[str, Any]]:
         """[(name, value)] since `reset`."""
-        name, value = self.get_global()
-        return list(zip(as_list(name), as_list(value)))
+        return _pairs(*self.get_global())
+
+
+def _pairs(name: Any, value: Any) -> List[Tuple[str, Any]]:
+    return list(zip(name if isinstance(name, list) else [name], value if isinstance(value, list) else [value]))
 
 
 _registry: Registry[EvalMetric] = Registry(EvalMetric, "metric")
@@ -158,11 +168,15 @@ class CompositeEvalMetric(EvalMetric):
             metric.update_dict(labels, preds)
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Updates all of them; values are fetched once."""
-        labels = [values(label) for label in as_list(labels)]
-        preds = [values(pred) for pred in as_list(preds)]
+        """Updates all of them. Values are fetched once for those of this package; others get the arrays."""
+        fetched: Optional[Tuple[List[np.ndarray], List[np.ndarray]]] = None
         for metric in self.metrics:
-            metric.update(labels, preds)
+            if not type(metric).update.__module__.startswith(__package__):
+                metric.update(labels, preds)
+                continue
+            if fetched is None:
+                fetched = [values(label) for label in as_list(labels)], [values(pred) for pred in as_list(preds)]
+            metric.update(*fetched)
 
     def reset(self) -> None:
         """Begins anew."""

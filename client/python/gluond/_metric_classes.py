@@ -56,16 +56,19 @@ class TopKAccuracy(EvalMetric):
 class _Counts(EvalMetric):
     """Of two classes: true and false positives and negatives. `average`: 'macro' over batches, 'micro' over samples."""
 
+    _has_global_stats = True
+
     def __init__(self, name: str, output_names: Names, label_names: Names, average: str) -> None:
         self.average = average
         super().__init__(name, output_names, label_names, average=average)
 
     def reset(self) -> None:
+        self._counts = np.zeros((2, 2), np.int64)  # By label and prediction.
         self._global_counts = np.zeros((2, 2), np.int64)
         super().reset()
 
     def reset_local(self) -> None:
-        self._counts = np.zeros((2, 2), np.int64)  # By label and prediction.
+        self._counts = np.zeros((2, 2), np.int64)
         super().reset_local()
 
     def _score(self, counts: np.ndarray) -> float:
@@ -130,6 +133,7 @@ class PCC(EvalMetric):
         super().__init__(name, output_names, label_names)
 
     def reset(self) -> None:
+        self._counts = np.zeros((2, 2))
         self._global_counts = np.zeros((2, 2))
         super().reset()
 

@@ -173,7 +173,7 @@ class CustomMetric(EvalMetric):
         for pred, label in zip(map(values, preds), map(values, labels)):
             result = self._feval(label, pred)
             total, count = result if isinstance(result, tuple) else (result, 1)
-            self.add(float(total), count)
+            self.add(total, count)
 
     def get_config(self) -> dict:
         raise NotImplementedError("CustomMetric cannot be serialized")

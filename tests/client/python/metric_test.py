@@ -117,6 +117,79 @@ class MetricTest(ArrayCase):
             metric.create("acuracy")
 
 
+
+class Own(metric.EvalMetric):
+    """As programs write them: the sums are arrays."""
+
+    def __init__(self, count):
+        self._count = count
+        super().__init__("own")
+
+    def update(self, labels, preds):
+        for label, pred in zip(labels, preds):
+            self.sum_metric += (label - pred).abs().sum()
+            self.num_inst += self._count(label)
+
+
+class OwnMetricTest(ArrayCase):
+
+    def test_sums_and_counts_may_be_arrays(self):
+        for count in (lambda x: x.size, lambda x: nd.array([x.size]), lambda x: nd.ones_like(x).sum(),
+                      lambda x: np.int64(x.size)):
+            own = Own(count)
+            self.assertTrue(math.isnan(own.get()[1]))
+            for each in range(2):
+                own.update([nd.array(Y)], [nd.array(Z)])
+            name, value = own.get()
+            self.assertEqual(name, "own")
+            self.assertAlmostEqual(float(value), abs(Y - Z).mean(), 5)
+            self.assertAlmostEqual(float(own.get_global()[1]), abs(Y - Z).mean(), 5)
+            self.assertEqual(own.get_name_value()[0][0], "own")
+            own.reset()
+            self.assertTrue(math.isnan(own.get_global()[1]))
+
+    def test_one_among_others_is_given_arrays(self):
+        both = metric.CompositeEvalMetric([Own(lambda x: x.size), "mae"])
+        both.update([nd.array(Y)], [nd.array(Z)])
+        self.assertEqual(both.get()[0], ["own", "mae"])
+        for value in both.get()[1]:
+            self.assertAlmostEqual(float(value), abs(Y - Z).mean(), 5)
+
+    def test_resets_that_call_each_other(self):
+        class Resets(metric.EvalMetric):
+            def reset_local(self):
+                self.reset()
+
+        self.assertTrue(math.isnan(Resets("resets").get()[1]))
+        Resets("resets").reset_local()
+
+    def test_global_sums_are_those_that_a_metric_keeps(self):
+        class Keeps(Own):
+            def __init__(self):
+                metric.EvalMetric.__init__(self, "keeps", has_global_stats=True)
+
+            def update(self, labels, preds):
+                self.sum_metric, self.num_inst = self.sum_metric + 1, self.num_inst + 1
+                self.global_sum_metric, self.global_num_inst = self.global_sum_metric + 3, self.global_num_inst + 1
+
+        keeps = Keeps()
+        keeps.update(None, None)
+        keeps.reset_local()
+        self.assertTrue(math.isnan(keeps.get()[1]))
+        self.assertEqual(keeps.get_global(), ("keeps", 3))
+        self.assertNotIn("has_global_stats", keeps.get_config())
+
+    def test_a_function_may_give_arrays(self):
+        for gives in (lambda label, pred: np.float32(2), lambda label, pred: nd.array([2]), lambda label, pred: np.array([2.0]),
+                      lambda label, pred: (nd.array([4]), nd.array([2])), lambda label, pred: (np.array([4]), 2)):
+            own = metric.create(gives)
+            own.update([nd.array(Y)], [nd.array(Z)])
+            self.assertEqual(float(own.get()[1]), 2)
+        each = metric.np(lambda label, pred: np.abs(label - pred).mean(axis=0))
+        each.update([nd.array(Y)], [nd.array(Z)])
+        np.testing.assert_allclose(each.get()[1], abs(Y - Z).mean(axis=0), rtol=1e-5)
+
+
 class ScheduleTest(unittest.TestCase):
 
     def rates(self, schedule, updates):
