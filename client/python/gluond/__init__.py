@@ -6,7 +6,7 @@ Nothing is connected before the first array is made. Then it is the server at GL
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ._wire.connect import connect
 from . import _elsewhere, attribute, autograd, base, context, engine, name, ndarray, random, util
@@ -22,11 +22,10 @@ from . import initializer as init
 from . import visualization as viz
 from . import gluon, minpy, model, operator, test_utils
 from .minpy import customop
-from .util import is_np_array, is_np_shape
+from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 
 __version__ = "0.1.0"
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    def __getattr__(name: str) -> NoReturn:
-        raise _elsewhere.no_attribute(__name__, name)
+    __getattr__ = _elsewhere.getter(__name__)

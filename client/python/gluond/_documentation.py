@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
-from . import _operators
+from . import _elsewhere, _operators
 from ._attributes import Parameter, did_you_mean
 from ._operators import OperatorInfo
 from .base import MXNetError
@@ -84,6 +84,8 @@ def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any]
     """
 
     def get(name: str) -> Any:
+        if _elsewhere.hint(name):
+            raise _elsewhere.no_attribute(module["__name__"], name)
         if not name.startswith(("__", "_ipython", "_repr_")) and (internal or not name.startswith("_")):
             for prefix in prefixes:
                 info = _operators.operators().get(prefix + name)

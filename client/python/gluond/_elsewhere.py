@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import sys
-from typing import Any
+from typing import Any, Callable, NoReturn, Set
 
 _TRAINING = ("train with autograd.record(), backward() and gluon.Trainer, or with symbol.simple_bind(); saved models are "
              "read by gluon.SymbolBlock.imports")
@@ -31,24 +31,50 @@ _INSTEAD = {
     "sparse": "arrays of the server are dense",
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
-_PACKAGES = tuple(__package__ + part for part in ("", ".gluon", ".gluon.contrib", ".ndarray", ".symbol"))
+_PACKAGES = tuple(__package__ + part for part in ("", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn",
+                                                  ".gluon.rnn", ".ndarray", ".optimizer", ".symbol"))
+
+
+def hint(name: str) -> str:
+    """What to use instead of MXNet's module of this name; nothing where there is no such module."""
+    return f": it is not part of gluond; {_INSTEAD[name]}" if name in _INSTEAD else ""
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
     """The error for a name that a module has not."""
-    hint = f": it is not part of gluond; {_INSTEAD[name]}" if name in _INSTEAD else ""
-    return AttributeError(f"module '{module}' has no attribute '{name}'{hint}")
+    return AttributeError(f"module '{module}' has no attribute '{name}'{hint(name)}")
+
+
+def getter(module: str) -> Callable[[str], NoReturn]:
+    """`__getattr__` of a module."""
+    def get(name: str) -> NoReturn:
+        raise no_attribute(module, name)
+
+    return get
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Of modules that nobody else has found: `from gluond import image` does not ask no_attribute, or hides its answer."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
-        """None, or ModuleNotFoundError with the hint."""
+        """None; an error as Python's, with the hint, for who imports it rather than asks whether it is there."""
         package, _, name = fullname.rpartition(".")
-        if package in _PACKAGES and name in _INSTEAD:
-            raise ModuleNotFoundError(f"No module named '{fullname}': it is not part of gluond; {_INSTEAD[name]}",
-                                      path=fullname)
+        if package not in _PACKAGES or name not in _INSTEAD:
+            return
+        callers = _callers_in_importlib()
+        if "_handle_fromlist" in callers:
+            raise ImportError(f"cannot import name '{name}' from '{package}'{hint(name)}", name=package)
+        if "_find_and_load" in callers:
+            raise ModuleNotFoundError(f"No module named '{fullname}'{hint(name)}", name=fullname)
+
+
+def _callers_in_importlib() -> Set[str]:
+    found = set()
+    frame: Any = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        found.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return found
 
 
 sys.meta_path.append(_Finder())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, NoReturn, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from . import _elsewhere, ndarray as nd, symbol as sym
 
@@ -39,5 +39,4 @@ def load_checkpoint(prefix: str, epoch: int) -> Tuple["sym.Symbol", Arrays, Arra
     return (sym.load(f"{prefix}-symbol.json"),) + load_params(prefix, epoch)
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise _elsewhere.no_attribute(__name__, name)
+__getattr__ = _elsewhere.getter(__name__)

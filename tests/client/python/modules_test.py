@@ -1,5 +1,6 @@
 """What MXNet's modules hold beside the server's operators, and orders of arguments."""
 
+import importlib.util
 import os
 import tempfile
 import unittest
@@ -123,23 +124,67 @@ class ModulesTest(unittest.TestCase):
 
     def test_modules_that_are_not_here_say_what_to_use(self):
         for module, name, hint in ((mx, "io", "gluon.data.DataLoader"), (mx, "np", "mx.nd.NDArray"),
-                                   (mx, "mod", "gluon.Trainer"), (gluon, "model_zoo", "SymbolBlock.imports")):
-            with self.assertRaisesRegex(AttributeError, f"'{name}'.*{hint}"):
-                getattr(module, name)
-        with self.assertRaisesRegex(AttributeError, "has no attribute 'nothing'$"):
-            mx.nothing
+                                   (mx, "mod", "gluon.Trainer"), (gluon, "model_zoo", "SymbolBlock.imports"),
+                                   (gluon.contrib, "estimator", "Progress"), (nd, "sparse", "dense"), (nd, "np", "NDArray"),
+                                   (nd.contrib, "np", "NDArray"), (mx.sym, "np", "NDArray"), (mx.sym.contrib, "np", "NDArray"),
+                                   (nd.op, "np", "NDArray"), (nd._internal, "np", "NDArray"), (mx.model, "module", "Trainer")):
+            with self.subTest(module=module.__name__, name=name):
+                with self.assertRaisesRegex(AttributeError, f"'{name}'.*{hint}"):
+                    getattr(module, name)
+                self.assertFalse(hasattr(module, name))
+                self.assertIsNone(getattr(module, name, None))
+        for module in (mx, gluon, gluon.contrib, gluon.nn, gluon.data, nd, nd.contrib, mx.sym, mx.sym.linalg, mx.util):
+            with self.assertRaisesRegex(AttributeError, "has no attribute 'nothing'$"):
+                module.nothing
 
     def test_imports_of_modules_that_are_not_here_say_it_too(self):
-        for statement, hint in (("from gluond import image", "another library"), ("import gluond.io", "DataLoader"),
-                                ("from gluond.gluon.model_zoo import vision", "SymbolBlock.imports"),
-                                ("from gluond.gluon import model_zoo", "SymbolBlock.imports"),
-                                ("from gluond.contrib import amp", "gluon.contrib"),
-                                ("from gluond.ndarray import sparse", "dense")):
-            with self.subTest(statement), self.assertRaisesRegex(ModuleNotFoundError, f"not part of gluond; .*{hint}"):
-                exec(statement, {})
+        for statement, missing, hint in (
+                ("import gluond.io", "gluond.io", "DataLoader"), ("import gluond.numpy", "gluond.numpy", "NDArray"),
+                ("import gluond.np.random", "gluond.np", "NDArray"), ("from gluond.contrib import amp", "gluond.contrib", ""),
+                ("from gluond.gluon.model_zoo import vision", "gluond.gluon.model_zoo", "SymbolBlock.imports"),
+                ("from gluond.gluon.contrib.estimator import Estimator", "gluond.gluon.contrib.estimator", "Progress")):
+            with self.subTest(statement):
+                with self.assertRaisesRegex(ModuleNotFoundError, f"No module.*not part of gluond; .*{hint}") as caught:
+                    exec(statement, {})
+                self.assertEqual(caught.exception.name, missing)
+        for statement, package, hint in (
+                ("from gluond import image", "gluond", "another library"), ("from gluond import np, npx", "gluond", "NDArray"),
+                ("from gluond.gluon import model_zoo", "gluond.gluon", "SymbolBlock.imports"),
+                ("from gluond.ndarray import sparse", "gluond.ndarray", "dense")):
+            with self.subTest(statement):
+                with self.assertRaisesRegex(ImportError, f"cannot import name.*not part of gluond; .*{hint}") as caught:
+                    exec(statement, {})
+                self.assertIs(type(caught.exception), ImportError)
+                self.assertEqual(caught.exception.name, package)
         with self.assertRaisesRegex(ImportError, "nothing"):
             exec("from gluond import nothing", {})
-        self.assertFalse(hasattr(mx, "image"))
+        self.assertIsNone(importlib.util.find_spec("gluond.numpy"))
+
+    def test_numpy_s_way_is_off_and_refused_where_it_is_used(self):
+        self.assertFalse(mx.is_np_shape() or mx.is_np_array() or mx.util.is_np_shape() or mx.util.is_np_array())
+        self.assertFalse(mx.set_np_shape(False))
+        with mx.np_shape(False), mx.util.np_array(False):
+            mx.util.reset_np()
+
+        @mx.use_np
+        class Net(gluon.HybridBlock):
+            """Of a library that is imported for something else."""
+
+        @mx.util.use_np_shape
+        def shape():
+            """Likewise."""
+
+        @mx.util.use_np_array
+        def array():
+            """Likewise."""
+
+        self.assertTrue(issubclass(Net, gluon.HybridBlock))
+        self.assertEqual((shape.__name__, shape.__doc__), ("shape", "Likewise."))
+        for use in (Net, shape, array, lambda: mx.set_np_shape(True), mx.util.set_np, mx.np_shape().__enter__):
+            with self.assertRaisesRegex(NotImplementedError, "write with mx.nd"):
+                use()
+        with self.assertRaisesRegex(TypeError, "not a int"):
+            mx.use_np(3)
 
     def test_the_scope_in_charge(self):
         with mx.name.Prefix("a_"):

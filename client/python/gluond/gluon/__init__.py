@@ -1,5 +1,5 @@
 """Gluon: networks as Blocks, their Parameters, losses, data, and the Trainer."""
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from .. import _elsewhere
 from . import block, contrib, data, loss, nn, parameter, rnn, trainer, utils
@@ -13,5 +13,4 @@ __all__ = ["Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "Para
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    def __getattr__(name: str) -> NoReturn:
-        raise _elsewhere.no_attribute(__name__, name)
+    __getattr__ = _elsewhere.getter(__name__)
