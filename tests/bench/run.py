@@ -182,8 +182,8 @@ def check(options):
     return
   for program in ("server/gluond-server", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench"):
     if not (BIN / program).is_file():
-      sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //tests/bench:all), or let GLUOND_BIN "
-               "name the folder where it is")
+      sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //tests/bench:all), or let "
+               "GLUOND_BIN name the folder where it is")
 
 
 def main():

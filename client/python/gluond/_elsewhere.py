@@ -31,8 +31,9 @@ _INSTEAD = {
     "sparse": "arrays of the server are dense",
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
-_PACKAGES = tuple(__package__ + part for part in ("", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn",
-                                                  ".gluon.rnn", ".ndarray", ".optimizer", ".symbol"))
+_PACKAGES = tuple(__package__ + part for part in (
+    "", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn", ".ndarray", ".optimizer",
+    ".symbol"))
 
 
 def hint(name: str) -> str:

@@ -10,7 +10,8 @@ from unittest import mock
 import gluond as mx
 import numpy as np
 from gluond import nd
-from gluond._wire import connect
+from gluond._proto import session_pb2
+from gluond._wire import connect, encoding
 from gluond._wire.stream import PublicStream
 from tests import case_runner
 from tests.server.running_server import RunningServer
@@ -209,13 +210,44 @@ class LimitTest(unittest.TestCase):
             x = x + 1
         self.assertEqual(x[0].asscalar(), 101)
 
-    def test_arrays_larger_than_a_message_travel_in_pieces(self):
-        self.connect("--max_message_bytes=1048576")
-        values = np.arange(1 << 20, dtype=np.float32).reshape(1024, -1)
-        x = nd.array(values)
-        np.testing.assert_array_equal(x.asnumpy(), values)
-        x[:] = values + 1
-        np.testing.assert_array_equal(x.asnumpy(), values + 1)
+
+class NamesTest(unittest.TestCase):
+
+    def test_a_name_is_its_number_for_as_many_as_there_are(self):
+        for first in (1, (1 << 14) - 2, (1 << 35) - 2, (1 << 49) - 3):
+            names = encoding.names_from(first)
+            for number in range(first, first + 3):
+                name = next(names)
+                self.assertEqual(len(name), encoding.NAME_SIZE)
+                self.assertEqual(encoding.number_of(name), number)
+                self.assertEqual(encoding.name_of(number), name)
+                self.assertEqual(session_pb2.Fetch.FromString(encoding.packed(1, [name])).arrays, [number])
+
+    def test_after_the_last_name_there_is_an_error_and_the_session_goes_on(self):
+        with RunningServer() as server:
+            mx.connect(server.address)
+            x = nd.array([1, 2])
+            with mock.patch("gluond.ndarray._call.names", encoding.names_from((1 << 49) - 3)):
+                last = [x + n for n in range(3)]
+                for _ in range(2):
+                    with self.assertRaisesRegex(mx.MXNetError, "no name for another one"):
+                        x + 3
+                self.assertEqual([y.asnumpy().tolist() for y in last], [[1, 2], [2, 3], [3, 4]])
+                self.assertEqual(last[2].handle, (1 << 49) - 1)
+            self.assertEqual((x * 2).asnumpy().tolist(), [2, 4])
+            connect.current().close()
+
+    def test_names_of_more_than_five_bytes_are_names(self):
+        with RunningServer() as server:
+            mx.connect(server.address)
+            names = encoding.names_from((1 << 35) - 20)
+            with mock.patch("gluond.ndarray._call.names", names), mock.patch("gluond.ndarray._view.names", names):
+                x = nd.ones((2, 2))
+                for _ in range(50):
+                    x = x + 1
+                    x[0] += 1
+                self.assertEqual(x.asnumpy().tolist(), [[101, 101], [51, 51]])
+            connect.current().close()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ and moves all inputs and outputs.)
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -18,7 +17,6 @@ from .._attributes import did_you_mean
 from .._mode import mode
 from .._wire import connect, encoding
 from .._wire.tensors import DTYPE_OF
-from .._proto import session_pb2
 from ..base import MXNetError
 from ..context import current_context
 from ..ndarray import _call, _transfer
@@ -89,9 +87,7 @@ def _describe(arrays: Sequence[NDArray]) -> None:
     unknown = [array for array in arrays if array._shape is None or array._dtype is None]
     if not unknown:
         return
-    command = session_pb2.Command(describe=session_pb2.Describe(
-        arrays=[encoding.number_of(array._name) for array in unknown]))
-    reply = unknown[0]._session.request(encoding.tagged(3, command.SerializeToString()))
+    reply = unknown[0]._session.request(encoding.describe([array._name for array in unknown]))
     for array, kind in zip(unknown, reply.arrays):
         array._shape, array._dtype = tuple(kind.shape), DTYPE_OF[kind.dtype]
 
@@ -130,10 +126,8 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
 
 def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:
     """Gets the values of arguments that the operator is going to read."""
-    if sum(prod(array._shape) * array._dtype.itemsize for array in arrays) > session.max_tensor_bytes:
-        return  # One by one, when they are read.
     if arrays:
-        for array, values in zip(arrays, session.fetch([array._own for array in arrays])):
+        for array, values in zip(arrays, _transfer.fetch_all(session, [array._own for array in arrays])):
             array._values = values
 
 

@@ -2,8 +2,8 @@
 
 There is one for each server, opened when it is first needed and again when it breaks, each time with all that is offered.
 Its threads take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and
-runs the call itself. So a call costs no change of threads, and any number of calls may be under way: an operator's code may
-wait for values, and for other custom operators.
+runs the call itself. So a call costs no change of threads, and many calls may be under way: an operator's code may wait for
+values, and for other custom operators. How many: see pool.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .._wire import connect
 from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
 from ..base import MXNetError
 from . import callbacks, functions, registry
+from .pool import Pool
 
 METHOD = "/gluond.v1.OperatorService/HostOperators"
 # How long the first use waits for the stream, and for the answer to an offer (which an older server does not give).
@@ -33,7 +34,9 @@ OFFER_SECONDS = 0.25
 # Threads that wait for work, at most: one for the next message, others for the one after it.
 MOST_IDLE = 3
 PAUSE_SECONDS = 2.0
-_MARGIN = 4096
+# Answers that wait until the server reads: whoever has more to say waits, too, and at so many messages the stream is ended.
+MOST_OUTGOING_BYTES = 64 << 20
+MOST_OUTGOING = 1 << 17
 
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
@@ -58,7 +61,9 @@ class Host:
         self._known: Set[str] = set()  # What the server has said it knows.
         self._answers_offers = True
         self._running: Set[int] = set()
+        self._pool = Pool(self._answer, self._refuse)
         self._outgoing: Deque[bytes] = collections.deque()
+        self._outgoing_bytes = 0
         self._writing = False
         self._stream: Any = None
         self._is_open = False
@@ -123,15 +128,28 @@ class Host:
     def _write(self, message: bytes) -> None:
         if self._stream is None:
             return
-        if self._writing:
-            self._outgoing.append(message)
-        else:
+        if not self._writing:
             self._writing = True
             self._stream.write(message)
+        elif len(self._outgoing) < MOST_OUTGOING:
+            self._outgoing.append(message)
+            self._outgoing_bytes += len(message)
+        else:
+            self._stream.cancel()
 
-    def _send(self, message: bytes) -> None:
-        with self._lock:
+    def _written(self) -> None:
+        self._writing = False
+        if self._outgoing:
+            message = self._outgoing.popleft()
+            self._outgoing_bytes -= len(message)
             self._write(message)
+            self._changed.notify_all()
+
+    def _say_something(self) -> None:
+        """Writes an empty message, unless one is being written."""
+        with self._lock:
+            if not self._writing:
+                self._write(b"")
 
     # Threads.
 
@@ -144,41 +162,49 @@ class Host:
     def _work(self) -> None:
         """The life of a thread; it is idle when it begins."""
         while True:
-            calls = self._lead()
+            call = self._lead()
             with self._lock:
-                if not calls or self._ended:
-                    self._idle -= 1
-                    return
                 self._idle -= 1
+                if call is None:
+                    return
                 self._more_threads()
-            for call in calls[1:]:
-                threading.Thread(target=self._answer, args=(call,), name="gluond-custom", daemon=True).start()
-            self._answer(calls[0])
-            del calls
+            self._pool.work(call)
+            del call
             with self._lock:
                 if self._idle >= MOST_IDLE:
                     return
                 self._idle += 1
 
-    def _lead(self) -> List[Any]:
-        """Waits for its turn, then for calls; none where the host has ended."""
+    def _lead(self) -> Any:
+        """Waits for its turn, then for a call that it is to work on; None where the host has ended."""
         while not self._ended:
             self._resumed.wait()
             with self._leading:
                 while self._resumed.is_set() and not self._ended:
-                    calls = self._next()
-                    if calls:
-                        return calls
-        return []
+                    call = self._pool.take(self._next())
+                    if call is not None:
+                        return call
+        return None
 
     def _answer(self, call: Any) -> None:
+        if call.call not in self._running:  # It has been cancelled while it waited.
+            return
         message = callbacks.answer(call, self.session)
         if len(message) > self._most_bytes:
             message = callbacks.failure(call.call, MXNetError(
                 f"the values that it computed have {len(message)} bytes, more than the {self._most_bytes} that the server "
                 "takes in one message (--max_message_bytes)"))
         with self._lock:
+            while call.call in self._running and self._outgoing_bytes > MOST_OUTGOING_BYTES:
+                self._changed.wait()
             if call.call in self._running:  # Else nobody waits for it any more.
+                self._running.discard(call.call)
+                self._write(message)
+
+    def _refuse(self, call: Any, why: str) -> None:
+        message = callbacks.failure(call.call, MXNetError(why))
+        with self._lock:
+            if call.call in self._running:
                 self._running.discard(call.call)
                 self._write(message)
 
@@ -186,15 +212,14 @@ class Host:
 
     def _next(self) -> List[Any]:
         """Waits for one event; the calls that it brings."""
-        if self._stream is None:
+        stream = self._stream
+        if stream is None:
             self._connect()
             return []
-        kind, value = self._stream.next_event()
+        kind, value = stream.next_event()
         if kind is WRITTEN:
             with self._lock:
-                self._writing = False
-                if self._outgoing:
-                    self._write(self._outgoing.popleft())
+                self._written()
         elif kind is MESSAGE:
             return self._receive(pb.HostResponse.FromString(value))
         elif kind is CLOSED:
@@ -224,9 +249,13 @@ class Host:
         client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
         hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, client_id=client_id)).SerializeToString()
         with self._lock:
+            if self._ended:
+                stream.cancel()
+                return
             self._stream = stream
             self._writing = False
             self._outgoing.clear()
+            self._outgoing_bytes = 0
             self._known.clear()
             self._write(hello)
             for name, shared in self._offered.items():
@@ -254,16 +283,20 @@ class Host:
         last = time.monotonic()
         while not self._ended:
             time.sleep(0.5)
+            self._pool.refuse_if_stalled()
             if time.monotonic() - last > self._lease / 3:
                 last = time.monotonic()
-                self._send(b"")
+                self._say_something()
 
     def end(self) -> None:
         """Ends the stream: graphs that need this process fail from now on."""
         with self._lock:
             self._ended = True
-            if self._stream is not None:
-                self._stream.cancel()
+            stream, self._stream = self._stream, None
+            self._running.clear()
+            self._changed.notify_all()
+        if stream is not None:
+            stream.cancel()
 
     # A fork copies gRPC's state, which is whole only while no thread is in it.
 
@@ -271,11 +304,12 @@ class Host:
         """Before a fork: returns when nothing is being written and no thread waits in gRPC."""
         end = time.monotonic() + PAUSE_SECONDS
         self._resumed.clear()
-        self._send(b"")  # Its end wakes the leader.
+        self._say_something()  # Its end wakes the leader.
         self._is_paused = self._leading.acquire(timeout=PAUSE_SECONDS)
         while self._is_paused and self._writing and self._stream is not None and time.monotonic() < end:
-            for call in self._next():
-                threading.Thread(target=self._answer, args=(call,), name="gluond-custom", daemon=True).start()
+            call = self._pool.take(self._next())
+            if call is not None:
+                threading.Thread(target=self._pool.work, args=(call,), name="gluond-custom", daemon=True).start()
 
     def resume(self) -> None:
         """After a fork, in the parent."""

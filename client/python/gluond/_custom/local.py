@@ -293,11 +293,8 @@ def values_of(arrays: Sequence[NDArray]) -> List[np.ndarray]:
             missing.append((array, array))
         elif array._values is None:
             missing.append((array, array._source if array._source is not None else array))
-    if len(missing) < 2 or any(array.size * 8 > array._session.max_tensor_bytes for array, _ in missing):
-        found = {id(array): NDArray.asnumpy(source) for array, source in missing}
-    else:
-        fetched = missing[0][1]._session.fetch([source._name for _, source in missing])
-        found = {id(array): values for (array, _), values in zip(missing, fetched)}
+    fetched = _transfer.fetch_all(missing[0][1]._session, [source._name for _, source in missing]) if missing else ()
+    found = {id(array): values for (array, _), values in zip(missing, fetched)}
     return [_fitted(found[id(array)], array) if id(array) in found else array._values for array in arrays]
 
 

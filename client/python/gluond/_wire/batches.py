@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Deque, List
 
+from ..base import MXNetError
 from . import encoding
 from .encoding import varint
 from .source_lines import SourceLines
@@ -20,6 +21,8 @@ BATCH_COMMANDS = 4096
 LONG_BYTES = 1 << 16
 # Temporaries that wait for their Free, at most.
 DEAD_ARRAYS = 8
+# What a name takes in a Free, with its share of what is around them.
+_FREED_BYTES = 32
 # A command that is longer does not wait for others.
 _LIGHT_BYTES = 1 << 10
 
@@ -76,7 +79,8 @@ class Batches:
         self.unsent: Deque[Batch] = collections.deque((Batch(1),))
         self.kept: Deque[Batch] = collections.deque()
         self.closed_bytes = 0
-        self.most_bytes = 0  # Of a message; set when the server has said it.
+        # Of a message, and of a command alone in one; set when the server has said it.
+        self.most_bytes = self.longest = BATCH_BYTES
         self.lines = SourceLines()
         # Names that are to be freed. Finalizers append to them, at any time, in any thread.
         self.dead_arrays: Deque[bytes] = collections.deque()
@@ -88,24 +92,36 @@ class Batches:
         return batch.first + len(batch.commands)
 
     def append(self, command: bytes, tail: Any, frame: Any) -> int:
-        """Adds a command, given in this frame. `tail`: bytes-like, the rest of it; or None. How many wait in the batch."""
+        """Adds a command, given in this frame. `tail`: bytes-like, the rest of it; or None. How many wait in the batch.
+        MXNetError: it is longer than a message may be."""
         if tail is not None:
             if tail.nbytes >= LONG_BYTES:
                 self.append_long(command, tail, frame)
                 return 0
             command += tail
         batch = self.unsent[-1]
+        size = batch.size + len(command)
+        if size > BATCH_BYTES or size > self.most_bytes:
+            self._check_fits(command)
+            self.close()
+            batch = self.unsent[-1]
+            size = len(command)
         batch.codes.append(frame.f_code)
         batch.offsets.append(frame.f_lasti)
-        batch.size += len(command)
+        batch.size = size
         commands = batch.commands
         commands.append(command)
         if len(self.dead_arrays) >= DEAD_ARRAYS:
             self._append_free(batch)
         waiting = len(commands)
-        if waiting >= BATCH_COMMANDS or batch.size > BATCH_BYTES:
+        if waiting >= BATCH_COMMANDS:
             self.close()
         return waiting
+
+    def _check_fits(self, command: bytes) -> None:
+        if len(command) > self.longest:
+            raise MXNetError(f"the call takes {len(command)} bytes on its way to the server, which takes {self.longest} in one "
+                             "message (--max_message_bytes); give it fewer arrays or attributes, or a graph in parts")
 
     def append_free(self) -> None:
         """Adds a command that frees what is dead, where it can leave with the next message."""
@@ -114,10 +130,14 @@ class Batches:
 
     def _append_free(self, batch: Batch) -> None:
         arrays, calls = self.dead_arrays, self.dead_calls
-        names = [arrays.popleft() for _ in range(len(arrays))]
+        room = (self.most_bytes - batch.size) // _FREED_BYTES
+        if room <= 0:
+            return
+        names = [arrays.popleft() for _ in range(min(room, len(arrays)))]
         body = encoding.packed(1, names) if names else b""
-        if calls:
-            body += encoding.tagged(2, b"".join([varint(calls.popleft()) for _ in range(len(calls))]))
+        room -= len(names)
+        if calls and room > 0:
+            body += encoding.tagged(2, b"".join([varint(calls.popleft()) for _ in range(min(room, len(calls)))]))
         batch.codes.append(None)
         batch.offsets.append(0)
         batch.size += len(body)

@@ -12,9 +12,11 @@ import itertools
 from operator import add
 from typing import Any, Iterable, Iterator
 
-NAME_SIZE = 5
-# In place of an output that is not wanted, and of a head gradient of ones.
-NO_ARRAY = b"\x80\x80\x80\x80\x00"
+from ..base import MXNetError
+
+# 2^49 names: at one in 3 us, a process would need 50 years for them.
+NAME_SIZE = 7
+_NAMES = 1 << 7 * NAME_SIZE
 
 _LOW = [bytes((0x80 | n & 0x7F, 0x80 | n >> 7)) for n in range(1 << 14)]
 
@@ -29,15 +31,9 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _block(high: int) -> Iterator[bytes]:
-    """The 2^14 names whose upper bits are `high`."""
-    tail = bytes((0x80 | high & 0x7F, 0x80 | high >> 7 & 0x7F, high >> 14))
-    return map(add, _LOW, itertools.repeat(tail))
-
-
-# The names 1, 2, 3, ... of this process; next() on it is atomic.
-names: Iterator[bytes] = itertools.chain.from_iterable(map(_block, itertools.count()))
-next(names)
+def name_of(number: int) -> bytes:
+    """The name of a number."""
+    return bytes((number >> 7 * place & 0x7F) | (0x80 if place < NAME_SIZE - 1 else 0) for place in range(NAME_SIZE))
 
 
 def number_of(name: bytes) -> int:
@@ -45,9 +41,37 @@ def number_of(name: bytes) -> int:
     return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(name))
 
 
-def name_of(number: int) -> bytes:
-    """The name of a number."""
-    return bytes((number >> 7 * place & 0x7F) | (0x80 if place < NAME_SIZE - 1 else 0) for place in range(NAME_SIZE))
+# In place of an output that is not wanted, and of a head gradient of ones.
+NO_ARRAY = name_of(0)
+
+
+def _block(high: int) -> Iterator[bytes]:
+    """The 2^14 names whose upper bits are `high`."""
+    return map(add, _LOW, itertools.repeat(name_of(high << 14)[2:]))
+
+
+class _NoMore:
+    """What follows the last name."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        raise MXNetError(f"this process has made {_NAMES} NDArrays, and has no name for another one; save what is needed, and "
+                         "go on in a new process")
+
+
+def names_from(first: int) -> Iterator[bytes]:
+    """The names of `first` and all numbers after it; next() on it is atomic."""
+    blocks = itertools.chain(map(_block, range(first >> 14, _NAMES >> 14)), (_NoMore(),))
+    found = itertools.chain.from_iterable(blocks)
+    for _ in range(first & (1 << 14) - 1):
+        next(found)
+    return found
+
+
+# The names 1, 2, 3, ... of this process.
+names = names_from(1)
 
 
 def tagged(field: int, value: bytes) -> bytes:
@@ -118,7 +142,12 @@ def fetch_one(name: bytes) -> bytes:
     return _FETCH_ONE + name
 
 
-_DESCRIBE_ONE = command(DESCRIBE, packed(1, [NO_ARRAY]))[:-NAME_SIZE]
+def describe(array_names: Iterable[bytes]) -> bytes:
+    """Asks for the shapes and dtypes."""
+    return command(DESCRIBE, packed(1, array_names))
+
+
+_DESCRIBE_ONE = describe([NO_ARRAY])[:-NAME_SIZE]
 
 
 def describe_one(name: bytes) -> bytes:

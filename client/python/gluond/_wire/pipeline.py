@@ -38,8 +38,10 @@ from .stream import CLOSED, MESSAGE, WRITTEN
 LOOK_EVERY = 64
 # Bytes that are not known to be received; whoever adds more waits.
 MOST_BYTES = 64 << 20
-# Of a message, for what is around the values.
+# Of a message, for what is around the values; of a very short one, half of it.
 MARGIN = 4096
+# For what is around a command that is alone in its message.
+AROUND = 64
 # So many small commands do not wait for others any more.
 FEW = 8
 # A graph that has been run, and the answer to what was asked next, together take no longer than this if it is light.
@@ -89,6 +91,12 @@ class Pipeline:
     def is_open(self) -> bool:
         """Until it has stopped."""
         return self._stopped is None
+
+    @property
+    def most_bytes(self) -> int:
+        """Of commands, or values, in a message."""
+        most = self.opened.max_message_bytes
+        return most - min(MARGIN, most // 2)
 
     # Commands.
 
@@ -354,7 +362,8 @@ class Pipeline:
                 stream.cancel()
                 return UNAVAILABLE, "given up"
             self.opened = response.opened
-            self._batches.most_bytes = self.opened.max_message_bytes - MARGIN
+            self._batches.most_bytes = self.most_bytes
+            self._batches.longest = self.opened.max_message_bytes - AROUND
             self._batches.drop_received(response.received)
             self._batches.send_again()
             link.stream = stream

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
 
 import grpc
 import numpy as np
@@ -15,7 +16,7 @@ from ..base import MXNetError
 from . import encoding, errors
 from .link import Waiter
 from .local_server import LocalServer
-from .pipeline import MARGIN, Pipeline
+from .pipeline import Pipeline
 from .tensors import to_numpy
 
 _CHANNEL_OPTIONS = [
@@ -31,6 +32,9 @@ _CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _MOST_DESCRIBED = 1 << 16
+
+# Around a wait in a custom operator that the server has called; set by _custom/pool.py.
+around_wait: Callable[[], ContextManager] = contextlib.nullcontext
 
 
 class Session:
@@ -71,7 +75,7 @@ class Session:
     @property
     def max_tensor_bytes(self) -> int:
         """Largest tensor that travels in one piece."""
-        return self._pipeline.opened.max_message_bytes - MARGIN
+        return self._pipeline.most_bytes
 
     def _is_gone(self) -> bool:
         return self.local is not None and self.local.exit_code() is not None
@@ -104,17 +108,21 @@ class Session:
 
     def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
         """The Reply to a command that asks for something; raises the first of its failures. waiter: as Pipeline.request."""
-        reply = self._pipeline.request(command, waiter)
+        if mode.called_back:
+            with around_wait():
+                reply = self._pipeline.request(command, waiter)
+        else:
+            reply = self._pipeline.request(command, waiter)
         if reply.failures:
             raise self._error(reply.failures, reply.number)
         return reply
 
     def fetch(self, names: Sequence[bytes]) -> List[np.ndarray]:
-        """Values of arrays. Waits for them."""
+        """Values of arrays. Waits for them. TooLarge: no message holds them all."""
         return [to_numpy(tensor) for tensor in self.request(encoding.fetch(names)).tensors]
 
     def fetch_one(self, name: bytes) -> np.ndarray:
-        """Values of one array. Waits for it."""
+        """Values of one array. Waits for it. TooLarge: no message holds them."""
         return to_numpy(self.request(encoding.fetch_one(name)).tensors[0])
 
     def describe(self, name: bytes) -> Any:
@@ -131,6 +139,8 @@ class Session:
     def _error(self, failures: Sequence[Any], asking: int) -> MXNetError:
         """asking: the number of the command whose answer this is; what goes wrong with it is raised at its own line."""
         first = failures[0]
+        if first.command == asking and first.code == errors.RESOURCE_EXHAUSTED:
+            return errors.TooLarge(first.message)
         line = self._pipeline.line_of(first.command) if first.command != asking else ""
         error = errors.of_failure(first, line, self.renamed, self._name_of)
         others = len({failure.command for failure in failures}) - 1

@@ -52,7 +52,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
     Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
     """
 
-    # _name: 5 bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
+    # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
     # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
     __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
     _session: Any

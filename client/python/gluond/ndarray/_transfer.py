@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .._attributes import dtype_name, text
 from .._mode import mode
 from .._wire import connect, encoding
+from .._wire.errors import TooLarge
 from .._wire.session import split
-from .._wire.tensors import flag_of
+from .._wire.tensors import DTYPE_OF, flag_of
 from ..base import WrongShape
 from ..context import Context, current_context
 from . import _call
@@ -59,19 +60,43 @@ def fetch(array: Any) -> np.ndarray:
     session = array._session
     shape, dtype = array._shape, array._dtype
     if shape is not None and dtype is not None and prod(shape) * dtype.itemsize > session.max_tensor_bytes:
-        return _fetch_in_pieces(array)
-    values = session.fetch_one(array._name)
+        return _fetch_in_pieces(session, array._name)
+    try:
+        values = session.fetch_one(array._name)
+    except TooLarge:
+        values = _fetch_in_pieces(session, array._name)
     array._shape = values.shape
     return values
 
 
-def _fetch_in_pieces(array: Any) -> np.ndarray:
-    flat = _call.invoke(_call.intern("Reshape", {"shape": "(-1,)"}, 1, 1), (array,))
-    pieces = []
-    for begin, end in split(prod(array._shape), array._session.max_tensor_bytes // array._dtype.itemsize):
-        piece = _call.invoke(_call.intern("slice_axis", {"axis": "0", "begin": str(begin), "end": str(end)}, 1, 1), (flat,))
-        pieces.append(array._session.fetch_one(piece._name))
-    return np.concatenate(pieces).reshape(array._shape)
+def fetch_all(session: Any, names: Sequence[bytes]) -> List[np.ndarray]:
+    """The values of several arrays, in one message if that holds them."""
+    try:
+        return session.fetch(names)
+    except TooLarge:
+        return [session.fetch_one(name) if fits else _fetch_in_pieces(session, name)
+                for name, fits in zip(names, _fit(session, names))]
+
+
+def _fit(session: Any, names: Sequence[bytes]) -> List[bool]:
+    kinds = session.request(encoding.describe(names)).arrays
+    return [prod(kind.shape) * DTYPE_OF[kind.dtype].itemsize <= session.max_tensor_bytes for kind in kinds]
+
+
+def _fetch_in_pieces(session: Any, name: bytes) -> np.ndarray:
+    """The values of an array that is larger than a message. They are those of one moment, whatever is written to it since."""
+    snapshot = _call.blank(session, current_context(), None, None)
+    session.submit(encoding.assign(snapshot._name, name))
+    size, dtype = snapshot.size, snapshot._dtype
+    flat = _call.invoke(_call.intern("Reshape", {"shape": "(-1,)"}, 1, 1), (snapshot,))
+    values: Any = None
+    for begin, end in split(size, session.max_tensor_bytes // dtype.itemsize):
+        cut = _call.Call("slice_axis", (("axis", "0"), ("begin", str(begin)), ("end", str(end))), 1, 1)  # Not to be kept.
+        piece = session.fetch_one(_call.invoke(cut, (flat,))._name)
+        if values is None:
+            values = np.empty(size, piece.dtype)
+        values[begin:end] = piece
+    return values.reshape(snapshot._shape)
 
 
 def restore(values: np.ndarray, context: Context) -> Any:

@@ -1,0 +1,130 @@
+"""The calls of the server that are under way in this process: each in a thread of its own, up to a limit; others wait.
+
+A call's code may need another call of this process: it waits for values that the server computes with one. So calls that
+wait for a thread are not left to wait where every thread waits for the server and nothing has come to its end for a while:
+they are refused, and the error ends the chain. The limits are for a server, or other clients of a shared operator, that ask
+for more than a program expects.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import threading
+import time
+from typing import Any, Callable, Deque, Iterator, List, Optional
+
+from .._wire import session
+
+# Calls at a time.
+MOST_THREADS = 128
+# Calls that wait for a thread, and their bytes.
+MOST_WAITING = 1 << 16
+MOST_WAITING_BYTES = 1 << 30
+# How long every thread waits for the server before what waits for a thread is refused.
+STALL_SECONDS = 5.0
+
+_here = threading.local()
+
+
+class Pool:
+    """Thread-safe. run: answers a call, in the thread that it has. refuse: answers with the reason why it is not run."""
+
+    def __init__(self, run: Callable[[Any], None], refuse: Callable[[Any, str], None]) -> None:
+        self._run = run
+        self._refuse = refuse
+        self._lock = threading.Lock()
+        self._waiting: Deque[Any] = collections.deque()
+        self._waiting_bytes = 0
+        self._threads = 0  # That run calls,
+        self._blocked = 0  # and those of them that wait for the server.
+        self._moved = time.monotonic()  # When one began or ended, or the server's answer came.
+
+    def take(self, calls: List[Any]) -> Optional[Any]:
+        """Starts these calls, or has them wait, but for one, if any, that the caller has to give to `work`."""
+        if not calls:
+            return None
+        begun, refused = [], []
+        with self._lock:
+            for call in calls:
+                if self._threads < MOST_THREADS:
+                    self._threads += 1
+                    begun.append(call)
+                elif len(self._waiting) < MOST_WAITING and self._waiting_bytes + call.ByteSize() <= MOST_WAITING_BYTES:
+                    self._waiting.append(call)
+                    self._waiting_bytes += call.ByteSize()
+                else:
+                    refused.append(call)
+        for call in refused:
+            self._refuse(call, f"this process computes {MOST_THREADS} calls of custom operators at a time, and as many as may "
+                               "wait for a thread do; ask for fewer at once")
+        for call in begun[1:]:
+            self._start(call)
+        return begun[0] if begun else None
+
+    def _start(self, call: Any) -> None:
+        try:
+            threading.Thread(target=self.work, args=(call,), name="gluond-custom", daemon=True).start()
+        except RuntimeError as error:
+            with self._lock:
+                self._threads -= 1
+            self._refuse(call, f"this process has {threading.active_count()} threads, and gets no other one: {error}")
+
+    def work(self, call: Any) -> None:
+        """Runs the call, and then those that wait, in this thread."""
+        _here.pool = self
+        while call is not None:
+            try:
+                self._run(call)
+            except BaseException:
+                following = self._following()
+                if following is not None:
+                    self._start(following)
+                raise
+            call = self._following()
+
+    def _following(self) -> Any:
+        """What the thread of a call that has ended does next; None: nothing, it is no thread of the pool any more."""
+        with self._lock:
+            self._moved = time.monotonic()
+            call = self._pop()
+            self._threads -= call is None
+        return call
+
+    def _pop(self) -> Any:
+        if not self._waiting:
+            return None
+        call = self._waiting.popleft()
+        self._waiting_bytes -= call.ByteSize()
+        return call
+
+    @contextlib.contextmanager
+    def blocked(self) -> Iterator[None]:
+        """Around a call's wait for the server."""
+        with self._lock:
+            self._blocked += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._blocked -= 1
+                self._moved = time.monotonic()
+
+    def refuse_if_stalled(self) -> None:
+        """To be called now and then."""
+        with self._lock:
+            stalled = (self._waiting and self._blocked >= self._threads
+                       and time.monotonic() - self._moved > STALL_SECONDS)
+            refused = [self._pop() for _ in range(len(self._waiting))] if stalled else []
+        for call in refused:
+            self._refuse(call, f"{MOST_THREADS} calls of custom operators are under way in this process, and each has waited "
+                               f"for the server for {STALL_SECONDS:g} s: perhaps for one like this, which there is no thread "
+                               "for. Nest operators less deeply, or ask for fewer at once")
+
+
+def _blocked() -> Any:
+    pool = getattr(_here, "pool", None)
+    return contextlib.nullcontext() if pool is None else pool.blocked()
+
+
+session.around_wait = _blocked
