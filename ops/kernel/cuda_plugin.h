@@ -1,7 +1,7 @@
 // What the server and the GPU plugin agree on. The plugin is a shared object of the operators' GPU kernels, without an
 // engine of its own: loading it adds kernels to the registry of the process, and starting it registers the GPUs.
 //
-// Both must come from one build, for they share C++ types. As the plugin's kernels register while it is being loaded,
+// Both must come from one build, for they share C++ types, an operator's parameters among them. As the plugin's kernels register while it is being loaded,
 // the server reads the build id from the file first.
 
 #ifndef OPS_KERNEL_CUDA_PLUGIN_H_
@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include "ops/kernel/build_id.h"  // Generated: GLUOND_BUILD_ID, a checksum of the headers that both sides share.
+#include "ops/kernel/build_id.h"  // Generated: GLUOND_BUILD_ID, a checksum of the sources that both sides share.
 
 // Stands before the build id in the plugin's file; a semicolon stands after it.
 #define GLUOND_CUDA_BUILD_MARK "gluond-cuda-plugin build="
