@@ -160,6 +160,16 @@ class ModulesTest(unittest.TestCase):
             exec("from gluond import nothing", {})
         self.assertIsNone(importlib.util.find_spec("gluond.numpy"))
 
+    def test_names_that_libraries_take_from_modules_that_only_use_them(self):
+        from gluond.gluon.block import _flatten
+        from gluond.metric import ndarray
+
+        self.assertIs(ndarray, nd)
+        x, y = nd.ones(1), nd.zeros(2)
+        flat, form = _flatten([x, (y, [x])], "input")
+        self.assertEqual([id(each) for each in flat], [id(x), id(y), id(x)])
+        self.assertTrue(form)
+
     def test_numpy_s_way_is_off_and_refused_where_it_is_used(self):
         self.assertFalse(mx.is_np_shape() or mx.is_np_array() or mx.util.is_np_shape() or mx.util.is_np_array())
         self.assertFalse(mx.set_np_shape(False))
