@@ -96,6 +96,59 @@ def empty_call():
   return lambda: call(b""), 500, 1
 
 
+def element():
+  """One element of an array that has just been computed."""
+  a = nd.ones((8, 8))
+  return lambda: (a + 1)[3][4].asscalar(), 300, 1
+
+
+def elements():
+  """A loop over the elements of an array that has just been computed."""
+  a = nd.ones((100,))
+
+  def run():
+    b = a + 1
+    for i in range(100):
+      b[i].asscalar()
+  return run, 30, 100
+
+
+def small_network():
+  net = nn.HybridSequential()
+  net.add(nn.Dense(16, activation="relu"), nn.Dense(4))
+  net.initialize()
+  net.hybridize(static_alloc=True, static_shape=True)
+  x = nd.ones((4, 8))
+  return lambda: net(x).asnumpy(), 300, 1
+
+
+def add(size):
+  x = nd.ones((size,))
+
+  def run():
+    (x + 1).wait_to_read()
+  return run, 50, 1
+
+
+def fetch(size):
+  x = nd.ones((size,))
+  x.wait_to_read()
+  return x.asnumpy, 20, 1
+
+
+def put(size):
+  values = np.ones((size,), "float32")
+
+  def run():
+    nd.array(values).wait_to_read()
+  return run, 20, 1
+
+
+def copy(size):
+  values = np.ones((size,), "float32")
+  return values.copy, 20, 1
+
+
 def lenet(hybrid):
   mx.random.seed(0)
   net = nn.HybridSequential()
@@ -147,7 +200,10 @@ def custom_float():
 
 CASES = {"chain": chain, "round_trip": round_trip, "empty_call": empty_call, "hybridized": lambda: lenet(True),
          "imperative": lambda: lenet(False), "custom_softmax": lambda: custom_softmax(False),
-         "computed_softmax": lambda: custom_softmax(True), "custom_float": custom_float}
+         "computed_softmax": lambda: custom_softmax(True), "custom_float": custom_float,
+         "element": element, "elements": elements, "small_network": small_network, "add": lambda: add(4 << 20),
+         "fetch": lambda: fetch(4 << 20), "fetch_64": lambda: fetch(16 << 20), "put": lambda: put(4 << 20),
+         "copy": lambda: copy(4 << 20), "copy_64": lambda: copy(16 << 20)}
 
 
 def main():
