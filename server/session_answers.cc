@@ -28,6 +28,21 @@ absl::Status TooLarge(int64_t bytes, int64_t limit) {
                                                    "large one"));
 }
 
+// The elements of `whole`, in its memory.
+absl::StatusOr<Tensor> Part(const Tensor& whole, ElementRange range) {
+  if (range.begin == 0 && range.end == 0) return whole;
+  const auto size = static_cast<uint64_t>(whole.Size());
+  if (range.begin >= range.end || range.end > size) {
+    return absl::InvalidArgumentError(absl::StrCat("Fetch wants elements [", range.begin, ", ", range.end,
+                                                   ") of an array of shape ", whole.shape().ToString(), ", which has ",
+                                                   size, "; ask for a part of these that is not empty"));
+  }
+  const auto begin = static_cast<const char*>(whole.data()) - static_cast<const char*>(whole.buffer()->data()) +
+                     static_cast<int64_t>(range.begin) * SizeOf(whole.dtype());
+  return Tensor(whole.buffer(), static_cast<size_t>(begin), Shape{static_cast<int64_t>(range.end - range.begin)},
+                whole.dtype());
+}
+
 }  // namespace
 
 void SessionAnswers::Remember(const FailurePtr& failure) {
@@ -54,11 +69,17 @@ void SessionAnswers::Fail(const absl::Status& status, uint64_t number) {
   Answer(std::move(reply), number);
 }
 
-void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number) {
-  When(values, [this, values, names = std::move(names), number] {
+void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range,
+                            uint64_t number) {
+  When(values, [this, values, names = std::move(names), range, number] {
+    std::vector<Tensor> parts(values.size());
     int64_t bytes = 0;
-    for (const ValuePtr& value : values) {
-      if (value->failure() == nullptr) bytes += static_cast<int64_t>(value->tensor().bytes());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i]->failure() != nullptr) continue;
+      absl::StatusOr<Tensor> part = Part(values[i]->tensor(), range);
+      if (!part.ok()) return Fail(part.status(), number);
+      parts[i] = *std::move(part);
+      bytes += static_cast<int64_t>(parts[i].bytes());
     }
     if (bytes > max_bytes_) return Fail(TooLarge(bytes, max_bytes_), number);
     v1::Reply reply;
@@ -71,7 +92,7 @@ void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> 
         continue;
       }
       int64_t left = max_bytes_;
-      (void)EncodeTensor(values[i]->tensor(), v1::RAW, &left, proto, &attachments);
+      (void)EncodeTensor(parts[i], v1::RAW, &left, proto, &attachments);
     }
     Answer(std::move(reply), number, std::move(attachments), bytes);
   });

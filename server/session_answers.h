@@ -17,6 +17,12 @@
 
 namespace gluond::server {
 
+// Elements [begin, end) of an array in row-major order; all of it, in its shape, where `end` is 0.
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
 // Of the session's lane. `number`: of the command that is answered, or that has failed.
 class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
  public:
@@ -41,8 +47,8 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
     *(reply.*field)() = *std::move(result);
     Answer(std::move(reply), number);
   }
-  // When all values are known: the values. `names`: of their arrays.
-  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number);
+  // When all values are known: that part of each. `names`: of their arrays.
+  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range, uint64_t number);
   // Likewise shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
   // Likewise every failure that nobody has been told.

@@ -264,7 +264,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
                                   : Poisoned(array.status()).value);
     }
-    answers_->Values(std::move(values), Copy(fetch.arrays()), number_);
+    answers_->Values(std::move(values), Copy(fetch.arrays()), {fetch.begin(), fetch.end()}, number_);
   }
 
   void Describe(const v1::Describe& describe) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/server/session_program_fixture.h"
@@ -66,6 +68,32 @@ TEST_F(SessionProgramTest, AFetchedArrayIsNotOverwritten) {
   float first = 0;
   std::memcpy(&first, attachments_[before.number()].Get(before.tensors(0).raw()).pieces()[0].data(), sizeof(first));
   EXPECT_EQ(first, 1);
+}
+
+TEST_F(SessionProgramTest, FetchesAPartOfAnArray) {
+  std::vector<float> many(5000);
+  std::iota(many.begin(), many.end(), 0.0f);
+  Put(1, many);
+  Prepare(1, "Reshape", R"_("shape": "(50, 100)")_");
+  Invoke(1, {1}, {2});
+  for (const auto& [begin, end] : {std::pair(0, 5000), {0, 1}, {4999, 5000}, {120, 140}, {100, 4900}}) {
+    SCOPED_TRACE(testing::Message() << begin << " to " << end);
+    const v1::Reply reply = Ask(absl::StrCat(R"("fetch": {"arrays": [1, 2], "begin": )", begin, R"(, "end": )", end, "}"));
+    ASSERT_THAT(reply.tensors(), SizeIs(2));
+    for (const v1::Tensor& tensor : reply.tensors()) {
+      EXPECT_THAT(tensor.shape(), ElementsAre(end - begin));
+      std::vector<float> values(static_cast<size_t>(end - begin));
+      const Bytes bytes = attachments_[reply.number()].Get(tensor.raw());
+      ASSERT_EQ(bytes.size(), values.size() * sizeof(float));
+      bytes.CopyTo(values.data());
+      EXPECT_EQ(values, std::vector<float>(many.begin() + begin, many.begin() + end));
+    }
+  }
+  for (const char* range : {R"("begin": 0, "end": 5001)", R"("begin": 7, "end": 7)", R"("begin": 7)",
+                            R"("begin": 18446744073709551615, "end": 3)"}) {
+    const v1::Reply reply = Ask(absl::StrCat(R"("fetch": {"arrays": [1], )", range, "}"));
+    ExpectFailure(TheFailure(reply), Code::kInvalidArgument, "of an array of shape [5000], which has 5000", number_);
+  }
 }
 
 // Handles.

@@ -142,6 +142,11 @@ def fetch_one(name: bytes) -> bytes:
     return _FETCH_ONE + name
 
 
+def fetch_elements(name: bytes, begin: int, end: int) -> bytes:
+    """Asks for elements [begin, end) of one array."""
+    return command(FETCH, b"".join((packed(1, [name]), b"\x10", varint(begin), b"\x18", varint(end))))
+
+
 def describe(array_names: Iterable[bytes]) -> bytes:
     """Asks for the shapes and dtypes."""
     return command(DESCRIBE, packed(1, array_names))

@@ -22,7 +22,7 @@ import math
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import grpc
 
@@ -162,18 +162,38 @@ class Pipeline:
         waiter = waiter or Waiter()
         try:
             self.submit(command, None, waiter)
-            while not waiter.done:
-                link = self._link
-                if self._begin_polling(link):
-                    while not waiter.done and not self._pausing and link is self._link:
-                        self._poll(link)
-                    self._end_polling(link)
-                else:
-                    waiter.signal.acquire()
+            return self._wait(waiter)
         except BaseException:
             self._end_polling(self._link)
             self._forget(waiter)
             raise
+
+    def request_each(self, commands: Iterable[bytes]) -> Iterator[Any]:
+        """Submits the commands, and then waits for one Reply after the other."""
+        self._check_not_inside()
+        waiters: List[Waiter] = []
+        try:
+            for command in commands:
+                waiters.append(Waiter())
+                self.submit(command, None, waiters[-1])
+            for waiter in waiters:
+                yield self._wait(waiter)
+                waiter.reply = None  # It may be large.
+        finally:
+            for waiter in waiters:
+                if not waiter.done:
+                    self._end_polling(self._link)
+                    self._forget(waiter)
+
+    def _wait(self, waiter: Waiter) -> Any:
+        while not waiter.done:
+            link = self._link
+            if self._begin_polling(link):
+                while not waiter.done and not self._pausing and link is self._link:
+                    self._poll(link)
+                self._end_polling(link)
+            else:
+                waiter.signal.acquire()
         if waiter.reply is None:
             raise self._stopped or MXNetError("the session has ended")
         if self._graphs:

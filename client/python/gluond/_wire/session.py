@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import sys
+from math import prod
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
 
 import grpc
@@ -17,7 +18,7 @@ from . import encoding, errors
 from .link import Waiter
 from .local_server import LocalServer
 from .pipeline import Pipeline
-from .tensors import to_numpy
+from .tensors import readable, to_numpy
 
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -110,9 +111,10 @@ class Session:
         """The Reply to a command that asks for something; raises the first of its failures. waiter: as Pipeline.request."""
         if mode.called_back:
             with around_wait():
-                reply = self._pipeline.request(command, waiter)
-        else:
-            reply = self._pipeline.request(command, waiter)
+                return self._checked(self._pipeline.request(command, waiter))
+        return self._checked(self._pipeline.request(command, waiter))
+
+    def _checked(self, reply: Any) -> Any:
         if reply.failures:
             raise self._error(reply.failures, reply.number)
         return reply
@@ -124,6 +126,18 @@ class Session:
     def fetch_one(self, name: bytes) -> np.ndarray:
         """Values of one array. Waits for it. TooLarge: no message holds them."""
         return to_numpy(self.request(encoding.fetch_one(name)).tensors[0])
+
+    def fetch_in_pieces(self, name: bytes, shape: Tuple[int, ...], dtype: np.dtype, piece: int) -> np.ndarray:
+        """As fetch_one, of a large array, which nothing writes meanwhile: each piece, of so many bytes, is copied to its place
+        while the next ones are on their way, and its memory is used again."""
+        values = np.empty(prod(shape), dtype)
+        ranges = split(values.size, piece // dtype.itemsize)
+        replies = self._pipeline.request_each([encoding.fetch_elements(name, begin, end) for begin, end in ranges])
+        waiting = around_wait() if mode.called_back else contextlib.nullcontext()
+        with waiting, contextlib.closing(replies):  # type: ignore[type-var]
+            for (begin, end), reply in zip(ranges, replies):
+                values[begin:end] = np.frombuffer(self._checked(reply).tensors[0].raw, dtype)
+        return readable(values).reshape(shape)
 
     def describe(self, name: bytes) -> Any:
         """The ArrayType of an array. Waits for it."""

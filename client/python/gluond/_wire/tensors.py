@@ -29,7 +29,12 @@ def flag_of(dtype: Any) -> int:
 
 def to_numpy(tensor: Any) -> np.ndarray:
     """A Tensor with raw values, as an array of its own that may be written. bfloat16 comes as float32."""
-    if tensor.dtype == BFLOAT16:
-        bits = np.frombuffer(tensor.raw, np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32).reshape(tuple(tensor.shape))
-    return np.frombuffer(tensor.raw, DTYPE_OF[tensor.dtype]).reshape(tuple(tensor.shape)).copy()
+    values = np.frombuffer(tensor.raw, DTYPE_OF[tensor.dtype]).reshape(tuple(tensor.shape))
+    return readable(values) if tensor.dtype == BFLOAT16 else values.copy()
+
+
+def readable(values: np.ndarray) -> np.ndarray:
+    """The values; those of bfloat16, which numpy does not have, as float32."""
+    if values.dtype != BFLOAT16_BITS:
+        return values
+    return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)

@@ -17,6 +17,10 @@ from ..base import WrongShape
 from ..context import Context, current_context
 from . import _call
 
+# From this size on, an array of the server's CPU comes in pieces, which stay in the processor's cache while they are copied.
+_LARGE_BYTES = 4 << 20
+_PIECE_BYTES = 1 << 20
+
 
 def put(values: np.ndarray, context: Optional[Context], dtype: np.dtype) -> Any:
     """A new NDArray of these values. They are copied before this returns."""
@@ -59,8 +63,9 @@ def fetch(array: Any) -> np.ndarray:
     """An array's values."""
     session = array._session
     shape, dtype = array._shape, array._dtype
-    if shape is not None and dtype is not None and prod(shape) * dtype.itemsize > session.max_tensor_bytes:
-        return _fetch_in_pieces(session, array._name)
+    nbytes = prod(shape) * dtype.itemsize if shape is not None and dtype is not None else 0
+    if nbytes > session.max_tensor_bytes or nbytes >= _LARGE_BYTES and array._context.device_type.startswith("cpu"):
+        return _fetch_in_pieces(session, array._name, shape, dtype)
     try:
         values = session.fetch_one(array._name)
     except TooLarge:
@@ -83,20 +88,16 @@ def _fit(session: Any, names: Sequence[bytes]) -> List[bool]:
     return [prod(kind.shape) * DTYPE_OF[kind.dtype].itemsize <= session.max_tensor_bytes for kind in kinds]
 
 
-def _fetch_in_pieces(session: Any, name: bytes) -> np.ndarray:
-    """The values of an array that is larger than a message. They are those of one moment, whatever is written to it since."""
-    snapshot = _call.blank(session, current_context(), None, None)
-    session.submit(encoding.assign(snapshot._name, name))
-    size, dtype = snapshot.size, snapshot._dtype
-    flat = _call.invoke(_call.intern("Reshape", {"shape": "(-1,)"}, 1, 1), (snapshot,))
-    values: Any = None
-    for begin, end in split(size, session.max_tensor_bytes // dtype.itemsize):
-        cut = _call.Call("slice_axis", (("axis", "0"), ("begin", str(begin)), ("end", str(end))), 1, 1)  # Not to be kept.
-        piece = session.fetch_one(_call.invoke(cut, (flat,))._name)
-        if values is None:
-            values = np.empty(size, piece.dtype)
-        values[begin:end] = piece
-    return values.reshape(snapshot._shape)
+def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]] = None,
+                     dtype: Optional[np.dtype] = None) -> np.ndarray:
+    """The values of a large array. They are those of one moment, whatever is written to it since."""
+    host = "cpu" if "cpu" in session.devices else ""  # Else the server copies all of the array for each piece.
+    snapshot = _call.blank(session, current_context(), shape, dtype)
+    session.submit_later(encoding.assign(snapshot._name, name, host))
+    if shape is None or dtype is None:
+        snapshot._describe()
+    piece = min(_PIECE_BYTES, session.max_tensor_bytes) if host else session.max_tensor_bytes
+    return session.fetch_in_pieces(snapshot._name, snapshot._shape, snapshot._dtype, piece)
 
 
 def restore(values: np.ndarray, context: Context) -> Any:
