@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 #include "ops/custom_attributes.h"
 #include "ops/gradient.h"
@@ -264,6 +265,7 @@ GLUOND_REGISTER_OP(Custom)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FExecType>("FExecType", Async)
+    .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<Custom>();
 

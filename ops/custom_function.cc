@@ -2,6 +2,7 @@
 // what its attributes mean; engine/core/custom_host.h, who reaches the client.
 
 #include "absl/strings/numbers.h"
+#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 #include "ops/custom_attributes.h"
 #include "ops/gradient.h"
@@ -87,6 +88,7 @@ GLUOND_REGISTER_OP(_CustomFunction)
     .set_num_outputs(NumOutputs)
     .set_attr<FInferShape>("FInferShape", InferForward<AssignShape, ShapeVector>)
     .set_attr<FInferType>("FInferType", InferForward<AssignType, TypeVector>)
+    .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& dy) {
                            const Param& param = ParamOf(node->attrs);

@@ -1,6 +1,7 @@
 // Operators that pass their input on: _copy; BlockGrad, which stops gradients; make_loss, whose gradient is ones; Cast;
-// and zeros_like, ones_like, which take from it only the shape and type.
+// _widen; and zeros_like, ones_like, which take from it only the shape and type.
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
@@ -35,6 +36,7 @@ IDENTITY(BlockGrad, "data")
 IDENTITY(make_loss, "data")
     .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
     .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) { return std::vector<std::string>{"loss"}; })
+    .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
       return {Call("ones_like", {node->inputs[0]})};
     });
@@ -108,6 +110,20 @@ GLUOND_REGISTER_OP(_cast_like)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_cast_like", {dy[0], node->inputs[0]}), {}};
     })
+    .compute<Cast>();
+
+// What gradients compute in where 16 bits would overflow.
+GLUOND_REGISTER_OP(_widen)
+    .describe("y = x, as float32 where x has 16 bits, else as it is.")
+    .add_argument("data", "NDArray", "Any shape.")
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
+    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+      const DType type = (*in)[0];
+      if (type == DType::kUnknown) return false;
+      TYPE_ASSIGN_CHECK(out, 0, type == DType::kFloat16 || type == DType::kBfloat16 ? DType::kFloat32 : type);
+      return true;
+    })
+    .set_attr<FGradient>("FGradient", CastGradient)
     .compute<Cast>();
 
 template <int value>

@@ -1,5 +1,6 @@
 // MakeLoss: y = x, as a loss: dx = grad_scale / normalization, whatever head gradient comes in.
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
@@ -76,6 +77,7 @@ GLUOND_REGISTER_OP(MakeLoss)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients&) -> Gradients {
                            return {Call("_backward_MakeLoss", {node->inputs[0]}, node->attrs.dict)};

@@ -2,6 +2,7 @@
 // loss against the labels, whatever head gradient comes in: dx = grad_scale / outputs * (y - label), or its sign for
 // MAE; `outputs` is how many numbers one sample has.
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
@@ -96,6 +97,7 @@ struct BackwardRegression {
       .set_attr<FInferType>("FInferType", InferType)                                                             \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                                  \
       .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)                                                       \
+      .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)                                        \
       .set_attr<FGradient>("FGradient",                                                                          \
                            [](const NodePtr& node, const Gradients&) -> Gradients {                              \
                              return {Call("_backward_" #name, {Output(node), node->inputs[1]}, node->attrs.dict), {}}; \

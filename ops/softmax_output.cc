@@ -1,6 +1,7 @@
 // SoftmaxOutput: softmax whose gradient is that of the cross-entropy with the labels, whatever head gradient comes in:
 // dx = grad_scale (y - onehot(label)) / normalization. And softmax_cross_entropy, that loss as a number.
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
@@ -209,6 +210,8 @@ GLUOND_REGISTER_OP(SoftmaxOutput)
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; })
+    .set_attr<FBeginsGradient>("FBeginsGradient",
+                               [](const NodeAttrs& attrs) { return !attrs.param<SoftmaxOutputParam>().out_grad; })
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<SoftmaxOutput>();
 

@@ -2,6 +2,7 @@
 // in. With s = x for the label's class and -x for the others, and C the regularization coefficient, it is that of
 // C max(0, margin - s) (use_linear) or C max(0, margin - s)^2.
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
@@ -99,6 +100,7 @@ GLUOND_REGISTER_OP(SVMOutput)
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients&) -> Gradients {
                            return {Call("_backward_SVMOutput", {Output(node), node->inputs[1]}, node->attrs.dict), {}};

@@ -1,5 +1,6 @@
 #include "engine/core/op_attr_types.h"
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 
 namespace gluond {
@@ -14,6 +15,7 @@ GLUOND_DECLARE_OP_ATTR(FInplaceIdentity, "FInplaceIdentity");
 GLUOND_DECLARE_OP_ATTR(FIgnoreInputs, "FIgnoreInputs");
 GLUOND_DECLARE_OP_ATTR(FMutateInputs, "FMutateInputs");
 GLUOND_DECLARE_OP_ATTR(FGradient, "FGradient");
+GLUOND_DECLARE_OP_ATTR(FBeginsGradient, "FBeginsGradient");
 GLUOND_DECLARE_OP_ATTR(TIsBackward, "TIsBackward");
 GLUOND_DECLARE_OP_ATTR(TIsLayerOpBackward, "TIsLayerOpBackward");
 GLUOND_DECLARE_OP_ATTR(FResourceRequest, "FResourceRequest");

@@ -151,6 +151,7 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
     given.push_back(std::move(gradient));
   }
   ASSIGN_OR_RETURN(gradients_, BuildGradient(ys, xs.entries, head_entries));
+  if (options_.create_graph) xs_ = std::move(xs.entries);
 
   order_ = NodesBeside(tape, gradients_);
   values_.AddUses(gradients_);
@@ -235,6 +236,19 @@ Imperative::Options Imperative::Pass::ConstantOptions() const {
   return options;
 }
 
+// The gradient of a linear function is computed from the head alone. Its tape has the variable all the same, by a node
+// through which no gradient flows: differentiated again, it gives zeros.
+void Imperative::Pass::Tie(Array* gradient, const NodeEntry& variable) const {
+  NodeEntry from = gradient->entry;
+  if (!from) from = {imperative_.NewNode(), 0};  // A constant.
+  const RecordedNodePtr tied = imperative_.NewNode();
+  tied->attrs.op = Op::Find("_identity_with_attr_like_rhs");
+  tied->attrs.name = "gradient";
+  tied->inputs = {std::move(from), variable};
+  tied->values.resize(1);
+  gradient->entry = {tied, 0};
+}
+
 absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Pass::Take() {
   std::vector<Gradient> found;
   absl::flat_hash_map<const Mark*, size_t> by_mark;  // An array may be on the tape with several of its values.
@@ -243,6 +257,7 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Pass::Take() {
     Array gradient = values_.Use(gradients_[i]);
     if (!gradient) return Lost(gradients_[i]);
     if (!options_.create_graph) gradient.entry = {};
+    if (options_.create_graph) Tie(&gradient, xs_[i]);
     gradient.mark = nullptr;
     const auto [it, is_first] = by_mark.try_emplace(mark.get(), found.size());
     if (mark == nullptr || is_first) {

@@ -66,10 +66,12 @@ class Imperative::Pass {
   Options InvokeOptions() const;
   Options ConstantOptions() const;  // The same, but not recorded.
   Array* TakeState(Array* input) const;
+  void Tie(Array* gradient, const NodeEntry& variable) const;
 
   Imperative& imperative_;
   const BackwardOptions options_;
   std::vector<MarkPtr> marks_;  // By gradient. Empty where the caller named the variables.
+  std::vector<NodeEntry> xs_;   // By gradient, with create_graph.
   Gradients gradients_;
   std::vector<NodePtr> order_;  // The gradient's own nodes, each after those that it reads.
   size_t next_ = 0;             // Among these.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/begins_gradient.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/copy_call.h"
 #include "engine/imperative/graph_call.h"
@@ -21,19 +22,23 @@ void FindGradientReads(const NodePtr& node, Call* call) {
   for (uint32_t i = 0; i < call->num_outputs; ++i) heads.push_back(MakeVariable("head"));
   const absl::StatusOr<Gradients> gradients = (*gradient)(node, heads);
   if (!gradients.ok()) return;  // Backward will say so.
+  std::vector<bool> reads_head(call->num_outputs, false);
   const auto read = [&](const NodeEntry& entry) {
     if (entry.node == node) call->gradient_reads_output[entry.index] = true;
     for (uint32_t i = 0; i < node->num_inputs(); ++i) {
       if (entry.node == node->inputs[i].node) call->gradient_reads_input[i] = true;
     }
+    for (uint32_t i = 0; i < call->num_outputs; ++i) if (entry.node == heads[i].node) reads_head[i] = true;
   };
   for (const NodeEntry& entry : *gradients) if (entry) read(entry);
   PostOrderVisit(*gradients, [&](const NodePtr& visited) {
     if (visited != node) for (const NodeEntry& input : visited->inputs) read(input);
   });
-  // Where an output has no head gradient, zeros like it stand for that.
-  for (uint32_t i = call->num_visible == 1 ? 1 : 0; i < call->num_outputs && call->num_outputs > 1; ++i) {
-    call->gradient_reads_output[i] = true;
+  // Where an output has no head gradient, zeros like it stand for that. A single visible output has one, unless the
+  // node begins a gradient.
+  const bool first_has_head = call->num_visible == 1 && !BeginsGradient(*node);
+  for (uint32_t i = first_has_head ? 1 : 0; i < call->num_outputs; ++i) {
+    if (reads_head[i]) call->gradient_reads_output[i] = true;
   }
 }
 

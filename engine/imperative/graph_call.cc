@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -123,6 +124,7 @@ uint32_t NumOutputs(const NodeAttrs& attrs) {
   return static_cast<uint32_t>(GraphCall::Of(attrs)->graph->outputs.size());
 }
 uint32_t NumVisible(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->num_visible; }
+bool Begins(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->begins_gradient; }
 std::vector<uint32_t> Written(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->written; }
 
 GLUOND_REGISTER_OP(_CachedOp)
@@ -132,6 +134,7 @@ GLUOND_REGISTER_OP(_CachedOp)
     .set_num_outputs(NumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", NumVisible)
     .set_attr<FMutateInputs>("FMutateInputs", Written)
+    .set_attr<FBeginsGradient>("FBeginsGradient", Begins)
     .set_attr<FGradient>("FGradient", GraphGradient);
 
 GLUOND_REGISTER_OP(_backward_CachedOp)
@@ -197,6 +200,9 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
   const absl::flat_hash_set<std::string> written = WrittenVariables(graph);
   for (uint32_t i = 0; i < inputs.size(); ++i) if (written.contains(inputs[i])) call->written.push_back(i);
   call->num_visible = static_cast<uint32_t>(graph.outputs.size());
+  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
+    call->begins_gradient = call->begins_gradient || BeginsGradient(*node);
+  });
   call->graph = std::make_shared<Graph>(std::move(graph));
   call->inputs = std::move(inputs);
   return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));

@@ -28,6 +28,7 @@ class GraphCall {
   std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
+  bool begins_gradient = false;        // One of its operators does.
   // Of a forward call whose gradient is wanted: the backward call, the inputs that have gradients (its outputs), and
   // the inputs that it reads after the head gradients and the hidden outputs.
   std::shared_ptr<const GraphCall> backward;

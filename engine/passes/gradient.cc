@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
@@ -89,7 +90,7 @@ class ReverseAccumulation {
       heads[i] = Sum({node, i});
       any = any || heads[i];
     }
-    if (!any) return absl::OkStatus();
+    if (!any && !BeginsGradient(*node)) return absl::OkStatus();
     for (uint32_t i = 0; i < heads.size(); ++i) {
       if (!heads[i]) heads[i] = MakeNode("zeros_like", absl::StrCat(node->name(), "_no_grad"), {{node, i}});
     }

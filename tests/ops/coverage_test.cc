@@ -10,7 +10,7 @@ namespace {
 
 // What FGradient is made of, and nobody else calls, is run by the gradient checks.
 bool IsPartOfGradients(const std::string& op) {
-  static const std::set<std::string> kParts = {"_cast_like", "_digamma", "_spread", "_sum_like"};
+  static const std::set<std::string> kParts = {"_cast_like", "_digamma", "_spread", "_sum_like", "_widen"};
   return absl::StartsWith(op, "_backward_") || kParts.count(op) > 0;
 }
 

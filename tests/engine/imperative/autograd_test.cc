@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/engine/imperative/imperative_bench.h"
 
 namespace gluond {
 namespace {
 
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::FloatNear;
@@ -122,6 +124,29 @@ TEST_F(AutogradTest, ZerosWhereTheGradientStops) {
   const Array h = Times(x, 2);
   const Array y = Call("elemwise_add", Call("BlockGrad", h), Times(x, 3));
   EXPECT_THAT(bench_.Values(bench_.Grad({y}, {h})[0]), ElementsAre(0, 0));
+}
+
+// Losses have gradients of their own, whatever comes from above: also nothing.
+TEST_F(AutogradTest, ALossBehindABlockHasItsGradient) {
+  const std::vector<std::pair<std::string, AttrDict>> losses = {
+      {"SoftmaxOutput", {}}, {"LinearRegressionOutput", {}}, {"LogisticRegressionOutput", {}},
+      {"MAERegressionOutput", {}}, {"SVMOutput", {}}, {"MakeLoss", {{"grad_scale", "3"}}}, {"make_loss", {}}};
+  for (const auto& [op, attrs] : losses) {
+    const bool has_label = absl::EndsWith(op, "Output"), has_class = op == "SoftmaxOutput" || op == "SVMOutput";
+    const Array x = bench_.Marked(bench_.Of({1, 2, 3, 0.5f, 1, -1}, {2, 3}));
+    const Array label = has_class ? bench_.Of({2, 0}) : bench_.Of({2, 0, 1, 1, 1, 3}, {2, 3});
+    const auto loss = [&] { return has_label ? bench_.Call(op, attrs, x, label) : bench_.Call(op, attrs, x); };
+    const std::vector<float> own = Grad(loss(), x);
+    EXPECT_THAT(own, Contains(testing::Ne(0))) << op;
+    EXPECT_EQ(Grad(Call("BlockGrad", loss()), x), own) << op;
+    EXPECT_EQ(Grad(Call("BlockGrad", Times(loss(), 5)), x), own) << op;
+    std::vector<float> more = own;
+    for (float& g : more) g += 2;
+    EXPECT_EQ(Grad(Call("elemwise_add", Call("BlockGrad", loss()), Times(x, 2)), x), more) << op;
+  }
+  const Array x = bench_.Marked(bench_.Of({1, 2}, {1, 2}));
+  const Array y = bench_.Call("SoftmaxOutput", {{"out_grad", "True"}}, x, bench_.Of({1}));
+  EXPECT_THAT(Grad(Call("BlockGrad", y), x), ElementsAre(0, 0)) << "this one's gradient comes from above";
 }
 
 TEST_F(AutogradTest, OutputsWithoutAGradientCountAsZeros) {
@@ -283,6 +308,35 @@ TEST_F(AutogradTest, DifferentiatesTheGradientOfALayer) {
     const float difference = bench_.Values(penalty(up, &unused))[0] - bench_.Values(penalty(down, &unused))[0];
     EXPECT_NEAR(gradient[i], difference / 2e-2f, 1e-3) << i;
   }
+}
+
+// The gradient of a linear function does not depend on its variable; that of this gradient is zeros.
+TEST_F(AutogradTest, DifferentiatesTheGradientOfALinearFunction) {
+  for (const auto& [op, attrs] : std::vector<std::pair<std::string, AttrDict>>{
+           {"radians", {}}, {"_mul_scalar", {{"scalar", "2"}}}, {"sum", {}}, {"_copy", {}}, {"relu", {}}, {"floor", {}},
+           {"Reshape", {{"shape", "(2, 1)"}}}, {"BlockGrad", {}}, {"make_loss", {}}}) {
+    const Array x = Marked({3, -4});
+    bench_.backward_options.create_graph = true;
+    const Array d = Grad1(bench_.Call(op, attrs, x), x);
+    EXPECT_THAT(bench_.Values(Grad1(d, x)), ElementsAre(0, 0)) << op;
+    bench_.backward_options.create_graph = false;
+    auto gradients = bench_.Backward({Call("elemwise_add", Call("square", d), x)});
+    EXPECT_THAT(bench_.Values(gradients[1]), ElementsAre(1, 1)) << op;
+    bench_.backward_options.create_graph = true;
+    const Array again = Grad1(bench_.Call(op, attrs, x), x);
+    bench_.backward_options.create_graph = false;
+    EXPECT_THAT(bench_.Values(bench_.Backward({again})[1]), ElementsAre(0, 0)) << op;
+  }
+}
+
+TEST_F(AutogradTest, DifferentiatesTheGradientOfAnIntermediateLinearFunction) {
+  const Array x = Marked({3, -4});
+  const Array h = Times(x, 2);
+  bench_.backward_options.create_graph = true;
+  const Array d = Grad1(Times(h, 5), h);
+  EXPECT_THAT(bench_.Values(d), ElementsAre(5, 5));
+  bench_.backward_options.create_graph = false;
+  EXPECT_THAT(bench_.Values(bench_.Backward({d})[1]), ElementsAre(0, 0));
 }
 
 TEST_F(AutogradTest, AGradientsHistoryIsNotItsHeads) {

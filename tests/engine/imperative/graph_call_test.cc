@@ -136,6 +136,23 @@ TEST_F(GraphCallTest, HasSeveralOutputs) {
   EXPECT_THAT(bench_.Values(bench_.Grad({y[0], y[2]}, {v})[0]), ElementsAre(2, 5));
 }
 
+// A loss in a graph has its gradient where nothing flows to the graph, or to the loss in it.
+TEST_F(GraphCallTest, ALossHasItsGradientBehindABlock) {
+  const NodeEntry x = MakeVariable("x"), label = MakeVariable("label");
+  const NodeEntry loss = Op("SoftmaxOutput", {x, label});
+  const auto plain = Cached({loss}, {"x", "label"}), blocked = Cached({Op("BlockGrad", {loss})}, {"x", "label"});
+  const auto beside = Cached({loss, Op("square", {x})}, {"x", "label"});
+  const Array classes = bench_.Of({1});
+  const auto input = [&] { return Marked({0, 0}, {1, 2}, 1); };
+  const auto gradient = [&](const Array& y) { return bench_.Values(bench_.Backward({y})[1]); };
+  EXPECT_THAT(gradient(bench_.Graph(*plain, {input(), classes})[0]), ElementsAre(0.5, -0.5));
+  EXPECT_THAT(gradient(bench_.Graph(*blocked, {input(), classes})[0]), ElementsAre(0.5, -0.5));
+  EXPECT_THAT(gradient(bench_.Call("BlockGrad", {}, bench_.Graph(*plain, {input(), classes})[0])),
+              ElementsAre(0.5, -0.5));
+  // As MXNet's: every output of a graph that is differentiated counts.
+  EXPECT_THAT(gradient(bench_.Graph(*beside, {Marked({1, 1}, {1, 2}, 1), classes})[1]), ElementsAre(2.5, 1.5));
+}
+
 // Alternating signatures compile nothing again.
 TEST_F(GraphCallTest, CompilesOncePerSignature) {
   const auto graph = Dense();

@@ -94,6 +94,18 @@ TEST(Gradient, IsZerosWhereNothingFlows) {
               ElementsAre(Values{0, 0}, Values{0}));
 }
 
+TEST(Gradient, BeginsAtALossWhereNothingFlows) {
+  const NodeEntry x = MakeVariable("x"), loss = Call("loss", "loss", {x * x});
+  const Variables at = {{"x", {5, 6}}};
+  const auto own = ElementsAre(Values{10, 12});
+  EXPECT_THAT(Gradient({loss}, {x}, at), own);
+  EXPECT_THAT(Gradient({Call("BlockGrad", "stop", {loss})}, {x}, at), own);
+  EXPECT_THAT(Gradient({Call("BlockGrad", "stop", {3.0 * loss})}, {x}, at), own) << "not a head's only node";
+  EXPECT_THAT(Gradient({Call("BlockGrad", "stop", {loss}) + 2.0 * x}, {x}, at), ElementsAre(Values{12, 14}));
+  EXPECT_THAT(Gradient({loss + Call("BlockGrad", "stop", {loss})}, {x}, at), own) << "once, with several consumers";
+  EXPECT_THAT(Gradient({2.0 * x}, {x}, at), ElementsAre(Values{2, 2})) << "no head leads to the loss";
+}
+
 TEST(Gradient, GivesZerosToHeadsThatNobodyUses) {
   const NodeEntry a = MakeVariable("a"), b = MakeVariable("b");
   const NodeEntry both = Call("sum_diff", "both", {a, b}), diff{both.node, 1};

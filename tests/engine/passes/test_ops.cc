@@ -1,5 +1,6 @@
 #include "tests/engine/passes/test_ops.h"
 
+#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "engine/core/param.h"
@@ -108,6 +109,9 @@ const bool kRegistered = [] {
       .set_attr<FIgnoreInputs>("FIgnoreInputs", [](A) { return std::vector<uint32_t>{0}; });
   Register(1, "BlockGrad", __LINE__, NoGradient, [](A, X x) { return x[0]; })
       .set_attr<FInplaceIdentity>("FInplaceIdentity", [](A) { return std::vector<bool>{true}; });
+  Register(1, "loss", __LINE__, [](const NodePtr& n, const Gradients&) {
+    return Gradients{MakeNode("ones_like", "own", {n->inputs[0]})};
+  }, [](A, X x) { return x[0]; }).set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient);
   Register(1, "wrong_gradient", __LINE__, [](const NodePtr&, const Gradients&) { return Gradients{}; },
               [](A, X x) { return x[0]; });
   Register(1, "noise", __LINE__, NoGradient, [](A, X x) { return x[0]; })

@@ -13,6 +13,7 @@
 //   noise      asks for random numbers.  stateful  keeps a state.
 //   bump       adds 1 to its input in memory, and returns it.
 //   remote     FExecType kAsync.
+//   loss       x, with a gradient of its own: ones (FBeginsGradient).
 //   opaque     has no gradient.  wrong_gradient  returns too few.
 
 #ifndef TESTS_ENGINE_PASSES_TEST_OPS_H_
