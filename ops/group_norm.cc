@@ -1,13 +1,15 @@
 // InstanceNorm and GroupNorm: y = gamma (x - mean) / std + beta, with mean and biased variance of each channel, or
 // group of neighbouring channels, of each sample; std = sqrt(variance + eps). As in MXNet, gamma and beta have one
-// element for each channel, or each group. The gradient is a graph of operators from x, so that it can be
-// differentiated again.
+// element for each channel, or each group. The gradient is one kernel (ops/kernel/backward_norm.h); that of the
+// gradient, a graph of operators (ops/norm_gradient.h).
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
+#include "ops/kernel/backward_norm.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
+#include "ops/norm_gradient.h"
 #include "ops/types.h"
 
 namespace gluond::ops {
@@ -126,29 +128,42 @@ absl::StatusOr<bool> GroupShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// With z = (x - mean) / std and d = gamma dy: dx = (d - mean(d) - z mean(d z)) / std, where the groups' axis has become
-// the last, so that gamma gets there by broadcasting. `split`: Reshape's codes that give the groups an axis of their
-// own, axis 1; empty when the channels are the groups.
-Gradients GradientOf(const NodePtr& node, const NodeEntry& head, double eps, const std::string& split) {
-  const AttrDict others = {{"axis", "(0, -1)"}, {"exclude", "True"}, {"keepdims", "True"}};
+template <class D>
+absl::Status BackwardNormalize(const OpContext& ctx, int64_t groups, double eps, absl::Span<const TBlob> in,
+                               absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  const Shape& x = in[1].shape;
+  return BackwardNorm<D>(ctx, {{x[0] * groups, x.Size(1, x.ndim()) / groups, 1}, groups, eps}, in, req, out);
+}
+
+struct BackwardInstanceNorm {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    return BackwardNormalize<D>(ctx, in[1].shape[1], attrs.param<InstanceNormParam>().eps, in, req, out);
+  }
+};
+struct BackwardGroupNorm {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const auto& p = attrs.param<GroupNormParam>();
+    return BackwardNormalize<D>(ctx, p.num_groups, p.eps, in, req, out);
+  }
+};
+
+// The groups' axis becomes the last, so that gamma gets there by broadcasting. `split`: Reshape's codes that give the
+// groups an axis of their own, axis 1; empty when the channels are the groups.
+Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps, const std::string& split) {
   const AttrDict swap = {{"dim1", "1"}, {"dim2", "-1"}};
   const auto to_last = [&](const NodeEntry& e) {
     return Call("SwapAxis", {split.empty() ? e : Call("Reshape", {e}, {{"shape", split}})}, swap);
   };
   const auto back = [&](const NodeEntry& e) {
     const NodeEntry swapped = Call("SwapAxis", {e}, swap);
-    return split.empty() ? swapped : Call("reshape_like", {swapped, node->inputs[0]});
+    return split.empty() ? swapped : Call("reshape_like", {swapped, node->inputs[1]});
   };
-  const auto mean = [&](const NodeEntry& e) { return Call("mean", {e}, others); };
-
-  const NodeEntry x = to_last(node->inputs[0]), dy = to_last(head);
-  const NodeEntry centered = Call("broadcast_sub", {x, mean(x)});
-  const NodeEntry inverse = Call("rsqrt", {mean(Call("square", {centered})) + eps});
-  const NodeEntry z = Call("broadcast_mul", {centered, inverse});
-  const NodeEntry d = Call("broadcast_mul", {dy, node->inputs[1]});
-  const NodeEntry inner = Call("broadcast_sub", {d, mean(d)}) - Call("broadcast_mul", {z, mean(d * z)});
-  return {back(Call("broadcast_mul", {inner, inverse})), SumLike(dy * z, node->inputs[1]),
-          SumLike(dy, node->inputs[2])};
+  const AttrDict others = {{"axis", "(0, -1)"}, {"exclude", "True"}, {"keepdims", "True"}};
+  return NormSecondGradient(node, heads, eps, {others, to_last, back});
 }
 
 void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
@@ -165,14 +180,35 @@ void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
       .set_num_inputs(3)                                                                          \
       .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)            \
       .set_attr<FInferType>("FInferType", SameFloatType)                                          \
+      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {            \
+        return OutputsOf(                                                                         \
+            Call("_backward_" #name, {dy[0], node->inputs[0], node->inputs[1]}, node->attrs.dict)); \
+      })                                                                                          \
       .compute<name>()
+
+#define BACKWARD_GROUP_NORM(name, P)                                                              \
+  GLUOND_REGISTER_OP(_backward_##name)                                                            \
+      .describe("The gradients of " #name "'s data, gamma and beta.")                             \
+      .add_argument("out_grad", "NDArray", "dL/dy.")                                              \
+      .add_argument("data", "NDArray", "x.")                                                      \
+      .add_argument("gamma", "NDArray", "gamma.")                                                 \
+      .add_arguments(P::__FIELDS__())                                                             \
+      .set_attr_parser(ParamParser<P>)                                                            \
+      .set_num_inputs(3)                                                                          \
+      .set_num_outputs(3)                                                                         \
+      .set_attr<FInferShape>("FInferShape", BackwardNormShape)                                    \
+      .set_attr<FInferType>("FInferType", SameFloatType)                                          \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                  \
+      .compute<Backward##name>()
 
 GROUP_NORM(InstanceNorm, InstanceNormParam, "(channels).")
     .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each channel of each "
               "sample.")
-    .set_attr<FInferShape>("FInferShape", InstanceShape)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      return GradientOf(node, dy[0], node->param<InstanceNormParam>().eps, "");
+    .set_attr<FInferShape>("FInferShape", InstanceShape);
+
+BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
+      return SecondGradient(node, heads, node->param<InstanceNormParam>().eps, "");
     });
 
 GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
@@ -187,10 +223,12 @@ GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
                                 [](const NodeAttrs&) {
                                   return std::vector<std::string>{"output", "mean", "std"};
                                 })
-    .set_attr<FInferShape>("FInferShape", GroupShape)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+    .set_attr<FInferShape>("FInferShape", GroupShape);
+
+BACKWARD_GROUP_NORM(GroupNorm, GroupNormParam)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
       const auto& p = node->param<GroupNormParam>();
-      return GradientOf(node, dy[0], p.eps, absl::StrCat("(0, -4, ", p.num_groups, ", -1, -2)"));
+      return SecondGradient(node, heads, p.eps, absl::StrCat("(0, -4, ", p.num_groups, ", -1, -2)"));
     });
 
 }  // namespace

@@ -1,5 +1,5 @@
 // L2Normalization: y = x / sqrt(sum x^2 + eps), the sum going over each sample (instance), over the channels of each
-// position (channel), or over the positions of each channel (spatial). The gradient is a graph of operators from x.
+// position (channel), or over the positions of each channel (spatial).
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
@@ -26,6 +26,12 @@ struct L2NormalizationParam : Param<L2NormalizationParam> {
   }
 };
 
+RowGeometry RowsOf(const L2NormalizationParam& p, const Shape& x) {
+  if (p.mode == kChannel) return ops::RowsOf(x, 1);
+  const int split = p.mode == kInstance ? 1 : 2;
+  return {x.Size(0, split), x.Size(split, x.ndim()), 1};
+}
+
 struct Normalize {
   double eps;
   template <class Group, class X, class Y>
@@ -41,11 +47,7 @@ struct L2Normalization {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const auto& p = attrs.param<L2NormalizationParam>();
-    const Shape& x = in[0].shape;
-    const int split = p.mode == kInstance ? 1 : 2;
-    const RowGeometry rows =
-        p.mode == kChannel ? RowsOf(x, 1) : RowGeometry{x.Size(0, split), x.Size(split, x.ndim()), 1};
-    return Rows<D, 1>(ctx, rows, Normalize{p.eps}, in.data(), req[0], out[0]);
+    return Rows<D, 1>(ctx, RowsOf(p, in[0].shape), Normalize{p.eps}, in.data(), req[0], out[0]);
   }
 };
 
@@ -59,18 +61,49 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 // dx = (dy - y sum(y dy)) / norm.
+struct BackwardNormalize {
+  double eps;
+  template <class Group, class DY, class X, class DX>
+  HOST_DEVICE void operator()(Group g, DY dy, X x, DX dx, int64_t n) const {
+    using C = std::decay_t<decltype(x[0])>;
+    const C norm = math::Sqrt(g.Sum(n, [&](int64_t i) { return x[i] * x[i]; }) + static_cast<C>(eps));
+    const C dot = g.Sum(n, [&](int64_t i) { return x[i] / norm * dy[i]; });
+    g.ForEach(n, [&](int64_t i) { dx.Set(i, (dy[i] - x[i] / norm * dot) / norm); });
+  }
+};
+
+struct BackwardL2Normalization {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const auto& p = attrs.param<L2NormalizationParam>();
+    return Rows<D, 2>(ctx, RowsOf(p, in[1].shape), BackwardNormalize{p.eps}, in.data(), req[0], out[0]);
+  }
+};
+
 Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  return {Call("_backward_L2Normalization", {dy[0], node->inputs[0]}, node->attrs.dict)};
+}
+
+// With r = 1 / norm, y = x r and a the gradient of dx = r (dy - y (y . dy)), that of dy is r (a - y (y . a)), and that of
+// x is r (u - y (y . u)) - r^2 y (a . (dy - y (y . dy))), u = -r (a (y . dy) + dy (y . a)): that of r by x is -r^2 y. In
+// float32 where they have 16 bits.
+Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<L2NormalizationParam>();
-  const NodeEntry x = node->inputs[0];
-  const auto sum = [&](const NodeEntry& e) {
-    const bool channel = p.mode == kChannel;
-    return Call("sum", {e}, {{"axis", channel ? "1" : p.mode == kInstance ? "0" : "(0, 1)"},
-                             {"exclude", channel ? "False" : "True"},
-                             {"keepdims", "True"}});
-  };
-  const NodeEntry inverse = Call("rsqrt", {sum(Call("square", {x})) + p.eps});
-  const NodeEntry y = Call("broadcast_mul", {x, inverse});
-  return {Call("broadcast_mul", {dy[0] - Call("broadcast_mul", {y, sum(y * dy[0])}), inverse})};
+  const bool channel = p.mode == kChannel;
+  const AttrDict axes = {{"axis", channel ? "1" : p.mode == kInstance ? "0" : "(0, 1)"},
+                         {"exclude", channel ? "False" : "True"},
+                         {"keepdims", "True"}};
+  const auto mul = [](const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_mul", {a, b}); };
+  const auto dot = [&](const NodeEntry& a, const NodeEntry& b) { return Call("sum", {a * b}, axes); };
+  const NodeEntry dy = Call("_widen", {node->inputs[0]}), x = Call("_widen", {node->inputs[1]});
+  const NodeEntry a = Call("_widen", {heads[0]});
+
+  const NodeEntry r = Call("rsqrt", {dot(x, x) + p.eps}), y = mul(x, r);
+  const auto across = [&](const NodeEntry& v) { return v - mul(y, dot(y, v)); };
+  const NodeEntry u = -mul(mul(a, dot(y, dy)) + mul(dy, dot(y, a)), r);
+  const NodeEntry of_x = mul(across(u), r) - mul(y, Call("square", {r}) * dot(a, across(dy)));
+  return {Call("_cast_like", {mul(across(a), r), node->inputs[0]}), Call("_cast_like", {of_x, node->inputs[1]})};
 }
 
 GLUOND_REGISTER_OP(L2Normalization)
@@ -83,6 +116,19 @@ GLUOND_REGISTER_OP(L2Normalization)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<L2Normalization>();
+
+GLUOND_REGISTER_OP(_backward_L2Normalization)
+    .describe("The gradient of L2Normalization's data.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x.")
+    .add_arguments(L2NormalizationParam::__FIELDS__())
+    .set_attr_parser(ParamParser<L2NormalizationParam>)
+    .set_num_inputs(2)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
+    .set_attr<FGradient>("FGradient", SecondGradient)
+    .compute<BackwardL2Normalization>();
 
 }  // namespace
 }  // namespace gluond::ops

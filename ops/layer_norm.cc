@@ -1,11 +1,13 @@
 // LayerNorm: y = gamma (x - mean) / std + beta along an axis, std = sqrt(variance + eps) with the biased variance. The
-// gradient is a graph of operators from x, so that it can be differentiated again.
+// gradient is one kernel (ops/kernel/backward_norm.h); that of the gradient, a graph of operators (ops/norm_gradient.h).
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
+#include "ops/kernel/backward_norm.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
+#include "ops/norm_gradient.h"
 #include "ops/types.h"
 
 namespace gluond::ops {
@@ -81,24 +83,26 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// With z = (x - mean) / std and d = gamma dy: dx = (d - mean(d) - z mean(d z)) / std. gamma lies along the axis: it
-// gets there by broadcasting against the last axis, once x's axis is the last.
-Gradients Gradient(const NodePtr& node, const Gradients& head) {
-  const auto& p = node->param<LayerNormParam>();
-  const AttrDict last = {{"axis", "-1"}, {"keepdims", "True"}};
-  const bool moved = p.axis != -1;
-  const AttrDict swap = {{"dim1", absl::StrCat(p.axis)}, {"dim2", "-1"}};
-  const auto to_last = [&](const NodeEntry& e) { return moved ? Call("SwapAxis", {e}, swap) : e; };
-  const auto mean = [&](const NodeEntry& e) { return Call("mean", {e}, last); };
+struct BackwardLayerNorm {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
+                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+    const auto& p = attrs.param<LayerNormParam>();
+    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, in[1].shape.ndim()));
+    return BackwardNorm<D>(ctx, {RowsOf(in[1].shape, axis), /*groups=*/0, p.eps}, in, req, out);
+  }
+};
 
-  const NodeEntry x = to_last(node->inputs[0]), dy = to_last(head[0]);
-  const NodeEntry centered = Call("broadcast_sub", {x, mean(x)});
-  const NodeEntry inverse = Call("rsqrt", {mean(Call("square", {centered})) + p.eps});
-  const NodeEntry z = Call("broadcast_mul", {centered, inverse});
-  const NodeEntry d = Call("broadcast_mul", {dy, node->inputs[1]});
-  const NodeEntry inner = Call("broadcast_sub", {d, mean(d)}) - Call("broadcast_mul", {z, mean(d * z)});
-  return {to_last(Call("broadcast_mul", {inner, inverse})), SumLike(dy * z, node->inputs[1]),
-          SumLike(dy, node->inputs[2])};
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  return OutputsOf(Call("_backward_LayerNorm", {dy[0], node->inputs[0], node->inputs[1]}, node->attrs.dict));
+}
+
+// gamma lies along the axis: it gets there by broadcasting against the last axis, once x's axis is the last.
+Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
+  const auto& p = node->param<LayerNormParam>();
+  const AttrDict swap = {{"dim1", absl::StrCat(p.axis)}, {"dim2", "-1"}};
+  const auto to_last = [&](const NodeEntry& e) { return p.axis == -1 ? e : Call("SwapAxis", {e}, swap); };
+  return NormSecondGradient(node, heads, p.eps, {{{"axis", "-1"}, {"keepdims", "True"}}, to_last, to_last});
 }
 
 GLUOND_REGISTER_OP(LayerNorm)
@@ -128,6 +132,21 @@ GLUOND_REGISTER_OP(LayerNorm)
     .set_attr<FInferType>("FInferType", SameFloatType)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<LayerNorm>();
+
+GLUOND_REGISTER_OP(_backward_LayerNorm)
+    .describe("The gradients of LayerNorm's data, gamma and beta.")
+    .add_argument("out_grad", "NDArray", "dL/dy.")
+    .add_argument("data", "NDArray", "x.")
+    .add_argument("gamma", "NDArray", "gamma.")
+    .add_arguments(LayerNormParam::__FIELDS__())
+    .set_attr_parser(ParamParser<LayerNormParam>)
+    .set_num_inputs(3)
+    .set_num_outputs(3)
+    .set_attr<FInferShape>("FInferShape", BackwardNormShape)
+    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<FGradient>("FGradient", SecondGradient)
+    .compute<BackwardLayerNorm>();
 
 }  // namespace
 }  // namespace gluond::ops

@@ -3,7 +3,8 @@
 #ifndef OPS_KERNEL_BIAS_H_
 #define OPS_KERNEL_BIAS_H_
 
-#include "ops/kernel/map.h"
+#include "ops/kernel/channels.h"
+#include "ops/kernel/column_sums.h"
 
 namespace gluond::ops {
 
@@ -17,16 +18,10 @@ struct AddToRows {
   HOST_DEVICE void operator()(int64_t i) const { y.Set(i, bias[i % cols]); }
 };
 
-template <class C>
-struct SumColumn {
-  int64_t rows, cols;
-  In<C> x;
-  Out<C> y;
-  HOST_DEVICE void operator()(int64_t col) const {
-    C sum = 0;
-    for (int64_t row = 0; row < rows; ++row) sum += x[row * cols + col];
-    y.Set(col, sum);
-  }
+template <class X>
+struct Element {
+  X x;
+  HOST_DEVICE void operator()(int64_t, int64_t i, double* terms) const { terms[0] = x[i]; }
 };
 
 }  // namespace bias_internal
@@ -54,31 +49,14 @@ absl::Status AddToRows(const OpContext& ctx, const TBlob& bias, const TBlob& y) 
   });
 }
 
-// y[c] = sum_r x[r, c], in the order of the rows.
+// y[c] = sum_r x[r, c].
 template <class D>
 absl::Status SumColumns(const OpContext& ctx, const TBlob& x, OpReqType req, const TBlob& y) {
   const int64_t cols = y.Size();
   if (req == kNullOp || cols == 0) return absl::OkStatus();
-  const int64_t rows = x.Size() / cols;
-  return DispatchReal(y.dtype, [&](auto c) -> absl::Status {
-    using C = decltype(c);
-    if constexpr (std::is_same_v<D, cpu>) {
-      Parallel(ctx, cols, std::max<int64_t>(64, kGrain / (rows + 1)), [&](int64_t begin, int64_t end) {
-        C sum[kTile], tile[kTile];
-        for (int64_t col = begin; col < end; col += kTile) {
-          const int64_t n = std::min(kTile, end - col);
-          std::fill_n(sum, n, C{0});
-          for (int64_t row = 0; row < rows; ++row) {
-            LoadTile(x, row * cols + col, n, tile);
-            for (int64_t j = 0; j < n; ++j) sum[j] += tile[j];
-          }
-          StoreTile(y, req, col, n, sum);
-        }
-      });
-      return absl::OkStatus();
-    } else {
-      return ForEach<D>(ctx, cols, bias_internal::SumColumn<C>{rows, cols, In<C>(x), Out<C>(y, req)});
-    }
+  return WithAccess(y.dtype, {x.dtype}, /*add=*/false, [&](auto c, auto* in_type, auto*) {
+    using X = std::remove_pointer_t<decltype(in_type)>;
+    return ColumnSums<D, decltype(c), 1>(ctx, x.Size() / cols, cols, bias_internal::Element<X>{X(x)}, {{y, req}});
   });
 }
 

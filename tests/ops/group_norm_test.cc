@@ -44,6 +44,29 @@ OP_CASES(GroupNorm, {
            {{{0, 2, 3}, {}}}},
 });
 
+// The gradients in every type: of numbers whose squares are beyond float16's, and whose sums bfloat16 cannot hold.
+const std::vector<double> kLarge = {1024, -512, 256, 0, -1024, 2048, 512, 1536}, kSteep = {512, -256, 128, 1024, 256, 512, -256, 384};
+
+OP_CASES(BackwardGroupNorm, {
+    OpCase{"OfOneGroup", "_backward_GroupNorm", {{{2, 4}, kSteep}, {{2, 4}, kLarge}, {{1}, {2}}}, {},
+           {{{2, 4}, {-0.44340501, -1.330215, -0.88681001, 2.66043, 0.36369648, 0.27017453, -0.77415394, 0.14028293}},
+            {{1}, {1228.6306}}, {{1}, {2304}}}}.OnlyFloats().Tolerance(4).WithoutGradient(),
+    OpCase{"OfTwoGroups", "_backward_GroupNorm", {{{1, 4, 2}, kSteep}, {{1, 4, 2}, kLarge}, {{2}, {1, 2}}}, {{"num_groups", "2"}},
+           {{{1, 4, 2}, {-0.2217025, -0.66510751, -0.44340501, 1.330215, 0.36369648, 0.27017453, -0.77415394, 0.14028293}},
+            {{2}, {753.78851, 474.84213}}, {{2}, {1408, 896}}}}.OnlyFloats().Tolerance(4).WithoutGradient(),
+    OpCase{"OfChannels", "_backward_InstanceNorm", {{{1, 2, 4}, kSteep}, {{1, 2, 4}, kLarge}, {{2}, {1, 2}}}, {},
+           {{{1, 2, 4}, {-0.2217025, -0.66510751, -0.44340501, 1.330215, 0.36369648, 0.27017453, -0.77415394, 0.14028293}},
+            {{2}, {753.78851, 474.84213}}, {{2}, {1408, 896}}}}.OnlyFloats().Tolerance(4).WithoutGradient(),
+    OpCase{"OfSingleElements", "_backward_InstanceNorm", {{{2, 2}, {1, 2, 3, 4}}, {{2, 2}, {5, 6, 7, 8}}, {{2}, {1, 2}}}, {},
+           {{{2, 2}, {0, 0, 0, 0}}, {{2}, {0, 0}}, {{2}, {4, 6}}}}.OnlyFloats().WithoutGradient(),
+    OpCase{"OfLargeVectors", "_backward_L2Normalization", {{{1, 4}, {512, -256, 128, 1024}}, {{1, 4}, {2048, -1024, 512, 0}}}, {},
+           {{{1, 4}, {0, 0, 0, 0.43643578}}}}.OnlyFloats().WithoutGradient(),
+    OpCase{"OfSmallVectors", "_backward_L2Normalization",
+           {{{1, 4}, {0x1p-8, 0x1p-7, 0x1p-8, -0x1p-10}}, {{1, 4}, {0x1p-13, -0x1p-14, 0, 0x1p-15}}}, {{"eps", "0"}},
+           {{{1, 4}, {29.26198, 55.198735, 27.93189, -6.65045}}}}
+        .OnlyFloats().Tolerance(4).WithoutGradient(),
+});
+
 TEST(GroupNorm, RefusesGroupsThatDoNotFit) {
   const absl::Status status = ErrorOf("GroupNorm", {kX, {{3}, {1, 1, 1}}, {{3}, {0, 0, 0}}}, {{"num_groups", "3"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

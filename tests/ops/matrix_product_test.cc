@@ -85,5 +85,26 @@ TEST(FullyConnected, InfersTheWeightFromTheData) {
   EXPECT_EQ(in[0], Shape({2, 7}));
 }
 
+// However many rows it adds up: to the last bit of float32, and of what those of 16 bits hold.
+TEST(FullyConnected, TheBiasGradientIsExact) {
+  const int64_t rows = 1 << 16, cols = 3;
+  for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
+    Numbers dy = {{rows, cols}, {}};
+    for (int64_t i = 0; i < rows * cols; ++i) dy.values.push_back(0.1 + 1e-3 * static_cast<double>(i % 7));
+    std::vector<HostTensor> inputs = {HostTensor::Of(dy, type), HostTensor::Of({{rows, 1}, std::vector<double>(rows)}, type),
+                                      HostTensor::Of({{cols, 1}, {0, 0, 0}}, type)};
+    const std::vector<double> given = inputs[0].values();
+    const auto ys = OneByOne().Call(
+        **TryMakeNode("_backward_FullyConnected", "y", {MakeVariable("dy"), MakeVariable("x"), MakeVariable("w")},
+                      {{"num_hidden", "3"}}), &inputs);
+    ASSERT_TRUE(ys.ok()) << ys.status();
+    for (int64_t c = 0; c < cols; ++c) {
+      double sum = 0;
+      for (int64_t r = 0; r < rows; ++r) sum += given[static_cast<size_t>(r * cols + c)];
+      EXPECT_EQ((*ys)[2].values()[c], HostTensor::Of({{1}, {sum}}, type).values()[0]) << Name(type);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gluond::testing

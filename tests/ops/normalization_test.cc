@@ -86,6 +86,20 @@ OP_CASES(LayerNorm, {
         .TwiceDifferentiable().Tolerance(4),
 });
 
+// The gradient in every type: of numbers whose squares are beyond float16's, and whose sums bfloat16 cannot hold.
+const std::vector<double> kLarge = {1024, -512, 256, 0, -1024, 2048, 512, 1536}, kSteep = {512, -256, 128, 1024, 256, 512, -256, 384};
+
+OP_CASES(BackwardLayerNorm, {
+    OpCase{"OfRows", "_backward_LayerNorm", {{{2, 4}, kSteep}, {{2, 4}, kLarge}, {{4}, {1, 2, 0.5, 1}}}, {},
+           {{{2, 4}, {-0.29252414, -0.80059237, -0.4310882, 1.5242047, 0.21821789, 0.31173984, -0.3896748, -0.14028293}},
+            {{4}, {377.52222, 883.80147, 70.643947, -103.337}}, {{4}, {768, 256, -128, 1408}}}}
+        .OnlyFloats().Tolerance(4).WithoutGradient(),
+    OpCase{"OfColumns", "_backward_LayerNorm", {{{4, 2}, kSteep}, {{4, 2}, kLarge}, {{4}, {1, 2, 0.5, 1}}}, {{"axis", "0"}},
+           {{{4, 2}, {0.36734513, -0.987976, 0.11960074, 1.2626119, 0.10251492, -0.16406822, -0.5894608, -0.11056771}},
+            {{4}, {875.00015, -734.21262, 208.3321, 170.83286}}, {{4}, {256, 1152, 768, 128}}}}
+        .OnlyFloats().Tolerance(4).WithoutGradient(),
+});
+
 std::vector<HostTensor> Tensors(const std::vector<Numbers>& numbers, DType type) {
   std::vector<HostTensor> tensors;
   for (const Numbers& n : numbers) tensors.push_back(HostTensor::Of(n, type));
