@@ -85,9 +85,9 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   return {Call("_backward_L2Normalization", {dy[0], node->inputs[0]}, node->attrs.dict)};
 }
 
-// With r = 1 / norm, y = x r and a the gradient of dx = r (dy - y (y . dy)), that of dy is r (a - y (y . a)), and that of
-// x is r (u - y (y . u)) - r^2 y (a . (dy - y (y . dy))), u = -r (a (y . dy) + dy (y . a)): that of r by x is -r^2 y. In
-// float32 where they have 16 bits.
+// With r = 1 / norm, y = x r and a the gradient of dx = r (dy - y (y . dy)), that of dy is r (a - y (y . a)), and that
+// of x is r (u - y (y . u)) - r^2 y (a . (dy - y (y . dy))), u = -r (a (y . dy) + dy (y . a)): that of r by x is -r^2 y.
+// In float32 where they have 16 bits.
 Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<L2NormalizationParam>();
   const bool channel = p.mode == kChannel;

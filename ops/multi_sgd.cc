@@ -59,7 +59,7 @@ struct MultiStep {
       static_cast<Common&>(one) = {p.lrs[k], p.wds[k], p.rescale_grad, p.clip_gradient};
       if constexpr (requires { one.momentum; }) one.momentum = p.momentum;
       const TBlob* const x = in.data() + k * kInputs;
-      RETURN_IF_ERROR((Update<D, F::kStates>(ctx, F(one), x[0], x[1], x + 2, req[k], out[k])));
+      RETURN_IF_ERROR((Update<D, F::kStates>(ctx, MakeStep<F>(one, x[0].dtype), x[0], x[1], x + 2, req[k], out[k])));
     }
     return absl::OkStatus();
   }

@@ -61,27 +61,53 @@ void LazyField(Schema<P>& s) {
       .Describe("Accepted for MXNet's sake: of sparse gradients only.");
 }
 
-// The same step on a float32 weight, the last state; the other takes its value.
+// v as elements of `type` hold it.
+template <class C>
+HOST_DEVICE C Stored(DType type, C v) {
+  switch (type) {
+    case DType::kFloat16: return Convert<C>(Convert<Half>(v));
+    case DType::kBfloat16: return Convert<C>(Convert<BFloat16>(v));
+    case DType::kFloat32: return Convert<C>(Convert<float>(v));
+    default: return v;
+  }
+}
+
+// The same step on a float32 weight, the last state; the other takes its value. A weight that is not the float32 one as
+// its type holds it has been set since the last step: the step begins from it.
 template <class F>
 struct MultiPrecision {
   static constexpr int kStates = F::kStates + 1;
   static constexpr bool kMultiPrecision = true;
   using P = typename F::P;
   F f;
-  explicit MultiPrecision(const P& param) : f(param) {}
+  DType type;  // Of the weight.
+  MultiPrecision(const P& param, DType type) : f(param), type(type) {}
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    f(s[F::kStates], g, s);
-    w = s[F::kStates];
+    C& weight32 = s[F::kStates];
+    if (Stored(type, weight32) != w) weight32 = w;
+    f(weight32, g, s);
+    w = weight32;
   }
 };
+
+// The step of a weight of that type.
+template <class F>
+F MakeStep(const typename F::P& param, DType type) {
+  if constexpr (F::kMultiPrecision) {
+    return F(param, type);
+  } else {
+    return F(param);
+  }
+}
 
 template <class F>
 struct OptimizerStep {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    return Update<D, F::kStates>(ctx, F(attrs.param<typename F::P>()), in[0], in[1], in.data() + 2, req[0], out[0]);
+    return Update<D, F::kStates>(ctx, MakeStep<F>(attrs.param<typename F::P>(), in[0].dtype), in[0], in[1],
+                                 in.data() + 2, req[0], out[0]);
   }
 };
 

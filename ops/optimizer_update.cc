@@ -9,7 +9,8 @@
 //   rmsprop_update        g = clip(rescale g + wd w);  n: moving average of g^2;  w -= lr g / sqrt(n + eps)
 //   rmspropalex_update    g, n as above;  a: moving average of g;  d = gamma2 d - lr g / sqrt(n - a^2 + eps);  w += d
 //
-// States are inputs that are written. mp_* keep a float32 weight beside one of 16 bits.
+// States are inputs that are written. mp_* keep a float32 weight beside one of 16 bits, and begin from the latter where it
+// has been set to something else.
 
 #include "ops/kernel/math.h"
 #include "ops/optimizer.h"
@@ -177,6 +178,14 @@ UPDATE(rmsprop_update, RmsProp, "n")
 UPDATE(rmspropalex_update, RmsPropAlex, "n", "g", "delta")
     .describe("Centered: d = clip(rescale_grad g + wd w); n, g: moving averages of d^2, d; "
               "delta = gamma2 delta - lr d / sqrt(n - g^2 + epsilon); w += delta.");
+UPDATE(mp_adam_update, MultiPrecision<Adam>, "mean", "var", "weight32")
+    .describe("adam_update of weight32; weight takes its value.");
+UPDATE(mp_adamw_update, MultiPrecision<AdamW>, "mean", "var", "weight32")
+    .describe("adamw_update of weight32; weight takes its value.");
+UPDATE(mp_rmsprop_update, MultiPrecision<RmsProp>, "n", "weight32")
+    .describe("rmsprop_update of weight32; weight takes its value.");
+UPDATE(mp_rmspropalex_update, MultiPrecision<RmsPropAlex>, "n", "g", "delta", "weight32")
+    .describe("rmspropalex_update of weight32; weight takes its value.");
 UPDATE(mp_nag_mom_update, MultiPrecision<Nag>, "mom", "weight32")
     .describe("nag_mom_update of weight32; weight takes its value.");
 UPDATE(mp_sgd_update, MultiPrecision<Sgd>, "weight32").describe("sgd_update of weight32; weight takes its value.");

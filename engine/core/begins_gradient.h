@@ -1,7 +1,7 @@
-// FBeginsGradient: the fact that an operator begins a gradient. The gradient of its inputs need not come from that of its
-// outputs: losses (SoftmaxOutput, make_loss) have their own, and an operator that a client computes may be a loss. Such
-// a node is differentiated wherever a head leads to it, also where nothing flows to it from above: behind BlockGrad, or
-// as an output that nobody uses. Its FGradient then gets zeros. A node of any other operator is left out there.
+// FBeginsGradient: the fact that an operator begins a gradient. The gradient of its inputs need not come from that of
+// its outputs: losses (SoftmaxOutput, make_loss) have their own, and an operator that a client computes may be a loss.
+// Such a node is differentiated wherever a head leads to it, also where nothing flows to it from above: behind
+// BlockGrad, or as an output that nobody uses. Its FGradient then gets zeros. A node of any other operator is left out.
 
 #ifndef ENGINE_CORE_BEGINS_GRADIENT_H_
 #define ENGINE_CORE_BEGINS_GRADIENT_H_

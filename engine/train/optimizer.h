@@ -20,6 +20,7 @@ struct OptimizerParam {
   double learning_rate;
   double wd;
   double clip_gradient;  // Each element of a gradient is cut to [-clip_gradient, clip_gradient]; not positive: not cut.
+  bool multi_precision;  // A parameter of 16 bits is updated by way of a float32 weight.
 
   // What the update operators call it.
   AttrDict UpdateAttrs() const;
@@ -40,11 +41,12 @@ class Optimizer {
 
   const OptimizerParam& param() const { return param_; }
 
-  // Its inputs are weight, gradient and states(); it has the parameters rescale_grad and clip_gradient.
+  // Its inputs are weight, gradient and states(); it has the parameters rescale_grad and clip_gradient. "mp_" before
+  // its name is the same with a float32 weight after the states: the weight that is updated, and the other's value.
   virtual std::string op() const = 0;
   // Its attributes that stay the same.
   virtual AttrDict attrs() const = 0;
-  // Names of the states, tensors like the weight that begin as zeros.
+  // Names of the states: tensors of the weight's shape that begin as zeros.
   virtual std::vector<std::string> states() const { return {}; }
   // Its numbers at update `t` of a parameter, from 1, where `lr` and `wd` are that parameter's.
   virtual StepNumbers numbers(int64_t t, double lr, double wd) const { (void)t; return {{"lr", lr}, {"wd", wd}}; }

@@ -23,6 +23,9 @@ void OptimizerFields(Schema<P>& s, double learning_rate) {
   s.template Field<double>("wd", &P::wd).Default(0.0).AtLeast(0).Describe("Weight decay.");
   s.template Field<double>("clip_gradient", &P::clip_gradient).Default(0.0)
       .Describe("Each element of a gradient is cut to this magnitude; 0: not cut.");
+  s.template Field<bool>("multi_precision", &P::multi_precision).Default(true)
+      .Describe("A float16 or bfloat16 parameter is updated by way of a float32 weight, which keeps what is too small "
+                "for it. The other states are float32 in any case.");
 }
 
 // An O made from a P.

@@ -1,23 +1,43 @@
 #include "engine/train/updater.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/convert.h"
 
 namespace gluond {
+namespace {
+
+constexpr char kWeight32[] = "weight32";
+
+bool HasSixteenBits(DType type) { return type == DType::kFloat16 || type == DType::kBfloat16; }
+DType StateType(const Parameter& p) { return HasSixteenBits(p.dtype) ? DType::kFloat32 : p.dtype; }
+
+}  // namespace
 
 Updater::Updater(Model& model, std::unique_ptr<Optimizer> optimizer)
     : model_(model), lane_(*model.options().lane), optimizer_(std::move(optimizer)), op_(optimizer_->op()),
       state_names_(optimizer_->states()), slots_(model.parameters().size()) {}
 
+bool Updater::HasWeight32(const Parameter& p) const {
+  return optimizer_->param().multi_precision && HasSixteenBits(p.dtype);
+}
+
+std::vector<std::string> Updater::StateNames(const Parameter& p) const {
+  std::vector<std::string> names = state_names_;
+  if (HasWeight32(p)) names.push_back(kWeight32);
+  return names;
+}
+
 absl::Status Updater::AllocateStates(size_t parameter) {
   Slot& slot = slots_[parameter];
   const Parameter& p = model_.parameters()[parameter];
-  while (slot.states.size() < state_names_.size()) {
-    ASSIGN_OR_RETURN(Tensor state, Tensor::Empty(*model_.options().allocator, p.shape, p.dtype));
+  while (slot.states.size() < StateNames(p).size()) {
+    ASSIGN_OR_RETURN(Tensor state, Tensor::Empty(*model_.options().allocator, p.shape, StateType(p)));
     RETURN_IF_ERROR(lane_.driver().Zero(state.data(), state.bytes(), lane_.stream()));
     slot.states.push_back(std::move(state));
   }
@@ -30,7 +50,8 @@ absl::Status Updater::PrepareCall(size_t parameter) {
   const Parameter& p = model_.parameters()[parameter];
   std::vector<Tensor> in = {p.data, p.grad};
   in.insert(in.end(), slot.states.begin(), slot.states.end());
-  ASSIGN_OR_RETURN(slot.call, OpCall::Make(op_, optimizer_->attrs(), std::move(in), p.data, lane_));
+  const std::string op = absl::StrCat(HasWeight32(p) ? "mp_" : "", op_);
+  ASSIGN_OR_RETURN(slot.call, OpCall::Make(op, optimizer_->attrs(), std::move(in), p.data, lane_));
   slot.grad = p.grad.data();
   return absl::OkStatus();
 }
@@ -90,9 +111,11 @@ absl::StatusOr<double> Updater::GradientNorm(absl::Span<const size_t> parameters
 absl::StatusOr<NamedTensors> Updater::SnapshotStates() const {
   NamedTensors tensors;
   for (size_t i = 0; i < slots_.size(); ++i) {
+    const Parameter& p = model_.parameters()[i];
+    const std::vector<std::string> names = StateNames(p);
     for (size_t s = 0; s < slots_[i].states.size(); ++s) {
       ASSIGN_OR_RETURN(Tensor copy, HostCopy(lane_, slots_[i].states[s], *model_.options().host_allocator));
-      tensors.push_back({absl::StrCat(model_.parameters()[i].name, "/", state_names_[s]), std::move(copy)});
+      tensors.push_back({absl::StrCat(p.name, "/", names[s]), std::move(copy)});
     }
   }
   return tensors;
@@ -112,14 +135,15 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
     const size_t slash = value.name.rfind('/');
     const std::string state = slash == std::string::npos ? "" : value.name.substr(slash + 1);
     ASSIGN_OR_RETURN(const size_t parameter, model_.parameters().Find(value.name.substr(0, slash)));
-    size_t s = 0;
-    while (s < state_names_.size() && state_names_[s] != state) ++s;
     const Parameter& p = model_.parameters()[parameter];
-    if (s == state_names_.size() || value.tensor.shape() != p.shape || value.tensor.dtype() != p.dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("optimizer state '", Excerpt(value.name), "' of shape ",
-                                                     value.tensor.shape().ToString(), " does not belong to operator ",
-                                                     op_, " and parameter '", p.name, "' of shape ",
-                                                     p.shape.ToString()));
+    const std::vector<std::string> names = StateNames(p);
+    const size_t s = static_cast<size_t>(std::find(names.begin(), names.end(), state) - names.begin());
+    const DType type = value.tensor.dtype();
+    if (s == names.size() || value.tensor.shape() != p.shape || (type != StateType(p) && type != p.dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "optimizer state '", Excerpt(value.name), "', ", Name(type), value.tensor.shape().ToString(),
+          ", does not belong to parameter '", p.name, "', whose states are of type ", Name(StateType(p)), ", shape ",
+          p.shape.ToString(), " and name ", absl::StrJoin(names, " or "), "; give the states of this optimizer"));
     }
     targets.push_back({parameter, s});
   }
@@ -127,9 +151,22 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
   return targets;
 }
 
+// A tensor of the host as another type.
+absl::StatusOr<Tensor> Updater::AsType(const Tensor& tensor, DType type) const {
+  if (tensor.dtype() == type) return tensor;
+  ASSIGN_OR_RETURN(Tensor converted, Tensor::Empty(*model_.options().host_allocator, tensor.shape(), type));
+  ConvertValues(tensor.data(), tensor.dtype(), converted.data(), type, tensor.Size());
+  return converted;
+}
+
 absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<Target>& targets) {
+  std::vector<Tensor> values;  // Until the lane has copied them.
   for (size_t k = 0; k < states.size(); ++k) {
-    RETURN_IF_ERROR(CopyFromHost(lane_, states[k].tensor, slots_[targets[k].parameter].states[targets[k].state]));
+    const auto [parameter, state] = targets[k];
+    const Tensor& to = slots_[parameter].states[state];
+    ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to.dtype()));
+    values.push_back(std::move(value));
+    RETURN_IF_ERROR(CopyFromHost(lane_, values.back(), to));
   }
   return lane_.driver().Synchronize(lane_.stream());
 }

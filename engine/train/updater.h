@@ -1,5 +1,10 @@
 // Updater: an optimizer at work on a model's parameters: the states, and one prepared operator call for each parameter.
 // For work on the model's strand.
+//
+// A state has its parameter's type, or float32 where that has 16 bits, in which averages of squares become zero and
+// small steps are lost. With the optimizer's multi_precision such a parameter has one more state, "weight32": the
+// weight that steps add up in, of which the parameter is a copy. Where the parameter has been set to other values
+// since, or there has been no step, the next step begins from the parameter.
 
 #ifndef ENGINE_TRAIN_UPDATER_H_
 #define ENGINE_TRAIN_UPDATER_H_
@@ -35,7 +40,8 @@ class Updater {
   // Names are "<parameter>/<state>".
   absl::StatusOr<NamedTensors> SnapshotStates() const;
   std::vector<std::pair<std::string, int64_t>> SnapshotUpdates() const;
-  // INVALID_ARGUMENT: states that this optimizer, or the model, does not have, or of another shape. All or nothing.
+  // INVALID_ARGUMENT: states that this optimizer, or the model, does not have, or of another shape or type. A state of
+  // 16 bits is taken for a float32 one, for the sake of checkpoints that have such. All or nothing.
   absl::Status Restore(const NamedTensors& states, const std::vector<std::pair<std::string, int64_t>>& updates);
   // The same, but that other states stay as they are.
   absl::Status SetStates(const NamedTensors& states);
@@ -54,9 +60,12 @@ class Updater {
     int64_t updates = 0;
   };
 
+  bool HasWeight32(const Parameter& parameter) const;
+  std::vector<std::string> StateNames(const Parameter& parameter) const;
   absl::Status AllocateStates(size_t parameter);
   // Where `states` belong, with memory there.
   absl::StatusOr<std::vector<Target>> PrepareTargets(const NamedTensors& states);
+  absl::StatusOr<Tensor> AsType(const Tensor& tensor, DType type) const;
   absl::Status CopyStates(const NamedTensors& states, const std::vector<Target>& targets);
   absl::Status PrepareCall(size_t parameter);
   absl::Status PrepareNorm(absl::Span<const size_t> parameters);

@@ -1,4 +1,5 @@
-// Column sums: y_k[c] = sum over r in [0, rows) of term k at (r, c), for `terms` matrices that are computed, not stored.
+// Column sums: y_k[c] = sum over r in [0, rows) of term k at (r, c), for `terms` matrices that are computed, not
+// stored.
 //
 //   struct Element {
 //     In<float> x;

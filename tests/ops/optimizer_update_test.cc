@@ -48,6 +48,15 @@ const std::vector<Step>& Steps() {
        {{101.2207967, 143.154643, 202.4785472}, {0.4995676, 0.9992304, 1.999}, {-100.7567967, 285.1812859, -100.8592736}}},
       {"lamb_update_phase1", {kM, kV}, kDirection, {0.04286828504, -0.04627122979, 0.02928939293},
        {{0.115, -0.13, 0.17}, {0.4995625, 0.99925, 1.999}}},
+      {"mp_adam_update", {kM, kV, kW}, With(), {0.98358802, -1.9867949, 0.48797618},
+       {{0.116, -0.132, 0.17}, {0.4995676, 0.9992304, 1.999}, {0.98358802, -1.9867949, 0.48797618}}},
+      {"mp_adamw_update", {kM, kV, kW}, With({{"eta", "0.5"}}), {0.98686471, -1.9834976, 0.49148809},
+       {{0.115, -0.13, 0.17}, {0.4995625, 0.99925, 1.999}, {0.98686471, -1.9834976, 0.49148809}}},
+      {"mp_rmsprop_update", {kV, kW}, With({{"clip_weights", "1.5"}}), {0.96240874, -1.5, 0.57161149},
+       {{0.47838, 0.96152, 1.95}, {0.96240874, -1.5, 0.57161149}}},
+      {"mp_rmspropalex_update", {kV, kM, kD, kW}, With(), {0.96194191, -1.9596679, 0.75264758},
+       {{0.47838, 0.96152, 1.95}, {0.108, -0.166, 0.235}, {-0.038058091, 0.040332058, 0.25264758},
+        {0.96194191, -1.9596679, 0.75264758}}},
       {"mp_nag_mom_update", {kM, kW}, With({{"momentum", "0.9"}}), {1.0316, -2.2532, 0.93205},
        {{0.064, -0.228, 0.3695}, {1.0316, -2.2532, 0.93205}}},
       {"mp_sgd_update", {kW}, With(), {0.974, -2.048, 0.5995}, {{0.974, -2.048, 0.5995}}},
@@ -68,6 +77,13 @@ std::vector<OpCase> Rows() {
 }
 
 OP_CASES(Optimizers, (Rows()));
+
+// weight32 is that of before the weight was set.
+OP_CASES(MultiPrecision, {
+    {"BeginsFromAWeightThatWasSet", "mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}}, With(), {{{3}, {0.974, -2.048, 0.5995}}}},
+    {"OfSeveralWeights", "multi_mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}},
+     {{"lrs", "(0.1,)"}, {"wds", "(0.01,)"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}}, {{{3}, {0.974, -2.048, 0.5995}}}},
+});
 
 // LAMB's second phase by the norms, of one element each, and both phases with a float32 weight behind the others.
 const Numbers kTwo = {{1}, {2}}, kFour = {{1}, {4}}, kNone = {{1}, {0}};
