@@ -62,6 +62,38 @@ TEST(BudgetTest, NeverExceedsItsLimitAmongThreads) {
   EXPECT_EQ(budget.used(), 0);
 }
 
+// `wanted` always fits where `refused` is charged in vain, whichever of the two budgets refuses it.
+TEST(BudgetTest, ARefusedChargeTakesNothingFromAnother) {
+  const struct {
+    int64_t server, refuser, refused, fits, wanted;
+  } kCases[] = {
+      {.server = 40, .refuser = 60, .refused = 50, .fits = 60, .wanted = 30},  // The server refuses.
+      {.server = 60, .refuser = 40, .refused = 50, .fits = 60, .wanted = 30},  // The model refuses.
+  };
+  for (const auto& one : kCases) {
+    for (const bool same_model : {false, true}) {
+      const auto server = std::make_shared<Budget>("the server", one.server, "--s");
+      Budget refuser("model 'a'", one.refuser, "--m", server);
+      Budget other("model 'b'", one.fits, "--m", server);
+      Budget& fits = same_model ? refuser : other;
+      std::atomic<bool> done = false;
+      std::atomic<int> refusals = 0;
+      std::thread refused([&] {
+        for (; !done; ++refusals) EXPECT_FALSE(refuser.Charge(one.refused).ok());
+      });
+      absl::Status status;
+      for (int i = 0; status.ok() && (i < 50'000 || refusals < 50'000); ++i) {
+        status = fits.Charge(one.wanted);
+        if (status.ok()) fits.Refund(one.wanted);
+      }
+      EXPECT_EQ(status, absl::OkStatus());
+      done = true;
+      refused.join();
+      EXPECT_EQ(server->used(), 0);
+    }
+  }
+}
+
 TEST(DeviceAllocatorTest, GivesMemoryBackWithTheLastTensor) {
   auto budget = std::make_shared<Budget>("b", 1000, "--f");
   auto allocator = *DeviceAllocator::Create(Device(), budget);
