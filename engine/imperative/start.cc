@@ -131,7 +131,6 @@ void Imperative::StartGraph(DirectPtr direct, const Place& place, Ended ended) {
     if (!run.ok()) return end(run.status());
     run->cancellation = self->cancellation_;
     (*executor)->StartHere(*std::move(run), [executor, direct, end](const absl::Status& status) {
-      // After an error an operator that goes on may still use the run's memory: the executor keeps it.
       if (status.ok()) direct->outputs = std::move((*executor)->TakeRun().outputs);
       *executor = ExecutorLease();
       end(status);

@@ -35,16 +35,16 @@ Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& op
 }
 
 bool Execution::idle() const {
-  return !running_.load(std::memory_order_acquire) && (abandoned_ == nullptr || abandoned_->completed());
+  return !running_.load(std::memory_order_acquire) && (left_ == nullptr || !left_->in_use());
 }
 
 bool Execution::Accept(Run& run, Executor::Done& done) {
   const bool busy = running_.exchange(true);
-  if (busy || (abandoned_ != nullptr && !abandoned_->completed())) {
+  if (busy || (left_ != nullptr && left_->in_use())) {
     if (!busy) running_ = false;
     lane_.Post([done = std::move(done)] {
       done(absl::FailedPreconditionError(
-          "the executor is busy with another run, or with an operator that a cancelled run has left; use another one"));
+          "the executor is busy with another run, or with an operator that a failed run has left; use another one"));
     });
     return false;
   }
@@ -64,7 +64,7 @@ void Execution::StartHere(Run run, Executor::Done done) {
 
 void Execution::Begin() {
   next_ = 0;
-  abandoned_.reset();
+  left_.reset();
   context_.random.seed = run_.seed;
   context_.random.run = run_.random_run;
   context_.client_time = run_.client_time;
@@ -110,17 +110,39 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
   const std::shared_ptr<AsyncCall> call = calls_[step].Next();
   context_.scratch = nullptr;
   context_.on_complete = AsyncCall::Begin(call, shared_from_this());
-  absl::Status status = Call(program_->steps[step]);
+  absl::Status status = Stage(program_->steps[step]);
+  if (status.ok()) status = Call(program_->steps[step]);
   context_.on_complete = Completion();
   if (status.ok() && !call->completed()) {
     if (Suspend(call)) return false;
     status = run_.cancellation->Check();
   }
-  // Something may still go on, if the run was cancelled or the kernel has failed after it began.
-  if (!status.ok() && call->Abandon()) abandoned_ = call;
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(call->TakeStatus());
+  if (!status.ok()) call->Abandon();
+  RETURN_IF_ERROR(EndAsync(call, std::move(status)));
   return true;
+}
+
+absl::Status Execution::EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status) {
+  if (status.ok()) status = call->TakeStatus();
+  if (status.ok()) return Commit(program_->steps[next_]);
+  left_ = std::move(call);
+  return status;
+}
+
+absl::Status Execution::Stage(const Step& step) {
+  for (uint32_t i = step.first_staged; i < step.first_staged + step.num_staged; ++i) {
+    const StagedInput& input = program_->staged[i];
+    RETURN_IF_ERROR(lane_.driver().Copy(input.copy.data(), input.memory, input.copy.bytes(), lane_.stream()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::Commit(const Step& step) {
+  for (uint32_t i = step.first_staged; i < step.first_staged + step.num_staged; ++i) {
+    const StagedInput& input = program_->staged[i];
+    RETURN_IF_ERROR(lane_.driver().Copy(input.memory, input.copy.data(), input.copy.bytes(), lane_.stream()));
+  }
+  return absl::OkStatus();
 }
 
 bool Execution::Suspend(const std::shared_ptr<AsyncCall>& call) {
@@ -147,7 +169,7 @@ std::shared_ptr<AsyncCall> Execution::Unsuspend() {
 
 void Execution::Resume() {
   if (suspended_ == nullptr || !suspended_->completed()) return;  // Seen before the event came.
-  absl::Status status = Unsuspend()->TakeStatus();
+  absl::Status status = EndAsync(Unsuspend(), absl::OkStatus());
   if (!status.ok()) return Finish(At(next_, status));
   ++next_;
   Advance();
@@ -157,7 +179,7 @@ void Execution::Stop() {
   if (suspended_ == nullptr || run_.cancellation == nullptr) return;  // An event of an earlier suspension.
   absl::Status status = run_.cancellation->Check();
   if (status.ok() || !suspended_->Abandon()) return;  // Completed: Resume is on its way.
-  abandoned_ = Unsuspend();
+  status = EndAsync(Unsuspend(), std::move(status));
   Finish(At(next_, status));
 }
 

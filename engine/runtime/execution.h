@@ -59,9 +59,14 @@ class Execution final : public AsyncOwner,
   void Stop();
   // Runs steps until the end, an error, or a call that has not completed.
   void Advance();
-  // True: the call has completed. False: the run is suspended.
+  // True: the call has succeeded. False: the run is suspended.
   absl::StatusOr<bool> DoAsync(uint32_t step);
+  // The end of that call, with what it says or, where that is an error, `status`.
+  absl::Status EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status);
   absl::Status Call(const Step& step);
+  // What an async step mutates: copies for the operator, and back.
+  absl::Status Stage(const Step& step);
+  absl::Status Commit(const Step& step);
   // Makes the run wait for `call`. False: it is cancelled already.
   bool Suspend(const std::shared_ptr<AsyncCall>& call);
   std::shared_ptr<AsyncCall> Unsuspend();
@@ -81,7 +86,7 @@ class Execution final : public AsyncOwner,
   Executor::Done done_;
   uint32_t next_ = 0;                     // The next step.
   std::shared_ptr<AsyncCall> suspended_;  // The call that the run waits for.
-  std::shared_ptr<AsyncCall> abandoned_;  // The call that a cancelled run no longer waits for.
+  std::shared_ptr<AsyncCall> left_;       // The call that failed the last run: while in use, it has the run's memory.
 
   Event begin_{this, &Execution::Begin};
   Event resume_{this, &Execution::Resume};

@@ -40,7 +40,7 @@ Run Executor::NewRun() const {
 void Executor::Start(Run run, Done done) { execution_->Start(std::move(run), std::move(done)); }
 void Executor::StartHere(Run run, Done done) { execution_->StartHere(std::move(run), std::move(done)); }
 const Run& Executor::run() const { return execution_->run(); }
-Run Executor::TakeRun() { return std::move(execution_->run()); }
+Run Executor::TakeRun() { return idle() ? std::move(execution_->run()) : Run(); }
 bool Executor::idle() const { return execution_->idle(); }
 
 absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {

@@ -81,7 +81,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
 
   void GiveBack(List pooled) {
     Executor& executor = *pooled.front().executor;
-    // An operator that a cancelled run has left still uses its memory: it is not for others.
+    // An operator that a failed run has left still uses its memory: it is not for others.
     if (!executor.idle()) return Forget(pooled.front().key);
     (void)executor.TakeRun();
     {

@@ -34,10 +34,10 @@ struct Call {
   OpInvoker::Done done;
 
   void Finish(const absl::Status& status) {
-    std::vector<Tensor> outputs = std::move(executor->TakeRun().outputs);
+    std::vector<Tensor> outputs;
+    if (status.ok()) outputs = std::move(executor->TakeRun().outputs);
     executor = ExecutorLease();  // Before the caller can make the next call.
-    if (!status.ok()) return done(status);
-    done(std::move(outputs));
+    status.ok() ? done(std::move(outputs)) : done(status);
   }
 };
 

@@ -63,7 +63,7 @@ class Compiler {
     Reserve();
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
       program_->nodes.push_back(graph_[id].node);
-      if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id));
+      if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id, allocator));
     }
     for (const IndexedGraph::Input& output : graph_.outputs()) AddOutput(output, OwnerOf(output));
     AddCopy();
@@ -124,7 +124,20 @@ class Compiler {
     if (slot != Program::kNever) program_->slots[slot].uses.push_back(&blobs->back().data);
   }
 
-  absl::Status AddStep(uint32_t id) {
+  // Gives the operator a copy of what lies where `blob` is.
+  absl::Status Stage(uint32_t entry, TBlob* blob, Allocator& allocator) {
+    absl::StatusOr<Tensor> copy = Tensor::Empty(allocator, blob->shape, blob->dtype);
+    if (!copy.ok()) return Annotate(copy.status(), "the copy of an input that the operator changes");
+    StagedInput& staged = program_->staged.emplace_back(StagedInput{blob->data, *std::move(copy)});
+    blob->data = staged.copy.data();
+    if (const uint32_t slot = SlotOf(entry); slot != Program::kNever) {
+      std::vector<void**>& uses = program_->slots[slot].uses;
+      *std::find(uses.begin(), uses.end(), &blob->data) = &staged.memory;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddStep(uint32_t id, Allocator& allocator) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
     const Node& node = *indexed.node;
     const uint32_t index = static_cast<uint32_t>(program_->steps.size());
@@ -146,12 +159,16 @@ class Compiler {
       AddBlob(indexed.first_entry + i, &program_->outs);
       program_->reqs.push_back(plan_.req[indexed.first_entry + i]);
     }
+    step.first_staged = static_cast<uint32_t>(program_->staged.size());
     if (const auto* mutate = node.op()->GetAttr<FMutateInputs>("FMutateInputs")) {
       for (const uint32_t i : (*mutate)(node.attrs)) {
-        const uint32_t slot = i < indexed.inputs.size() ? SlotOf(indexed.inputs[i].entry) : Program::kNever;
+        if (i >= indexed.inputs.size()) continue;
+        const uint32_t entry = indexed.inputs[i].entry, slot = SlotOf(entry);
         if (slot < program_->inputs.size()) program_->inputs[slot].mutated = true;
+        if (step.async) RETURN_IF_ERROR(Stage(entry, &program_->ins[step.first_in + i], allocator));
       }
     }
+    step.num_staged = static_cast<uint32_t>(program_->staged.size()) - step.first_staged;
     return Annotate(ResolveKernel(indexed, &step),
                     absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), ")"));
   }

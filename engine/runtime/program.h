@@ -6,6 +6,7 @@
 #define ENGINE_RUNTIME_PROGRAM_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,13 @@
 
 namespace gluond {
 
+// An input that an async step mutates. The operator has `copy`, and the run takes over what the operator made of it: one
+// that goes on after its run was cancelled writes nothing that others use.
+struct StagedInput {
+  void* memory = nullptr;  // Where the input lies.
+  Tensor copy;
+};
+
 // One call of an operator.
 struct Step {
   const Node* node = nullptr;
@@ -26,11 +34,12 @@ struct Step {
   OpStatePtr state;
   uint32_t first_in = 0, num_in = 0;    // Of Program::ins.
   uint32_t first_out = 0, num_out = 0;  // Of Program::outs and reqs.
+  uint32_t first_staged = 0, num_staged = 0;  // Of Program::staged.
   uint32_t random_stream = 0;
   bool async = false;
 };
 
-// Memory that is chosen for each run, and the blobs that point to it.
+// Memory that is chosen for each run, and the pointers to it.
 struct Slot {
   std::vector<void**> uses;
   void* memory = nullptr;
@@ -72,6 +81,7 @@ struct Program {
   std::vector<TBlob> ins;
   std::vector<TBlob> outs;
   std::vector<OpReqType> reqs;  // Of outs.
+  std::deque<StagedInput> staged;  // Slots point into it: they must not move.
 
   std::vector<Executor::Variable> inputs;
   absl::flat_hash_map<std::string, int> input_index;

@@ -100,6 +100,8 @@ TEST_F(AsyncTest, Fails) {
   AwaitCall();
   completion_(absl::UnavailableError("the provider is gone"));
   EXPECT_EQ(outcome.Wait(), absl::UnavailableError("Error in operator async (t_async): the provider is gone"));
+  EXPECT_FALSE(executor->idle()) << "somebody may still read what the operator was given";
+  completion_ = {};
   EXPECT_TRUE(executor->idle());
 }
 
@@ -181,7 +183,7 @@ TEST_F(AsyncTest, IsCancelledThoughTheOperatorNeverCompletes) {
   EXPECT_EQ(outcome.times(), 1);
 }
 
-TEST_F(AsyncTest, IsIdleAgainWhenALateCompletionComes) {
+TEST_F(AsyncTest, IsIdleAgainWhenALateCallIsDropped) {
   auto executor = bench_.Compile({after_});
   const auto cancellation = std::make_shared<Cancellation>();
   Outcome outcome;
@@ -190,6 +192,8 @@ TEST_F(AsyncTest, IsIdleAgainWhenALateCompletionComes) {
   cancellation->Cancel();
   EXPECT_EQ(outcome.Wait().code(), absl::StatusCode::kCancelled);
   completion_(absl::OkStatus());
+  EXPECT_FALSE(executor->idle());
+  completion_ = {};
   EXPECT_TRUE(executor->idle());
   Outcome next;
   executor->Start(MakeRun({ones_}), next.done());
@@ -211,6 +215,44 @@ TEST_F(AsyncTest, NeverWritesTheCallersMemoryItself) {
   EXPECT_EQ(outcome.Wait().code(), absl::StatusCode::kCancelled);
   WriteDouble();
   EXPECT_THAT(Values(mine), Each(7));
+}
+
+// Nor what belongs to others: a model's auxiliary state is written on the lane, when the call has succeeded.
+TEST_F(AsyncTest, MutatesACopyThatTheRunTakesOver) {
+  auto executor = bench_.Compile({MakeNode("t_async_bump", "async", {x_, MakeVariable("count")})});
+  const Tensor count = bench_.Filled(3, 7);
+  const auto write = [this](float value) {
+    for (int64_t i = 0; i < in_.Size(); ++i) in_.dptr<float>()[i] = value;
+  };
+  const auto cancellation = std::make_shared<Cancellation>();
+  Outcome cancelled;
+  executor->Start(MakeRun({ones_, count}, {}, {}, cancellation), cancelled.done());
+  AwaitCall();
+  EXPECT_EQ(*in_.dptr<float>(), 7);
+  cancellation->Cancel();
+  EXPECT_EQ(cancelled.Wait().code(), absl::StatusCode::kCancelled);
+  write(8);
+  std::exchange(completion_, {})(absl::OkStatus());
+  bench_.Drain();
+  EXPECT_THAT(Values(count), Each(7));
+
+  Outcome failed;
+  executor->Start(MakeRun({ones_, count}), failed.done());
+  AwaitCall();
+  write(8);
+  std::exchange(completion_, {})(absl::UnknownError("after half of it"));
+  EXPECT_EQ(failed.Wait().code(), absl::StatusCode::kUnknown);
+  EXPECT_THAT(Values(count), Each(7));
+
+  Outcome succeeded;
+  executor->Start(MakeRun({ones_, count}), succeeded.done());
+  AwaitCall();
+  EXPECT_EQ(*in_.dptr<float>(), 7);
+  write(9);
+  EXPECT_THAT(Values(count), Each(7));
+  std::exchange(completion_, {})(absl::OkStatus());
+  EXPECT_EQ(succeeded.Wait(), absl::OkStatus());
+  EXPECT_THAT(Values(count), Each(9));
 }
 
 TEST_F(AsyncTest, MissesItsDeadlineWhileSuspended) {

@@ -149,7 +149,7 @@ struct CallHook {
 struct Async {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Reqs, Blobs out) {
-    return AsyncHook(in[0], out[0], ctx.on_complete);
+    return AsyncHook(in.back(), out[0], ctx.on_complete);
   }
 };
 
@@ -187,6 +187,9 @@ T_OP(t_plant, 1).compute<Plant>();
 T_OP(t_call, 1).compute<CallHook>();
 T_OP(t_async, 1).compute<Async>()
     .set_attr<FExecType>("FExecType", [](const NodeAttrs&) { return ExecType::kAsync; });
+T_OP(t_async_bump, 2).compute<Async>()
+    .set_attr<FExecType>("FExecType", [](const NodeAttrs&) { return ExecType::kAsync; })
+    .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; });
 
 template <class T>
 T OrDie(absl::StatusOr<T> value) {

@@ -12,6 +12,7 @@
 //   t_call(x)            x; calls KernelHook
 //   t_async(x)           whatever AsyncHook makes of it
 //   t_same(x)            x; the same bytes, so that it may be x's memory whoever reads that
+//   t_async_bump(x, count)  the same of `count`, which it mutates
 //   _copy(x)             x, as the executor needs it
 
 #ifndef TESTS_ENGINE_RUNTIME_TEST_OPS_H_
