@@ -28,9 +28,12 @@ absl::Status Checkpoints(const Arguments& arguments);
 absl::Status Load(const Arguments& arguments);
 absl::Status Health(const Arguments& arguments);
 
+// GLUOND_ADDRESS, which the Python client reads as well; where that is not set, or empty, this machine's.
+std::string DefaultAddress();
+
 // How a subcommand reaches its server.
 struct ServerOptions {
-  std::string address = "127.0.0.1:50051";
+  std::string address = DefaultAddress();
   absl::Duration timeout = absl::Minutes(5);
   absl::Duration wait = absl::Seconds(2);  // For a server that is just starting.
 

@@ -67,6 +67,22 @@ class CommandLineTest(unittest.TestCase):
       server.stop()
     self.assertEqual(*lines)
 
+  def test_the_environment_names_the_server_unless_the_command_line_does(self):
+    server = self.serve()
+    nowhere = "127.0.0.1:1"
+    for environment, arguments, found in ((server.address, [], True), (nowhere, [], False),
+                                          (nowhere, [f"--address={server.address}"], True),
+                                          (server.address, [f"--address={nowhere}"], False)):
+      with self.subTest(environment=environment, arguments=arguments):
+        health = subprocess.run([str(_BIN), "health", "--wait=1s", *arguments], capture_output=True, text=True, check=False,
+                                env={**os.environ, "GLUOND_ADDRESS": environment})
+        self.assertEqual(health.returncode == 0, found, health.stderr)
+        if not found:
+          self.assertIn(nowhere, health.stderr)
+    empty = subprocess.run([str(_BIN), "models", "--help"], capture_output=True, text=True, check=True,
+                           env={**os.environ, "GLUOND_ADDRESS": ""})
+    self.assertRegex(empty.stdout, r"--address=TEXT  \(default: 127.0.0.1:50051\)\n.*GLUOND_ADDRESS")
+
   def test_lists_and_describes_operators(self):
     server = self.serve()
     self.assertIn("Convolution", gluond("operators", server=server).stdout)
