@@ -18,8 +18,8 @@ inline absl::Status CheckKernelRank(size_t axes) {
 // `p` has kernel, stride, dilate and num_group; `pad` is apart, as it may be derived. x: (batch, in channels, in...),
 // y: (batch, out channels, out...).
 template <class P>
-VolumeSize VolumeOf(const P& p, const std::vector<int64_t>& pad, const Shape& x, const Shape& y) {
-  VolumeSize size;
+ConvSize VolumeOf(const P& p, const std::vector<int64_t>& pad, const Shape& x, const Shape& y) {
+  ConvSize size;
   size.batch = x[0];
   size.groups = p.num_group;
   size.in_channels = x[1];

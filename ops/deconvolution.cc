@@ -115,7 +115,7 @@ Dims PadOf(const DeconvolutionParam& p, const Shape& x) {
 }
 
 // The convolution that this is the gradient of; its input is our output.
-VolumeSize SizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) {
+ConvSize SizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) {
   return VolumeOf(p, PadOf(p, x), y, x);
 }
 
@@ -153,7 +153,7 @@ struct Deconvolution {
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
     const TBlob &x = in[0], &y = out[0];
     if (y.Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
-    const VolumeSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
+    const ConvSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
     RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, y, in[1], {y, req[0]}, {}, {}));
     return in.size() < 3 ? absl::OkStatus() : AddToChannels<D>(ctx, in[2], y);
   }
@@ -169,7 +169,7 @@ struct BackwardDeconvolution {
       for (size_t i = 0; i < out.size(); ++i) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[i], out[i]));
       return absl::OkStatus();
     }
-    const VolumeSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, dy.shape);
+    const ConvSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, dy.shape);
     if (req[0] != kNullOp) RETURN_IF_ERROR(VolumeForward<D>(ctx, size, dy, w, nullptr, {out[0], req[0]}));
     if (req[1] != kNullOp) RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, dy, w, {}, {out[1], req[1]}, {}));
     return out.size() < 3 ? absl::OkStatus() : SumChannels<D>(ctx, dy, {out[2], req[2]});

@@ -7,7 +7,6 @@
 #include "engine/core/op.h"
 #include "ops/gradient.h"
 #include "ops/kernel/pool.h"
-#include "ops/kernel/pool_volume.h"
 #include "ops/spatial.h"
 #include "ops/types.h"
 
@@ -125,28 +124,17 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 }
 
 PoolSize SizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
-  PoolSize size;
-  size.type = static_cast<PoolType>(p.pool_type);
-  size.count_include_pad = p.count_include_pad.value_or(true);
-  size.planes = x[0] * x[1];
-  for (int axis = 0; axis < 2; ++axis) {
-    size.in[axis] = SpatialOf(x, axis);
-    size.out[axis] = SpatialOf(y, axis);
-    size.kernel[axis] = p.global_pool ? size.in[axis] : AxisOf(p.kernel, axis, 1);
-    size.stride[axis] = p.global_pool ? 1 : AxisOf(p.stride, axis, 1);
-    size.pad[axis] = p.global_pool ? 0 : AxisOf(p.pad, axis, 0);
-  }
-  return size;
-}
-
-// The same over three axes.
-VolumePoolSize VolumeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
-  VolumePoolSize size = {static_cast<PoolType>(p.pool_type), p.count_include_pad.value_or(true), x[0] * x[1],
-                         {x[2], x[3], x[4]}, {y[2], y[3], y[4]}, {x[2], x[3], x[4]}, {1, 1, 1}, {}};
-  for (int axis = 0; axis < 3 && !p.global_pool; ++axis) {
-    size.kernel[axis] = p.kernel[axis];
-    size.stride[axis] = p.stride[axis];
-    size.pad[axis] = p.pad[axis];
+  PoolSize size = {static_cast<PoolType>(p.pool_type), p.count_include_pad.value_or(true), x[0] * x[1], {}, {}, {}, {},
+                   {}};
+  const int missing = 5 - x.ndim();
+  for (int axis = 0; axis < 3; ++axis) {
+    const int i = axis - missing;
+    const bool whole = i < 0 || p.global_pool;
+    size.in[axis] = i < 0 ? 1 : x[2 + i];
+    size.out[axis] = i < 0 ? 1 : y[2 + i];
+    size.kernel[axis] = whole ? size.in[axis] : p.kernel[i];
+    size.stride[axis] = whole ? 1 : p.stride[i];
+    size.pad[axis] = whole ? 0 : p.pad[i];
   }
   return size;
 }
@@ -159,7 +147,6 @@ struct Pooling {
     const Shape &x = in[0].shape, &y = out[0].shape;
     const OpReqType index_req = out.size() < 2 ? kNullOp : req[1];
     const TBlob index = out.size() < 2 ? TBlob() : out[1];
-    if (x.ndim() == 5) return VolumePoolForward<D>(ctx, VolumeOf(p, x, y), in[0], req[0], out[0], index_req, index);
     return PoolForward<D>(ctx, SizeOf(p, x, y), in[0], req[0], out[0], index_req, index);
   }
 };
@@ -171,7 +158,6 @@ struct BackwardPooling {
     const auto& p = attrs.param<PoolingParam>();
     const Shape &x = out[0].shape, &y = in[0].shape;
     const TBlob index = in.size() < 3 ? TBlob() : in[2];
-    if (x.ndim() == 5) return VolumePoolBackward<D>(ctx, VolumeOf(p, x, y), in[0], index, req[0], out[0]);
     return PoolBackward<D>(ctx, SizeOf(p, x, y), in[0], index, req[0], out[0]);
   }
 };

@@ -1,4 +1,4 @@
-// What Convolution and Pooling share: attributes with one number for each spatial axis, one axis or two.
+// What Convolution and Pooling share: attributes with one number for each spatial axis, one to three.
 
 #ifndef OPS_SPATIAL_H_
 #define OPS_SPATIAL_H_
@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/core/shape.h"
 
 namespace gluond::ops {
 
@@ -20,16 +19,6 @@ inline absl::Status FillAxes(absl::string_view name, size_t axes, int64_t otherw
   if (v->size() == axes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' has ", v->size(),
                                                  " elements, expected one for each of the ", axes, " axes of kernel"));
-}
-
-// Number `axis` of two; a single axis is the second, and the first is `otherwise`.
-inline int64_t AxisOf(const std::vector<int64_t>& v, int axis, int64_t otherwise) {
-  if (v.size() == 2) return v[axis];
-  return axis == 1 ? v[0] : otherwise;
-}
-// The same of a tensor (batch, channels, spatial axes...).
-inline int64_t SpatialOf(const Shape& shape, int axis) {
-  return shape.ndim() == 4 ? shape[2 + axis] : axis == 1 ? shape[2] : 1;
 }
 
 }  // namespace gluond::ops

@@ -100,7 +100,7 @@ absl::Status ForEachInput(const UpSamplingParam& p, absl::Span<const TBlob> x, c
 }
 
 // Of bilinear: the convolution whose gradient it is, of the output's shape y to that of the data, x.
-VolumeSize Bilinear(const UpSamplingParam& p, const Shape& x, const Shape& y) {
+ConvSize Bilinear(const UpSamplingParam& p, const Shape& x, const Shape& y) {
   return {x[0], y[1], y[1], x[1], {1, y[2], y[3]}, {1, x[2], x[3]}, {1, p.kernel(), p.kernel()}, {1, p.scale, p.scale},
           {1, 1, 1}, {0, p.pad(), p.pad()}};
 }
@@ -138,7 +138,7 @@ struct BackwardUpSampling {
       return absl::OkStatus();
     }
     if (p.sample_type == kBilinear) {
-      const VolumeSize size = Bilinear(p, in[1].shape, dy.shape);
+      const ConvSize size = Bilinear(p, in[1].shape, dy.shape);
       if (req[0] != kNullOp) RETURN_IF_ERROR(VolumeForward<D>(ctx, size, dy, in[2], nullptr, {out[0], req[0]}));
       if (req[1] == kNullOp) return absl::OkStatus();
       return VolumeBackward<D>(ctx, size, in[1], dy, in[2], {}, {out[1], req[1]}, {});

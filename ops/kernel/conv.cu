@@ -31,24 +31,24 @@ struct Plan {
 };
 
 absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
-  for (int64_t n : {s.batch, s.groups, s.in_channels, s.out_channels, s.in[0], s.in[1], s.out[0], s.out[1]}) {
+  for (int64_t n : {s.batch, s.groups, s.in_channels, s.out_channels, s.in[1], s.in[2], s.out[1], s.out[2]}) {
     if (n > std::numeric_limits<int>::max()) {
       return absl::InvalidArgumentError(absl::StrCat("Convolution: a dimension is ", n, ", expected less than 2^31"));
     }
   }
   const auto i = [](int64_t n) { return static_cast<int>(n); };
   constexpr absl::string_view kWhat = "Convolution";
-  RETURN_IF_ERROR(Describe(dtype, {s.batch, s.in_channels, s.in[0], s.in[1]}, &plan->x));
-  RETURN_IF_ERROR(Describe(dtype, {s.batch, s.out_channels, s.out[0], s.out[1]}, &plan->y));
+  RETURN_IF_ERROR(Describe(dtype, {s.batch, s.in_channels, s.in[1], s.in[2]}, &plan->x));
+  RETURN_IF_ERROR(Describe(dtype, {s.batch, s.out_channels, s.out[1], s.out[2]}, &plan->y));
   RETURN_IF_ERROR(Describe(dtype, {1, s.out_channels, 1, 1}, &plan->bias));
   RETURN_IF_ERROR(plan->w.Create());
   RETURN_IF_ERROR(plan->conv.Create());
   RETURN_IF_ERROR(CudaStatus(cudnnSetFilter4dDescriptor(plan->w, DnnType(dtype), CUDNN_TENSOR_NCHW, i(s.out_channels),
-                                                        i(s.in_channels / s.groups), i(s.kernel[0]), i(s.kernel[1])),
+                                                        i(s.in_channels / s.groups), i(s.kernel[1]), i(s.kernel[2])),
                              kWhat));
   RETURN_IF_ERROR(CudaStatus(
-      cudnnSetConvolution2dDescriptor(plan->conv, i(s.pad[0]), i(s.pad[1]), i(s.stride[0]), i(s.stride[1]),
-                                      i(s.dilate[0]), i(s.dilate[1]), CUDNN_CROSS_CORRELATION,
+      cudnnSetConvolution2dDescriptor(plan->conv, i(s.pad[1]), i(s.pad[2]), i(s.stride[1]), i(s.stride[2]),
+                                      i(s.dilate[1]), i(s.dilate[2]), CUDNN_CROSS_CORRELATION,
                                       dtype == DType::kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
       kWhat));
   RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionGroupCount(plan->conv, i(s.groups)), kWhat));

@@ -1,6 +1,7 @@
-// Convolution and its gradients: y[n,o] = sum over the inputs i of o's group of x[n,i] * w[o,i] + bias[o], with x and y
-// of layout NCHW and w of layout OIHW. oneDNN on a CPU (for float64: columns of windows, multiplied by OpenBLAS),
-// cuDNN on a GPU. The 16-bit types add up in float32.
+// Convolution over one to three spatial axes, and its gradients: y[n,o] = sum over the inputs i of o's group of
+// x[n,i] * w[o,i] + bias[o], with x and y of layout NCDHW and w of layout OIDHW. oneDNN on a CPU (for float64: columns
+// of windows, multiplied by OpenBLAS), cuDNN on a GPU, for flat sizes only: see conv_volume.h. The 16-bit types add up
+// in float32.
 
 #ifndef OPS_KERNEL_CONV_H_
 #define OPS_KERNEL_CONV_H_
@@ -11,19 +12,25 @@
 #include "absl/status/status.h"
 #include "engine/core/device.h"
 #include "engine/core/dtype.h"
+#include "engine/core/host_device.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/op_context.h"
 
 namespace gluond::ops {
 
-// Two spatial axes; a one-dimensional convolution has height 1.
+// Three spatial axes; one or two are the last ones, and the first are of size 1.
 struct ConvSize {
   int64_t batch, groups, in_channels, out_channels;
-  std::array<int64_t, 2> in, out, kernel, stride, dilate, pad;
+  std::array<int64_t, 3> in, out, kernel, stride, dilate, pad;
 
-  int64_t x_size() const { return batch * in_channels * in[0] * in[1]; }
-  int64_t w_size() const { return out_channels * (in_channels / groups) * kernel[0] * kernel[1]; }
-  int64_t y_size() const { return batch * out_channels * out[0] * out[1]; }
+  // True where nothing happens along the first axis.
+  bool flat() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
+  HOST_DEVICE int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  HOST_DEVICE int64_t inputs() const { return in[0] * in[1] * in[2]; }  // Of a channel.
+  HOST_DEVICE int64_t outputs() const { return out[0] * out[1] * out[2]; }
+  int64_t x_size() const { return batch * in_channels * inputs(); }
+  int64_t w_size() const { return out_channels * (in_channels / groups) * taps(); }
+  int64_t y_size() const { return batch * out_channels * outputs(); }
 
   friend bool operator==(const ConvSize&, const ConvSize&) = default;
   template <class H>
@@ -39,7 +46,7 @@ struct ConvOut {
   OpReqType req = kNullOp;
 };
 
-// `bias` may be null. Requires: a floating dtype, and sizes that fit each other, none of them 0.
+// `bias` may be null. Requires: a floating dtype, and sizes that fit each other, none of them 0; on a GPU, flat ones.
 template <class D>
 absl::Status ConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
                          const void* bias, OpReqType req, void* y);

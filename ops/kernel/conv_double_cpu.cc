@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/core/status_macros.h"
-#include "ops/kernel/conv.h"
+#include "ops/kernel/conv_volume.h"
 #include "ops/kernel/gemm.h"
 #include "ops/kernel/launch.h"
 
@@ -12,24 +12,27 @@ namespace gluond::ops {
 namespace {
 
 // Calls body(column element, input element or -1 in the padding) for every element of every window of one image's
-// group. Row r of the columns is (channel, kernel row, kernel column), position p is (output row, output column).
+// group. Row r of the columns is (channel, tap), column p an output position.
 template <class Body>
 void ForEachTap(const OpContext& ctx, const ConvSize& s, const Body& body) {
-  const int64_t channels = s.in_channels / s.groups;
-  const int64_t positions = s.out[0] * s.out[1];
+  // Where output o's element k of the window lies along an axis, or -1.
+  const auto at = [&](int axis, int64_t o, int64_t k) {
+    const int64_t i = o * s.stride[axis] - s.pad[axis] + k * s.dilate[axis];
+    return i < s.in[axis] ? std::max<int64_t>(i, -1) : -1;
+  };
   // Taps of one channel may meet in one input element; those of different channels never do.
-  Parallel(ctx, channels, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      for (int64_t ky = 0; ky < s.kernel[0]; ++ky) {
-        for (int64_t kx = 0; kx < s.kernel[1]; ++kx) {
-          const int64_t row = ((c * s.kernel[0] + ky) * s.kernel[1] + kx) * positions;
-          for (int64_t oy = 0; oy < s.out[0]; ++oy) {
-            const int64_t y = oy * s.stride[0] - s.pad[0] + ky * s.dilate[0];
-            for (int64_t ox = 0; ox < s.out[1]; ++ox) {
-              const int64_t x = ox * s.stride[1] - s.pad[1] + kx * s.dilate[1];
-              const bool inside = y >= 0 && y < s.in[0] && x >= 0 && x < s.in[1];
-              body(row + oy * s.out[1] + ox, inside ? (c * s.in[0] + y) * s.in[1] + x : -1);
-            }
+  Parallel(ctx, s.in_channels / s.groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin * s.taps(); row < end * s.taps(); ++row) {
+      const int64_t c = row / s.taps(), kx = row % s.kernel[2];
+      const int64_t ky = row / s.kernel[2] % s.kernel[1], kz = row / (s.kernel[2] * s.kernel[1]) % s.kernel[0];
+      int64_t column = row * s.outputs();
+      for (int64_t oz = 0; oz < s.out[0]; ++oz) {
+        const int64_t z = at(0, oz, kz);
+        for (int64_t oy = 0; oy < s.out[1]; ++oy) {
+          const int64_t y = at(1, oy, ky), line = ((c * s.in[0] + z) * s.in[1] + y) * s.in[2];
+          for (int64_t ox = 0; ox < s.out[2]; ++ox) {
+            const int64_t x = at(2, ox, kx);
+            body(column++, z < 0 || y < 0 || x < 0 ? -1 : line + x);
           }
         }
       }
@@ -45,7 +48,7 @@ struct GroupSizes {
         y(s.y_size() / (s.batch * s.groups)),
         filters(s.out_channels / s.groups),
         taps(w / filters),
-        positions(s.out[0] * s.out[1]) {}
+        positions(s.outputs()) {}
   int64_t x, w, y, filters, taps, positions;
 };
 
@@ -53,6 +56,7 @@ struct GroupSizes {
 
 absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& s, const double* x, const double* w,
                                const double* bias, bool add, double* y) {
+  RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));
   double* columns = static_cast<double*>(space);
@@ -71,6 +75,7 @@ absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& s, const do
 
 absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x,
                                 const double* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
+  RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));
   double* columns = static_cast<double*>(space);

@@ -1,6 +1,8 @@
-// float32 convolution by oneDNN, with the channels last inside: measured on LeNet's and ResNet's layers, that beats
-// oneDNN's blocked layouts (which pad 20 channels to 24, or 32) and its plain one by 1.2 to 2, the reorders from and to
-// NCHW included. Layouts and generated code are chosen once for each geometry.
+// float32 convolution by oneDNN, in the layout inside that is fastest there. With AVX-512 the channels are last:
+// measured on LeNet's and ResNet's layers, that beats oneDNN's blocked layouts (which pad 20 channels to 24, or 32) and
+// its plain one by 1.2 to 2, the reorders from and to NCHW included. With AVX2 the blocked ones win by 1.1 to 3. Where
+// oneDNN generates no code for a layout, the next is tried, as its other implementations are 2 to 1000 times slower.
+// Layouts and generated code are chosen once for each geometry.
 
 #include <memory>
 #include <unordered_map>
@@ -41,6 +43,11 @@ class Operand {
     load_.execute(CpuStream(), user_, inner_);
     return absl::OkStatus();
   }
+  // The same of memory that `other` has loaded, whose copy serves if the layouts agree.
+  absl::Status LoadAs(const OpContext& ctx, const void* data, const Operand& other) {
+    if (same_ || inner_.get_desc() != other.inner_.get_desc()) return Load(ctx, data);
+    return Bind(inner_, other.inner_.get_data_handle()), absl::OkStatus();
+  }
   // An output that goes to the caller's memory, written or added at Store.
   absl::Status Prepare(const OpContext& ctx, void* data, bool add) {
     if (same_ && !add) return Bind(inner_, data), absl::OkStatus();
@@ -62,31 +69,69 @@ class Operand {
   dnnl::reorder load_, store_, add_;
 };
 
-// The layouts of one geometry.
+// How activations lie inside: as oneDNN likes it (in blocks of channels), channels last, or as the caller's.
+enum class Inside { kBlocked, kLast, kPlain };
+
+// The layouts of one geometry. A flat one has two spatial axes, for which oneDNN generates more.
 struct Layouts {
   memory::dims stride, dilate, pad;
   memory::desc user_x, user_w, user_y, x, w, y, bias;
 
-  Layouts(const ConvSize& s, Tag inside)
-      : stride(s.stride.begin(), s.stride.end()),
-        dilate({s.dilate[0] - 1, s.dilate[1] - 1}),  // oneDNN counts the gaps.
-        pad(s.pad.begin(), s.pad.end()) {
-    const memory::dims x_dims = {s.batch, s.in_channels, s.in[0], s.in[1]};
-    const memory::dims y_dims = {s.batch, s.out_channels, s.out[0], s.out[1]};
-    memory::dims w_dims = {s.out_channels, s.in_channels / s.groups, s.kernel[0], s.kernel[1]};
-    if (s.groups > 1) {
-      w_dims[0] /= s.groups;
-      w_dims.insert(w_dims.begin(), s.groups);
+  Layouts(const ConvSize& s, Inside inside) {
+    const int first = s.flat() ? 1 : 0;
+    const bool groups = s.groups > 1;
+    const Tag plain = first == 1 ? Tag::nchw : Tag::ncdhw, last = first == 1 ? Tag::nhwc : Tag::ndhwc;
+    const Tag tag = inside == Inside::kBlocked ? Tag::any : inside == Inside::kLast ? last : plain;
+    memory::dims x_dims = {s.batch, s.in_channels}, y_dims = {s.batch, s.out_channels};
+    memory::dims w_dims = {s.out_channels / s.groups, s.in_channels / s.groups};
+    if (groups) w_dims.insert(w_dims.begin(), s.groups);
+    for (int axis = first; axis < 3; ++axis) {
+      x_dims.push_back(s.in[axis]);
+      y_dims.push_back(s.out[axis]);
+      w_dims.push_back(s.kernel[axis]);
+      stride.push_back(s.stride[axis]);
+      dilate.push_back(s.dilate[axis] - 1);  // oneDNN counts the gaps.
+      pad.push_back(s.pad[axis]);
     }
-    user_x = Float(x_dims, Tag::nchw);
-    user_y = Float(y_dims, Tag::nchw);
-    user_w = Float(w_dims, s.groups > 1 ? Tag::goihw : Tag::oihw);
-    x = s.in_channels == 1 ? user_x : Float(x_dims, inside);
-    y = s.out_channels == 1 ? user_y : Float(y_dims, inside);
+    user_x = Float(x_dims, plain);
+    user_y = Float(y_dims, plain);
+    user_w = Float(w_dims, first == 1 ? (groups ? Tag::goihw : Tag::oihw) : (groups ? Tag::goidhw : Tag::oidhw));
+    // One channel lies last as it lies first, but the name decides which code oneDNN has for it.
+    x = s.in_channels == 1 && inside == Inside::kLast ? user_x : Float(x_dims, tag);
+    y = s.out_channels == 1 && inside == Inside::kLast ? user_y : Float(y_dims, tag);
     w = Float(w_dims, Tag::any);
     bias = Float({s.out_channels}, Tag::a);
   }
 };
+
+bool HasAvx512() {
+  static const bool has = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) &
+                           static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) ==
+                          static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return has;
+}
+
+// What an implementation is, the better the less: generated code, a product of the windows' columns, the reference.
+int RankOf(absl::string_view implementation) {
+  const auto is = [&](absl::string_view name) { return implementation.find(name) != absl::string_view::npos; };
+  return is("ref") ? 2 : is("gemm") ? 1 : 0;
+}
+
+// make(layouts) -> a primitive's description, of the best implementation. `thin`: where AVX2's code is slower than the
+// product of columns, as it computes eight channels at least.
+template <class Make>
+auto BestDesc(const ConvSize& size, bool thin, Make make) {
+  std::array<Inside, 3> order = {Inside::kBlocked, Inside::kLast, Inside::kPlain};
+  if (HasAvx512()) std::swap(order[0], order[1]);
+  if (thin && !HasAvx512()) order = {Inside::kPlain, Inside::kBlocked, Inside::kLast};
+  const int enough = order[0] == Inside::kPlain ? 1 : 0;
+  auto best = make(Layouts(size, order[0]));
+  for (size_t i = 1; i < order.size() && RankOf(best.impl_info_str()) > enough; ++i) {
+    auto desc = make(Layouts(size, order[i]));
+    if (RankOf(desc.impl_info_str()) < RankOf(best.impl_info_str())) best = std::move(desc);
+  }
+  return best;
+}
 
 dnnl::convolution_forward::primitive_desc ForwardDesc(const Layouts& l, bool with_bias) {
   return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, l.x, l.w,
@@ -95,18 +140,10 @@ dnnl::convolution_forward::primitive_desc ForwardDesc(const Layouts& l, bool wit
           CpuEngine()};
 }
 
-// Channels last, unless oneDNN has only its reference code for that geometry.
-template <class Make>
-auto BestDesc(const ConvSize& size, Make make) {
-  auto desc = make(Layouts(size, Tag::nhwc));
-  if (absl::string_view(desc.impl_info_str()).find("ref") == absl::string_view::npos) return desc;
-  return make(Layouts(size, Tag::nchw));
-}
-
 struct Forward {
   explicit Forward(const ConvSize& size, bool with_bias)
-      : Forward(Layouts(size, Tag::nhwc),
-                BestDesc(size, [&](const Layouts& l) { return ForwardDesc(l, with_bias); })) {}
+      : Forward(Layouts(size, Inside::kPlain),
+                BestDesc(size, false, [&](const Layouts& l) { return ForwardDesc(l, with_bias); })) {}
   Forward(const Layouts& user, const dnnl::convolution_forward::primitive_desc& desc)
       : x(user.user_x, desc.src_desc()),
         w(user.user_w, desc.weights_desc()),
@@ -122,7 +159,7 @@ struct Forward {
 
 struct BackwardX {
   explicit BackwardX(const ConvSize& size)
-      : BackwardX(Layouts(size, Tag::nhwc), BestDesc(size, [](const Layouts& l) {
+      : BackwardX(Layouts(size, Inside::kPlain), BestDesc(size, size.in_channels == 1, [](const Layouts& l) {
           return dnnl::convolution_backward_data::primitive_desc(
               {dnnl::algorithm::convolution_direct, l.x, l.w, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(),
               CpuEngine(), ForwardDesc(l, false));
@@ -141,7 +178,7 @@ struct BackwardX {
 
 struct BackwardW {
   BackwardW(const ConvSize& size, bool with_bias)
-      : BackwardW(Layouts(size, Tag::nhwc), BestDesc(size, [=](const Layouts& l) {
+      : BackwardW(Layouts(size, Inside::kPlain), BestDesc(size, size.in_channels == 1, [=](const Layouts& l) {
           return dnnl::convolution_backward_weights::primitive_desc(
               {dnnl::algorithm::convolution_direct, l.x, l.w, with_bias ? l.bias : memory::desc(), l.y, l.stride,
                l.dilate, l.pad, l.pad},
@@ -191,6 +228,7 @@ absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const 
 absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x,
                                const float* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
   return CallOneDnn("_backward_Convolution", [&]() -> absl::Status {
+    const Operand* loaded_dy = nullptr;
     if (dx.req != kNullOp) {
       ASSIGN_OR_RETURN(BackwardX* b, Cached<BackwardX>(size));
       RETURN_IF_ERROR(b->dy.Load(ctx, dy));
@@ -202,6 +240,7 @@ absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const
                                          {DNNL_ARG_DIFF_SRC, b->dx.inner()},
                                          {DNNL_ARG_SCRATCHPAD, b->scratchpad}});
       b->dx.Store(dx.req == kAddTo);
+      loaded_dy = &b->dy;
     }
     if (dw.req == kNullOp && dbias.req == kNullOp) return absl::OkStatus();
     if (dw.req == kNullOp) {  // The primitive makes both.
@@ -209,7 +248,7 @@ absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const
     }
     const bool with_bias = dbias.req != kNullOp;
     ASSIGN_OR_RETURN(BackwardW* b, Cached<BackwardW>(size, with_bias));
-    RETURN_IF_ERROR(b->dy.Load(ctx, dy));
+    RETURN_IF_ERROR(loaded_dy == nullptr ? b->dy.Load(ctx, dy) : b->dy.LoadAs(ctx, dy, *loaded_dy));
     RETURN_IF_ERROR(b->x.Load(ctx, x));
     RETURN_IF_ERROR(b->dw.Prepare(ctx, dw.data, dw.req == kAddTo));
     if (with_bias) RETURN_IF_ERROR(b->dbias.Prepare(ctx, dbias.data, dbias.req == kAddTo));

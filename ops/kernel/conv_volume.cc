@@ -9,7 +9,7 @@ namespace {
 // Element i of the columns: row (channel, tap), column an output position.
 template <class C>
 struct Unfold {
-  VolumeSize s;
+  ConvSize s;
   const C* x;
   C* columns;
 
@@ -35,7 +35,7 @@ struct Unfold {
 // Element i of an image: the sum of the columns' elements that Unfold takes from it.
 template <class C>
 struct Fold {
-  VolumeSize s;
+  ConvSize s;
   const C* columns;
   C* x;
   bool add;
@@ -68,24 +68,15 @@ constexpr int64_t kUnfoldGrain = 4096;
 // The matrices of one image, one for each group: weights (filters, rows), columns (rows, positions), y (filters,
 // positions).
 struct Matrices {
-  explicit Matrices(const VolumeSize& s)
+  explicit Matrices(const ConvSize& s)
       : filters(s.out_channels / s.groups), rows(s.in_channels / s.groups * s.taps()), positions(s.outputs()),
         x(s.in_channels * s.inputs()), y(s.out_channels * s.outputs()), columns(s.in_channels * s.taps() * positions) {}
   int64_t filters, rows, positions;
   int64_t x, y, columns;  // Elements of one image.
 };
 
-// RESOURCE_EXHAUSTED where the columns would have more elements than can be counted.
-absl::Status CheckColumns(const VolumeSize& s) {
-  const double columns = static_cast<double>(s.in_channels) * static_cast<double>(s.taps());
-  if (columns * static_cast<double>(s.outputs()) <= 0x1p48) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("a convolution of ", s.in_channels, " channels with windows of ",
-                                                   s.taps(), " elements at ", s.outputs(),
-                                                   " positions needs more than 2^48 elements of temporary space"));
-}
-
 template <class D, class C>
-absl::Status Forward(const OpContext& ctx, const VolumeSize& s, const TBlob& x_blob, const TBlob& w_blob,
+absl::Status Forward(const OpContext& ctx, const ConvSize& s, const TBlob& x_blob, const TBlob& w_blob,
                      const TBlob* bias, const Target& y_target) {
   RETURN_IF_ERROR(CheckColumns(s));
   const Matrices m(s);
@@ -108,7 +99,7 @@ absl::Status Forward(const OpContext& ctx, const VolumeSize& s, const TBlob& x_b
 }
 
 template <class D, class C>
-absl::Status Backward(const OpContext& ctx, const VolumeSize& s, const TBlob& dy_blob, const TBlob& x_blob,
+absl::Status Backward(const OpContext& ctx, const ConvSize& s, const TBlob& dy_blob, const TBlob& x_blob,
                       const TBlob& w_blob, const Target& dx_target, const Target& dw_target) {
   RETURN_IF_ERROR(CheckColumns(s));
   const Matrices m(s);
@@ -180,21 +171,21 @@ absl::Status SumChannels(const OpContext& ctx, const TBlob& dy, const Target& db
 }
 
 template <class D>
-absl::Status VolumeForward(const OpContext& ctx, const VolumeSize& s, const TBlob& x, const TBlob& w,
+absl::Status VolumeForward(const OpContext& ctx, const ConvSize& s, const TBlob& x, const TBlob& w,
                            const TBlob* bias, const Target& y) {
-  if (s.flat()) {
-    return ConvForward<D>(ctx, x.dtype, s.Flat(), x.data, w.data, bias == nullptr ? nullptr : bias->data, y.req,
+  if (std::is_same_v<D, cpu> || s.flat()) {
+    return ConvForward<D>(ctx, x.dtype, s, x.data, w.data, bias == nullptr ? nullptr : bias->data, y.req,
                           y.blob.data);
   }
   return DispatchReal(x.dtype, [&](auto c) { return Forward<D, decltype(c)>(ctx, s, x, w, bias, y); });
 }
 
 template <class D>
-absl::Status VolumeBackward(const OpContext& ctx, const VolumeSize& s, const TBlob& dy, const TBlob& x, const TBlob& w,
+absl::Status VolumeBackward(const OpContext& ctx, const ConvSize& s, const TBlob& dy, const TBlob& x, const TBlob& w,
                             const Target& dx, const Target& dw, const Target& dbias) {
-  if (s.flat()) {
+  if (std::is_same_v<D, cpu> || s.flat()) {
     const auto to = [](const Target& t) { return ConvOut{t.blob.data, t.req}; };
-    return ConvBackward<D>(ctx, dy.dtype, s.Flat(), dy.data, x.data, w.data, to(dx), to(dw), to(dbias));
+    return ConvBackward<D>(ctx, dy.dtype, s, dy.data, x.data, w.data, to(dx), to(dw), to(dbias));
   }
   RETURN_IF_ERROR(
       DispatchReal(dy.dtype, [&](auto c) { return Backward<D, decltype(c)>(ctx, s, dy, x, w, dx, dw); }));
@@ -206,9 +197,9 @@ using Here = gpu;
 #else
 using Here = cpu;
 #endif
-template absl::Status VolumeForward<Here>(const OpContext&, const VolumeSize&, const TBlob&, const TBlob&,
+template absl::Status VolumeForward<Here>(const OpContext&, const ConvSize&, const TBlob&, const TBlob&,
                                           const TBlob*, const Target&);
-template absl::Status VolumeBackward<Here>(const OpContext&, const VolumeSize&, const TBlob&, const TBlob&,
+template absl::Status VolumeBackward<Here>(const OpContext&, const ConvSize&, const TBlob&, const TBlob&,
                                            const TBlob&, const Target&, const Target&, const Target&);
 template absl::Status AddToChannels<Here>(const OpContext&, const TBlob&, const TBlob&);
 template absl::Status SumChannels<Here>(const OpContext&, const TBlob&, const Target&);

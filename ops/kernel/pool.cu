@@ -12,6 +12,7 @@
 #include "ops/kernel/cudnn.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/pool.h"
+#include "ops/kernel/pool_volume.h"
 #include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
@@ -30,7 +31,7 @@ cudnnPoolingMode_t ModeOf(const PoolSize& s) {
 
 // Times cuDNN's result: a sum is an average times the window's size.
 double Factor(const PoolSize& s) {
-  return s.type == PoolType::kSum ? static_cast<double>(s.kernel[0]) * static_cast<double>(s.kernel[1]) : 1;
+  return s.type == PoolType::kSum ? static_cast<double>(s.kernel[1]) * static_cast<double>(s.kernel[2]) : 1;
 }
 
 // True where cuDNN's windows are ours: none reaches beyond the padding. cuDNN counts elements in 32 bits.
@@ -41,7 +42,7 @@ bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
   const auto whole = [&](int axis) {
     return s.out[axis] == (s.in[axis] + 2 * s.pad[axis] - s.kernel[axis]) / s.stride[axis] + 1;
   };
-  return whole(0) && whole(1);
+  return whole(1) && whole(2);
 }
 
 absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlob& x) {
@@ -50,12 +51,12 @@ absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlo
   return cache.Get({s, batch, x.dtype, ctx.device.id}, [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
     auto plan = std::make_unique<Plan>();
     const auto i = [](int64_t n) { return static_cast<int>(n); };
-    RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.in[0], s.in[1]}, &plan->x));
-    RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.out[0], s.out[1]}, &plan->y));
+    RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.in[1], s.in[2]}, &plan->x));
+    RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.out[1], s.out[2]}, &plan->y));
     RETURN_IF_ERROR(plan->window.Create());
     RETURN_IF_ERROR(CudaStatus(
-        cudnnSetPooling2dDescriptor(plan->window, ModeOf(s), CUDNN_PROPAGATE_NAN, i(s.kernel[0]), i(s.kernel[1]),
-                                    i(s.pad[0]), i(s.pad[1]), i(s.stride[0]), i(s.stride[1])), "Pooling"));
+        cudnnSetPooling2dDescriptor(plan->window, ModeOf(s), CUDNN_PROPAGATE_NAN, i(s.kernel[1]), i(s.kernel[2]),
+                                    i(s.pad[1]), i(s.pad[2]), i(s.stride[1]), i(s.stride[2])), "Pooling"));
     return plan;
   });
 }
@@ -88,22 +89,24 @@ struct Forward {
 
   HOST_DEVICE void operator()(int64_t i) const {
     const int64_t plane = i / s.out_plane(), o = i % s.out_plane();
-    const Extent rows = WindowExtent(s, 0, o / s.out[1]), cols = WindowExtent(s, 1, o % s.out[1]);
+    const Extent rows = WindowExtent(s, 1, o / s.out[2]), cols = WindowExtent(s, 2, o % s.out[2]);
     const int64_t begin = plane * s.in_plane();
     C best = 0, sum = 0;
     int64_t at = -1;
     for (int64_t iy = rows.begin; iy < rows.end; ++iy) {
       for (int64_t ix = cols.begin; ix < cols.end; ++ix) {
-        const C v = x[begin + iy * s.in[1] + ix];
+        const C v = x[begin + iy * s.in[2] + ix];
         sum += v;
         if (at < 0 || (best == best && (v > best || v != v))) {
           best = v;
-          at = iy * s.in[1] + ix;
+          at = iy * s.in[2] + ix;
         }
       }
     }
     if (index != nullptr) index[i] = static_cast<int32_t>(add_index ? index[i] + at : at);
-    if (set_y) y.Set(i, s.type == PoolType::kMax ? best : sum / static_cast<C>(Divisor(s, rows, cols)));
+    if (!set_y) return;
+    const int64_t divisor = Divisor(s, 0, o / s.out[2], o % s.out[2]);
+    y.Set(i, s.type == PoolType::kMax ? best : sum / static_cast<C>(divisor));
   }
 };
 
@@ -122,15 +125,15 @@ struct Backward {
   }
   HOST_DEVICE void operator()(int64_t i) const {
     const int64_t plane = i / s.in_plane(), at = i % s.in_plane();
-    const Extent rows = Outputs(0, at / s.in[1]), cols = Outputs(1, at % s.in[1]);
+    const Extent rows = Outputs(1, at / s.in[2]), cols = Outputs(2, at % s.in[2]);
     C sum = 0;
     for (int64_t oy = rows.begin; oy < rows.end; ++oy) {
       for (int64_t ox = cols.begin; ox < cols.end; ++ox) {
-        const int64_t o = plane * s.out_plane() + oy * s.out[1] + ox;
+        const int64_t o = plane * s.out_plane() + oy * s.out[2] + ox;
         if (s.type == PoolType::kMax) {
           if (index[o] == at) sum += dy[o];
         } else {
-          sum += dy[o] / static_cast<C>(Divisor(s, WindowExtent(s, 0, oy), WindowExtent(s, 1, ox)));
+          sum += dy[o] / static_cast<C>(Divisor(s, 0, oy, ox));
         }
       }
     }
@@ -145,6 +148,7 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
                               OpReqType index_req, const TBlob& index) {
   int32_t* const at = size.type == PoolType::kMax && index_req != kNullOp ? index.dptr<int32_t>() : nullptr;
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
+  if (!size.flat()) return VolumePoolForward(ctx, size, x, req, y, index_req, index);
   if (at == nullptr && IsForDnn(size, x, y)) {
     ASSIGN_OR_RETURN(const bool done, Done(ForwardByDnn(ctx, size, x, req, y)));
     if (done) return absl::OkStatus();
@@ -160,6 +164,7 @@ template <>
 absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
                                OpReqType req, const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
+  if (!size.flat()) return VolumePoolBackward(ctx, size, dy, index, req, dx);
   if (size.type != PoolType::kMax && IsForDnn(size, dx, dy)) {
     ASSIGN_OR_RETURN(const bool done, Done(BackwardByDnn(ctx, size, dy, req, dx)));
     if (done) return absl::OkStatus();

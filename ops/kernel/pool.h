@@ -1,6 +1,7 @@
-// Pooling over two spatial axes: the maximum, average or sum of each window of each plane (one channel of one image).
+// Pooling over one to three spatial axes: the maximum, average or sum of each window of each plane (one channel of one
+// image).
 // The maximum of a window is its first largest element in row-major order, or its first NaN; the same on every device.
-// On a GPU by cuDNN where it has the same pooling.
+// On a GPU by cuDNN where it has the same pooling, and for volumes by pool_volume.h.
 
 #ifndef OPS_KERNEL_POOL_H_
 #define OPS_KERNEL_POOL_H_
@@ -24,10 +25,12 @@ struct PoolSize {
   PoolType type;
   bool count_include_pad;  // Averages divide by the window's size, padding included.
   int64_t planes;
-  std::array<int64_t, 2> in, out, kernel, stride, pad;
+  std::array<int64_t, 3> in, out, kernel, stride, pad;  // One or two axes are the last ones; the first are of size 1.
 
-  HOST_DEVICE int64_t in_plane() const { return in[0] * in[1]; }
-  HOST_DEVICE int64_t out_plane() const { return out[0] * out[1]; }
+  // True where nothing happens along the first axis.
+  bool flat() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
+  HOST_DEVICE int64_t in_plane() const { return in[0] * in[1] * in[2]; }
+  HOST_DEVICE int64_t out_plane() const { return out[0] * out[1] * out[2]; }
 
   friend bool operator==(const PoolSize&, const PoolSize&) = default;
   template <class H>
@@ -48,12 +51,14 @@ HOST_DEVICE Extent WindowExtent(const PoolSize& s, int axis, int64_t o) {
   return {start > 0 ? start : 0, stop < s.in[axis] ? stop : s.in[axis], padded};
 }
 
-// What an average over two extents divides by; 1 for sums and for windows beyond the edge.
-HOST_DEVICE int64_t Divisor(const PoolSize& s, Extent y, Extent x) {
+// What the average of output (oz, oy, ox) divides by; 1 for sums and for windows beyond the edge.
+HOST_DEVICE int64_t Divisor(const PoolSize& s, int64_t oz, int64_t oy, int64_t ox) {
   if (s.type != PoolType::kAvg) return 1;
-  const int64_t count =
-      s.count_include_pad ? y.padded * x.padded : (y.end - y.begin) * (x.end - x.begin);
-  return y.end > y.begin && x.end > x.begin && count > 0 ? count : 1;
+  const Extent z = WindowExtent(s, 0, oz), y = WindowExtent(s, 1, oy), x = WindowExtent(s, 2, ox);
+  if (z.begin >= z.end || y.begin >= y.end || x.begin >= x.end) return 1;
+  if (!s.count_include_pad) return (z.end - z.begin) * (y.end - y.begin) * (x.end - x.begin);
+  const int64_t count = z.padded * y.padded * x.padded;
+  return count > 0 ? count : 1;
 }
 
 // x: (batch, ...), planes of in. y: planes of out; index (int32, may be kNullOp): for kMax, the position in its plane

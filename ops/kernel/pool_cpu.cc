@@ -1,7 +1,9 @@
-// Pooling on the CPU: planes to threads; along a row of outputs, one element of the window after the other, so that the
-// inner loops run over neighbours and vectorize.
+// Pooling on the CPU: planes to threads. Along a row of outputs, one element of the window after the other, so that the
+// inner loops run over neighbours and vectorize; where windows are wide and outputs few, as in global pooling, along
+// the window's rows instead.
 
 #include <limits>
+#include <type_traits>
 
 #include "engine/core/status_macros.h"
 #include "ops/kernel/pool.h"
@@ -12,130 +14,250 @@ namespace {
 
 constexpr int64_t kChunk = 128;  // Outputs of a row at a time; their state stays in the first-level cache.
 
-// The outputs in [begin, end) whose window element kx is inside the row, and that element of output 0.
+// Outputs [first, last) of output row (oz, oy), of which the first lies at `begin` in its plane.
+struct Stretch {
+  int64_t oz, oy, first, last, begin;
+
+  int64_t size() const { return last - first; }
+};
+
+// Those of its outputs whose window element kx is inside the row, and that element of output 0.
 struct Run {
   int64_t begin, end, offset;
 
-  Run(const PoolSize& s, int64_t kx, int64_t first, int64_t last) : offset(kx - s.pad[1]) {
-    const int64_t stride = s.stride[1];
-    begin = std::max(first, offset >= 0 ? 0 : (-offset + stride - 1) / stride);
-    end = std::min(last, s.in[1] - 1 - offset < 0 ? 0 : (s.in[1] - 1 - offset) / stride + 1);
+  template <class Stride>
+  Run(const PoolSize& s, Stride stride, int64_t kx, const Stretch& t) : offset(kx - s.pad[2]) {
+    begin = std::max(t.first, offset >= 0 ? 0 : (-offset + stride - 1) / stride);
+    end = std::min(t.last, s.in[2] - 1 - offset < 0 ? 0 : (s.in[2] - 1 - offset) / stride + 1);
   }
 };
 
-// Calls body(first, last, input row, Run) for the rows and elements of every window of output row oy.
+// Calls body(input row) for the rows of every window of a stretch.
 template <class Body>
-void ForEachRun(const PoolSize& s, int64_t oy, int64_t first, int64_t last, const Body& body) {
-  const Extent rows = WindowExtent(s, 0, oy);
-  for (int64_t iy = rows.begin; iy < rows.end; ++iy) {
-    for (int64_t kx = 0; kx < s.kernel[1]; ++kx) {
-      if (const Run run(s, kx, first, last); run.begin < run.end) body(iy * s.in[1], run);
-    }
+void ForEachRow(const PoolSize& s, const Stretch& t, const Body& body) {
+  const Extent slices = WindowExtent(s, 0, t.oz), rows = WindowExtent(s, 1, t.oy);
+  for (int64_t iz = slices.begin; iz < slices.end; ++iz) {
+    for (int64_t iy = rows.begin; iy < rows.end; ++iy) body((iz * s.in[1] + iy) * s.in[2]);
   }
 }
 
-template <class C>
-void MaxRow(const PoolSize& s, const C* x, int64_t oy, int64_t first, int64_t last, bool add, C* y, bool add_index,
-            int32_t* index) {
-  C best[kChunk];
-  int32_t at[kChunk];
-  std::fill_n(best, last - first, -std::numeric_limits<C>::infinity());
-  std::fill_n(at, last - first, -1);
-  const int64_t stride = s.stride[1];
-  ForEachRun(s, oy, first, last, [&](int64_t row, const Run& run) {
-    const C* from = x + row + run.offset;
+// Calls body(input row, Run) for the rows and elements of every window of a stretch.
+template <class Stride, class Body>
+void ForEachRun(const PoolSize& s, Stride stride, const Stretch& t, const Body& body) {
+  ForEachRow(s, t, [&](int64_t row) {
+    for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+      if (const Run run(s, stride, kx, t); run.begin < run.end) body(row, run);
+    }
+  });
+}
+
+// True where loops along windows are longer than loops along outputs.
+bool IsWide(const PoolSize& s) { return s.kernel[2] >= 2 * s.out[2]; }
+
+// best[j] and at[j] of output j of the stretch, by the elements of their windows, in order. at[j] is set only
+// `with_index`; best[j] is minus infinity for an empty window, too.
+template <bool with_index, class C, class Stride>
+void MaxRuns(const PoolSize& s, Stride stride, const C* x, const Stretch& t, C* best, int32_t* at) {
+  ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
+    const C* const from = x + row + run.offset;
     const int32_t base = static_cast<int32_t>(row + run.offset);
     for (int64_t ox = run.begin; ox < run.end; ++ox) {
       const C v = from[ox * stride];
-      const int64_t j = ox - first;
-      const bool take = (v > best[j]) | (v != v) | (at[j] < 0);
-      const bool keep = best[j] != best[j];
-      at[j] = take & !keep ? base + static_cast<int32_t>(ox * stride) : at[j];
-      best[j] = take & !keep ? v : best[j];
+      const int64_t j = ox - t.first;
+      if constexpr (with_index) {
+        const bool take = (v > best[j]) | (v != v) | (at[j] < 0), keep = best[j] != best[j];
+        at[j] = take & !keep ? base + static_cast<int32_t>(ox * stride) : at[j];
+        best[j] = take & !keep ? v : best[j];
+      } else {
+        best[j] = (v > best[j]) | (v != v) ? v : best[j];
+      }
     }
   });
-  for (int64_t j = 0; j < last - first; ++j) {
-    const C v = at[j] < 0 ? 0 : best[j];
-    if (y != nullptr) y[first + j] = add ? y[first + j] + v : v;
-    if (index != nullptr) index[first + j] = add_index ? index[first + j] + at[j] : at[j];
+}
+
+// The position of the first largest of n > 0 elements, or of the first NaN.
+template <class C>
+int64_t FirstLargest(const C* x, int64_t n) {
+  C largest = x[0];
+  int nans = 0;
+  SIMD_REDUCE(max, largest)
+  for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  SIMD_REDUCE(|, nans)
+  for (int64_t i = 0; i < n; ++i) nans |= x[i] != x[i];
+  for (int64_t i = 0; i < n; ++i) {
+    if (nans != 0 ? x[i] != x[i] : x[i] == largest) return i;
+  }
+  return 0;
+}
+
+// As MaxRuns<true>, window by window.
+template <class C>
+void MaxWindows(const PoolSize& s, const C* x, const Stretch& t, C* best, int32_t* at) {
+  for (int64_t j = 0; j < t.size(); ++j) {
+    const Extent cols = WindowExtent(s, 2, t.first + j);
+    if (cols.begin >= cols.end) continue;
+    ForEachRow(s, t, [&](int64_t row) {
+      if (best[j] != best[j]) return;
+      const int64_t p = row + cols.begin + FirstLargest(x + row + cols.begin, cols.end - cols.begin);
+      if (at[j] >= 0 && !(x[p] > best[j] || x[p] != x[p])) return;
+      best[j] = x[p];
+      at[j] = static_cast<int32_t>(p);
+    });
   }
 }
 
-template <class C>
-void SumRow(const PoolSize& s, const C* x, int64_t oy, int64_t first, int64_t last, bool add, C* y) {
-  C sum[kChunk] = {};
-  const int64_t stride = s.stride[1];
-  ForEachRun(s, oy, first, last, [&](int64_t row, const Run& run) {
-    const C* from = x + row + run.offset;
-    for (int64_t ox = run.begin; ox < run.end; ++ox) sum[ox - first] += from[ox * stride];
-  });
-  const Extent rows = WindowExtent(s, 0, oy);
-  for (int64_t ox = first; ox < last; ++ox) {
-    const C v = sum[ox - first] / static_cast<C>(Divisor(s, rows, WindowExtent(s, 1, ox)));
-    y[ox] = add ? y[ox] + v : v;
+bool IsEmpty(const PoolSize& s, const Stretch& t, int64_t ox) {
+  const auto empty = [](Extent e) { return e.begin >= e.end; };
+  return empty(WindowExtent(s, 0, t.oz)) || empty(WindowExtent(s, 1, t.oy)) || empty(WindowExtent(s, 2, ox));
+}
+
+// y and index are planes; either may be null.
+template <class C, class Stride>
+void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index,
+                int32_t* index) {
+  constexpr C kLeast = -std::numeric_limits<C>::infinity();
+  C best[kChunk];
+  int32_t at[kChunk];
+  std::fill_n(best, t.size(), kLeast);
+  std::fill_n(at, t.size(), -1);
+  if (IsWide(s)) {
+    MaxWindows(s, x, t, best, at);
+  } else if (index != nullptr) {
+    MaxRuns<true>(s, stride, x, t, best, at);
+  } else {
+    MaxRuns<false>(s, stride, x, t, best, at);
+  }
+  for (int64_t j = 0; j < t.size(); ++j) {
+    const C v = best[j] == kLeast && IsEmpty(s, t, t.first + j) ? 0 : best[j];
+    if (y != nullptr) y[t.begin + j] = add ? y[t.begin + j] + v : v;
+    if (index != nullptr) index[t.begin + j] = add_index ? index[t.begin + j] + at[j] : at[j];
   }
 }
 
-template <class C>
-void SpreadRow(const PoolSize& s, const C* dy, int64_t oy, int64_t first, int64_t last, C* dx) {
+template <class C, class Stride>
+void SumStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y) {
+  C sums[kChunk] = {};
+  if (IsWide(s)) {
+    for (int64_t j = 0; j < t.size(); ++j) {
+      const Extent cols = WindowExtent(s, 2, t.first + j);
+      ForEachRow(s, t, [&](int64_t row) {
+        C sum = 0;
+        SIMD_REDUCE(+, sum)
+        for (int64_t ix = cols.begin; ix < cols.end; ++ix) sum += x[row + ix];
+        sums[j] += sum;
+      });
+    }
+  } else {
+    ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
+      const C* const from = x + row + run.offset;
+      for (int64_t ox = run.begin; ox < run.end; ++ox) sums[ox - t.first] += from[ox * stride];
+    });
+  }
+  for (int64_t j = 0; j < t.size(); ++j) {
+    const C v = sums[j] / static_cast<C>(Divisor(s, t.oz, t.oy, t.first + j));
+    y[t.begin + j] = add ? y[t.begin + j] + v : v;
+  }
+}
+
+template <class C, class Stride>
+void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch& t, C* dx) {
   C share[kChunk];
-  const Extent rows = WindowExtent(s, 0, oy);
-  for (int64_t ox = first; ox < last; ++ox) {
-    share[ox - first] = dy[ox] / static_cast<C>(Divisor(s, rows, WindowExtent(s, 1, ox)));
+  for (int64_t j = 0; j < t.size(); ++j) {
+    share[j] = dy[t.begin + j] / static_cast<C>(Divisor(s, t.oz, t.oy, t.first + j));
   }
-  const int64_t stride = s.stride[1];
-  ForEachRun(s, oy, first, last, [&](int64_t row, const Run& run) {
-    C* to = dx + row + run.offset;
-    for (int64_t ox = run.begin; ox < run.end; ++ox) to[ox * stride] += share[ox - first];
+  if (IsWide(s)) {
+    for (int64_t j = 0; j < t.size(); ++j) {
+      const Extent cols = WindowExtent(s, 2, t.first + j);
+      ForEachRow(s, t, [&](int64_t row) {
+        for (int64_t ix = cols.begin; ix < cols.end; ++ix) dx[row + ix] += share[j];
+      });
+    }
+    return;
+  }
+  ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
+    C* const to = dx + row + run.offset;
+    for (int64_t ox = run.begin; ox < run.end; ++ox) to[ox * stride] += share[ox - t.first];
   });
+}
+
+// A last axis that every window takes whole becomes part of the one before it: global pooling, a row of one window.
+PoolSize Collapsed(PoolSize s) {
+  for (int axis = 0; axis < 2; ++axis) {
+    if (s.out[2] != 1 || s.kernel[2] != s.in[2] || s.pad[2] != 0) return s;
+    const int64_t n = s.in[2];
+    const auto merge = [&](std::array<int64_t, 3>* v, int64_t times, int64_t first) {
+      *v = {first, (*v)[0], (*v)[1] * times};
+    };
+    merge(&s.in, n, 1);
+    merge(&s.out, 1, 1);
+    merge(&s.kernel, n, 1);
+    merge(&s.stride, n, 1);
+    merge(&s.pad, n, 0);
+  }
+  return s;
 }
 
 // Calls body(plane) for all planes, spread over the threads.
 template <class Body>
 void ForEachPlane(const OpContext& ctx, const PoolSize& s, const Body& body) {
-  const int64_t work = s.out_plane() * s.kernel[0] * s.kernel[1] + 1;
+  const int64_t work = s.out_plane() * s.kernel[0] * s.kernel[1] * s.kernel[2] + 1;
   Parallel(ctx, s.planes, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) body(plane);
   });
 }
 
+template <class Body>
+void ForEachStretch(const PoolSize& s, const Body& body) {
+  for (int64_t row = 0; row < s.out[0] * s.out[1]; ++row) {
+    for (int64_t ox = 0; ox < s.out[2]; ox += kChunk) {
+      body(Stretch{row / s.out[1], row % s.out[1], ox, std::min(ox + kChunk, s.out[2]), row * s.out[2] + ox});
+    }
+  }
+}
+
+// run(stride), of a type of its own for the strides that loops should be compiled for.
+template <class F>
+void WithStride(int64_t stride, const F& run) {
+  if (stride == 1) return run(std::integral_constant<int64_t, 1>());
+  if (stride == 2) return run(std::integral_constant<int64_t, 2>());
+  run(stride);
+}
+
 template <class C>
 void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, OpReqType index_req,
              int32_t* index) {
-  ForEachPlane(ctx, s, [&](int64_t plane) {
-    for (int64_t oy = 0; oy < s.out[0]; ++oy) {
-      const int64_t row = plane * s.out_plane() + oy * s.out[1];
-      for (int64_t ox = 0; ox < s.out[1]; ox += kChunk) {
-        const int64_t last = std::min(ox + kChunk, s.out[1]);
+  WithStride(s.stride[2], [&](auto stride) {
+    ForEachPlane(ctx, s, [&](int64_t plane) {
+      const C* const from = x + plane * s.in_plane();
+      C* const to = y == nullptr ? y : y + plane * s.out_plane();
+      int32_t* const at = index == nullptr ? index : index + plane * s.out_plane();
+      ForEachStretch(s, [&](const Stretch& t) {
         if (s.type == PoolType::kMax) {
-          MaxRow(s, x + plane * s.in_plane(), oy, ox, last, req == kAddTo, y == nullptr ? y : y + row,
-                 index_req == kAddTo, index == nullptr ? index : index + row);
+          MaxStretch(s, stride, from, t, req == kAddTo, to, index_req == kAddTo, at);
         } else {
-          SumRow(s, x + plane * s.in_plane(), oy, ox, last, req == kAddTo, y + row);
+          SumStretch(s, stride, from, t, req == kAddTo, to);
         }
-      }
-    }
+      });
+    });
   });
 }
 
 template <class C>
 void Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_t* index, OpReqType req, C* dx) {
-  ForEachPlane(ctx, s, [&](int64_t plane) {
-    const C* from = dy + plane * s.out_plane();
-    C* to = dx + plane * s.in_plane();
-    if (req != kAddTo) std::fill_n(to, s.in_plane(), C{0});
-    if (s.type == PoolType::kMax) {
-      const int32_t* at = index + plane * s.out_plane();
-      for (int64_t o = 0; o < s.out_plane(); ++o) {
-        if (at[o] >= 0) to[at[o]] += from[o];
+  WithStride(s.stride[2], [&](auto stride) {
+    ForEachPlane(ctx, s, [&](int64_t plane) {
+      const C* const from = dy + plane * s.out_plane();
+      C* const to = dx + plane * s.in_plane();
+      if (req != kAddTo) std::fill_n(to, s.in_plane(), C{0});
+      if (s.type == PoolType::kMax) {
+        const int32_t* const at = index + plane * s.out_plane();
+        for (int64_t o = 0; o < s.out_plane(); ++o) {
+          if (at[o] >= 0) to[at[o]] += from[o];
+        }
+      } else {
+        ForEachStretch(s, [&](const Stretch& t) { SpreadStretch(s, stride, from, t, to); });
       }
-      return;
-    }
-    for (int64_t oy = 0; oy < s.out[0]; ++oy) {
-      for (int64_t ox = 0; ox < s.out[1]; ox += kChunk) {
-        SpreadRow(s, from + oy * s.out[1], oy, ox, std::min(ox + kChunk, s.out[1]), to);
-      }
-    }
+    });
   });
 }
 
@@ -146,18 +268,19 @@ absl::Status PoolForward<cpu>(const OpContext& ctx, const PoolSize& size, const 
                               OpReqType index_req, const TBlob& index) {
   int32_t* const at = size.type == PoolType::kMax && index_req != kNullOp ? index.dptr<int32_t>() : nullptr;
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
+  const PoolSize s = Collapsed(size);
   if (x.dtype == DType::kFloat64) {
-    Forward(ctx, size, x.dptr<double>(), req, req == kNullOp ? nullptr : y.dptr<double>(), index_req, at);
+    Forward(ctx, s, x.dptr<double>(), req, req == kNullOp ? nullptr : y.dptr<double>(), index_req, at);
     return absl::OkStatus();
   }
   if (x.dtype == DType::kFloat32) {
-    Forward(ctx, size, x.dptr<float>(), req, req == kNullOp ? nullptr : y.dptr<float>(), index_req, at);
+    Forward(ctx, s, x.dptr<float>(), req, req == kNullOp ? nullptr : y.dptr<float>(), index_req, at);
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const float* wide_x, Widen(ctx, x.dtype, x.data, x.Size()));
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(y.Size() * sizeof(float)));
   float* wide_y = static_cast<float*>(space);
-  Forward(ctx, size, wide_x, kWriteTo, wide_y, index_req, at);
+  Forward(ctx, s, wide_x, kWriteTo, wide_y, index_req, at);
   Narrow(ctx, y.dtype, wide_y, req, y.data, y.Size());
   return absl::OkStatus();
 }
@@ -167,18 +290,19 @@ absl::Status PoolBackward<cpu>(const OpContext& ctx, const PoolSize& size, const
                                OpReqType req, const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
+  const PoolSize s = Collapsed(size);
   if (dy.dtype == DType::kFloat64) {
-    Backward(ctx, size, dy.dptr<double>(), at, req, dx.dptr<double>());
+    Backward(ctx, s, dy.dptr<double>(), at, req, dx.dptr<double>());
     return absl::OkStatus();
   }
   if (dy.dtype == DType::kFloat32) {
-    Backward(ctx, size, dy.dptr<float>(), at, req, dx.dptr<float>());
+    Backward(ctx, s, dy.dptr<float>(), at, req, dx.dptr<float>());
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const float* wide_dy, Widen(ctx, dy.dtype, dy.data, dy.Size()));
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(dx.Size() * sizeof(float)));
   float* wide_dx = static_cast<float*>(space);
-  Backward(ctx, size, wide_dy, at, kWriteTo, wide_dx);
+  Backward(ctx, s, wide_dy, at, kWriteTo, wide_dx);
   Narrow(ctx, dx.dtype, wide_dx, req, dx.data, dx.Size());
   return absl::OkStatus();
 }

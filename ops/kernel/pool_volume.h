@@ -1,10 +1,9 @@
-// Pooling over three spatial axes, on either device: one output, or one input on the way back, after the other. What
-// pool.h says of windows, maxima and divisors holds here, too.
+// Pooling over three spatial axes on a GPU: one output, or one input on the way back, for each thread. What pool.h says
+// of windows, maxima and divisors holds here, too. For *.cu only.
 
 #ifndef OPS_KERNEL_POOL_VOLUME_H_
 #define OPS_KERNEL_POOL_VOLUME_H_
 
-#include <array>
 #include <cstdint>
 
 #include "ops/kernel/map.h"
@@ -12,23 +11,13 @@
 
 namespace gluond::ops {
 
-struct VolumePoolSize {
-  PoolType type;
-  bool count_include_pad;
-  int64_t planes;
-  std::array<int64_t, 3> in, out, kernel, stride, pad;
-
-  HOST_DEVICE int64_t inputs() const { return in[0] * in[1] * in[2]; }  // Of a plane.
-  HOST_DEVICE int64_t outputs() const { return out[0] * out[1] * out[2]; }
-};
-
 namespace pool_volume_internal {
 
 // The window of one output.
 struct Window {
   int64_t begin[3], end[3], divisor;
 
-  HOST_DEVICE Window(const VolumePoolSize& s, int64_t output) {
+  HOST_DEVICE Window(const PoolSize& s, int64_t output) {
     int64_t padded = 1, inside = 1;
     for (int axis = 2; axis >= 0; --axis) {
       const int64_t start = output % s.out[axis] * s.stride[axis] - s.pad[axis], stop = start + s.kernel[axis];
@@ -45,7 +34,7 @@ struct Window {
 
   // body(position in the plane) for every element, in row-major order.
   template <class Body>
-  HOST_DEVICE void ForEach(const VolumePoolSize& s, const Body& body) const {
+  HOST_DEVICE void ForEach(const PoolSize& s, const Body& body) const {
     for (int64_t z = begin[0]; z < end[0]; ++z) {
       for (int64_t y = begin[1]; y < end[1]; ++y) {
         for (int64_t x = begin[2]; x < end[2]; ++x) body((z * s.in[1] + y) * s.in[2] + x);
@@ -56,15 +45,15 @@ struct Window {
 
 template <class C>
 struct Forward {
-  VolumePoolSize s;
+  PoolSize s;
   In<C> x;
   Out<C> y;
   Out<int64_t> index;
   bool set_y, set_index;
 
   HOST_DEVICE void operator()(int64_t i) const {
-    const Window window(s, i % s.outputs());
-    const int64_t plane = i / s.outputs() * s.inputs();
+    const Window window(s, i % s.out_plane());
+    const int64_t plane = i / s.out_plane() * s.in_plane();
     C value = 0;
     int64_t at = -1;
     if (s.type == PoolType::kMax) {
@@ -85,13 +74,13 @@ struct Forward {
 
 template <class C>
 struct Backward {
-  VolumePoolSize s;
+  PoolSize s;
   In<C> dy;
   In<int64_t> index;
   Out<C> dx;
 
   HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t position = i % s.inputs(), plane = i / s.inputs() * s.outputs();
+    const int64_t position = i % s.in_plane(), plane = i / s.in_plane() * s.out_plane();
     int64_t rest = position, first[3], last[3];  // The outputs whose windows hold the element.
     for (int axis = 2; axis >= 0; --axis) {
       const int64_t p = rest % s.in[axis] + s.pad[axis], before = p - s.kernel[axis];
@@ -116,32 +105,24 @@ struct Backward {
   }
 };
 
-inline constexpr int64_t kPoolGrain = 1024;  // Windows, of some 27 elements.
-
 }  // namespace pool_volume_internal
 
-// As PoolForward and PoolBackward.
-template <class D>
-absl::Status VolumePoolForward(const OpContext& ctx, const VolumePoolSize& size, const TBlob& x, OpReqType req,
-                               const TBlob& y, OpReqType index_req, const TBlob& index) {
-  if (req == kNullOp && index_req == kNullOp) return absl::OkStatus();
+// As PoolForward and PoolBackward. Requires: something to write.
+inline absl::Status VolumePoolForward(const OpContext& ctx, const PoolSize& size, const TBlob& x, OpReqType req,
+                                      const TBlob& y, OpReqType index_req, const TBlob& index) {
   return DispatchReal(y.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<D>(ctx, y.Size(),
-                      pool_volume_internal::Forward<C>{size, In<C>(x), Out<C>(y, req), Out<int64_t>(index, index_req),
-                                                       req != kNullOp, index_req != kNullOp},
-                      pool_volume_internal::kPoolGrain);
+    return ForEach<gpu>(ctx, y.Size(),
+                        pool_volume_internal::Forward<C>{size, In<C>(x), Out<C>(y, req), Out<int64_t>(index, index_req),
+                                                         req != kNullOp, index_req != kNullOp});
   });
 }
-template <class D>
-absl::Status VolumePoolBackward(const OpContext& ctx, const VolumePoolSize& size, const TBlob& dy, const TBlob& index,
-                                OpReqType req, const TBlob& dx) {
-  if (req == kNullOp) return absl::OkStatus();
+inline absl::Status VolumePoolBackward(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
+                                       OpReqType req, const TBlob& dx) {
   return DispatchReal(dx.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<D>(ctx, dx.Size(),
-                      pool_volume_internal::Backward<C>{size, In<C>(dy), In<int64_t>(index), Out<C>(dx, req)},
-                      pool_volume_internal::kPoolGrain);
+    return ForEach<gpu>(ctx, dx.Size(),
+                        pool_volume_internal::Backward<C>{size, In<C>(dy), In<int64_t>(index), Out<C>(dx, req)});
   });
 }
 

@@ -32,7 +32,10 @@ class NeedsTest(unittest.TestCase):
                                      ("grpc", "grpcio", ("gluon_bench.py", "gluond")),
                                      ("mxnet", "mxnet==1.9.1 'numpy<1.24'", ("gluon_bench.py", "mxnet")),
                                      ("mxnet", "mxnet==1.9.1 'numpy<1.24'", ("peer_mxnet.py", "lenet", "1")),
-                                     ("torch", "torch", ("peer_torch.py", "lenet", "1"))):
+                                     ("torch", "torch", ("peer_torch.py", "lenet", "1")),
+                                     ("mxnet", "mxnet==1.9.1 'numpy<1.24'", ("spatial_mxnet.py",)),
+                                     ("torch", "torch", ("spatial_torch.py",)),
+                                     ("torch", "torch", ("run.py", "--only", "spatial:3D", "--torch", sys.executable))):
       with self.subTest(module=module, command=command):
         text = self.run_without(module, *command)
         self.assertIn(f"cannot import {module} (ModuleNotFoundError: no {module})", text)

@@ -3,88 +3,25 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "engine/runtime/open_mp_threads.h"
+#include "tests/bench/op_call.h"
 
-namespace gluond {
+namespace gluond::bench {
 namespace {
-
-// One block, as a lane's scratch is after the first run.
-class OneBlock final : public Scratch {
- public:
-  absl::StatusOr<void*> Get(size_t bytes) override {
-    const size_t begin = used_;
-    used_ += (bytes + 63) / 64 * 64;
-    if (used_ > kBytes) return absl::ResourceExhaustedError("scratch");
-    return block_.get() + begin;
-  }
-  void Reset() { used_ = 0; }
-
- private:
-  static constexpr size_t kBytes = size_t{256} << 20;
-  struct Free { void operator()(char* p) const { std::free(p); } };
-  std::unique_ptr<char, Free> block_{static_cast<char*>(std::aligned_alloc(64, kBytes))};
-  size_t used_ = 0;
-};
 
 struct Row {
   const char* name;
   const char* op;
   AttrDict attrs;
-  std::vector<Shape> inputs;
+  ShapeVector inputs;
   bool skip_first_output = false;  // The data's gradient of a first layer.
 };
 
-void Check(const absl::Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
 void Run(benchmark::State& state, const Row& row) {
-  std::vector<NodeEntry> xs;
-  for (size_t i = 0; i < row.inputs.size(); ++i) xs.push_back(MakeVariable(absl::StrCat("x", i)));
-  const NodePtr node = *TryMakeNode(row.op, "y", xs, row.attrs);
-  ShapeVector in_shapes = row.inputs, out_shapes(node->num_outputs());
-  TypeVector in_types(in_shapes.size(), DType::kFloat32), out_types(out_shapes.size(), DType::kUnknown);
-  if (std::string(row.op) == "_backward_Pooling") in_types[2] = DType::kInt32;
-  Check(node->op()
-            ->GetAttr<FInferShape>("FInferShape", FInferShape(SameShape))(node->attrs, &in_shapes, &out_shapes)
-            .status());
-  Check(node->op()
-            ->GetAttr<FInferType>("FInferType", FInferType(SameType))(node->attrs, &in_types, &out_types)
-            .status());
-  std::vector<std::unique_ptr<float[]>> memory;
-  std::vector<TBlob> in, out;
-  const auto add = [&](std::vector<TBlob>* list, const Shape& shape, DType type) {
-    memory.push_back(std::make_unique<float[]>(shape.Size()));
-    if (type == DType::kFloat32)
-      for (int64_t i = 0; i < shape.Size(); ++i) memory.back()[i] = static_cast<float>(i % 17) / 16;
-    list->push_back({memory.back().get(), shape, type, Device()});
-  };
-  for (size_t i = 0; i < in_shapes.size(); ++i) add(&in, in_shapes[i], in_types[i]);
-  for (size_t i = 0; i < out_shapes.size(); ++i) add(&out, out_shapes[i], out_types[i]);
-  std::vector<OpReqType> req(out.size(), kWriteTo);
-  if (row.skip_first_output) req[0] = kNullOp;
-  const OpenMpThreads threads(0);
-  const ScopedTeamSize team(threads.count());
-  OneBlock scratch;
-  OpContext ctx;
-  ctx.is_train = true;
-  ctx.threads = &threads;
-  ctx.scratch = &scratch;
-  const FCompute& compute = *node->op()->GetAttr<FCompute>("FCompute<cpu>");
-  for (auto _ : state) {
-    scratch.Reset();
-    Check(compute(node->attrs, ctx, in, req, out));
-  }
+  OpCall call(row.op, row.attrs, row.inputs);
+  if (row.skip_first_output) call.Skip(0);
+  for (auto _ : state) call.Run();
 }
 
 const AttrDict kConv1 = {{"kernel", "(5, 5)"}, {"num_filter", "20"}},
@@ -125,12 +62,12 @@ const std::vector<Row>& Rows() {
 }
 
 }  // namespace
-}  // namespace gluond
+}  // namespace gluond::bench
 
 int main(int argc, char** argv) {
-  gluond::Check(gluond::CheckRegistry());
-  for (const gluond::Row& row : gluond::Rows()) {
-    benchmark::RegisterBenchmark(row.name, [&row](benchmark::State& state) { gluond::Run(state, row); })
+  gluond::bench::Check(gluond::CheckRegistry());
+  for (const gluond::bench::Row& row : gluond::bench::Rows()) {
+    benchmark::RegisterBenchmark(row.name, [&row](benchmark::State& state) { gluond::bench::Run(state, row); })
         ->UseRealTime()->Unit(benchmark::kMicrosecond);
   }
   benchmark::Initialize(&argc, argv);

@@ -3,7 +3,8 @@
 
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
 
-WORD is a part of `wire`, `python`, or of a network's name.
+WORD is a part of `wire`, `python`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
+spatial_cases.py with that word.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
 comparison alternates its sides round by round, on the same two threads, and takes medians; the ratio is the median of
@@ -23,6 +24,7 @@ import tempfile
 import time
 
 import needs
+import spatial_cases
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("GLUOND_BIN", ROOT / "bazel-bin"))
@@ -169,10 +171,14 @@ def python(address, rounds, mxnet):
     each.stop()
 
 
+def wants_spatial(options):
+  return options.only in "spatial" or options.only.startswith("spatial:")
+
+
 def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
   wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), options.only in "python")]
-  networks = any(options.only in network for network in STEPS)
+  networks = any(options.only in network for network in STEPS) or wants_spatial(options)
   wanted.append((options.torch, ("torch",), networks))
   wanted.append((options.mxnet, ("numpy", "mxnet"), networks or options.only in "python"))
   for python, modules, is_used in wanted:
@@ -186,10 +192,38 @@ def check(options):
     if shutil.which("bazel") is None:
       sys.exit("bazel is not on PATH; install it (deploy/setup.sh does), or let GLUOND_BIN name a folder with built programs")
     return
-  for program in ("server/gluond-server", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench"):
+  for program in ("server/gluond-server", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench",
+                  "tests/bench/spatial_bench"):
     if not (BIN / program).is_file():
       sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //tests/bench:all), or let "
                "GLUOND_BIN name the folder where it is")
+
+
+def spatial(rounds, torch, mxnet, word):
+  """Convolution and pooling, call by call: the least and the median of the rounds, and their ratios to each peer's.
+  BENCH_CLOCK=processor takes one thread and the processor's time: for a machine that is not idle."""
+  threads = "1" if os.environ.get("BENCH_CLOCK") == "processor" else "2"
+  command = lambda python, name: [python, ROOT / f"tests/bench/spatial_{name}.py", threads]
+  sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads, GOMP_SPINCOUNT="20000")]
+  sides += [Side("PyTorch", command(torch, "torch"), OMP_NUM_THREADS=threads)] if torch else []
+  sides += [Side("MXNet", command(mxnet, "mxnet"), OMP_NUM_THREADS=threads)] if mxnet else []
+  titles = [f"{side.name}: least, median ms" for side in sides] + [f"to {side.name}" for side in sides[1:]]
+  print("\n| call | " + " | ".join(titles) + " |\n|" + " --- |" * (len(titles) + 1), flush=True)
+  for name, op, attrs, shape in spatial_cases.CASES:
+    for how in ("inference", "training"):
+      if word not in f"{name}, {how}":
+        continue
+      line, figures = spatial_cases.line_of(op, attrs, shape, how), [[] for _ in sides]
+      for _ in range(rounds):
+        for side, each in zip(sides, figures):
+          each.append([float(x) for x in side.ask(line).split()])
+      least = [min(a for a, _ in each) for each in figures]
+      median = [statistics.median(b for _, b in each) for each in figures]
+      cells = [f"{a:.3f}, {b:.3f}" for a, b in zip(least, median)]
+      cells += [f"{least[0] / a:.2f}, {median[0] / b:.2f}" for a, b in zip(least[1:], median[1:])]
+      print(f"| {name}, {how} | " + " | ".join(cells) + " |", flush=True)
+  for side in sides:
+    side.stop()
 
 
 def main():
@@ -207,6 +241,8 @@ def main():
   print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
   print("| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
 
+  if wants_spatial(options):
+    spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])
   if options.only in "wire":
     wire(processes=options.rounds)
   if options.only in "python":

@@ -1,5 +1,7 @@
 // Deconvolution over one to three axes, Convolution and Pooling over three, and UpSampling, by definition.
 
+#include <limits>
+
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
@@ -42,6 +44,12 @@ OP_CASES(Deconvolution, {
             {"no_bias", "False"}},
            {{{1, 1, 3, 3, 1}, {-2.78125, 2.59375, -1.875, -1.984375, -3.953125, -1.875, -2.78125, -1.890625, -1.875}}}}
         .TwiceDifferentiable(),
+    OpCase{"OfARowWithGroupsAndDilation", "Deconvolution", {Varied({2, 4, 4}), Varied({4, 1, 3}, 11)},
+           {{"kernel", "(3,)"}, {"stride", "(3,)"}, {"dilate", "(2,)"}, {"pad", "(1,)"}, {"adj", "(2,)"},
+            {"num_filter", "2"}, {"num_group", "2"}}}.TwiceDifferentiable(),
+    OpCase{"OfAVolumeWithGroupsAndDilation", "Deconvolution", {Varied({1, 4, 2, 2, 2}), Varied({4, 1, 1, 2, 2}, 11)},
+           {{"kernel", "(1, 2, 2)"}, {"stride", "(2, 1, 2)"}, {"dilate", "(1, 2, 1)"}, {"adj", "(1, 0, 1)"},
+            {"num_filter", "2"}, {"num_group", "2"}}}.TwiceDifferentiable(),
     OpCase{"OfAnEmptyBatch", "Deconvolution", {{{0, 1, 2, 2}, {}}, {{1, 1, 1, 1}, {2}}},
            {{"kernel", "(1, 1)"}, {"num_filter", "1"}}, {{{0, 1, 2, 2}, {}}}},
 });
@@ -62,6 +70,11 @@ OP_CASES(VolumeConvolution, {
                                3.84375, 0.09375, 0.28125, -2.25, -2.34375, -1.125, 4.859375, -0.84375, 9.578125,
                                1.6875, 3.03125, 0.84375}}}}
         .TwiceDifferentiable(),
+    OpCase{"ByChannels", "Convolution", {Varied({2, 2, 3, 2, 3}), Varied({2, 1, 2, 2, 2}, 11), Varied({2})},
+           {{"kernel", "(2, 2, 2)"}, {"stride", "(2, 1, 1)"}, {"pad", "(1, 0, 1)"}, {"num_filter", "2"},
+            {"num_group", "2"}}}.TwiceDifferentiable(),
+    OpCase{"OfOneElement", "Convolution", {{{1, 1, 1, 1, 1}, {3}}, Varied({1, 1, 3, 3, 3}), {{1}, {0.5}}},
+           {{"kernel", "(3, 3, 3)"}, {"pad", "(1, 1, 1)"}, {"num_filter", "1"}}}.TwiceDifferentiable(),
     OpCase{"OfFlatWindows", "Convolution", {{{1, 1, 1, 2, 3}, {1, 2, 3, 4, 5, 6}}, {{1, 1, 1, 2, 2}, {1, 0, 0, -1}},
                                             {{1}, {0.5}}},
            {{"kernel", "(1, 2, 2)"}, {"num_filter", "1"}, {"layout", "NCDHW"}}, {{{1, 1, 1, 1, 2}, {-3.5, -3.5}}}},
@@ -86,6 +99,15 @@ OP_CASES(VolumePooling, {
     OpCase{"GlobalSum", "Pooling", {kVolume}, {{"global_pool", "True"}, {"pool_type", "sum"}}, {{{1, 1, 1, 1, 1},
                                                             {66}}}}
         .TwiceDifferentiable(),
+    OpCase{"FullConventionTakesTheAverageOfWhatIsThere", "Pooling", {Varied({1, 2, 3, 2, 4})},
+           {{"kernel", "(2, 2, 3)"}, {"pad", "(1, 0, 1)"}, {"stride", "(2, 1, 2)"}, {"pool_type", "avg"},
+            {"pooling_convention", "full"}, {"count_include_pad", "False"}}}.TwiceDifferentiable(),
+    {"GlobalMaximum", "Pooling", {kVolume}, {{"global_pool", "True"}}, {{{1, 1, 1, 1, 1}, {11}}}},
+    OpCase{"AnInfinityIsInItsWindowsOnly", "Pooling",
+           {{{1, 1, 2, 1, 3}, {1, std::numeric_limits<double>::infinity(), 2, 3, 4, 5}}},
+           {{"kernel", "(1, 1, 2)"}, {"pool_type", "sum"}},
+           {{{1, 1, 2, 1, 2}, {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 7,
+                               9}}}}.WithoutGradient(),
     {"OverlappingMaxima", "Pooling", {Varied({1, 2, 3, 3, 4}, 12)},
      {{"kernel", "(2, 3, 2)"}, {"pad", "(1, 1, 0)"}, {"pooling_convention", "full"}, {"stride", "(1, 2, 3)"}}},
     {"OfAnEmptyBatch", "Pooling", {{{0, 1, 2, 2, 2}, {}}}, {{"kernel", "(2, 1, 1)"}}, {{{0, 1, 1, 2, 2}, {}}}},

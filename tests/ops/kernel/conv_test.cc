@@ -10,12 +10,12 @@ namespace {
 struct Geometry {
   const char* name;
   int64_t batch, groups, in_channels, out_channels;
-  std::array<int64_t, 2> in, kernel, stride, dilate, pad;
+  std::array<int64_t, 3> in, kernel, stride, dilate, pad;
 };
 
 ConvSize SizeOf(const Geometry& g) {
   ConvSize s = {g.batch, g.groups, g.in_channels, g.out_channels, g.in, {}, g.kernel, g.stride, g.dilate, g.pad};
-  for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < 3; ++i)
     s.out[i] = (g.in[i] + 2 * g.pad[i] - g.dilate[i] * (g.kernel[i] - 1) - 1) / g.stride[i] + 1;
   return s;
 }
@@ -24,21 +24,26 @@ ConvSize SizeOf(const Geometry& g) {
 template <class Body>
 void ForEachProduct(const ConvSize& s, const Body& body) {
   const int64_t in_group = s.in_channels / s.groups, out_group = s.out_channels / s.groups;
-  for (int64_t n = 0; n < s.batch; ++n)
-    for (int64_t o = 0; o < s.out_channels; ++o)
-      for (int64_t oy = 0; oy < s.out[0]; ++oy)
-        for (int64_t ox = 0; ox < s.out[1]; ++ox)
-          for (int64_t i = 0; i < in_group; ++i)
-            for (int64_t ky = 0; ky < s.kernel[0]; ++ky)
-              for (int64_t kx = 0; kx < s.kernel[1]; ++kx) {
-                const int64_t y = oy * s.stride[0] - s.pad[0] + ky * s.dilate[0];
-                const int64_t x = ox * s.stride[1] - s.pad[1] + kx * s.dilate[1];
-                if (y < 0 || y >= s.in[0] || x < 0 || x >= s.in[1]) continue;
-                const int64_t c = o / out_group * in_group + i;
-                body(((n * s.in_channels + c) * s.in[0] + y) * s.in[1] + x,
-                     ((o * in_group + i) * s.kernel[0] + ky) * s.kernel[1] + kx,
-                     ((n * s.out_channels + o) * s.out[0] + oy) * s.out[1] + ox);
-              }
+  const auto split = [](int64_t i, const std::array<int64_t, 3>& sizes) {
+    return std::array<int64_t, 3>{i / (sizes[1] * sizes[2]), i / sizes[2] % sizes[1], i % sizes[2]};
+  };
+  for (int64_t plane = 0; plane < s.batch * s.out_channels; ++plane)
+    for (int64_t position = 0; position < s.outputs(); ++position)
+      for (int64_t tap = 0; tap < s.taps(); ++tap) {
+        const std::array<int64_t, 3> at = split(position, s.out), k = split(tap, s.kernel);
+        int64_t offset = 0;
+        bool inside = true;
+        for (int axis = 0; axis < 3; ++axis) {
+          const int64_t p = at[axis] * s.stride[axis] - s.pad[axis] + k[axis] * s.dilate[axis];
+          inside = inside && p >= 0 && p < s.in[axis];
+          offset = offset * s.in[axis] + p;
+        }
+        const int64_t n = plane / s.out_channels, o = plane % s.out_channels;
+        for (int64_t i = 0; i < in_group && inside; ++i) {
+          const int64_t channel = n * s.in_channels + o / out_group * in_group + i;
+          body(channel * s.inputs() + offset, (o * in_group + i) * s.taps() + tap, plane * s.outputs() + position);
+        }
+      }
 }
 
 class ConvTest : public testing::TestWithParam<Geometry> {};
@@ -53,7 +58,7 @@ TEST_P(ConvTest, ForwardEqualsItsDefinition) {
       const bool with_bias = bits & 1;
       const OpReqType req = bits & 2 ? kAddTo : kWriteTo;
       std::vector<double> want = req == kAddTo ? before : std::vector<double>(before.size());
-      const int64_t positions = s.out[0] * s.out[1];
+      const int64_t positions = s.outputs();
       if (with_bias) for (size_t i = 0; i < want.size(); ++i) want[i] += bias[i / positions % s.out_channels];
       ForEachProduct(s, [&](int64_t i, int64_t j, int64_t k) { want[k] += x[i] * w[j]; });
       Values x_values(type, x), w_values(type, w), bias_values(type, bias), y(type, before);
@@ -84,7 +89,7 @@ TEST_P(ConvTest, BackwardEqualsItsDefinition) {
         if (bits & 1) dx[i] += dy[k] * w[j];
         if (bits & 2) dw[j] += dy[k] * x[i];
       });
-      const int64_t positions = s.out[0] * s.out[1];
+      const int64_t positions = s.outputs();
       if (bits & 4) for (size_t k = 0; k < dy.size(); ++k) db[k / positions % s.out_channels] += dy[k];
 
       Values dy_values(type, dy), x_values(type, x), w_values(type, w);
@@ -102,21 +107,39 @@ TEST_P(ConvTest, BackwardEqualsItsDefinition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Geometries, ConvTest, testing::ValuesIn<Geometry>({
-    {"LeNet1", 2, 1, 1, 20, {12, 12}, {5, 5}, {1, 1}, {1, 1}, {0, 0}},
-    {"LeNet2", 2, 1, 20, 50, {8, 8}, {5, 5}, {1, 1}, {1, 1}, {0, 0}},
-    {"ResNet", 2, 1, 16, 16, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"Strided", 2, 1, 16, 32, {9, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
-    {"OneByOne", 3, 1, 16, 8, {5, 5}, {1, 1}, {2, 2}, {1, 1}, {0, 0}},
-    {"OddChannels", 2, 1, 3, 5, {7, 6}, {3, 2}, {1, 2}, {1, 1}, {1, 0}},
-    {"OneOutputChannel", 2, 1, 4, 1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"Dilated", 1, 1, 4, 6, {11, 11}, {3, 3}, {1, 1}, {2, 3}, {2, 3}},
-    {"Groups", 2, 2, 6, 4, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"Groups16", 2, 2, 32, 32, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"Depthwise", 2, 8, 8, 8, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"DepthwiseMultiplier", 1, 3, 3, 6, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"KernelBeyondInput", 1, 1, 2, 3, {2, 3}, {5, 5}, {1, 1}, {1, 1}, {2, 1}},
-    {"Remainder", 1, 1, 2, 2, {6, 7}, {2, 2}, {3, 3}, {1, 1}, {0, 0}},
-    {"OneDimensional", 2, 1, 4, 5, {1, 13}, {1, 4}, {1, 2}, {1, 1}, {0, 1}},
+    {"LeNet1", 2, 1, 1, 20, {1, 12, 12}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+    {"LeNet2", 2, 1, 20, 50, {1, 8, 8}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+    {"ResNet", 2, 1, 16, 16, {1, 8, 8}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"Strided", 2, 1, 16, 32, {1, 9, 9}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+    {"OneByOne", 3, 1, 16, 8, {1, 5, 5}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}},
+    {"OddChannels", 2, 1, 3, 5, {1, 7, 6}, {1, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}},
+    {"OneOutputChannel", 2, 1, 4, 1, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"Dilated", 1, 1, 4, 6, {1, 11, 11}, {1, 3, 3}, {1, 1, 1}, {1, 2, 3}, {0, 2, 3}},
+    {"Groups", 2, 2, 6, 4, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"Groups16", 2, 2, 32, 32, {1, 5, 5}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"Depthwise", 2, 8, 8, 8, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"DepthwiseMultiplier", 1, 3, 3, 6, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"KernelBeyondInput", 1, 1, 2, 3, {1, 2, 3}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 1}},
+    {"Remainder", 1, 1, 2, 2, {1, 6, 7}, {1, 2, 2}, {1, 3, 3}, {1, 1, 1}, {0, 0, 0}},
+    {"OneDimensional", 2, 1, 4, 5, {1, 1, 13}, {1, 1, 4}, {1, 1, 2}, {1, 1, 1}, {0, 0, 1}},
+    {"OneDimensionalDilated", 2, 1, 16, 24, {1, 1, 19}, {1, 1, 3}, {1, 1, 1}, {1, 1, 4}, {0, 0, 4}},
+    {"OneDimensionalDepthwise", 2, 16, 16, 16, {1, 1, 21}, {1, 1, 9}, {1, 1, 1}, {1, 1, 1}, {0, 0, 4}},
+    {"OneDimensionalOfOneChannel", 3, 1, 1, 8, {1, 1, 20}, {1, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}},
+    {"OneElement", 2, 1, 3, 4, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+    {"DepthwiseStrided", 2, 16, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+    {"SmallGroups", 2, 8, 32, 32, {1, 7, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"Dilated16", 1, 1, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {1, 2, 2}, {0, 2, 2}},
+    {"VolumeOfOneChannel", 2, 1, 1, 16, {4, 6, 7}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {"Volume", 1, 1, 16, 24, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {"VolumeOddChannels", 2, 1, 3, 5, {4, 5, 6}, {2, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}},
+    {"VolumeStrided", 1, 1, 16, 16, {5, 7, 8}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"VolumeDilated", 1, 1, 8, 8, {6, 7, 8}, {3, 3, 2}, {1, 1, 1}, {2, 1, 3}, {2, 1, 3}},
+    {"VolumeGroups", 1, 2, 16, 32, {3, 4, 4}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {"VolumeDepthwise", 2, 8, 8, 16, {4, 4, 5}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1}},
+    {"VolumeOneByOne", 2, 1, 16, 8, {3, 4, 4}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+    {"VolumeOneOutputChannel", 2, 1, 8, 1, {3, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+    {"VolumeOfFlatWindows", 2, 1, 8, 8, {3, 5, 5}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {"VolumeDeepOnly", 2, 1, 8, 8, {6, 1, 1}, {3, 1, 1}, {2, 1, 1}, {1, 1, 1}, {1, 0, 0}},
 }), [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -12,13 +12,13 @@ namespace {
 struct Geometry {
   const char* name;
   int64_t planes;
-  int64_t in[2], kernel[2], stride[2], pad[2];
+  int64_t in[3], kernel[3], stride[3], pad[3];
   bool full;
 };
 
 PoolSize SizeOf(const Geometry& g, PoolType type, bool count_include_pad) {
   PoolSize s = {type, count_include_pad, g.planes, {}, {}, {}, {}, {}};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     s.in[i] = g.in[i];
     s.kernel[i] = g.kernel[i];
     s.stride[i] = g.stride[i];
@@ -33,40 +33,46 @@ struct Pooled {
   std::vector<int32_t> index;
 };
 
+// The part [first, second) of the input, with its padding, that output o sees along an axis.
+std::pair<int64_t, int64_t> WindowOf(const PoolSize& s, int axis, int64_t o) {
+  const int64_t start = o * s.stride[axis] - s.pad[axis];
+  return {start, std::min(start + s.kernel[axis], s.in[axis] + s.pad[axis])};
+}
+
 Pooled Naive(const PoolSize& s, const std::vector<double>& x, const std::vector<double>& dy) {
   Pooled r = {{}, std::vector<double>(x.size()), {}};
-  for (int64_t plane = 0; plane < s.planes; ++plane) {
-    for (int64_t oy = 0; oy < s.out[0]; ++oy) {
-      for (int64_t ox = 0; ox < s.out[1]; ++ox) {
-        const int64_t y0 = oy * s.stride[0] - s.pad[0], x0 = ox * s.stride[1] - s.pad[1];
-        const int64_t y1 = std::min(y0 + s.kernel[0], s.in[0] + s.pad[0]),
-                      x1 = std::min(x0 + s.kernel[1], s.in[1] + s.pad[1]);
-        std::vector<int64_t> inside;
-        for (int64_t iy = y0; iy < y1; ++iy) {
-          for (int64_t ix = x0; ix < x1; ++ix) {
-            if (iy >= 0 && iy < s.in[0] && ix >= 0 && ix < s.in[1]) inside.push_back(iy * s.in[1] + ix);
-          }
+  for (int64_t i = 0; i < s.planes * s.out_plane(); ++i) {
+    const int64_t o = i % s.out_plane();
+    const auto [z0, z1] = WindowOf(s, 0, o / (s.out[1] * s.out[2]));
+    const auto [y0, y1] = WindowOf(s, 1, o / s.out[2] % s.out[1]);
+    const auto [x0, x1] = WindowOf(s, 2, o % s.out[2]);
+    std::vector<int64_t> inside;
+    const auto is_inside = [&](int axis, int64_t p) { return p >= 0 && p < s.in[axis]; };
+    for (int64_t iz = z0; iz < z1; ++iz) {
+      for (int64_t iy = y0; iy < y1; ++iy) {
+        for (int64_t ix = x0; ix < x1; ++ix) {
+          if (!is_inside(0, iz) || !is_inside(1, iy) || !is_inside(2, ix)) continue;
+          inside.push_back((iz * s.in[1] + iy) * s.in[2] + ix);
         }
-        const double* from = &x[plane * s.in_plane()];
-        double* to = &r.dx[plane * s.in_plane()];
-        const double g = dy[r.y.size()];
-        if (s.type == PoolType::kMax) {
-          int64_t best = -1;
-          for (int64_t i : inside) if (best < 0 || from[i] > from[best]) best = i;
-          r.y.push_back(best < 0 ? 0 : from[best]);
-          r.index.push_back(static_cast<int32_t>(best));
-          if (best >= 0) to[best] += g;
-          continue;
-        }
-        const double count = s.type == PoolType::kSum || inside.empty() ? 1
-                             : s.count_include_pad                      ? static_cast<double>((y1 - y0) * (x1 - x0))
-                                                                        : static_cast<double>(inside.size());
-        double sum = 0;
-        for (int64_t i : inside) sum += from[i], to[i] += g / count;
-        r.y.push_back(sum / count);
-        r.index.push_back(-1);
       }
     }
+    const double* from = &x[i / s.out_plane() * s.in_plane()];
+    double* to = &r.dx[i / s.out_plane() * s.in_plane()];
+    if (s.type == PoolType::kMax) {
+      int64_t best = -1;
+      for (int64_t p : inside) if (best < 0 || from[p] > from[best]) best = p;
+      r.y.push_back(best < 0 ? 0 : from[best]);
+      r.index.push_back(static_cast<int32_t>(best));
+      if (best >= 0) to[best] += dy[i];
+      continue;
+    }
+    const double count = s.type == PoolType::kSum || inside.empty() ? 1
+                         : s.count_include_pad ? static_cast<double>((z1 - z0) * (y1 - y0) * (x1 - x0))
+                                               : static_cast<double>(inside.size());
+    double sum = 0;
+    for (int64_t p : inside) sum += from[p], to[p] += dy[i] / count;
+    r.y.push_back(sum / count);
+    r.index.push_back(-1);
   }
   return r;
 }
@@ -78,7 +84,7 @@ TEST_P(PoolTest, EqualsItsDefinition) {
   for (PoolType pool : {PoolType::kMax, PoolType::kAvg, PoolType::kSum}) {
     for (bool count_include_pad : {true, false}) {
       const PoolSize s = SizeOf(GetParam(), pool, count_include_pad);
-      const Shape in = {s.planes, s.in[0], s.in[1]}, out = {s.planes, s.out[0], s.out[1]};
+      const Shape in = {s.planes, s.in_plane()}, out = {s.planes, s.out_plane()};
       const std::vector<double> x = Numbers(in.Size(), 1), dy = Numbers(out.Size(), 2);
       const Pooled want = Naive(s, x, dy);
       for (DType type : kFloats) {
@@ -89,6 +95,8 @@ TEST_P(PoolTest, EqualsItsDefinition) {
           ASSERT_TRUE(
               PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, y.blob(out), kWriteTo, index.blob(out)).ok());
           ASSERT_TRUE(PoolBackward<cpu>(context.ctx, s, dy_values.blob(out), index.blob(out), req, dx.blob(in)).ok());
+          Values alone(type, std::vector<double>(dy.size(), 1));  // The positions of the maxima unasked.
+          ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, alone.blob(out), kNullOp, {}).ok());
           Pooled r = want;
           if (req == kAddTo) {
             for (double& v : r.y) v += 1;
@@ -97,6 +105,7 @@ TEST_P(PoolTest, EqualsItsDefinition) {
           const std::string what =
               absl::StrCat(Name(type), " type ", static_cast<int>(pool), " pad ", count_include_pad, " req ", req);
           y.ExpectNear(r.y, Tolerance(type), what);
+          alone.ExpectNear(r.y, Tolerance(type), what + " alone");
           dx.ExpectNear(r.dx, 2 * Tolerance(type), what + " dx");
           for (int64_t i = 0; i < out.Size(); ++i) ASSERT_EQ(index[i], want.index[i]) << what;
         }
@@ -106,30 +115,61 @@ TEST_P(PoolTest, EqualsItsDefinition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Geometries, PoolTest, testing::ValuesIn<Geometry>({
-    {"TwoByTwo", 3, {8, 8}, {2, 2}, {2, 2}, {0, 0}, false},
-    {"Remainder", 2, {7, 9}, {2, 2}, {2, 2}, {0, 0}, false},
-    {"FullRemainder", 2, {7, 9}, {2, 2}, {2, 2}, {0, 0}, true},
-    {"Overlapping", 2, {9, 7}, {3, 3}, {2, 2}, {1, 1}, false},
-    {"FullOverlapping", 2, {8, 8}, {3, 3}, {2, 2}, {1, 1}, true},
-    {"DenseWindows", 1, {6, 5}, {3, 2}, {1, 1}, {2, 1}, false},
-    {"Global", 4, {5, 6}, {5, 6}, {1, 1}, {0, 0}, false},
-    {"WindowsBeyondTheEdge", 1, {4, 4}, {2, 2}, {3, 3}, {1, 1}, true},
-    {"WideRow", 1, {2, 300}, {2, 3}, {1, 1}, {0, 1}, false},
-    {"OneDimensional", 2, {1, 11}, {1, 3}, {1, 2}, {0, 1}, false},
+    {"TwoByTwo", 3, {1, 8, 8}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, false},
+    {"Remainder", 2, {1, 7, 9}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, false},
+    {"FullRemainder", 2, {1, 7, 9}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, true},
+    {"Overlapping", 2, {1, 9, 7}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, false},
+    {"FullOverlapping", 2, {1, 8, 8}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, true},
+    {"DenseWindows", 1, {1, 6, 5}, {1, 3, 2}, {1, 1, 1}, {0, 2, 1}, false},
+    {"Global", 4, {1, 5, 6}, {1, 5, 6}, {1, 1, 1}, {0, 0, 0}, false},
+    {"WindowsBeyondTheEdge", 1, {1, 4, 4}, {1, 2, 2}, {1, 3, 3}, {0, 1, 1}, true},
+    {"WideRow", 1, {1, 2, 300}, {1, 2, 3}, {1, 1, 1}, {0, 0, 1}, false},
+    {"OneDimensional", 2, {1, 1, 11}, {1, 1, 3}, {1, 1, 2}, {0, 0, 1}, false},
+    {"OneDimensionalFull", 2, {1, 1, 12}, {1, 1, 3}, {1, 1, 2}, {0, 0, 0}, true},
+    {"OneDimensionalGlobal", 3, {1, 1, 37}, {1, 1, 37}, {1, 1, 1}, {0, 0, 0}, false},
+    {"OneElement", 3, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, false},
+    {"WideWindows", 2, {1, 3, 40}, {1, 2, 20}, {1, 1, 9}, {0, 1, 7}, false},
+    {"WideWindowsBeyondTheEdge", 2, {1, 2, 9}, {1, 2, 6}, {1, 2, 11}, {0, 1, 5}, true},
+    {"WholeRows", 2, {1, 7, 5}, {1, 3, 5}, {1, 2, 1}, {0, 1, 0}, true},
+    {"Volume", 2, {4, 6, 8}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, false},
+    {"VolumeFullOverlapping", 2, {5, 6, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, true},
+    {"VolumeDense", 1, {3, 4, 9}, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, false},
+    {"VolumeStrideThree", 1, {7, 5, 11}, {2, 3, 4}, {3, 1, 3}, {1, 0, 2}, true},
+    {"VolumeGlobal", 3, {3, 4, 5}, {3, 4, 5}, {1, 1, 1}, {0, 0, 0}, false},
+    {"VolumeWholeSlices", 2, {6, 3, 4}, {2, 3, 4}, {2, 1, 1}, {1, 0, 0}, false},
+    {"VolumeWindowsBeyondTheEdge", 1, {4, 4, 4}, {2, 2, 2}, {3, 3, 3}, {1, 1, 1}, true},
 }), [](const auto& info) { return info.param.name; });
 
-TEST(PoolTest, ANanIsTheMaximumOfItsWindow) {
+TEST(PoolTest, TheFirstNanIsTheMaximumOfItsWindow) {
   KernelContext context;
-  const PoolSize s = {PoolType::kMax, true, 1, {1, 4}, {1, 2}, {1, 2}, {1, 2}, {0, 0}};
-  Values x(DType::kFloat32, {std::nan(""), 5, 1, 2}), y(DType::kFloat32, {0, 0});
-  ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x.blob({1, 4}), kWriteTo, y.blob({1, 2}), kNullOp, {}).ok());
-  EXPECT_TRUE(std::isnan(y[0]));
-  EXPECT_EQ(y[1], 2);
+  const double nan = std::nan("");
+  const PoolSize pairs = {PoolType::kMax, true, 1, {1, 1, 4}, {1, 1, 2}, {1, 1, 2}, {1, 1, 2}, {0, 0, 0}};
+  const PoolSize whole = {PoolType::kMax, true, 1, {1, 2, 2}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}};
+  const struct { PoolSize size; std::vector<double> x, y, at; } cases[] = {
+      {pairs, {nan, 5, 1, 2}, {nan, 2}, {0, 3}},
+      {pairs, {5, nan, nan, nan}, {nan, nan}, {1, 2}},
+      {whole, {5, nan, nan, 7}, {nan}, {1}},
+      {whole, {5, 1, 2, nan}, {nan}, {3}},
+  };
+  for (const auto& c : cases) {
+    for (const OpReqType index_req : {kNullOp, kWriteTo}) {
+      const Shape in = {4}, out = {static_cast<int64_t>(c.y.size())};
+      Values x(DType::kFloat32, c.x), y(DType::kFloat32, std::vector<double>(c.y.size()));
+      Values at(DType::kInt32, std::vector<double>(c.y.size(), -2));
+      const absl::Status status =
+          PoolForward<cpu>(context.ctx, c.size, x.blob(in), kWriteTo, y.blob(out), index_req, at.blob(out));
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < c.y.size(); ++i) {
+        EXPECT_TRUE(std::isnan(c.y[i]) ? std::isnan(y[i]) : y[i] == c.y[i]) << y[i];
+        EXPECT_EQ(at[i], index_req == kNullOp ? -2 : c.at[i]);
+      }
+    }
+  }
 }
 
 TEST(PoolTest, OfEqualElementsTheFirstGetsTheGradient) {
   KernelContext context;
-  const PoolSize s = {PoolType::kMax, true, 1, {2, 2}, {1, 1}, {2, 2}, {2, 2}, {0, 0}};
+  const PoolSize s = {PoolType::kMax, true, 1, {1, 2, 2}, {1, 1, 1}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}};
   const double inf = std::numeric_limits<double>::infinity();
   for (double v : {3.0, -inf}) {
     Values x(DType::kFloat64, {v, v, v, v}), y(DType::kFloat64, {0}), index(DType::kInt32, {-1});
