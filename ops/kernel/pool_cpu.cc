@@ -106,19 +106,31 @@ void MaxWindows(const PoolSize& s, const C* x, const Stretch& t, C* best, int32_
   }
 }
 
-bool IsEmpty(const PoolSize& s, const Stretch& t, int64_t ox) {
-  const auto empty = [](Extent e) { return e.begin >= e.end; };
-  return empty(WindowExtent(s, 0, t.oz)) || empty(WindowExtent(s, 1, t.oy)) || empty(WindowExtent(s, 2, ox));
+// best[j] = 0 where the window is empty. Only the last windows along an axis can be.
+template <class C>
+void ClearEmpty(const PoolSize& s, const Stretch& t, C* best) {
+  const auto empty = [&](int axis, int64_t o) {
+    const Extent e = WindowExtent(s, axis, o);
+    return e.begin >= e.end;
+  };
+  if (empty(0, t.oz) || empty(1, t.oy)) return (void)std::fill_n(best, t.size(), C{0});
+  for (int64_t ox = t.last; ox > t.first && empty(2, ox - 1); --ox) best[ox - 1 - t.first] = 0;
+}
+
+// Writes or adds what was found for a stretch to its plane.
+template <class T>
+void Store(const T* found, const Stretch& t, bool add, T* plane) {
+  if (!add) return (void)std::copy_n(found, t.size(), plane + t.begin);
+  for (int64_t j = 0; j < t.size(); ++j) plane[t.begin + j] += found[j];
 }
 
 // y and index are planes; either may be null.
 template <class C, class Stride>
 void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index,
                 int32_t* index) {
-  constexpr C kLeast = -std::numeric_limits<C>::infinity();
   C best[kChunk];
   int32_t at[kChunk];
-  std::fill_n(best, t.size(), kLeast);
+  std::fill_n(best, t.size(), -std::numeric_limits<C>::infinity());
   std::fill_n(at, t.size(), -1);
   if (IsWide(s)) {
     MaxWindows(s, x, t, best, at);
@@ -127,11 +139,23 @@ void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, 
   } else {
     MaxRuns<false>(s, stride, x, t, best, at);
   }
-  for (int64_t j = 0; j < t.size(); ++j) {
-    const C v = best[j] == kLeast && IsEmpty(s, t, t.first + j) ? 0 : best[j];
-    if (y != nullptr) y[t.begin + j] = add ? y[t.begin + j] + v : v;
-    if (index != nullptr) index[t.begin + j] = add_index ? index[t.begin + j] + at[j] : at[j];
-  }
+  ClearEmpty(s, t, best);
+  if (y != nullptr) Store(best, t, add, y);
+  if (index != nullptr) Store(at, t, add_index, index);
+}
+
+// v[j] /= the divisor of output j of the stretch. Windows that lie inside the row have the same.
+template <class C>
+void Divide(const PoolSize& s, const Stretch& t, C* v) {
+  if (s.type != PoolType::kAvg) return;
+  const auto divisor = [&](int64_t ox) { return static_cast<C>(Divisor(s, t.oz, t.oy, ox)); };
+  const int64_t stride = s.stride[2], room = s.in[2] + s.pad[2] - s.kernel[2];
+  const int64_t inside = std::clamp((s.pad[2] + stride - 1) / stride, t.first, t.last);
+  const int64_t beyond = std::clamp(room < 0 ? 0 : room / stride + 1, inside, t.last);
+  for (int64_t ox = t.first; ox < inside; ++ox) v[ox - t.first] /= divisor(ox);
+  const C common = divisor(inside);
+  for (int64_t ox = inside; ox < beyond; ++ox) v[ox - t.first] /= common;
+  for (int64_t ox = beyond; ox < t.last; ++ox) v[ox - t.first] /= divisor(ox);
 }
 
 template <class C, class Stride>
@@ -153,18 +177,15 @@ void SumStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, 
       for (int64_t ox = run.begin; ox < run.end; ++ox) sums[ox - t.first] += from[ox * stride];
     });
   }
-  for (int64_t j = 0; j < t.size(); ++j) {
-    const C v = sums[j] / static_cast<C>(Divisor(s, t.oz, t.oy, t.first + j));
-    y[t.begin + j] = add ? y[t.begin + j] + v : v;
-  }
+  Divide(s, t, sums);
+  Store(sums, t, add, y);
 }
 
 template <class C, class Stride>
 void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch& t, C* dx) {
   C share[kChunk];
-  for (int64_t j = 0; j < t.size(); ++j) {
-    share[j] = dy[t.begin + j] / static_cast<C>(Divisor(s, t.oz, t.oy, t.first + j));
-  }
+  std::copy_n(dy + t.begin, t.size(), share);
+  Divide(s, t, share);
   if (IsWide(s)) {
     for (int64_t j = 0; j < t.size(); ++j) {
       const Extent cols = WindowExtent(s, 2, t.first + j);
