@@ -13,14 +13,15 @@ BINARY = pathlib.Path("server/gluond-server")
 class RunningServer:
   """Starts gluond-server on a free port; stops it when the `with` block ends."""
 
-  def __init__(self, *flags):
+  def __init__(self, *flags, binary=BINARY, **options):
+    """`options` are Popen's, instead of pipes for what the server says."""
     self._folder = tempfile.TemporaryDirectory()
     self.folder = pathlib.Path(self._folder.name)
     port_file = self.folder / "port"
     self.process = subprocess.Popen(
-        [BINARY, "--address=127.0.0.1:0", f"--port_file={port_file}", "--devices=cpu", f"--store_dir={self.folder}/store",
+        [binary, "--address=127.0.0.1:0", f"--port_file={port_file}", "--devices=cpu", f"--store_dir={self.folder}/store",
          *flags],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     deadline = time.monotonic() + 60
     while not port_file.exists():
       if self.process.poll() is not None or time.monotonic() > deadline:

@@ -1,0 +1,45 @@
+"""Every row of one theme of table.py in short form: the bystander works on, to the same bits, and so does the server.
+
+Waits are printed, and bounded loosely only: tests share their machine. run.py has the figures.
+"""
+
+import sys
+import unittest
+
+from tests import case_runner
+from tests.fault import battle, run, table
+from tests.server import running_server
+
+SECONDS = 3
+LONGEST_WAIT = 10.0
+
+
+class FaultTest(unittest.TestCase):
+  """Filled from the table."""
+
+
+def case(row):
+
+  def test(self):
+    if row.open:
+      self.skipTest(row.open)
+    flags = run.memory_flag(running_server.BINARY)
+    outcome = battle.fight(row, SECONDS, flags=flags)
+    print(run.line(row, outcome), flush=True)
+    self.assertEqual(outcome.exit_code, 0, outcome.last_words)
+    self.assertEqual(outcome.report["errors"], {})
+    self.assertEqual(outcome.report["health_errors"], {})
+    self.assertTrue(outcome.same_bits, "the bystander's training ended with other bits")
+    if flags:
+      self.assertLess(outcome.peak, battle.MOST_RSS)
+    self.assertLess(outcome.worst, LONGEST_WAIT)
+    self.assertLess(outcome.worst_health, LONGEST_WAIT)
+    self.assertEqual(row.unexpected(outcome.told), {})
+
+  return test
+
+
+if __name__ == "__main__":
+  for each in table.THEMES[sys.argv.pop(1)]:
+    setattr(FaultTest, "test_" + each.name.replace(" ", "_").replace("-", "_"), case(each))
+  case_runner.main()

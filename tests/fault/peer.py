@@ -1,0 +1,144 @@
+"""The clients that the attacks are made of: raw stubs, with a connection for each Peer.
+
+    with Peer(address) as peer:
+      peer.call("ServerService/GetServerInfo", server_pb2.GetServerInfoRequest())
+"""
+
+import collections
+import queue
+import threading
+import time
+
+import grpc
+
+from proto import session_pb2
+
+HEALTH = "/grpc.health.v1.Health/Check"
+
+
+def told(error):
+  """A failed call's code and text, cut to one line."""
+  if not isinstance(error, grpc.RpcError):
+    return f"{type(error).__name__}: {error}"
+  return f"{error.code().name}: {(error.details() or '').splitlines()[0] if error.details() else ''}"[:160]
+
+
+class Told(collections.Counter):
+  """What an attacker was told, and how often. Thread-safe."""
+
+  def __init__(self):
+    super().__init__()
+    self._mutex = threading.Lock()
+
+  def note(self, what="OK"):
+    with self._mutex:
+      self[what if isinstance(what, str) else told(what)] += 1
+
+
+def encoded(request):
+  return request if isinstance(request, bytes) else request.SerializeToString()
+
+
+class Peer:
+  """One connection: gRPC would let channels of one address share theirs."""
+
+  def __init__(self, address):
+    self.channel = grpc.insecure_channel(address, [
+        ("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1), ("grpc.max_reconnect_backoff_ms", 1000)])
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *unused):
+    self.channel.close()
+
+  def method(self, name):
+    """The callable of a unary method; messages or bytes go in, bytes come out."""
+    path = name if name.startswith("/") else "/gluond.v1." + name
+    return self.channel.unary_unary(path, encoded)
+
+  def call(self, name, request=b"", timeout=60):
+    return self.method(name)(request, timeout=timeout)
+
+  def start(self, name, request=b"", timeout=60):
+    return self.method(name).future(request, timeout=timeout)
+
+
+def session_commands(first, *commands):
+  """A request for a session, encoded; the commands are given as dicts."""
+  return session_pb2.SessionRequest(first_number=first,
+                                    commands=[session_pb2.Command(**c) for c in commands]).SerializeToString()
+
+
+class Session:
+  """A session's stream. Commands are numbered as they are sent; replies are read by who wants them."""
+
+  def __init__(self, peer, timeout=None):
+    self._outgoing = queue.SimpleQueue()
+    self._next = 1
+    self._outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession()))
+    run = peer.channel.stream_stream("/gluond.v1.SessionService/Run", encoded, session_pb2.SessionResponse.FromString)
+    self.responses = run(iter(self._outgoing.get, None), timeout=timeout)
+
+  def send(self, *commands):
+    """Sends Commands, given as dicts; returns the last one's number."""
+    self.send_encoded(session_commands(self._next, *commands), len(commands))
+    return self._next - 1
+
+  def send_encoded(self, request, count):
+    """Sends a request of so many commands that was encoded before."""
+    self._outgoing.put(request)
+    self._next += count
+
+  def replies(self):
+    for response in self.responses:
+      yield from response.replies
+
+  def answer(self, **command):
+    """Sends one command that is answered; returns its Reply."""
+    number = self.send(command)
+    return next(reply for reply in self.replies() if reply.number == number)
+
+  def wait(self, told=None):
+    """Waits until all has been executed; notes the failures."""
+    reply = self.answer(wait_all=session_pb2.WaitAll())
+    for failure in reply.failures if told is not None else ():
+      told.note(f"{grpc_code(failure.code)}: {failure.message}"[:160])
+    return reply
+
+  def close(self):
+    self._outgoing.put(None)
+
+
+def wait_for_all(noted, calls):
+  for call in calls:
+    noted.note(call.exception() or "OK")
+
+
+def grpc_code(number):
+  return next(code.name for code in grpc.StatusCode if code.value[0] == number)
+
+
+def crowd(target, body):
+  """Has `body(peer, told, i)` run again and again, in a thread for each of the target's connections, until time is up.
+
+  What it raises is noted, and ends nothing.
+  """
+  noted, end = Told(), time.monotonic() + target.seconds
+
+  def attack(i):
+    with Peer(target.address) as peer:
+      while time.monotonic() < end:
+        try:
+          body(peer, noted, i)
+        except (grpc.RpcError, StopIteration, ValueError) as error:
+          noted.note(error)
+          time.sleep(0.005)
+
+  threads = [threading.Thread(target=attack, args=(i,), daemon=True) for i in range(target.connections)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join(max(0, end + 2 - time.monotonic()))
+  return noted
