@@ -7,8 +7,15 @@
 #include "absl/strings/str_split.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "server/machine_memory.h"
 
 namespace gluond::server {
+namespace {
+
+// Sixteen clients whose operators take seconds leave a place for the others' short ones.
+constexpr int kMostAtWork = 17;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted, int cpu_threads,
                                                        const Limits& limits) {
@@ -24,6 +31,8 @@ absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted
     }
   }
   auto devices = std::make_unique<Devices>();
+  const int64_t memory = limits.max_memory_bytes > 0 ? limits.max_memory_bytes : MachineMemory() / 4 * 3;
+  devices->memory_ = std::make_shared<Budget>("the server", memory, "--max_memory_bytes");
   ASSIGN_OR_RETURN(devices->host_, devices->Add(Device(), cpu_threads, limits));
   for (Device device : list) {
     Place* place = devices->host_;
@@ -42,11 +51,15 @@ absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits
   place->description = driver->description();
   place->memory_bytes = driver->total_bytes();
   // Nobody can hold more than there is, whatever the flag says.
-  const int64_t limit = std::min(limits.max_tensor_bytes, place->memory_bytes);
-  place->budget = std::make_shared<Budget>(absl::StrCat("the server's ", device.ToString()), limit, "--max_tensor_bytes");
-  ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget));
-  ASSIGN_OR_RETURN(place->lane, Lane::Create(device, {.threads = cpu_threads}, *place->allocator));
-  if (place->lane->threads() != nullptr) place->threads = place->lane->threads()->count();
+  int64_t limit = std::min(limits.max_tensor_bytes, place->memory_bytes);
+  const bool on_host = device.type == DeviceType::kCpu;
+  if (on_host) limit = std::min(limit, memory_->limit() / 4 * 3);  // Requests need some, too.
+  place->budget = std::make_shared<Budget>(absl::StrCat("the server's ", device.ToString()), limit,
+                                           "--max_tensor_bytes", on_host ? memory_ : nullptr);
+  ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget, /*shared=*/true));
+  ASSIGN_OR_RETURN(place->lanes, Lanes::Create(device, {.threads = cpu_threads, .most_at_work = kMostAtWork},
+                                               *place->allocator));
+  if (place->lanes->threads() != nullptr) place->threads = place->lanes->threads()->count();
   places_.push_back(std::move(place));
   return places_.back().get();
 }

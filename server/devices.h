@@ -1,4 +1,4 @@
-// Devices: where this server computes. Each device has one lane and one budget of memory; the CPU is always there, since
+// Devices: where this server computes. Each device has its lanes and one budget of memory; the CPU is always there, since
 // requests are decoded and replies encoded in its memory. Immutable once opened.
 
 #ifndef SERVER_DEVICES_H_
@@ -24,7 +24,7 @@ struct Place {
   int threads = 0;  // Of a CPU.
   std::shared_ptr<Budget> budget;
   std::shared_ptr<DeviceAllocator> allocator;
-  std::unique_ptr<Lane> lane;
+  std::unique_ptr<Lanes> lanes;
 };
 
 class Devices {
@@ -40,12 +40,15 @@ class Devices {
   absl::StatusOr<Place*> Find(const std::string& name) const;
   // The CPU, where tensors of requests and replies lie.
   Place& host() const { return *host_; }
+  // The memory of the process: the host's tensors, and all that requests take.
+  const std::shared_ptr<Budget>& memory() const { return memory_; }
   // Bytes of tensors held on all of them.
   int64_t tensor_bytes() const;
 
  private:
   absl::StatusOr<Place*> Add(Device device, int cpu_threads, const Limits& limits);
 
+  std::shared_ptr<Budget> memory_;
   std::vector<std::unique_ptr<Place>> places_;
   std::vector<Place*> offered_;
   Place* host_ = nullptr;

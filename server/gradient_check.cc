@@ -75,7 +75,7 @@ class Check : public std::enable_shared_from_this<Check> {
     RETURN_IF_ERROR(PrepareInputs(call));
     Signatures known;
     for (const Input& input : inputs_) known[input.name] = {input.value.shape(), input.value.dtype()};
-    ASSIGN_OR_RETURN(forward_, Executor::Compile(call.graph, known, {.is_train = true}, *place_.lane, *place_.allocator));
+    ASSIGN_OR_RETURN(forward_, Executor::Compile(call.graph, known, {.is_train = true}, *lane_, *place_.allocator));
     RETURN_IF_ERROR(PrepareHeads());
     std::vector<NodeEntry> xs, heads;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -86,7 +86,7 @@ class Check : public std::enable_shared_from_this<Check> {
       known[HeadName(i)] = {heads_[i].shape(), heads_[i].dtype()};
     }
     ASSIGN_OR_RETURN(Gradients gradients, BuildGradient(call.graph.outputs, xs, heads));
-    ASSIGN_OR_RETURN(gradient_, Executor::Compile(Graph{gradients}, known, {.is_train = true}, *place_.lane,
+    ASSIGN_OR_RETURN(gradient_, Executor::Compile(Graph{gradients}, known, {.is_train = true}, *lane_,
                                                   *place_.allocator));
     return absl::OkStatus();
   }
@@ -197,6 +197,7 @@ class Check : public std::enable_shared_from_this<Check> {
   double epsilon() const { return options_.epsilon == 0 ? 1e-6 : options_.epsilon; }
 
   Place& place_;
+  const std::shared_ptr<Lane> lane_ = place_.lanes->Take();
   const GradientCheckOptions options_;
   const Done done_;
   std::vector<Input> inputs_;

@@ -182,6 +182,7 @@ void HostStream::OnDone() {
 
 void HostStream::OnReadDone(bool ok) {
   __tsan_acquire(this);
+  const ScopedAccount account(peer_->account());
   if (!ok) return End(absl::OkStatus());  // The client says no more, and needs no answer.
   Slices slices;
   const size_t bytes = incoming_.Length();

@@ -6,10 +6,11 @@ absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefini
                                                    Place& place, Place& host, int64_t max_bytes) {
   HostedModelPtr hosted(new HostedModel(place));
   const std::string owner = absl::StrCat("model '", name, "'");
-  hosted->budget_ = std::make_shared<Budget>(owner, max_bytes, "--max_model_bytes", place.budget);
+  hosted->budget_ = std::make_shared<Budget>(owner, max_bytes, "--max_model_bytes", Budget::PartOf(place.budget));
   hosted->host_budget_ = &place == &host ? hosted->budget_
                                          : std::make_shared<Budget>(absl::StrCat(owner, " on the host"), max_bytes,
-                                                                    "--max_model_bytes", host.budget);
+                                                                    "--max_model_bytes",
+                                                                    Budget::PartOf(host.budget));
   ASSIGN_OR_RETURN(std::shared_ptr<Allocator> allocator, DeviceAllocator::Create(place.device, hosted->budget_));
   hosted->host_allocator_ = allocator;
   if (&place != &host) {
@@ -18,7 +19,7 @@ absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefini
   ModelOptions options;
   options.name = std::move(name);
   options.seed = seed;
-  options.lane = place.lane.get();
+  options.lane = hosted->lane_.get();
   options.allocator = std::move(allocator);
   options.host_allocator = hosted->host_allocator_;
   ASSIGN_OR_RETURN(hosted->model_, Model::Create(std::move(definition), options));

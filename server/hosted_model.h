@@ -66,9 +66,10 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   void SetDownload(std::shared_ptr<const Download> download);
 
  private:
-  explicit HostedModel(Place& place) : place_(place) {}
+  explicit HostedModel(Place& place) : place_(place), lane_(place.lanes->Take()) {}
 
   Place& place_;
+  const std::shared_ptr<Lane> lane_;
   std::shared_ptr<Budget> budget_;
   std::shared_ptr<Budget> host_budget_;
   std::shared_ptr<Allocator> host_allocator_;

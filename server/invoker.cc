@@ -1,5 +1,6 @@
 #include "server/invoker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,11 @@
 namespace gluond::server {
 namespace {
 
+// So many accounts' compiled calls are kept,
+constexpr size_t kBenches = 64;
+// and of each so many.
+constexpr size_t kCallsKept = 64;
+
 absl::Status CopyAll(std::vector<Tensor>* tensors, Place& place) {
   for (Tensor& tensor : *tensors) {
     ASSIGN_OR_RETURN(tensor, CopyToDevice(tensor, place));
@@ -20,10 +26,24 @@ absl::Status CopyAll(std::vector<Tensor>* tensors, Place& place) {
 
 }  // namespace
 
-Invoker::Invoker(Devices& devices) : devices_(devices) {
-  for (Place* place : devices.offered()) {
-    invokers_[place] = std::make_unique<OpInvoker>(*place->lane, *place->allocator);
+Invoker::BenchPtr Invoker::Find(Place& place) {
+  const AccountPtr& account = CurrentAccount();
+  BenchPtr dropped;  // Goes without the lock.
+  std::lock_guard lock(mu_);
+  const auto found = std::find_if(benches_.begin(), benches_.end(), [&](const BenchPtr& bench) {
+    return bench->account == account && bench->place == &place;
+  });
+  if (found != benches_.end()) {
+    benches_.splice(benches_.begin(), benches_, found);
+    return benches_.front();
   }
+  if (benches_.size() >= kBenches) {
+    dropped = std::move(benches_.back());
+    benches_.pop_back();
+  }
+  const std::shared_ptr<Lane> lane = place.lanes->Take();
+  benches_.push_front(BenchPtr(new Bench{account, &place, lane, {*lane, *place.allocator, kCallsKept}}));
+  return benches_.front();
 }
 
 void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) {
@@ -33,16 +53,16 @@ void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) 
     return done(absl::FailedPreconditionError(absl::StrCat("operator '", invocation.op, "' has no kernel for ",
                                                            place.device.ToString(), "; choose another device")));
   }
-  OpInvoker& invoker = *invokers_.at(&place);
+  const BenchPtr bench = Find(place);
   const bool on_host = place.device.type == DeviceType::kCpu;
   if (on_host && !(*op)->HasAttr("FMutateInputs")) {
-    return invoker.Invoke(invocation.op, std::move(invocation.attrs), std::move(invocation.inputs),
+    return bench->invoker.Invoke(invocation.op, std::move(invocation.attrs), std::move(invocation.inputs),
                           std::move(invocation.options), std::move(done));
   }
   // The request's memory is not to be written; and a GPU has its own.
-  place.lane->Post([this, &place, &invoker, invocation = std::move(invocation), done = std::move(done)]() mutable {
+  bench->lane->Post([this, &place, bench, invocation = std::move(invocation), done = std::move(done)]() mutable {
     if (absl::Status status = CopyAll(&invocation.inputs, place); !status.ok()) return done(std::move(status));
-    invoker.Invoke(invocation.op, std::move(invocation.attrs), std::move(invocation.inputs),
+    bench->invoker.Invoke(invocation.op, std::move(invocation.attrs), std::move(invocation.inputs),
                    std::move(invocation.options),
                    [this, &place, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> outputs) {
       if (!outputs.ok()) return done(std::move(outputs));

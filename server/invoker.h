@@ -1,13 +1,16 @@
-// Invoker runs single operators on tensors of the host, on any device. Thread-safe.
+// Invoker runs single operators on tensors of the host, on any device. Each account has lanes and compiled calls of its
+// own, so that one client's long operator holds up no other's. Thread-safe.
 
 #ifndef SERVER_INVOKER_H_
 #define SERVER_INVOKER_H_
 
-#include <map>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "engine/runtime/account.h"
 #include "engine/runtime/op_invoker.h"
 #include "server/devices.h"
 
@@ -23,15 +26,28 @@ struct Invocation {
 class Invoker {
  public:
   // `devices` outlives the invoker and its calls.
-  explicit Invoker(Devices& devices);
+  explicit Invoker(Devices& devices) : devices_(devices) {}
 
-  // `done` gets the visible outputs, on the host. It is called once: on the lane's thread, or here when the call is wrong.
-  // As OpInvoker::Invoke, and FAILED_PRECONDITION: no kernel for the device.
+  // `done` gets the visible outputs, on the host. It is called once: on a lane of the place, or here when the call is
+  // wrong. As OpInvoker::Invoke, and FAILED_PRECONDITION: no kernel for the device.
   void Invoke(Place& place, Invocation invocation, OpInvoker::Done done);
 
  private:
+  // Compiled calls of an account on one device.
+  struct Bench {
+    AccountPtr account;
+    Place* place;
+    std::shared_ptr<Lane> lane;
+    OpInvoker invoker;
+  };
+  using BenchPtr = std::shared_ptr<Bench>;
+
+  // The bench of the calling thread's account.
+  BenchPtr Find(Place& place);
+
   Devices& devices_;
-  std::map<const Place*, std::unique_ptr<OpInvoker>> invokers_;
+  std::mutex mu_;
+  std::list<BenchPtr> benches_;  // The most recently used first. Guarded by mu_.
 };
 
 }  // namespace gluond::server

@@ -10,17 +10,19 @@
 namespace gluond::server {
 
 struct Limits {
+  int64_t max_memory_bytes = 0;                   // Of the whole process. 0: three quarters of what the machine has.
   int64_t max_message_bytes = int64_t{64} << 20;  // Of one request or reply. At most 1 GiB.
-  int64_t max_requests = 256;                     // At work or waiting.
+  int64_t max_connections = 1024;
+  int64_t max_requests = 1024;                    // At work or waiting.
   int64_t max_request_bytes = int64_t{1} << 30;   // Of all requests at work or waiting.
   int64_t max_graph_nodes = 200'000;              // Of one expanded graph.
   int64_t max_model_bytes = int64_t{8} << 30;     // Of tensors, held for one model.
   int64_t max_tensor_bytes = int64_t{16} << 30;   // Of tensors, held in all on one device.
-  int64_t max_models = 256;
+  int64_t max_models = 1024;
   int64_t max_datasets = 256;
   int64_t max_clients = 10'000;                   // Whose sequence numbers are remembered.
   int64_t upload_lease_seconds = 600;             // An upload that is silent for so long is forgotten.
-  int64_t max_sessions = 128;
+  int64_t max_sessions = 256;
   int64_t max_session_queue_bytes = int64_t{64} << 20;  // Of one session's commands and replies that wait.
   int64_t max_session_bytes = int64_t{8} << 30;   // Of tensors, held for one session on one device.
   int64_t max_session_arrays = 1'000'000;         // Of one session; as many calls, and as many graphs.

@@ -35,6 +35,10 @@ ABSL_FLAG(int, cpu_threads, 0, "Threads that compute on the CPU. 0: one for each
 ABSL_FLAG(int, drain_seconds, 30, "After SIGTERM or SIGINT, calls under way have so long before they are cancelled.");
 
 ABSL_FLAG(int64_t, max_message_bytes, Limits().max_message_bytes, "Largest request or reply, at most 1 GiB.");
+ABSL_FLAG(int64_t, max_memory_bytes, Limits().max_memory_bytes,
+          "Most memory of the process: tensors, requests, replies, queues. 0: three quarters of what the machine, or the "
+          "control group, has.");
+ABSL_FLAG(int64_t, max_connections, Limits().max_connections, "Most connections. Those of one address: half of them.");
 ABSL_FLAG(int64_t, max_requests, Limits().max_requests, "Most requests at work or waiting.");
 ABSL_FLAG(int64_t, max_request_bytes, Limits().max_request_bytes, "Most bytes of all requests at work or waiting.");
 ABSL_FLAG(int64_t, max_graph_nodes, Limits().max_graph_nodes, "Most nodes of one expanded graph.");
@@ -62,6 +66,8 @@ namespace {
 Limits LimitsFromFlags() {
   Limits limits;
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  limits.max_memory_bytes = absl::GetFlag(FLAGS_max_memory_bytes);
+  limits.max_connections = absl::GetFlag(FLAGS_max_connections);
   limits.max_requests = absl::GetFlag(FLAGS_max_requests);
   limits.max_request_bytes = absl::GetFlag(FLAGS_max_request_bytes);
   limits.max_graph_nodes = absl::GetFlag(FLAGS_max_graph_nodes);

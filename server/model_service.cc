@@ -35,10 +35,10 @@ ModelService::ModelService(Runner& runner, Devices& devices, Models& models, Par
   Add("GetParameters", this, &ModelService::GetParameters);
   Add("UploadParameter", this, &ModelService::UploadParameter, Weight::kHeavy);
   Add("DownloadParameter", this, &ModelService::DownloadParameter);
-  Add("SaveCheckpoint", this, &ModelService::SaveCheckpoint, Weight::kHeavy);
-  Add("LoadCheckpoint", this, &ModelService::LoadCheckpoint, Weight::kHeavy);
-  Add("ListCheckpoints", this, &ModelService::ListCheckpoints, Weight::kHeavy);
-  Add("DeleteCheckpoint", this, &ModelService::DeleteCheckpoint, Weight::kHeavy);
+  Add("SaveCheckpoint", this, &ModelService::SaveCheckpoint, Weight::kDisk);
+  Add("LoadCheckpoint", this, &ModelService::LoadCheckpoint, Weight::kDisk);
+  Add("ListCheckpoints", this, &ModelService::ListCheckpoints, Weight::kDisk);
+  Add("DeleteCheckpoint", this, &ModelService::DeleteCheckpoint, Weight::kDisk);
 }
 
 void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelResponse> call) {

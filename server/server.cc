@@ -19,11 +19,13 @@ namespace gluond::server {
 namespace {
 
 constexpr int64_t kLargestMessage = int64_t{1} << 30;
+constexpr int kStreamsOfConnection = 256;
+constexpr int kMetadataBytes = 16 << 10;
 
 absl::Status CheckLimits(const Limits& limits) {
   for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
                               limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
-                              limits.max_clients, limits.upload_lease_seconds, limits.max_sessions,
+                              limits.max_clients, limits.max_connections, limits.upload_lease_seconds, limits.max_sessions,
                               limits.max_session_queue_bytes, limits.max_session_bytes, limits.max_session_arrays,
                               limits.session_lease_seconds, limits.callback_seconds, limits.max_callbacks}) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
@@ -55,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   EnablePlugins();
   std::unique_ptr<Server> server(new Server);
   ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits));
-  server->runner_ = std::make_unique<Runner>(options.limits, options.log);
+  server->runner_ = std::make_unique<Runner>(options.limits, options.log, server->devices_->memory());
   RETURN_IF_ERROR(server->CreateServices(options));
   RETURN_IF_ERROR(server->Listen(options));
   return server;
@@ -87,6 +89,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
 }
 
 void Server::Sweep() {
+  runner_->peers.Sweep();
+  runner_->unsent.Sweep(Unsent::Clock::now());
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
   sessions_->Sweep();
@@ -108,19 +112,24 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 18);
   // A batch is sent without a wait for the window to be opened further.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 20);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // What one connection can have under way, received in part or not yet admitted.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsOfConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
+  // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  std::unique_ptr<Listener::Acceptor> acceptor;
   if (!options.address.empty()) {
-    builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port_);
+    ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections));
+    acceptor = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   }
   for (const auto& service : services_) builder.RegisterService(service.get());
   server_ = builder.BuildAndStart();
-  const bool listens = options.address.empty() || port_ != 0;
-  if (server_ == nullptr || !listens) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address,
-                                               ": is the address right, and free? Choose another --address"));
-  }
+  if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
+  if (listener_ != nullptr) listener_->Start(std::move(acceptor));
   for (const auto& service : services_) server_->GetHealthCheckService()->SetServingStatus(service->name(), true);
   return absl::OkStatus();
 }
@@ -134,6 +143,7 @@ std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
 
 void Server::Drain(std::chrono::nanoseconds grace) {
   server_->GetHealthCheckService()->SetServingStatus(false);
+  if (listener_ != nullptr) listener_->Stop();
   sessions_->Drain();
   hosts_->Drain();
   server_->Shutdown(std::chrono::system_clock::now() +

@@ -22,6 +22,7 @@
 #include "server/hosted_model.h"
 #include "server/limits.h"
 #include "server/host_stream.h"
+#include "server/listener.h"
 #include "server/log.h"
 #include "server/parameter_uploads.h"
 #include "server/raw_service.h"
@@ -46,7 +47,7 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   ~Server();
 
-  int port() const { return port_; }  // 0 for a Unix socket.
+  int port() const { return listener_ == nullptr ? 0 : listener_->port(); }  // 0 for a Unix socket.
   const Devices& devices() const { return *devices_; }
   const Sessions& sessions() const { return *sessions_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
@@ -73,7 +74,7 @@ class Server {
   std::vector<std::unique_ptr<RawService>> services_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
+  std::unique_ptr<Listener> listener_;  // Null in process.
 };
 
 }  // namespace gluond::server

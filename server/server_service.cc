@@ -17,7 +17,7 @@ ServerService::ServerService(Runner& runner, const Devices& devices, bool has_st
                              std::function<int64_t()> count_models)
     : RawService(runner, "gluond.v1.ServerService"), devices_(devices), has_store_(has_store),
       count_models_(std::move(count_models)), incarnation_(RandomNumber()) {
-  Add("GetServerInfo", this, &ServerService::GetServerInfo);
+  Add("GetServerInfo", this, &ServerService::GetServerInfo, Weight::kAlways);
 }
 
 void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call) {

@@ -25,9 +25,9 @@ absl::Status SessionIsGone() {
       "server was restarted; open a new one, with an empty `session`, and send what it needs again");
 }
 
-Session::Session(Options options, Place& home, const Limits& limits)
-    : options_(std::move(options)), home_(home), limits_(limits), turn_work_(this),
-      outbox_(limits.max_session_queue_bytes, limits.max_message_bytes) {}
+Session::Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Budget> memory, const Limits& limits)
+    : options_(std::move(options)), lane_(std::move(lane)), limits_(limits), turn_work_(this),
+      outbox_(limits.max_session_queue_bytes, limits.max_message_bytes), outbox_memory_(std::move(memory)) {}
 
 // Streams.
 
@@ -87,6 +87,7 @@ void Session::Written(SessionStream& stream) {
   // With a read outstanding the client can say that it lives; without one, that it takes the replies must do.
   if (!reading_) last_sign_ = Clock::now();
   outbox_.Written();
+  outbox_is_paid_ = outbox_memory_.Cover(outbox_.own_bytes()).ok();
   Write();
   Read();
   if (MayExecute()) PostTurn();
@@ -210,7 +211,8 @@ void Session::EndLocked(const absl::Status& status) {
   Release();
   inbox_.clear();
   outbox_.Clear();
-  home_.lane->Post([self = shared_from_this()] { self->Destroy(); });
+  (void)outbox_memory_.Cover(0);
+  lane_->Post([self = shared_from_this()] { self->Destroy(); });
 }
 
 Session::Clock::duration Session::Patience() const {

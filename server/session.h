@@ -1,7 +1,6 @@
 // Session: what lives on while streams come and go: the program with its arrays, the commands received and not yet
 // executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken in once, by its
-// number, and executed once, in order, on the home's lane, some at a time, so that a lane's sessions and models take
-// turns. Thread-safe; no thread ever waits. session.cc: streams, limits and ends; session_turns.cc: the lane.
+// number, and executed once, in order, on the session's lane, some at a time, so that clients take turns. Thread-safe; no thread ever waits. session.cc: streams, limits and ends; session_turns.cc: the lane.
 //
 //   stream --Attach, Receive--> commands --lane: Turn--> SessionProgram --Answer--> SessionReplies --Write--> stream
 //
@@ -24,6 +23,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/runtime/budget.h"
 #include "engine/runtime/lane.h"
 #include "google/protobuf/arena.h"
 #include "proto/session.pb.h"
@@ -39,9 +39,10 @@ class SessionStream;
 // NOT_FOUND: what a client is told of a session that is no more.
 absl::Status SessionIsGone();
 
-// Makes a session's program; on the home's lane. Tests bring their own.
+// Makes a session's program, on its lane. Tests bring their own.
 using SessionProgramFactory =
-    std::function<std::unique_ptr<SessionProgram>(Devices&, Place&, const Limits&, SessionProgram::Answer)>;
+    std::function<std::unique_ptr<SessionProgram>(Devices&, Place&, Lane&, const Limits&,
+                                                  SessionProgram::Answer)>;
 
 // A request as it came in.
 struct SessionMessage {
@@ -49,6 +50,7 @@ struct SessionMessage {
   v1::SessionRequest* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
   Attachments attachments;
   int64_t bytes = 0;  // What it takes up.
+  Reservation memory;
 };
 using SessionMessagePtr = std::shared_ptr<const SessionMessage>;
 
@@ -58,11 +60,11 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   struct Options {
     std::string id;
-    std::function<std::unique_ptr<SessionProgram>(SessionProgram::Answer)> create_program;
+    std::function<std::unique_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
     std::function<void()> on_end;  // Called once, with the session's mutex held.
   };
-  // `home` and `limits` outlive the session.
-  Session(Options options, Place& home, const Limits& limits);
+  // `memory` pays for replies that the client has not taken. `limits`, and the home of the lane, outlive the session.
+  Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Budget> memory, const Limits& limits);
 
   const std::string& id() const { return options_.id; }
 
@@ -124,7 +126,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Clock::duration Patience() const;
 
   const Options options_;
-  Place& home_;
+  const std::shared_ptr<Lane> lane_;
   const Limits& limits_;
   TurnWork turn_work_;
 
@@ -152,6 +154,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool asked_ = false;     // By an empty message.
   int64_t pending_ = 0;    // As the program said at its last turn.
   SessionReplies outbox_;
+  Reservation outbox_memory_;
+  bool outbox_is_paid_ = true;  // Else nothing is executed before replies have been taken.
 
   Next next_ = Next::kNothing;
   std::shared_ptr<Session> self_;  // While a turn is to come.

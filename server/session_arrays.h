@@ -24,6 +24,7 @@ class SessionArrays {
   // INVALID_ARGUMENT: no array has the name.
   absl::StatusOr<Array*> Find(uint64_t name);
   bool Contains(uint64_t name) const { return arrays_.contains(name); }
+  int64_t size() const { return static_cast<int64_t>(arrays_.size()); }
   absl::StatusOr<std::vector<Array>> Get(const Names& names);
 
   // The inputs of a call. Those whose names get new values (`replaced`, and those at the indices `written`) are moved

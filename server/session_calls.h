@@ -36,6 +36,9 @@ class SessionCalls {
 
   void Free(const v1::Free& free);
 
+  // Roughly what calls and graphs take.
+  int64_t bytes() const { return bytes_; }
+
  private:
   struct Prepared {
     std::string op;
@@ -58,7 +61,7 @@ class SessionCalls {
   const int64_t max_bytes_, max_nodes_;
   absl::flat_hash_map<uint64_t, Prepared> calls_;
   absl::flat_hash_map<uint64_t, Defined> graphs_;
-  int64_t bytes_ = 0;  // Of both: roughly what they take.
+  int64_t bytes_ = 0;
 };
 
 // What an operator call takes and gives.

@@ -21,18 +21,25 @@
 namespace gluond::server {
 namespace {
 
-// The places of a session, whose memory is charged to it.
-absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, const Limits& limits) {
+// Roughly what an array takes beside its values, and what a recorded call does.
+constexpr int64_t kArrayBytes = 512;
+constexpr int64_t kTapeBytes = 1024;
+
+// The places of a session, whose memory is charged to it. `lanes` are those beside its home's.
+absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
+                                                        std::vector<std::shared_ptr<Lane>>* lanes) {
   std::vector<Place*> places = {&home};
   for (Place* place : devices.offered()) if (place != &home) places.push_back(place);
   if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
   std::vector<Imperative::Place> own;
   for (Place* place : places) {
     auto budget =
-        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", place->budget);
+        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes",
+                                 Budget::PartOf(place->budget));
     ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator,
                      DeviceAllocator::Create(place->device, std::move(budget)));
-    own.push_back({place->device, place->lane.get(), std::move(allocator)});
+    if (place != &home) lanes->push_back(place->lanes->Take());
+    own.push_back({place->device, place == &home ? &lane : lanes->back().get(), std::move(allocator)});
   }
   return own;
 }
@@ -43,9 +50,10 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   Program(Devices& devices, const Limits& limits, Answer answer)
       : devices_(devices), answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
-        calls_(limits) {}
+        memory_(Budget::PartOf(devices.memory())), calls_(limits) {}
 
-  void Open(absl::StatusOr<std::vector<Imperative::Place>> places, const Limits& limits) {
+  void Open(Place& home, Lane& lane, const Limits& limits) {
+    absl::StatusOr<std::vector<Imperative::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_);
     if (!places.ok()) {
       broken_ = places.status();
       return;
@@ -62,6 +70,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     number_ = number;
     absl::Status status = broken_;
     if (status.ok()) status = CheckNames(command);
+    if (status.ok() && command.command_case() != v1::Command::kFree) status = PayForObjects();
     if (!status.ok()) return IsAnswered(command) ? answers_->Fail(status, number) : Note(status);
     switch (command.command_case()) {
       case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));
@@ -94,6 +103,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     if (imperative_ != nullptr) imperative_->Cancel();
     gradients_.reset();
     arrays_.reset();
+    (void)memory_.Cover(0);
   }
 
  private:
@@ -109,6 +119,11 @@ class Program final : public std::enable_shared_from_this<Program> {
   void Poison(const Names& names, const absl::Status& status) {
     if (names.empty()) return Note(status);
     for (const uint64_t name : names) arrays_->Set(name, Poisoned(status), number_);
+  }
+
+  // Arrays, however small, calls and the tape take memory that no tensor's budget counts.
+  absl::Status PayForObjects() {
+    return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * imperative_->tape_nodes() + calls_.bytes());
   }
 
   // Calls.
@@ -320,11 +335,13 @@ class Program final : public std::enable_shared_from_this<Program> {
   static const Names kNone;
 
   Devices& devices_;
+  std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
   absl::Status broken_;
   std::shared_ptr<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
+  Reservation memory_;
   SessionCalls calls_;
 
   int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
@@ -352,10 +369,10 @@ class OwnedProgram final : public SessionProgram {
 
 }  // namespace
 
-std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Place& home, const Limits& limits,
-                                                       Answer answer) {
+std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Place& home, Lane& lane,
+                                                       const Limits& limits, Answer answer) {
   auto program = std::make_shared<Program>(devices, limits, std::move(answer));
-  program->Open(PlacesOf(devices, home, limits), limits);
+  program->Open(home, lane, limits);
   return std::make_unique<OwnedProgram>(std::move(program));
 }
 

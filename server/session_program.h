@@ -1,7 +1,7 @@
 // SessionProgram: what the commands of one session do: its arrays, prepared calls and graphs, by the names that the
 // client gave them. Knows nothing of streams and resumptions (session.h).
 //
-// Commands come in order, on the lane of the session's device, and are taken up at once: a command that reads arrays
+// Commands come in order, on the session's lane, and are taken up at once: a command that reads arrays
 // which are not there yet waits for them, and those after it go on. Answers come in the order in which they are ready.
 
 #ifndef SERVER_SESSION_PROGRAM_H_
@@ -22,15 +22,16 @@ class SessionProgram {
  public:
   using Answer = SessionAnswers::Send;  // Called on the lane.
 
-  // `devices` outlives the program and all that it has begun.
-  static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, const Limits& limits, Answer answer);
+  // `lane` is one of `home`, and the session's. `devices` outlives the program and all that it has begun.
+  static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, Lane& lane, const Limits& limits,
+                                                Answer answer);
 
-  // Takes up the command. On the lane of `home`. `attachments` belong to the request that the command came in.
+  // Takes up the command. On `lane`. `attachments` belong to the request that the command came in.
   virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
   // Commands taken up that have not come to an end: those that wait for a client or for another device.
   virtual int64_t pending() const = 0;
 
-  // Cancels what is under way and lets go of all arrays; nothing is answered any more. On the lane of `home`.
+  // Cancels what is under way and lets go of all arrays; nothing is answered any more. On `lane`.
   virtual ~SessionProgram() = default;
 };
 

@@ -52,16 +52,18 @@ EncodedReply EncodeReply(v1::Reply reply, const Attachments& attachments, int64_
   }
   if (encoded.size > limit) {
     const std::string text = TooLarge(reply, encoded.size, max_message_bytes).SerializeAsString();
-    encoded = {Slices{grpc::Slice(text)}, static_cast<int64_t>(text.size()), 0};
+    encoded = {Slices{grpc::Slice(text)}, static_cast<int64_t>(text.size()), 0, 0};
     bytes = 0;
   }
   encoded.bytes = std::max(bytes, encoded.size) + kOverhead;
+  encoded.own = (attachments.empty() || bytes == 0 ? encoded.size : 0) + kOverhead;
   return encoded;
 }
 
 void SessionReplies::Add(EncodedReply reply) {
   total_bytes_ += reply.bytes;
   unsent_bytes_ += reply.bytes;
+  own_bytes_ += reply.own;
   replies_.push_back(std::move(reply));
 }
 
@@ -128,6 +130,7 @@ void SessionReplies::Rewind() {
 void SessionReplies::DropFirst() {
   const int64_t bytes = replies_.front().bytes;
   total_bytes_ -= bytes;
+  own_bytes_ -= replies_.front().own;
   if (sent_ > 0) {
     --sent_;
   } else {

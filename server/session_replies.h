@@ -26,7 +26,8 @@ namespace gluond::server {
 struct EncodedReply {
   Slices slices;
   int64_t size = 0;   // On the wire.
-  int64_t bytes = 0;  // With the tensors that it refers to.
+  int64_t bytes = 0;  // With the tensors that it refers to,
+  int64_t own = 0;    // and without those.
 };
 
 // Serializes a reply whose tensors take `bytes`. Where a message of `max_message_bytes` cannot hold it, the reply says
@@ -62,6 +63,8 @@ class SessionReplies {
   // Of replies unsent and under way.
   int64_t unsent_bytes() const { return unsent_bytes_; }
   int64_t total_bytes() const { return total_bytes_; }
+  // What they take beside the tensors that they refer to.
+  int64_t own_bytes() const { return own_bytes_; }
   bool all_written() const { return sent_ == replies_.size(); }
 
  private:
@@ -76,6 +79,7 @@ class SessionReplies {
   size_t taken_ = 0;
   int64_t total_bytes_ = 0;
   int64_t unsent_bytes_ = 0;
+  int64_t own_bytes_ = 0;
 };
 
 }  // namespace gluond::server

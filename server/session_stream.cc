@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kLinger{5};
 
 SessionStream::SessionStream(Sessions& sessions, Runner& runner, const Method& method,
                              grpc::CallbackServerContext* context)
-    : sessions_(sessions), runner_(runner), method_(method), context_(context) {}
+    : sessions_(sessions), runner_(runner), method_(method), context_(context), peer_(runner.peers.Find(context)) {}
 
 SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method,
                                     grpc::CallbackServerContext* context) {
@@ -68,6 +68,7 @@ void SessionStream::Drain() {
 
 void SessionStream::OnReadDone(bool ok) {
   __tsan_acquire(this);
+  const ScopedAccount account(peer_->account());
   if (!ok) return EndOfMessages();
   Slices slices;
   const size_t bytes = incoming_.Length();
@@ -92,6 +93,8 @@ void SessionStream::Parse(const Slices& slices, size_t bytes) {
     return Fail(status);
   }
   message->bytes = static_cast<int64_t>(bytes + message->arena.SpaceAllocated());
+  message->memory = Reservation(Budget::PartOf(runner_.memory));
+  if (absl::Status status = message->memory.Grow(message->bytes); !status.ok()) return Fail(status);
   if (const auto session = this->session(); session != nullptr) return session->Receive(*this, message);
   Open(message);
 }
@@ -103,7 +106,7 @@ void SessionStream::Open(SessionMessagePtr first) {
   }
   v1::SessionOpened opened;
   const v1::OpenSession& open = first->request->open();
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Open(open, &opened);
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Open(open, peer_, &opened);
   if (!session.ok()) return Fail(session.status());
   {
     std::lock_guard lock(mu_);
@@ -126,6 +129,7 @@ void SessionStream::EndOfMessages() {
 
 void SessionStream::OnWriteDone(bool ok) {
   __tsan_acquire(this);
+  const ScopedAccount account(peer_->account());
   if (!ok) return Break();
   outgoing_.Clear();
   if (const auto session = this->session(); session != nullptr) session->Written(*this);
@@ -133,6 +137,7 @@ void SessionStream::OnWriteDone(bool ok) {
 
 void SessionStream::OnCancel() {
   __tsan_acquire(this);
+  const ScopedAccount account(peer_->account());
   Break();
 }
 

@@ -19,14 +19,14 @@ constexpr std::chrono::milliseconds kLookAgain{1};
 
 bool Session::MayExecute() const {
   return !ended_ && !inbox_.empty() && outbox_.unsent_bytes() <= limits_.max_session_queue_bytes &&
-         pending_ <= kMostPending;
+         (outbox_is_paid_ || outbox_.all_written()) && pending_ <= kMostPending;
 }
 
 void Session::PostTurn() {
   if (ended_ || next_ != Next::kNothing) return;
   next_ = Next::kPosted;
   self_ = shared_from_this();
-  home_.lane->Post(&turn_work_);
+  lane_->Post(&turn_work_);
 }
 
 void Session::Turn() {
@@ -41,7 +41,7 @@ void Session::Turn() {
     begin = program_ == nullptr && !inbox_.empty();
   }
   if (begin) {
-    program_ = options_.create_program([this](v1::Reply reply, Attachments attachments, int64_t bytes) {
+    program_ = options_.create_program(*lane_, [this](v1::Reply reply, Attachments attachments, int64_t bytes) {
       Answer(std::move(reply), attachments, bytes);
     });
   }
@@ -82,7 +82,7 @@ void Session::Settle() {
   } else if (pending_ > 0 && (Ending() || pending_ > kMostPending) && next_ == Next::kNothing) {
     next_ = Next::kTimed;
     self_ = shared_from_this();
-    home_.lane->DoAt(Clock::now() + kLookAgain, &turn_work_);
+    lane_->DoAt(Clock::now() + kLookAgain, &turn_work_);
   }
   Read();
   EndStreamIfDone();
@@ -94,6 +94,7 @@ void Session::Answer(v1::Reply reply, const Attachments& attachments, int64_t by
   std::lock_guard lock(mu_);
   if (ended_) return;
   outbox_.Add(std::move(encoded));
+  outbox_is_paid_ = outbox_memory_.Cover(outbox_.own_bytes()).ok();
   Write();
 }
 
@@ -101,7 +102,7 @@ void Session::Destroy() {
   std::shared_ptr<Session> self;
   {
     std::lock_guard lock(mu_);
-    if (next_ == Next::kTimed) home_.lane->Forget(&turn_work_);
+    if (next_ == Next::kTimed) lane_->Forget(&turn_work_);
     if (next_ == Next::kTimed) self = std::move(self_);
     next_ = Next::kNothing;
   }

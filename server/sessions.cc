@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <future>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -23,26 +22,22 @@ absl::StatusOr<std::string> RandomName() {
 
 absl::Status Stopping() { return absl::UnavailableError("the server is stopping"); }
 
-// Waits until the lane has done what was posted before.
-void Fence(Lane& lane) {
-  std::promise<void> done;
-  lane.Post([&done] { done.set_value(); });
-  done.get_future().wait();
-}
-
 }  // namespace
 
 Sessions::Sessions(Devices& devices, const Limits& limits, SessionProgramFactory create_program)
-    : devices_(devices), limits_(limits), create_program_(std::move(create_program)) {}
+    : devices_(devices), limits_(limits), create_program_(std::move(create_program)),
+      shares_("sessions", limits.max_sessions, "--max_sessions"),
+      stream_shares_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
 
-absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, v1::SessionOpened* opened) {
+absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
+                                                        v1::SessionOpened* opened) {
   if (open.client_id().size() > kLongestClientId) {
     return absl::InvalidArgumentError(absl::StrCat("OpenSession.client_id has ", open.client_id().size(),
                                                    " bytes, more than ", kLongestClientId));
   }
   std::shared_ptr<Session> session;
   if (open.session().empty()) {
-    ASSIGN_OR_RETURN(session, Create(open));
+    ASSIGN_OR_RETURN(session, Create(open, peer));
   } else {
     std::lock_guard lock(mu_);
     const auto found = sessions_.find(open.session());
@@ -57,46 +52,42 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   return session;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open) {
+absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const PeerPtr& peer) {
   ASSIGN_OR_RETURN(Place * const place, devices_.Find(open.device()));
   ASSIGN_OR_RETURN(const std::string id, RandomName());
   Session::Options options;
   options.id = id;
-  options.create_program = [this, place](SessionProgram::Answer answer) {
-    return create_program_(devices_, *place, limits_, std::move(answer));
+  options.create_program = [this, place](Lane& lane, SessionProgram::Answer answer) {
+    return create_program_(devices_, *place, lane, limits_, std::move(answer));
   };
-  options.on_end = [this, id] {
+  ASSIGN_OR_RETURN(Shares::Permit entered, shares_.Enter(peer, 1));
+  const auto permit = std::make_shared<Shares::Permit>(std::move(entered));
+  options.on_end = [this, id, permit] {
+    *permit = Shares::Permit();
     std::lock_guard lock(mu_);
     sessions_.erase(id);
   };
-  const auto session = std::make_shared<Session>(std::move(options), *place, limits_);
+  const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
+                                                 Budget::PartOf(devices_.memory()), limits_);
   std::lock_guard lock(mu_);
   if (draining_) return Stopping();
-  if (static_cast<int64_t>(sessions_.size()) >= limits_.max_sessions) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the server has ", sessions_.size(), " sessions, the limit of --max_sessions; close one, or wait ",
-                     limits_.session_lease_seconds, " s for the lease of one without a client to end"));
-  }
   sessions_[id] = session;
   return session;
 }
 
 absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
+  absl::StatusOr<Shares::Permit> permit = stream_shares_.Enter(stream->peer(), 1);
   std::lock_guard lock(mu_);
   SessionStream* const key = stream.get();
-  streams_[key] = std::move(stream);
-  if (draining_) return Stopping();
-  // A session has one, and another one that takes over or has not yet said which session it wants.
-  if (static_cast<int64_t>(streams_.size()) <= 2 * limits_.max_sessions) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the server has ", streams_.size() - 1, " streams of sessions, twice --max_sessions; try again"));
+  streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
+  return draining_ ? Stopping() : permit.status();
 }
 
 void Sessions::RemoveStream(SessionStream* stream) {
-  std::shared_ptr<SessionStream> removed;  // Ends without the lock.
+  Stream removed;  // Ends without the lock.
   std::lock_guard lock(mu_);
   const auto node = streams_.extract(stream);
-  if (!node.empty()) removed = node.mapped();
+  if (!node.empty()) removed = std::move(node.mapped());
 }
 
 std::vector<std::shared_ptr<Session>> Sessions::List() const {
@@ -109,7 +100,7 @@ std::vector<std::shared_ptr<Session>> Sessions::List() const {
 std::vector<std::shared_ptr<SessionStream>> Sessions::ListStreams() const {
   std::vector<std::shared_ptr<SessionStream>> list;
   std::lock_guard lock(mu_);
-  for (const auto& [key, stream] : streams_) list.push_back(stream);
+  for (const auto& [key, stream] : streams_) list.push_back(stream.stream);
   return list;
 }
 
@@ -131,7 +122,7 @@ void Sessions::Drain() {
 void Sessions::End() {
   Drain();
   for (const auto& session : List()) session->End(Stopping());
-  for (const Place* place : devices_.offered()) Fence(*place->lane);
+  for (const Place* place : devices_.offered()) place->lanes->Drain();
 }
 
 int64_t Sessions::size() const {

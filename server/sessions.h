@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "server/session.h"
+#include "server/shares.h"
 
 namespace gluond::server {
 
@@ -25,7 +26,8 @@ class Sessions {
 
   // The session that `open` names, or a new one. Fills `opened`. NOT_FOUND: it has ended, or there is no such device.
   // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
-  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, v1::SessionOpened* opened);
+  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const PeerPtr& peer,
+                                                v1::SessionOpened* opened);
 
   // Keeps the stream until RemoveStream. RESOURCE_EXHAUSTED, UNAVAILABLE: it is to be finished at once.
   absl::Status AddStream(std::shared_ptr<SessionStream> stream);
@@ -42,7 +44,7 @@ class Sessions {
   int64_t streams() const;
 
  private:
-  absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open);
+  absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const PeerPtr& peer);
   std::vector<std::shared_ptr<Session>> List() const;
   std::vector<std::shared_ptr<SessionStream>> ListStreams() const;
 
@@ -50,10 +52,17 @@ class Sessions {
   const Limits limits_;
   const SessionProgramFactory create_program_;
 
+  Shares shares_;         // Of sessions,
+  Shares stream_shares_;  // and of streams: a session has one, and another one that takes over.
+
   mutable std::mutex mu_;  // Guards all that follows. Taken after a session's.
   bool draining_ = false;
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_;
-  absl::flat_hash_map<SessionStream*, std::shared_ptr<SessionStream>> streams_;
+  struct Stream {
+    std::shared_ptr<SessionStream> stream;
+    Shares::Permit permit;
+  };
+  absl::flat_hash_map<SessionStream*, Stream> streams_;
 };
 
 }  // namespace gluond::server

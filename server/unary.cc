@@ -16,6 +16,9 @@ namespace {
 
 using google::protobuf::Message;
 
+// What a call takes beside its bytes.
+constexpr int64_t kCallBytes = 8 << 10;
+
 Cancellation::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return Cancellation::Clock::time_point::max();
@@ -52,19 +55,33 @@ class Rpc::Reactor final : public grpc::ServerUnaryReactor {
     __tsan_acquire(this);
     cancellation_->Cancel();
   }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    __tsan_acquire(this);
+    if (unsent_ != nullptr) unsent_->Remove(place_);
+    delete this;
+  }
+  // Keeps the reply's memory until the client has the reply.
+  void Keep(Unsent& unsent, grpc::CallbackServerContext* context, int64_t bytes, Reservation memory) {
+    place_ = unsent.Add(context, bytes);
+    memory_ = std::move(memory);
+    unsent_ = &unsent;
+    __tsan_release(this);
+  }
 
  private:
   // OnDone is short: gRPC need not wake a thread of its executor for it.
   bool InternalInlineable() override { return true; }
 
   const std::shared_ptr<Cancellation> cancellation_;
+  Unsent* unsent_ = nullptr;
+  Unsent::Place place_;
+  Reservation memory_;
 };
 
 Rpc::Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply)
-    : runner_(runner), method_(method), context_(context), reply_(reply),
+    : runner_(runner), method_(method), context_(context), reply_(reply), peer_(runner.peers.Find(context)),
       reactor_(new Reactor(std::make_shared<Cancellation>(SteadyDeadline(*context)))),
-      cancellation_(reactor_->cancellation()) {}
+      cancellation_(reactor_->cancellation()), memory_(Budget::PartOf(runner.memory)) {}
 
 Rpc::~Rpc() {
   if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
@@ -77,8 +94,10 @@ absl::Status Rpc::Admit(int64_t bytes) {
         absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
                      " of --max_message_bytes; send less at once, or upload in chunks"));
   }
-  ASSIGN_OR_RETURN(permit_, runner_.admission.Enter(bytes));
-  return absl::OkStatus();
+  if (method_.weight == Weight::kAlways) return absl::OkStatus();
+  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1));
+  ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, bytes));
+  return memory_.Grow(kCallBytes + bytes);
 }
 
 absl::Status Rpc::Parse(const Slices& slices, Message* message) {
@@ -90,12 +109,17 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   absl::Status outcome = status;
   if (status.ok()) {
     outcome = Encode(*response, reply_);
+    if (outcome.ok()) outcome = memory_.Grow(static_cast<int64_t>(reply_->Length()));
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
   }
+  const int64_t reply_bytes = outcome.ok() ? static_cast<int64_t>(reply_->Length()) : 0;
   // Before the client can know of the answer and send again.
   turn_.reset();
-  permit_ = Admission::Permit();
+  permit_ = Shares::Permit();
+  bytes_permit_ = Shares::Permit();
+  memory_.Shrink(memory_.bytes() - reply_bytes);
   if (!outcome.ok()) Log(outcome);
+  reactor_->Keep(runner_.unsent, context_, reply_bytes, std::move(memory_));
   reactor_->Finish(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)));
 }
 

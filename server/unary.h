@@ -24,37 +24,51 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/budget.h"
 #include "engine/runtime/cancellation.h"
+#include "engine/runtime/fair_threads.h"
 #include "google/protobuf/arena.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
-#include "server/admission.h"
 #include "server/attachments.h"
 #include "server/limits.h"
 #include "server/log.h"
+#include "server/peers.h"
 #include "server/sequence.h"
+#include "server/shares.h"
 #include "server/tensors_codec.h"
-#include "server/workers.h"
+#include "server/unsent.h"
 
 namespace gluond::server {
 
 // What all calls share. Outlives the gRPC server.
 struct Runner {
-  explicit Runner(const Limits& limits, LogSink log = &LogToStderr, int threads = 4)
-      : limits(limits), log(std::move(log)), admission(limits.max_requests, limits.max_request_bytes),
-        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }), workers(threads) {}
+  // `memory`: the process's budget.
+  Runner(const Limits& limits, LogSink log, std::shared_ptr<Budget> memory)
+      : limits(limits), log(std::move(log)), memory(std::move(memory)),
+        requests("requests in flight", limits.max_requests, "--max_requests"),
+        request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
+        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }) {}
 
   const Limits limits;
   const LogSink log;
-  Admission admission;
+  const std::shared_ptr<Budget> memory;
+  Peers peers;
+  Shares requests;
+  Shares request_bytes;
+  Unsent unsent;
   Sequences sequences;
-  Workers workers;  // Last: what it runs uses the others.
+  // Last: their work uses the others. Each does one thing at a time for one peer.
+  FairThreads disk{{.name = "disk", .most_threads = 8}};
+  FairThreads workers{{.name = "worker", .threads = 2, .most_threads = 17}};
 };
 
 // Where a method's own code runs until it hands over to a lane.
 enum class Weight {
   kLight,  // On the gRPC thread, unless the request is large.
   kHeavy,  // On a worker.
+  kDisk,   // On a thread that may wait for the disk.
+  kAlways,  // As kLight, and beside the limits: short, for whoever watches over the server.
 };
 
 struct Method {
@@ -73,6 +87,7 @@ class Rpc {
 
   Reactor* reactor() { return reactor_; }
   Runner& runner() { return runner_; }
+  const PeerPtr& peer() const { return peer_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   const Attachments& attachments() const { return attachments_; }
   Attachments& reply_attachments() { return reply_attachments_; }
@@ -95,11 +110,14 @@ class Rpc {
   const Method& method_;
   grpc::CallbackServerContext* const context_;  // Valid until the call is finished,
   grpc::ByteBuffer* const reply_;               // and so are these two.
+  const PeerPtr peer_;
   Reactor* const reactor_;
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
-  Admission::Permit permit_;
+  Shares::Permit permit_;
+  Shares::Permit bytes_permit_;
+  Reservation memory_;  // Of request and reply.
   Attachments attachments_;
   Attachments reply_attachments_;
   std::unique_ptr<Sequences::Turn> turn_;
@@ -206,6 +224,7 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
                                 grpc::ByteBuffer* reply) {
   using State = typename Call<Request, Response>::State;
   auto state = std::make_shared<State>(runner, method, context, reply);
+  const ScopedAccount account(state->peer()->account());
   Rpc::Reactor* const reactor = state->reactor();
   const size_t bytes = request->Length();
   if (absl::Status status = state->Admit(static_cast<int64_t>(bytes)); !status.ok()) {
@@ -224,10 +243,12 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
     }
     unary_internal::RunInOrder(state, answer);
   };
-  if (method.weight == Weight::kLight && bytes <= unary_internal::kLargeRequest) {
-    work();
-  } else {
+  if (method.weight == Weight::kDisk) {
+    runner.disk.Post(std::move(work));
+  } else if (method.weight == Weight::kHeavy || bytes > unary_internal::kLargeRequest) {
     runner.workers.Post(std::move(work));
+  } else {
+    work();
   }
   return unary_internal::ToReactor(reactor);
 }

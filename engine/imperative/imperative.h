@@ -106,6 +106,8 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
   // Executors of graphs and of operators that wait, in all.
   int64_t num_compiled() const;
 
+  // Recorded calls and variables that are on the tape.
+  int64_t tape_nodes() const { return *tape_nodes_; }
   const Place& home() const { return places_[0]; }
   // Null: no such place.
   const Place* Find(Device device) const;

@@ -29,7 +29,7 @@ class Strand {
   void Enqueue(Work work, bool reader = false) {
     {
       std::lock_guard<std::mutex> lock(queue_->mu);
-      if (queue_->busy) return queue_->waiting.push_back({std::move(work), reader});
+      if (queue_->busy) return queue_->waiting.push_back({std::move(work), reader, CurrentAccount()});
       queue_->busy = true;
     }
     Run(queue_, std::move(work));
@@ -46,7 +46,7 @@ class Strand {
     YieldOn(queue_, readers, [queue = queue_, begun = queue_->begun, resume = std::move(resume)] {
       queue->begun = begun;  // Not when the last reader began.
       resume();
-    });
+    }, CurrentAccount());
   }
 
   // On the lane: when the piece began that runs, or the one that has just called its `finished`.
@@ -56,6 +56,7 @@ class Strand {
   struct Waiting {
     Work work;
     bool reader;
+    AccountPtr account;
   };
   struct Queue {
     explicit Queue(Lane& lane) : lane(lane) {}
@@ -75,30 +76,37 @@ class Strand {
   }
 
   static void Next(const std::shared_ptr<Queue>& queue) {
-    Work next;
+    Waiting next;
     {
       std::lock_guard<std::mutex> lock(queue->mu);
       if (queue->waiting.empty()) {
         queue->busy = false;
         return;
       }
-      next = std::move(queue->waiting.front().work);
+      next = std::move(queue->waiting.front());
       queue->waiting.pop_front();
     }
-    Run(queue, std::move(next));
+    const ScopedAccount account(std::move(next.account));
+    Run(queue, std::move(next.work));
   }
 
-  static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume) {
-    if (readers == 0) return queue->lane.Post(std::move(resume));
-    Work reader;
+  // `by`: the account of the piece that yields.
+  static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume,
+                      const AccountPtr& by) {
+    if (readers == 0) {
+      const ScopedAccount account(by);
+      return queue->lane.Post(std::move(resume));
+    }
+    Waiting reader;
     {
       std::lock_guard<std::mutex> lock(queue->mu);
-      reader = std::move(queue->waiting.front().work);
+      reader = std::move(queue->waiting.front());
       queue->waiting.pop_front();
     }
-    queue->lane.Post([queue, readers, reader = std::move(reader), resume = std::move(resume)] {
+    const ScopedAccount account(reader.account);
+    queue->lane.Post([queue, readers, reader = std::move(reader.work), resume = std::move(resume), by] {
       queue->begun = std::chrono::steady_clock::now();
-      reader([queue, readers, resume] { YieldOn(queue, readers - 1, resume); });
+      reader([queue, readers, resume, by] { YieldOn(queue, readers - 1, resume, by); });
     });
   }
 

@@ -23,6 +23,7 @@ class Waiter final : public Cancellation::Listener, public std::enable_shared_fr
 
   // From any thread.
   void Post() {
+    const ScopedAccount account(account_);
     lane_.Post([self = shared_from_this()] { self->End(); });
   }
   void OnCancel() override { Post(); }
@@ -49,6 +50,7 @@ class Waiter final : public Cancellation::Listener, public std::enable_shared_fr
   }
 
   Lane& lane_;
+  const AccountPtr account_ = CurrentAccount();
   const std::shared_ptr<Cancellation> cancellation_;
   std::function<void(absl::Status)> then_;  // Null: done.
   Deadline deadline_{this};

@@ -4,6 +4,9 @@
 //   auto server = std::make_shared<Budget>("the server", 8 << 30, "--max_tensor_bytes");
 //   auto model = std::make_shared<Budget>("model 'lenet'", 1 << 30, "--max_model_bytes", server);
 //   RETURN_IF_ERROR(model->Charge(bytes));  // Charges both, or neither.
+//
+// Accounts share a budget by parts of it, Budget::PartOf(server): no part may take the last eighth of the whole, but those
+// that hold less than a 256th of it. So a few that take all they can get leave the others something.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
 #define ENGINE_RUNTIME_BUDGET_H_
@@ -11,9 +14,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/runtime/account.h"
 
 namespace gluond {
 
@@ -21,6 +29,9 @@ class Budget {
  public:
   // `name` says whose it is and `flag` what sets the limit, for the message of a refusal.
   Budget(std::string name, int64_t limit, std::string flag, std::shared_ptr<Budget> parent = nullptr);
+
+  // The part of `whole` that is the calling thread's account's; `whole` itself for a thread without an account.
+  static std::shared_ptr<Budget> PartOf(const std::shared_ptr<Budget>& whole);
 
   // RESOURCE_EXHAUSTED names this budget or the one around it that is used up, the bytes wanted, used and allowed,
   // and the flag. Nothing is charged then.
@@ -32,11 +43,49 @@ class Budget {
   int64_t limit() const { return limit_; }
 
  private:
+  // What `bytes` more, for a part or a budget of its own within this one, may take now.
+  int64_t Available(const Budget* within, int64_t bytes) const;
+
   const std::string name_;
   const int64_t limit_;
   const std::string flag_;
   const std::shared_ptr<Budget> parent_;
-  std::atomic<int64_t> used_ = 0;
+  const AccountPtr account_;  // Whose part of the parent it is; null: it is no part.
+  std::mutex own_mu_;
+  std::mutex& mu_;                 // The outermost budget's: a charge sees no half of another one.
+  std::atomic<int64_t> used_ = 0;  // Added to under mu_.
+  absl::flat_hash_map<const Account*, std::weak_ptr<Budget>> parts_;  // Guarded by mu_.
+  size_t tidy_at_ = 64;                                               // Guarded by mu_.
+
+  Budget(std::shared_ptr<Budget> whole, AccountPtr account);
+};
+
+// Bytes charged to a budget, refunded at the end.
+class Reservation {
+ public:
+  Reservation() = default;  // Of nothing.
+  explicit Reservation(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
+  Reservation(Reservation&& other) noexcept
+      : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Reservation& operator=(Reservation&& other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Reservation() { Shrink(bytes_); }
+
+  // Charges `bytes` more. As Budget::Charge.
+  absl::Status Grow(int64_t bytes);
+  // Requires: so many are charged.
+  void Shrink(int64_t bytes);
+  // Charges or refunds, in steps, so that at least `bytes` are charged and not much more. As Budget::Charge; then at
+  // least what was charged stays so.
+  absl::Status Cover(int64_t bytes);
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Budget> budget_;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace gluond

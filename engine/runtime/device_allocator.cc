@@ -35,9 +35,9 @@ absl::StatusOr<void*> Take(Device device, DeviceDriver& driver, size_t bytes) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceAllocator>> DeviceAllocator::Create(Device device,
-                                                                         std::shared_ptr<Budget> budget) {
+                                                                         std::shared_ptr<Budget> budget, bool shared) {
   ASSIGN_OR_RETURN(DeviceDriver * driver, FindDriver(device));
-  return std::unique_ptr<DeviceAllocator>(new DeviceAllocator(device, driver, std::move(budget)));
+  return std::unique_ptr<DeviceAllocator>(new DeviceAllocator(device, driver, std::move(budget), shared));
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Allocate(size_t bytes) {
@@ -45,16 +45,17 @@ absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Allocate(size_t bytes) 
     return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
   }
   const int64_t charge = static_cast<int64_t>(bytes);
-  RETURN_IF_ERROR(budget_->Charge(charge));
+  const std::shared_ptr<Budget> payer = shared_ ? Budget::PartOf(budget_) : budget_;
+  RETURN_IF_ERROR(payer->Charge(charge));
   absl::StatusOr<void*> data = Take(device_, *driver_, bytes);
   if (!data.ok()) {
-    budget_->Refund(charge);
+    payer->Refund(charge);
     return Annotate(data.status(), device_.ToString());
   }
   // The buffer holds the budget: it may be the last of its model's to go.
   const bool is_kept = IsKept(device_, bytes);
   return std::make_shared<Buffer>(*data, bytes, device_,
-                                  [driver = driver_, data = *data, bytes, is_kept, budget = budget_] {
+                                  [driver = driver_, data = *data, bytes, is_kept, budget = payer] {
                                     is_kept ? HostBlocks::OfProcess().GiveBack(data, bytes) : driver->Free(data, bytes);
                                     budget->Refund(static_cast<int64_t>(bytes));
                                   });

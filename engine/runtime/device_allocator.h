@@ -17,8 +17,9 @@ namespace gluond {
 
 class DeviceAllocator final : public Allocator {
  public:
-  // UNAVAILABLE: no such device.
-  static absl::StatusOr<std::unique_ptr<DeviceAllocator>> Create(Device device, std::shared_ptr<Budget> budget);
+  // Where the budget is `shared`, each account pays from its own part of it. UNAVAILABLE: no such device.
+  static absl::StatusOr<std::unique_ptr<DeviceAllocator>> Create(Device device, std::shared_ptr<Budget> budget,
+                                                                 bool shared = false);
 
   Device device() const override { return device_; }
   const std::shared_ptr<Budget>& budget() const { return budget_; }
@@ -26,12 +27,13 @@ class DeviceAllocator final : public Allocator {
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override;
 
  private:
-  DeviceAllocator(Device device, DeviceDriver* driver, std::shared_ptr<Budget> budget)
-      : device_(device), driver_(driver), budget_(std::move(budget)) {}
+  DeviceAllocator(Device device, DeviceDriver* driver, std::shared_ptr<Budget> budget, bool shared)
+      : device_(device), driver_(driver), budget_(std::move(budget)), shared_(shared) {}
 
   const Device device_;
   DeviceDriver* const driver_;
   const std::shared_ptr<Budget> budget_;
+  const bool shared_;
 };
 
 }  // namespace gluond

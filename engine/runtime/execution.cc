@@ -12,6 +12,7 @@ namespace gluond {
 void Execution::Event::Post() {
   if (posted_.exchange(true)) return;
   keep_ = execution_->shared_from_this();
+  const ScopedAccount account(execution_->account_);
   execution_->lane_.Post(this);
 }
 
@@ -51,6 +52,7 @@ bool Execution::Accept(Run& run, Executor::Done& done) {
   run_ = std::move(run);
   done_ = std::move(done);
   self_ = shared_from_this();
+  account_ = CurrentAccount();
   return true;
 }
 

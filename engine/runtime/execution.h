@@ -82,6 +82,7 @@ class Execution final : public AsyncOwner,
 
   std::atomic<bool> running_ = false;
   std::shared_ptr<Execution> self_;  // While running.
+  AccountPtr account_;               // Whose run it is.
   Run run_;
   Executor::Done done_;
   uint32_t next_ = 0;                     // The next step.

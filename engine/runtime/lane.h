@@ -1,9 +1,15 @@
-// Lane: the one thread that runs operators on a device (or on a share of the CPU), one piece of work after the other,
-// in the order of posting. It owns the device's stream, the compute threads of a CPU, and the scratch space of the
-// node that runs.
-// Thread-safe. Work must not wait for a client or for other work of the lane: a run that has to wait returns, and
-// posts its continuation later.
-// A lane outlives its executors. Suspended runs are cancelled before it is destroyed: nothing else ends them.
+// Lane: an order of work on a device. What is posted to a lane is done one piece after the other, in the order of
+// posting, each seeing what those before it did. A device has many lanes (a model or a session has its own), and its
+// threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream for
+// all lanes. A CPU has one, which computes with a team of all cores; while that is held by somebody's long operator,
+// more of the kind join in, so that lanes of others go on.
+//
+//   ASSIGN_OR_RETURN(auto lanes, Lanes::Create(device, {}, allocator));
+//   std::shared_ptr<Lane> lane = lanes->Take();
+//   lane->Post([] { ... });
+//
+// Thread-safe. Work must not wait for a client or for other work of the device: a run that has to wait returns, and
+// posts its continuation later. Suspended runs are cancelled before the lanes are destroyed: nothing else ends them.
 
 #ifndef ENGINE_RUNTIME_LANE_H_
 #define ENGINE_RUNTIME_LANE_H_
@@ -11,64 +17,106 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/core/device.h"
 #include "engine/core/op_context.h"
 #include "engine/core/tensor.h"
+#include "engine/runtime/fair_threads.h"
+#include "engine/runtime/open_mp_threads.h"
 
 namespace gluond {
 
-// Something for a lane to do, without allocating: a member or a base of what it is about.
-class Work {
- public:
-  virtual void Do() = 0;
-
- protected:
-  ~Work() = default;
-
- private:
-  friend class LaneThread;
-  Work* next_ = nullptr;
-};
-
 struct LaneOptions {
-  int threads = 0;  // Of a CPU lane; 0: one for each processor.
+  int threads = 0;       // Of a CPU's team; 0: one for each processor.
+  int most_at_work = 1;  // Works of a CPU's lanes that go on at once, while some are long.
 };
+
+class Lanes;
 
 class Lane {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = FairThreads::Clock;
 
-  // `scratch_allocator` pays for the scratch space and must outlive the lane. UNAVAILABLE: no such device.
-  static absl::StatusOr<std::unique_ptr<Lane>> Create(Device device, const LaneOptions& options,
+  // The only lane of threads of its own, which end with it.
+  static absl::StatusOr<std::shared_ptr<Lane>> Create(Device device, const LaneOptions& options,
                                                       Allocator& scratch_allocator);
-  // Runs what is posted, then ends the thread.
-  virtual ~Lane() = default;
 
-  virtual void Post(std::function<void()> work) = 0;
-  // The same without allocating. `work` must live until it is done, and not be posted again before.
-  virtual void Post(Work* work) = 0;
-  // Does `work` beside the lane, one after the other, on a thread kept for what takes long and must not hold up runs:
-  // compiling above all.
-  virtual void PostBeside(std::function<void()> work) = 0;
-  // Whether the caller is the lane's thread.
-  virtual bool IsCurrent() const = 0;
+  void Post(std::function<void()> work);
+  // The same without allocating.
+  void Post(Work* work);
+  // Does `work` beside the lanes, on threads kept for what takes long and must not hold up runs: compiling above all.
+  void PostBeside(std::function<void()> work);
+  // Whether the caller is a piece of the lane's work.
+  bool IsCurrent() const { return FairThreads::current_queue() == &queue_; }
 
-  virtual Device device() const = 0;
-  virtual DeviceDriver& driver() const = 0;
-  virtual void* stream() const = 0;
-  // nullptr unless this is a CPU lane.
-  virtual const Threads* threads() const = 0;
+  Device device() const;
+  DeviceDriver& driver() const;
+  void* stream() const;
+  // nullptr unless this is a CPU's lane.
+  const Threads* threads() const;
 
   // The rest is only for the work that is running on the lane.
 
-  virtual Scratch& scratch() = 0;
+  // The scratch space of the thread that does the work.
+  Scratch& scratch();
   // Makes all scratch space free for the next node.
-  virtual void ResetScratch() = 0;
+  void ResetScratch();
   // Does `work` at `when` or soon after, unless Forget(work) comes first.
-  virtual void DoAt(Clock::time_point when, Work* work) = 0;
-  virtual void Forget(Work* work) = 0;
+  void DoAt(Clock::time_point when, Work* work);
+  void Forget(Work* work);
+
+ private:
+  friend class Lanes;
+  explicit Lane(Lanes& lanes) : lanes_(lanes) {}
+
+  Lanes& lanes_;
+  WorkQueue queue_;
+};
+
+// The lanes of one device, and the threads that do their work. Thread-safe.
+class Lanes {
+ public:
+  // `scratch_allocator` pays for the threads' scratch space and must outlive the lanes. UNAVAILABLE: no such device.
+  static absl::StatusOr<std::unique_ptr<Lanes>> Create(Device device, const LaneOptions& options,
+                                                       Allocator& scratch_allocator);
+  // Does what was posted, and what that posts.
+  ~Lanes();
+
+  // A lane to be used alone. Lanes that were given back are used again, also while somebody still refers to them: what
+  // comes late is one more piece of work.
+  std::shared_ptr<Lane> Take();
+  // Waits until nothing is posted, on any lane or beside them, or under way.
+  void Drain();
+
+  Device device() const { return device_; }
+  DeviceDriver& driver() const { return driver_; }
+  void* stream() const { return stream_.get(); }
+  const Threads* threads() const { return device_.type == DeviceType::kCpu ? &team_ : nullptr; }
+
+ private:
+  friend class Lane;
+  Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, void* stream, Allocator& allocator);
+  std::shared_ptr<void> EnterThread();
+
+  const Device device_;
+  DeviceDriver& driver_;
+  const std::shared_ptr<void> stream_;
+  Allocator& allocator_;
+  const OpenMpThreads team_;
+
+  // Lanes that were given back, perhaps after the end of all.
+  struct Free {
+    std::mutex mu;
+    std::vector<Lane*> lanes;  // Guarded by mu.
+  };
+  const std::shared_ptr<Free> free_ = std::make_shared<Free>();
+  std::vector<std::unique_ptr<Lane>> all_;  // Guarded by free_->mu.
+
+  FairThreads threads_;
+  FairThreads beside_;
 };
 
 }  // namespace gluond

@@ -46,6 +46,10 @@ Devices& TheDevices() {
   return devices;
 }
 Place& Home() { return *TheDevices().offered()[0]; }
+Lane& TheLane() {
+  static const std::shared_ptr<Lane>& lane = *new std::shared_ptr<Lane>(Home().lanes->Take());
+  return *lane;
+}
 
 double CpuSeconds() {
   timespec now;
@@ -55,7 +59,7 @@ double CpuSeconds() {
 
 void OnLane(const std::function<void()>& work) {
   std::promise<void> done;
-  Home().lane->Post([&] {
+  TheLane().Post([&] {
     work();
     done.set_value();
   });
@@ -110,7 +114,7 @@ void BM_Invoke(benchmark::State& state) {
   const Row& row = RowAt(state.range(0));
   const bool recording = state.range(1) != 0;
   state.SetLabel(std::string(row.op) + (recording ? ", recorded" : ""));
-  const auto imperative = Imperative::Create({{Device(), Home().lane.get(), Home().allocator}});
+  const auto imperative = Imperative::Create({{Device(), &TheLane(), Home().allocator}});
   const CallPtr call = OrDie(MakeCall(row.op, row.attrs, row.num_inputs));
   Array x = Ten();
   x.mark = std::make_shared<Mark>();
@@ -123,7 +127,7 @@ BENCHMARK(BM_Invoke)->ArgsProduct({{0, 1, 2}, {0, 1}})->UseManualTime();
 void BM_RecordAndDifferentiate(benchmark::State& state) {
   const Row& row = RowAt(state.range(0));
   state.SetLabel(row.op);
-  const auto imperative = Imperative::Create({{Device(), Home().lane.get(), Home().allocator}});
+  const auto imperative = Imperative::Create({{Device(), &TheLane(), Home().allocator}});
   const CallPtr call = OrDie(MakeCall(row.op, row.attrs, row.num_inputs));
   Array x = Ten();
   x.mark = std::make_shared<Mark>();
@@ -170,7 +174,7 @@ void BM_Execute(benchmark::State& state) {
   v1::Command free;
   free.mutable_free()->add_arrays(is_fresh ? kChain + 9 : 10);
   OnLane([&] {
-    program = SessionProgram::Create(TheDevices(), Home(), {}, no_answers);
+    program = SessionProgram::Create(TheDevices(), Home(), TheLane(), {}, no_answers);
     execute(put), execute(prepare), execute(mark);
   });
   const auto all = [&] {

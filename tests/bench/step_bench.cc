@@ -135,7 +135,7 @@ class Engine {
   const Network network_;
   std::shared_ptr<DeviceAllocator> memory_ =
       OrDie(DeviceAllocator::Create({}, std::make_shared<Budget>("bench", int64_t{1} << 40, "no flag")));
-  std::unique_ptr<Lane> lane_ = OrDie(Lane::Create({}, {}, *memory_));
+  std::shared_ptr<Lane> lane_ = OrDie(Lane::Create({}, {}, *memory_));
   std::shared_ptr<Model> model_;
   std::shared_ptr<Trainer> trainer_;
   NamedTensors batch_;

@@ -34,10 +34,12 @@ class SessionProgramTest : public testing::Test {
 
   void Open(const Limits& limits) {
     Close();
+    lane_.reset();
     auto devices = Devices::Open("cpu", 1, limits);
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *std::move(devices);
     home_ = devices_->offered()[0];
+    lane_ = home_->lanes->Take();
     number_ = 0;
     const auto answer = [this](v1::Reply reply, Attachments attachments, int64_t) {
       std::lock_guard lock(mu_);
@@ -45,7 +47,7 @@ class SessionProgramTest : public testing::Test {
       replies_[reply.number()] = std::move(reply);
       answered_.notify_all();
     };
-    OnLane([&] { program_ = SessionProgram::Create(*devices_, *home_, limits, answer); });
+    OnLane([&] { program_ = SessionProgram::Create(*devices_, *home_, *lane_, limits, answer); });
   }
   void Close() {
     if (program_ != nullptr) OnLane([&] { program_.reset(); });
@@ -55,7 +57,7 @@ class SessionProgramTest : public testing::Test {
   }
   void OnLane(const std::function<void()>& work) {
     std::promise<void> done;
-    home_->lane->Post([&] {
+    lane_->Post([&] {
       work();
       done.set_value();
     });
@@ -152,6 +154,7 @@ class SessionProgramTest : public testing::Test {
   int64_t scratch_ = 0;  // What the lane may keep.
   std::unique_ptr<Devices> devices_;
   Place* home_ = nullptr;
+  std::shared_ptr<Lane> lane_;
   std::unique_ptr<SessionProgram> program_;
   uint64_t number_ = 0;
 

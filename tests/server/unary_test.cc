@@ -34,7 +34,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
     runner_ = std::make_unique<Runner>(limits, [this](absl::string_view line) {
       std::lock_guard lock(mu_);
       log_ += std::string(line);
-    });
+    }, std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_memory_bytes"));
     service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
@@ -49,7 +49,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
   }
   void TearDown() override {
     Stop();
-    EXPECT_EQ(runner_->admission.requests(), 0) << "a permit was not given back";
+    EXPECT_EQ(runner_->requests.held(), 0) << "a permit was not given back";
   }
   grpc::Status Ask(grpc::ClientContext* context) {
     v1::GetServerInfoResponse response;

@@ -134,7 +134,7 @@ class ImperativeBench {
 
   std::shared_ptr<Budget> budget_;
   std::shared_ptr<DeviceAllocator> allocator_, elsewhere_;
-  std::unique_ptr<Lane> lane_, other_lane_;
+  std::shared_ptr<Lane> lane_, other_lane_;
   std::vector<FailurePtr> failures_;
   std::shared_ptr<Imperative> imperative_;
 };

@@ -97,7 +97,7 @@ class ModelTest : public testing::Test {
 
   const std::shared_ptr<Budget> budget_;
   const std::shared_ptr<Allocator> memory_;
-  const std::unique_ptr<Lane> lane_;
+  const std::shared_ptr<Lane> lane_;
 };
 
 }  // namespace gluond

@@ -58,7 +58,7 @@ class Bench {
  private:
   std::shared_ptr<Budget> budget_;
   std::unique_ptr<DeviceAllocator> allocator_;
-  std::unique_ptr<Lane> lane_;
+  std::shared_ptr<Lane> lane_;
 };
 
 // A Run of these. (In a test's body, `Run` is gtest's.)

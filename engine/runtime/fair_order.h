@@ -1,0 +1,117 @@
+// FairOrder: what a pool of threads does next. Work lies in queues, and a queue's works are done one at a time, in the
+// order of posting. Of the accounts that have work waiting, the one that has used least time within the last second
+// comes first; of equals, the one that waits longest. An account has one work under way at a time, so that it cannot
+// take all threads. Not thread-safe: its pool's mutex guards it.
+//
+//   order.Add(queue, work, CurrentAccount());
+//   while (auto piece = order.Take(now)) { piece->work->Do(); order.Done(*piece, now_it_has_ended); }
+
+#ifndef ENGINE_RUNTIME_FAIR_ORDER_H_
+#define ENGINE_RUNTIME_FAIR_ORDER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/runtime/account.h"
+
+namespace gluond {
+
+// Something to do, without allocating: a member or a base of the thing that it concerns. It lives until it is done, and
+// is not posted again before.
+class Work {
+ public:
+  virtual void Do() = 0;
+
+ protected:
+  ~Work() = default;
+
+ private:
+  friend class FairOrder;
+  friend class WorkQueue;
+  Work* next_ = nullptr;
+  AccountPtr account_;
+};
+
+// Works in the order of posting. Stays where it is, and lives longer than its works.
+class WorkQueue {
+ public:
+  WorkQueue() = default;
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+ private:
+  friend class FairOrder;
+  bool empty() const { return head_ == nullptr; }
+  void Push(Work* work);
+  Work* Pop();
+  bool Remove(Work* work);
+
+  Work* head_ = nullptr;  // Linked by next_.
+  Work** tail_ = &head_;
+  bool running_ = false;    // One of its works is under way.
+  uint64_t arrival_ = 0;    // When its first work began to wait.
+};
+
+class FairOrder {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // A work to be done, and its place.
+  struct Piece {
+    WorkQueue* queue;
+    Work* work;
+    AccountPtr account;
+    Clock::time_point begun;
+  };
+
+  void Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now);
+  // The same, in a queue that `account` has in this order.
+  void Add(Work* work, AccountPtr account, Clock::time_point now);
+  // Takes `work` out of `queue`. False: it is not there.
+  bool Remove(WorkQueue& queue, Work* work);
+
+  // The next piece; none when no account has work that may begin.
+  std::optional<Piece> Take(Clock::time_point now);
+  // The piece has ended: its account has used the time since it was taken.
+  void Done(const Piece& piece, Clock::time_point now);
+
+  // Whether Take would give a piece.
+  bool ready() const;
+  // Nothing waits, and nothing is under way.
+  bool empty() const { return waiting_ == 0 && running_ == 0; }
+  size_t running() const { return running_; }
+
+ private:
+  struct Tenant {
+    AccountPtr account;
+    WorkQueue own;
+    std::vector<WorkQueue*> ready;  // Queues whose first work is this account's, in the order of arrival.
+    bool running = false;
+    double used = 0;               // Seconds, as of `at`: they fade within a second or so.
+    Clock::time_point at;
+
+    double Used(Clock::time_point now) const;
+    bool may_begin() const { return !running && !ready.empty(); }
+  };
+
+  Tenant& Find(const AccountPtr& account, Clock::time_point now);
+  void ForgetIdle(Clock::time_point now);
+  void MakeReady(WorkQueue& queue, Clock::time_point now);
+  void Refresh(Tenant& tenant);
+
+  absl::flat_hash_map<const Account*, std::unique_ptr<Tenant>> tenants_;
+  std::vector<Tenant*> able_;  // Those that may begin.
+  size_t forget_at_ = 64;      // So many tenants are worth a look for idle ones.
+  uint64_t arrivals_ = 0;
+  size_t waiting_ = 0;
+  size_t running_ = 0;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_FAIR_ORDER_H_

@@ -1,0 +1,119 @@
+// FairThreads: a pool of threads that accounts share (fair_order.h). Thread-safe.
+//
+// A work is never cut. When every thread has been held by one work for `patience` and another account's work waits, more
+// threads join in: as many again each time, up to `most_threads`. They go when the first ones are free again. So a few
+// who hold threads for seconds make the others wait for a few times `patience`.
+
+#ifndef ENGINE_RUNTIME_FAIR_THREADS_H_
+#define ENGINE_RUNTIME_FAIR_THREADS_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/runtime/fair_order.h"
+
+namespace gluond {
+
+class FairThreads {
+ public:
+  using Clock = FairOrder::Clock;
+
+  struct Options {
+    std::string name = {};  // Of the threads, for debuggers. At most 15 bytes.
+    int threads = 1;
+    int most_threads = 1;
+    std::chrono::milliseconds patience{20};
+    // A thread without work looks so long for some before it sleeps: waking it costs more than a short work.
+    std::chrono::microseconds look{0};
+    // Makes a thing that each thread holds while it lives. May be null.
+    std::function<std::shared_ptr<void>()> enter = nullptr;
+  };
+
+  explicit FairThreads(Options options);
+  // Does the works that were posted, then ends the threads.
+  ~FairThreads();
+
+  // Does `work` in its turn in `queue`, which must live until then, for the calling thread's account.
+  void Post(WorkQueue& queue, Work* work);
+  void Post(WorkQueue& queue, std::function<void()> work);
+  // The same in the account's own queue: one such work of an account is done after the other.
+  void Post(std::function<void()> work);
+  // Posts `work` at `when` or soon after, unless Forget comes first.
+  void DoAt(WorkQueue& queue, Clock::time_point when, Work* work);
+  // Forgets a work of DoAt or Post that has not begun.
+  void Forget(WorkQueue& queue, Work* work);
+
+  // Waits until nothing is posted or under way. Whether there was anything to wait for. Not for the pool's own threads.
+  bool Drain();
+
+  // The queue whose work the calling thread does, of whichever pool; null: none.
+  static const WorkQueue* current_queue();
+
+ private:
+  static constexpr Clock::time_point kIdle = Clock::time_point::max();
+
+  // A thread's place in the pool.
+  struct Seat {
+    bool joined = false;             // One that came in later: it is gone again when the first ones are free.
+    bool taking = true;              // It takes work now.
+    Clock::time_point since = kIdle; // When its work began.
+    std::thread thread;
+  };
+  struct Timer {
+    WorkQueue* queue;
+    Work* work;
+    AccountPtr account;
+  };
+  using Timers = std::multimap<Clock::time_point, Timer>;
+
+  void Loop(Seat& seat);
+  void Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairOrder::Piece& piece);
+  void Sleep(std::unique_lock<std::mutex>& lock, Seat& seat);
+  void Look(std::unique_lock<std::mutex>& lock);
+  void Watch();
+  void EndRetired(std::unique_lock<std::mutex>& lock);
+
+  // With mu_ held.
+  void Wake();
+  void PostDue(Clock::time_point now);
+  Timer EraseTimer(Timers::iterator timer);
+  Clock::time_point first_timer() const;
+  bool Held(const Seat& seat, Clock::time_point now) const { return seat.since <= now - options_.patience; }
+  bool FirstAreHeld(Clock::time_point now) const;
+  bool MayTake(Seat& seat, Clock::time_point now);
+  void JoinIn();
+
+  const Options options_;
+
+  std::mutex mu_;  // Guards all that follows.
+  std::condition_variable wake_;     // Of threads that take work.
+  std::condition_variable standby_;  // Of threads that have joined in, and do not take work now.
+  std::condition_variable watch_;
+  std::condition_variable drained_;
+  FairOrder order_;
+  Timers timers_;
+  std::vector<Timers::node_type> spare_timers_;  // Used again, so that a timer allocates nothing.
+  absl::flat_hash_map<const Work*, Timers::iterator> timer_of_;
+  std::list<Seat> seats_;    // The first `threads` of them stay.
+  std::list<Seat> retired_;  // Ended, and to be joined.
+  int asleep_ = 0;           // On wake_.
+  bool watching_ = false;
+  bool ending_ = false;
+  std::atomic<bool> posted_ = false;  // Something was posted since a thread last took work. Read without mu_.
+
+  std::thread watcher_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_FAIR_THREADS_H_

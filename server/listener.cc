@@ -1,0 +1,261 @@
+#include "server/listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kEvents = 64;
+// Without a file descriptor to be had, the next look comes after so long.
+constexpr std::chrono::milliseconds kNoDescriptors{50};
+
+absl::Status Unavailable(const std::string& address, const std::string& why) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", why,
+                                             "; is the address right, and free? Choose another --address"));
+}
+
+std::string AddressOf(const sockaddr_storage& from) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (from.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, text, sizeof(text));
+  } else if (from.ss_family == AF_INET6) {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(from).sin6_addr, text, sizeof(text));
+  } else {
+    return "unix";
+  }
+  return text;
+}
+
+// For how long nothing has come, in milliseconds. -1: not known.
+int64_t SilentFor(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return -1;
+  return info.tcpi_last_data_recv;
+}
+
+bool SomebodyServes(const sockaddr_un& name) {
+  const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& address, int64_t max_connections) {
+  std::unique_ptr<Listener> listener(new Listener(max_connections));
+  listener->epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  listener->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+  RETURN_IF_ERROR(listener->Watch(listener->wake_.get(), EPOLLIN));
+  if (absl::StartsWith(address, "unix:")) {
+    RETURN_IF_ERROR(listener->ListenOnUnix(address.substr(5)));
+  } else {
+    const size_t colon = address.rfind(':');
+    std::string host = address.substr(0, colon);
+    if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) host = host.substr(1, host.size() - 2);
+    RETURN_IF_ERROR(listener->ListenOnTcp(host, colon == std::string::npos ? "0" : address.substr(colon + 1)));
+  }
+  for (const Descriptor& fd : listener->listening_) RETURN_IF_ERROR(listener->Watch(fd.get(), EPOLLIN));
+  return listener;
+}
+
+Listener::~Listener() {
+  Stop();
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+absl::Status Listener::Watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot watch for connections: ", std::strerror(errno)));
+}
+
+absl::Status Listener::ListenOnUnix(const std::string& path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(name.sun_path)) {
+    return Unavailable(absl::StrCat("unix:", path),
+                       absl::StrCat("the path has ", path.size(), " bytes, want 1 to ", sizeof(name.sun_path) - 1));
+  }
+  std::memcpy(name.sun_path, path.data(), path.size());
+  struct stat found;
+  if (stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) {
+    if (SomebodyServes(name)) return Unavailable(absl::StrCat("unix:", path), "another process serves it");
+    unlink(path.c_str());
+  }
+  Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return Unavailable(absl::StrCat("unix:", path), std::strerror(errno));
+  }
+  path_ = path;
+  listening_.push_back(std::move(fd));
+  return absl::OkStatus();
+}
+
+absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& port) {
+  const std::string address = absl::StrCat(host, ":", port);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found); error != 0) {
+    return Unavailable(address, gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
+  std::string why = "it means no address";
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    sockaddr_storage name{};
+    std::memcpy(&name, one->ai_addr, one->ai_addrlen);
+    // All addresses get the port that the first one was given.
+    in_port_t& number = name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(name).sin6_port
+                                                   : reinterpret_cast<sockaddr_in&>(name).sin_port;
+    if (number == 0) number = htons(static_cast<uint16_t>(port_));
+    Descriptor fd(socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int on = 1, off = 0;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    // "[::]" means every address, IPv4's too.
+    if (one->ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    socklen_t size = one->ai_addrlen;
+    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 || listen(fd.get(), kBacklog) != 0 ||
+        getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) {
+      why = std::strerror(errno);
+      continue;
+    }
+    port_ = ntohs(number);
+    listening_.push_back(std::move(fd));
+  }
+  return listening_.empty() ? Unavailable(address, why) : absl::OkStatus();
+}
+
+void Listener::Start(std::unique_ptr<Acceptor> acceptor) {
+  acceptor_ = std::move(acceptor);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void Listener::Stop() {
+  {
+    std::lock_guard lock(mu_);
+    stopping_ = true;
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  listening_.clear();
+}
+
+int64_t Listener::connections() const {
+  std::lock_guard lock(mu_);
+  return static_cast<int64_t>(connections_.size());
+}
+
+void Listener::Loop() {
+  while (true) {
+    epoll_event events[kEvents];
+    const int count = epoll_wait(epoll_.get(), events, kEvents, -1);
+    std::vector<int> ready;
+    {
+      std::lock_guard lock(mu_);
+      if (stopping_) return;
+      for (int i = 0; i < count; ++i) {
+        const auto found = connections_.find(events[i].data.fd);
+        if (found == connections_.end()) {
+          ready.push_back(events[i].data.fd);
+          continue;
+        }
+        if (--of_address_[found->second.address] == 0) of_address_.erase(found->second.address);
+        connections_.erase(found);
+      }
+    }
+    for (const int fd : ready) {
+      if (fd != wake_.get()) Accept(fd);
+    }
+  }
+}
+
+void Listener::Accept(int listening) {
+  sockaddr_storage from{};
+  socklen_t size = sizeof(from);
+  Descriptor fd(accept4(listening, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd.get() >= 0) return Add(std::move(fd), AddressOf(from));
+  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+  DropSilent("");
+  std::this_thread::sleep_for(kNoDescriptors);
+}
+
+void Listener::Add(Descriptor accepted, std::string address) {
+  int64_t all = 0, same = 0;
+  {
+    std::lock_guard lock(mu_);
+    all = static_cast<int64_t>(connections_.size());
+    const auto found = of_address_.find(address);
+    same = found == of_address_.end() ? 0 : found->second;
+  }
+  const bool address_is_full = same >= std::max<int64_t>(1, max_connections_ / 2);
+  if ((address_is_full || all >= max_connections_) && !DropSilent(address_is_full ? address : "")) return;
+  Descriptor second(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
+  if (second.get() < 0) return;  // No descriptor is left: the connection closes.
+  const int key = second.get();
+  {
+    std::lock_guard lock(mu_);
+    ++of_address_[address];
+    connections_[key] = {std::move(second), std::move(address)};
+  }
+  // gRPC shuts a socket down before it closes it, and that the second descriptor sees.
+  if (!Watch(key, 0).ok()) {
+    std::lock_guard lock(mu_);
+    const auto found = connections_.find(key);
+    if (--of_address_[found->second.address] == 0) of_address_.erase(found->second.address);
+    connections_.erase(found);
+    return;
+  }
+  Acceptor::NewConnectionParameters connection;
+  connection.listener_fd = -1;
+  connection.fd = accepted.Release();
+  acceptor_->HandleNewConnection(&connection);
+}
+
+bool Listener::DropSilent(const std::string& address) {
+  std::lock_guard lock(mu_);
+  int silent = -1;
+  int64_t longest = -1;  // Less is not known.
+  for (const auto& [fd, connection] : connections_) {
+    if (!address.empty() && connection.address != address) continue;
+    const int64_t time = SilentFor(fd);
+    if (time <= longest) continue;
+    silent = fd;
+    longest = time;
+  }
+  if (silent < 0) return false;
+  shutdown(silent, SHUT_RDWR);  // Loop hears of it.
+  return true;
+}
+
+}  // namespace gluond::server

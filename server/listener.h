@@ -1,0 +1,96 @@
+// Listener accepts the connections, counts them, and hands them to gRPC. (gRPC's own accept loop has no limit, and ends
+// for good when the process has no file descriptor left.) Thread-safe.
+//
+// At most `max_connections` are open, and those of one address hold at most half of them. When a further one comes, the
+// connection that has sent nothing for longest gives way, of the same address where that is over its half: a client that
+// is silent loses nothing but the connection, which its library makes again. (Of Unix sockets nobody knows for how long
+// they are silent: there the further one is closed.)
+
+#ifndef SERVER_LISTENER_H_
+#define SERVER_LISTENER_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+
+namespace gluond::server {
+
+// A file descriptor, closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+class Listener {
+ public:
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
+  // UNAVAILABLE: the address is taken, or is none of this machine.
+  static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::string& address, int64_t max_connections);
+  // As Stop.
+  ~Listener();
+
+  int port() const { return port_; }  // 0 for a Unix socket.
+
+  // From here on connections are handed to `acceptor`.
+  void Start(std::unique_ptr<Acceptor> acceptor);
+  // Accepts no more. What is connected stays so.
+  void Stop();
+
+  int64_t connections() const;
+
+ private:
+  struct Connection {
+    Descriptor fd;  // A second one of the same socket: it tells when gRPC has closed the first.
+    std::string address;
+  };
+
+  explicit Listener(int64_t max_connections) : max_connections_(max_connections) {}
+  absl::Status ListenOnUnix(const std::string& path);
+  absl::Status ListenOnTcp(const std::string& host, const std::string& port);
+  absl::Status Watch(int fd, uint32_t events);
+
+  void Loop();
+  void Accept(int listening);
+  void Add(Descriptor accepted, std::string address);
+  // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
+  bool DropSilent(const std::string& address);
+
+  const int64_t max_connections_;
+  int port_ = 0;
+  std::string path_;  // Of a Unix socket.
+  Descriptor epoll_, wake_;
+  std::vector<Descriptor> listening_;
+  std::unique_ptr<Acceptor> acceptor_;
+
+  mutable std::mutex mu_;
+  bool stopping_ = false;                                // Guarded by mu_, as all that follows.
+  absl::flat_hash_map<int, Connection> connections_;     // By the second descriptor.
+  absl::flat_hash_map<std::string, int64_t> of_address_;
+
+  std::thread thread_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_LISTENER_H_

@@ -1,0 +1,48 @@
+#include "server/peers.h"
+
+#include "grpc/grpc_security.h"
+
+namespace gluond::server {
+namespace {
+
+std::string WithoutPort(const std::string& name) { return name.substr(0, name.rfind(':')); }
+
+}  // namespace
+
+Peer::Peer(const std::string& name)
+    : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)) {}
+
+Peers::~Peers() {
+  for (const auto& [connection, peer] : peers_) grpc_auth_context_release(connection);
+}
+
+PeerPtr Peers::Find(grpc::CallbackServerContext* context) {
+  const Connection connection = grpc_call_auth_context(context->c_call());  // Null for calls within the process.
+  PeerPtr peer;
+  bool known = true;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = peers_.find(connection);
+    if (found != peers_.end()) {
+      peer = found->second;
+    } else {
+      known = false;
+      peer = peers_[connection] = std::make_shared<Peer>(context->peer());
+    }
+  }
+  if (known) grpc_auth_context_release(connection);
+  return peer;
+}
+
+void Peers::Sweep() {
+  std::lock_guard lock(mu_);
+  absl::erase_if(peers_, [](const auto& entry) {
+    const auto& [connection, peer] = entry;
+    // The registry's own reference, and the account's in the peer: no call, session or work is left.
+    const bool left = peer.use_count() > 1 || peer->account().use_count() > 1;
+    if (!left) grpc_auth_context_release(connection);
+    return !left;
+  });
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,130 @@
+// Accounts take turns by the time that they have used; queues keep their order.
+
+#include "engine/runtime/fair_order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gluond {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+struct Named final : Work {
+  explicit Named(std::string name) : name(std::move(name)) {}
+  void Do() override {}
+  const std::string name;
+};
+
+class FairOrderTest : public testing::Test {
+ protected:
+  // The name of the next piece, which takes `time`.
+  std::string Next(milliseconds time = milliseconds(1)) {
+    const auto piece = order_.Take(now_);
+    if (!piece.has_value()) return "nothing";
+    now_ += time;
+    order_.Done(*piece, now_);
+    return static_cast<Named*>(piece->work)->name;
+  }
+
+  const AccountPtr a_ = std::make_shared<const Account>("a"), b_ = std::make_shared<const Account>("b");
+  FairOrder order_;
+  FairOrder::Clock::time_point now_;
+};
+
+TEST_F(FairOrderTest, AQueueKeepsItsOrder) {
+  WorkQueue queue;
+  Named first("first"), second("second"), third("third");
+  order_.Add(queue, &first, a_, now_);
+  order_.Add(queue, &second, b_, now_);
+  order_.Add(queue, &third, a_, now_);
+  EXPECT_THAT((std::vector<std::string>{Next(), Next(), Next(), Next()}),
+              ElementsAre("first", "second", "third", "nothing"));
+  EXPECT_TRUE(order_.empty());
+}
+
+TEST_F(FairOrderTest, WhoHasUsedLeastComesFirst) {
+  WorkQueue of_a, of_b;
+  Named a1("a1"), a2("a2"), a3("a3"), b1("b1"), b2("b2");
+  order_.Add(of_a, &a1, a_, now_);
+  EXPECT_EQ(Next(milliseconds(50)), "a1");
+  order_.Add(of_a, &a2, a_, now_);
+  order_.Add(of_a, &a3, a_, now_);
+  order_.Add(of_b, &b1, b_, now_);
+  order_.Add(of_b, &b2, b_, now_);
+  EXPECT_EQ(Next(milliseconds(20)), "b1") << "it came last, and has used nothing";
+  EXPECT_EQ(Next(milliseconds(100)), "b2");
+  EXPECT_EQ(Next(), "a2") << "nobody else waits";
+}
+
+TEST_F(FairOrderTest, EqualsComeInTheOrderOfArrival) {
+  WorkQueue queues[3];
+  Named x("x"), y("y"), z("z");
+  order_.Add(queues[0], &x, a_, now_);
+  order_.Add(queues[1], &y, b_, now_);
+  order_.Add(queues[2], &z, nullptr, now_);
+  EXPECT_THAT((std::vector<std::string>{Next(), Next(), Next()}), ElementsAre("x", "y", "z"));
+}
+
+TEST_F(FairOrderTest, TimeUsedFades) {
+  WorkQueue of_a, of_b;
+  Named a1("a1"), a2("a2"), b1("b1"), b2("b2");
+  order_.Add(of_a, &a1, a_, now_);
+  EXPECT_EQ(Next(milliseconds(5000)), "a1");
+  now_ += std::chrono::seconds(10);
+  order_.Add(of_b, &b1, b_, now_);
+  EXPECT_EQ(Next(milliseconds(100)), "b1");
+  order_.Add(of_b, &b2, b_, now_);
+  order_.Add(of_a, &a2, a_, now_);
+  EXPECT_EQ(Next(), "a2") << "its five seconds were long ago";
+}
+
+TEST_F(FairOrderTest, AnAccountDoesOneThingAtATime) {
+  WorkQueue one, other, of_b;
+  Named a1("a1"), a2("a2"), b1("b1");
+  order_.Add(one, &a1, a_, now_);
+  order_.Add(other, &a2, a_, now_);
+  const auto running = order_.Take(now_);
+  ASSERT_TRUE(running.has_value());
+  EXPECT_FALSE(order_.ready());
+  EXPECT_EQ(Next(), "nothing") << "another queue, but the same account";
+  order_.Add(of_b, &b1, b_, now_);
+  EXPECT_EQ(Next(), "b1");
+  order_.Done(*running, now_);
+  EXPECT_EQ(Next(), "a2");
+}
+
+TEST_F(FairOrderTest, ForgottenWorkIsNotDone) {
+  WorkQueue queue;
+  Named first("first"), second("second"), third("third");
+  for (Named* work : {&first, &second, &third}) order_.Add(queue, work, work == &first ? a_ : b_, now_);
+  EXPECT_TRUE(order_.Remove(queue, &first));
+  EXPECT_FALSE(order_.Remove(queue, &first));
+  EXPECT_TRUE(order_.Remove(queue, &third));
+  EXPECT_EQ(Next(), "second");
+  EXPECT_EQ(Next(), "nothing");
+  EXPECT_TRUE(order_.empty());
+}
+
+TEST_F(FairOrderTest, AccountsThatAreGoneAreForgotten) {
+  std::vector<std::weak_ptr<const Account>> accounts;
+  for (int i = 0; i < 200; ++i) {
+    WorkQueue queue;
+    Named work("work");
+    const auto account = std::make_shared<const Account>("one of many");
+    accounts.push_back(account);
+    order_.Add(queue, &work, account, now_);
+    EXPECT_EQ(Next(), "work");
+    now_ += std::chrono::seconds(1);
+  }
+  EXPECT_TRUE(accounts.front().expired());
+  EXPECT_FALSE(accounts.back().expired()) << "what it has used is remembered for a while";
+}
+
+}  // namespace
+}  // namespace gluond

@@ -1,0 +1,183 @@
+// A pool goes on with others' work while somebody's long work holds its threads.
+
+#include "engine/runtime/fair_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace gluond {
+namespace {
+
+using std::chrono::milliseconds;
+
+AccountPtr NewAccount() { return std::make_shared<const Account>("test"); }
+
+// Holds a thread until it is let go.
+class Hold {
+ public:
+  Hold(FairThreads& threads, AccountPtr account) {
+    const ScopedAccount scope(std::move(account));
+    threads.Post([this] {
+      began_.set_value();
+      let_go_.get_future().wait();
+    });
+  }
+  void AwaitBegin() { began_.get_future().wait(); }
+  void LetGo() { let_go_.set_value(); }
+
+ private:
+  std::promise<void> began_, let_go_;
+};
+
+// Posts something for `account` and waits for it; the thread that does it.
+std::thread::id DoFor(FairThreads& threads, AccountPtr account) {
+  const ScopedAccount scope(std::move(account));
+  std::promise<std::thread::id> done;
+  threads.Post([&done] { done.set_value(std::this_thread::get_id()); });
+  return done.get_future().get();
+}
+
+TEST(FairThreadsTest, OthersGoOnWhileSomeHoldEveryThread) {
+  FairThreads threads({.name = "test", .most_threads = 5});
+  const std::thread::id first = DoFor(threads, nullptr);
+  std::vector<std::unique_ptr<Hold>> holds;
+  for (int i = 0; i < 4; ++i) {
+    holds.push_back(std::make_unique<Hold>(threads, NewAccount()));
+    holds.back()->AwaitBegin();
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_NE(DoFor(threads, NewAccount()), first);
+  for (const auto& hold : holds) hold->LetGo();
+  threads.Drain();
+  std::this_thread::sleep_for(milliseconds(30));
+  EXPECT_EQ(DoFor(threads, NewAccount()), first) << "those that joined in are not wanted any more";
+}
+
+TEST(FairThreadsTest, AnAccountThatHoldsAThreadGetsNoOther) {
+  FairThreads threads({.name = "test", .most_threads = 5});
+  const AccountPtr greedy = NewAccount();
+  Hold hold(threads, greedy);
+  hold.AwaitBegin();
+  std::atomic<bool> began = false;
+  {
+    const ScopedAccount scope(greedy);
+    threads.Post([&] { began = true; });
+  }
+  for (int i = 0; i < 5; ++i) DoFor(threads, NewAccount());
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(began);
+  hold.LetGo();
+  threads.Drain();
+  EXPECT_TRUE(began);
+}
+
+TEST(FairThreadsTest, QueuesStayInOrderOnManyThreads) {
+  FairThreads threads({.name = "test", .threads = 3, .most_threads = 6, .patience = milliseconds(1)});
+  constexpr int kQueues = 8, kWorks = 300;
+  WorkQueue queues[kQueues];
+  std::vector<int> done[kQueues];  // Each its queue's alone: the thread sanitizer looks on.
+  std::vector<std::thread> posters;
+  for (int p = 0; p < 4; ++p) {
+    posters.emplace_back([&, p] {
+      const ScopedAccount scope(NewAccount());
+      for (int i = 0; i < kWorks; ++i) {
+        for (int q = p; q < kQueues; q += 4) {
+          threads.Post(queues[q], [&done, q, i] {
+            if (i % 100 == 0) std::this_thread::sleep_for(milliseconds(3));
+            done[q].push_back(i);
+          });
+        }
+      }
+    });
+  }
+  for (std::thread& poster : posters) poster.join();
+  threads.Drain();
+  for (const std::vector<int>& order : done) {
+    ASSERT_EQ(order.size(), static_cast<size_t>(kWorks));
+    EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  }
+}
+
+TEST(FairThreadsTest, WorkInheritsTheAccount) {
+  FairThreads threads({.name = "test"});
+  const AccountPtr account = NewAccount();
+  std::promise<AccountPtr> seen;
+  {
+    const ScopedAccount scope(account);
+    threads.Post([&] { threads.Post([&] { seen.set_value(CurrentAccount()); }); });
+  }
+  EXPECT_EQ(seen.get_future().get(), account);
+  EXPECT_EQ(CurrentAccount(), nullptr);
+}
+
+struct Counting final : Work {
+  void Do() override { ++count; }
+  std::atomic<int> count = 0;
+};
+
+TEST(FairThreadsTest, ForgottenTimersDoNothing) {
+  FairThreads threads({.name = "test"});
+  WorkQueue queue;
+  Counting kept, forgotten, due;
+  const auto now = FairThreads::Clock::now();
+  Hold hold(threads, nullptr);
+  hold.AwaitBegin();
+  threads.DoAt(queue, now, &due);  // It comes due while the only thread is held,
+  threads.DoAt(queue, now + milliseconds(5), &kept);
+  threads.DoAt(queue, now + milliseconds(5), &forgotten);
+  threads.Forget(queue, &forgotten);
+  std::this_thread::sleep_for(milliseconds(10));
+  threads.Forget(queue, &due);  // and is forgotten all the same.
+  hold.LetGo();
+  while (kept.count == 0) std::this_thread::yield();
+  threads.Drain();
+  EXPECT_EQ(due.count, 0);
+  EXPECT_EQ(forgotten.count, 0);
+  EXPECT_EQ(kept.count, 1);
+}
+
+// A work that comes again and again, for a pool whose watcher looks on.
+struct Again final : Work {
+  void Do() override {
+    if (++count < 200) threads->DoAt(queue, FairThreads::Clock::now() + std::chrono::microseconds(count * 10), this);
+  }
+  FairThreads* threads = nullptr;
+  WorkQueue queue;
+  std::atomic<int> count = 0;
+};
+
+TEST(FairThreadsTest, NoTimerIsLost) {
+  FairThreads threads({.name = "test", .most_threads = 2, .patience = milliseconds(1),
+                       .look = std::chrono::microseconds(100)});
+  Again again;
+  again.threads = &threads;
+  threads.Post(again.queue, &again);
+  for (int i = 0; i < 3000 && again.count < 200; ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(again.count, 200);
+  threads.Drain();
+}
+
+TEST(FairThreadsTest, ThreadsThatJoinedInEndWhenNobodyWantsThem) {
+  std::atomic<int> alive = 0;
+  FairThreads threads({.name = "test", .most_threads = 8, .enter = [&]() -> std::shared_ptr<void> {
+                         ++alive;
+                         return std::shared_ptr<void>(&alive, [&](void*) { --alive; });
+                       }});
+  std::vector<std::unique_ptr<Hold>> holds;
+  for (int i = 0; i < 4; ++i) {
+    holds.push_back(std::make_unique<Hold>(threads, NewAccount()));
+    holds.back()->AwaitBegin();
+  }
+  EXPECT_GE(alive, 4);
+  for (const auto& hold : holds) hold->LetGo();
+  for (int i = 0; i < 1000 && alive > 1; ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(alive, 1);
+}
+
+}  // namespace
+}  // namespace gluond
