@@ -1,6 +1,7 @@
 """Every row of one theme of table.py in short form: the bystander works on, to the same bits, and so does the server.
 
-Waits are printed, and bounded loosely only: tests share their machine. run.py has the figures.
+Waits are printed, and are errors only where a call takes longer than the bystander's patience: tests share their machine.
+run.py has the figures.
 """
 
 import sys
@@ -11,7 +12,6 @@ from tests.fault import battle, run, table
 from tests.server import running_server
 
 SECONDS = 3
-LONGEST_WAIT = 10.0
 
 
 class FaultTest(unittest.TestCase):
@@ -32,8 +32,6 @@ def case(row):
     self.assertTrue(outcome.same_bits, "the bystander's training ended with other bits")
     if flags:
       self.assertLess(outcome.peak, battle.MOST_RSS)
-    self.assertLess(outcome.worst, LONGEST_WAIT)
-    self.assertLess(outcome.worst_health, LONGEST_WAIT)
     self.assertEqual(row.unexpected(outcome.told), {})
 
   return test
