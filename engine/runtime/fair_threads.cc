@@ -161,8 +161,11 @@ void FairThreads::Sleep(std::unique_lock<std::mutex>& lock, Seat& seat) {
   if (!seat.taking) return;
   if (!seat.joined && options_.look.count() > 0) {
     Look(lock);
-    if (posted_.load(std::memory_order_relaxed) || ending_) return;
+    if (ending_) return;
   }
+  // Work that was posted during the look may have woken a thread that must not take it.
+  if (order_.ready() && MayTake(seat, Clock::now())) return;
+  if (!seat.taking) return;
   Clock::time_point until = first_timer();
   // One that has joined in looks now and then whether the first ones are free.
   if (seat.joined) until = std::min(until, Clock::now() + options_.patience);

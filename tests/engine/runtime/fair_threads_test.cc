@@ -162,6 +162,25 @@ TEST(FairThreadsTest, NoTimerIsLost) {
   threads.Drain();
 }
 
+// A thread that has joined in and must not take work any more is not to swallow the call to wake up.
+TEST(FairThreadsTest, NoWorkIsForgottenWhenThreadsComeAndGo) {
+  FairThreads threads({.name = "test", .most_threads = 3, .patience = milliseconds(2),
+                       .look = std::chrono::microseconds(300)});
+  for (int i = 0; i < 150; ++i) {
+    {
+      const ScopedAccount scope(NewAccount());
+      threads.Post([] { std::this_thread::sleep_for(milliseconds(5)); });
+    }
+    for (int n = 0; n < 8; ++n) {
+      const ScopedAccount scope(NewAccount());
+      std::promise<void> done;
+      threads.Post([&done] { done.set_value(); });
+      ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+      std::this_thread::sleep_for(std::chrono::microseconds(100 * n));
+    }
+  }
+}
+
 TEST(FairThreadsTest, ThreadsThatJoinedInEndWhenNobodyWantsThem) {
   std::atomic<int> alive = 0;
   FairThreads threads({.name = "test", .most_threads = 8, .enter = [&]() -> std::shared_ptr<void> {
