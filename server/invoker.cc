@@ -13,9 +13,9 @@ namespace gluond::server {
 namespace {
 
 // So many accounts' compiled calls are kept,
-constexpr size_t kBenches = 64;
+constexpr size_t kBenches = 32;
 // and of each so many.
-constexpr size_t kCallsKept = 64;
+constexpr size_t kCallsKept = 8;
 
 absl::Status CopyAll(std::vector<Tensor>* tensors, Place& place) {
   for (Tensor& tensor : *tensors) {
