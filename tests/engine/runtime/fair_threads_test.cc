@@ -18,21 +18,24 @@ using std::chrono::milliseconds;
 
 AccountPtr NewAccount() { return std::make_shared<const Account>("test"); }
 
-// Holds a thread until it is let go.
+// Holds a thread until it is let go. The work may outlast this object.
 class Hold {
  public:
   Hold(FairThreads& threads, AccountPtr account) {
     const ScopedAccount scope(std::move(account));
-    threads.Post([this] {
-      began_.set_value();
-      let_go_.get_future().wait();
+    threads.Post([state = state_] {
+      state->began.set_value();
+      state->let_go.get_future().wait();
     });
   }
-  void AwaitBegin() { began_.get_future().wait(); }
-  void LetGo() { let_go_.set_value(); }
+  void AwaitBegin() { state_->began.get_future().wait(); }
+  void LetGo() { state_->let_go.set_value(); }
 
  private:
-  std::promise<void> began_, let_go_;
+  struct State {
+    std::promise<void> began, let_go;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 // Posts something for `account` and waits for it; the thread that does it.
@@ -178,6 +181,24 @@ TEST(FairThreadsTest, NoWorkIsForgottenWhenThreadsComeAndGo) {
       ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
       std::this_thread::sleep_for(std::chrono::microseconds(100 * n));
     }
+  }
+}
+
+// A thread that has joined in wakes for a work that it leaves to the first one, which looks for work without a lock.
+TEST(FairThreadsTest, NoWorkIsLostWhenThreadsThatJoinedInStepBack) {
+  FairThreads threads({.name = "test", .most_threads = 2, .patience = milliseconds(1),
+                       .look = std::chrono::microseconds(200)});
+  const AccountPtr slow = NewAccount(), quick = NewAccount();
+  for (int i = 0; i < 300; ++i) {
+    Hold hold(threads, slow);
+    hold.AwaitBegin();
+    DoFor(threads, quick);  // By one that joins in.
+    hold.LetGo();
+    std::this_thread::sleep_for(std::chrono::microseconds(i % 50 * 5));
+    const ScopedAccount scope(quick);
+    std::promise<void> done;
+    threads.Post([&done] { done.set_value(); });
+    ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready) << i;
   }
 }
 
