@@ -25,15 +25,22 @@ inline std::string AttributeText(const AttrDict& dict, absl::string_view key, ab
 
 // Whose it is: the attributes that are not the server's own are the client's.
 inline CustomOperator OperatorOf(const AttrDict& dict) {
-  CustomOperator op{AttributeText(dict, "__scope__", ""), AttributeText(dict, "op_type", ""), {}};
+  CustomOperator op{AttributeText(dict, kScopeAttribute, ""), AttributeText(dict, "op_type", ""), {}};
+  op.is_unknown_clients = op.scope.empty() && dict.contains(kScopeAttribute);
   for (const auto& [name, text] : dict) {
     if (name != "op_type" && name.rfind("__", 0) != 0) op.attrs.emplace(name, text);
   }
   return op;
 }
 
-// UNAVAILABLE: this process has no clients.
+// UNAVAILABLE: this process has no clients. FAILED_PRECONDITION: the graph does not say which one it is.
 inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
+  if (op.is_unknown_clients) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "custom operator '", op.op_type, "' is one client's own, and this graph does not say whose, as it comes from a "
+        "checkpoint or a description; define the model with that client's operators and load the checkpoint into it, or "
+        "share the operator before it is saved"));
+  }
   CustomHost* const host = GetCustomHost();
   if (host != nullptr) return host;
   return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));

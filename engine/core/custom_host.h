@@ -19,15 +19,21 @@
 
 namespace gluond {
 
+// The attribute that names the client which computes an operator. Who knows it has that client compute, so no graph leaves
+// the server with it: it is there and empty then, which says that the operator is some client's own.
+inline constexpr char kScopeAttribute[] = "__scope__";
+
 // Which operator of which client.
 struct CustomOperator {
   std::string scope;  // Empty: a shared one.
   std::string op_type;
   AttrDict attrs;     // The client's own.
+  bool is_unknown_clients = false;  // The graph has been outside, and does not say whose.
 };
 
-// One forward or backward pass. Blobs are on the CPU and stay valid until `completion` is gone. A blob without data is
-// absent: not depended on, or not wanted.
+// One forward or backward pass. Blobs are on the CPU. They stay valid, and nobody else's, until the call succeeds: it may be
+// completed so when nobody uses them any more. Where it fails, or its run ends before, they stay until `completion` is gone.
+// A blob without data is absent: not depended on, or not wanted.
 struct CustomCall {
   enum Kind { kForward, kBackward, kFunction } kind = kForward;
   CustomOperator op;

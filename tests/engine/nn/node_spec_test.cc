@@ -1,5 +1,6 @@
 #include "engine/nn/node_spec.h"
 
+#include "engine/passes/infer.h"
 #include "tests/engine/nn/model_fixture.h"
 
 namespace gluond {
@@ -46,6 +47,22 @@ TEST_F(NodeSpecTest, ListsWhatItExpanded) {
     EXPECT_EQ(again->parameters[i].name, definition.parameters[i].name);
     EXPECT_EQ(again->parameters[i].auxiliary, definition.parameters[i].auxiliary);
   }
+}
+
+// Neither to clients nor to checkpoints; and what comes back from there is nobody else's operator.
+TEST_F(NodeSpecTest, DoesNotTellWhichClientComputesAnOperator) {
+  const std::vector<NodeSpec> nodes = {
+      {"Custom", "mine", {{"data"}}, {{"op_type", "square"}, {"__scope__", "a secret of the client's"}}}};
+  const auto definition = *ExpandNodes(nodes, {{"data", {2, 4}}}, {});
+  EXPECT_EQ(definition.outputs[0].node->attrs.dict.at("__scope__"), "a secret of the client's");
+  const std::vector<NodeSpec> listed = ListNodes(definition.outputs);
+  EXPECT_EQ(listed.back().attrs.at("op_type"), "square");
+  EXPECT_EQ(listed.back().attrs.at("__scope__"), "");
+  const auto again = ExpandNodes(listed, definition.inputs, {});
+  ASSERT_OK(again.status());
+  const auto inferred = InferShapeType(IndexedGraph(Graph{again->outputs}), {{"data", {{2, 4}, DType::kFloat32}}});
+  EXPECT_TRUE(absl::IsFailedPrecondition(inferred.status())) << inferred.status();
+  EXPECT_NE(inferred.status().message().find("'square' is one client's own"), std::string::npos) << inferred.status();
 }
 
 TEST_F(NodeSpecTest, TakesALongChain) {
