@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/begins_gradient.h"
 #include "engine/core/status_macros.h"
@@ -23,12 +25,18 @@ void FindGradientReads(const NodePtr& node, Call* call) {
   const absl::StatusOr<Gradients> gradients = (*gradient)(node, heads);
   if (!gradients.ok()) return;  // Backward will say so.
   std::vector<bool> reads_head(call->num_outputs, false);
+  // The marks of inputs and heads by their nodes, until something reads these: a call may have tens of thousands.
+  absl::flat_hash_map<const Node*, absl::InlinedVector<std::vector<bool>::reference, 1>> unread;
+  for (uint32_t i = 0; i < node->num_inputs(); ++i) {
+    unread[node->inputs[i].node.get()].push_back(call->gradient_reads_input[i]);
+  }
+  for (uint32_t i = 0; i < call->num_outputs; ++i) unread[heads[i].node.get()].push_back(reads_head[i]);
   const auto read = [&](const NodeEntry& entry) {
     if (entry.node == node) call->gradient_reads_output[entry.index] = true;
-    for (uint32_t i = 0; i < node->num_inputs(); ++i) {
-      if (entry.node == node->inputs[i].node) call->gradient_reads_input[i] = true;
-    }
-    for (uint32_t i = 0; i < call->num_outputs; ++i) if (entry.node == heads[i].node) reads_head[i] = true;
+    const auto marks = unread.find(entry.node.get());
+    if (marks == unread.end()) return;
+    for (std::vector<bool>::reference mark : marks->second) mark = true;
+    unread.erase(marks);
   };
   for (const NodeEntry& entry : *gradients) if (entry) read(entry);
   PostOrderVisit(*gradients, [&](const NodePtr& visited) {
