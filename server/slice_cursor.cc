@@ -26,9 +26,9 @@ bool SliceCursor::ForPieces(size_t n, F f) {
   return true;
 }
 
-bool SliceCursor::Varint(uint64_t* value) {
+bool SliceCursor::Varint(uint64_t* value, int most_bytes) {
   *value = 0;
-  for (int shift = 0; shift < 70; shift += 7) {
+  for (int shift = 0; shift < 7 * most_bytes; shift += 7) {
     uint8_t byte = 0;
     if (!ForPieces(1, [&](const grpc::Slice& s, size_t offset, size_t) { byte = s.begin()[offset]; })) return false;
     *value |= uint64_t{byte & 0x7fu} << (shift < 63 ? shift : 63);

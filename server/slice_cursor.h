@@ -18,8 +18,9 @@ class SliceCursor {
   size_t position() const { return position_; }
   size_t size() const { return size_; }
 
-  // A varint of at most 10 bytes.
-  bool Varint(uint64_t* value);
+  // A varint of at most 10 bytes; as a tag or a length, which protobuf reads as 32 bits, of at most 5.
+  bool Varint(uint64_t* value, int most_bytes = 10);
+  bool Varint32(uint64_t* value) { return Varint(value, 5); }
   // Appends the next n bytes to `out`.
   bool Copy(size_t n, std::string* out);
   // References to the next n bytes. Without copying, but for pieces so small that gRPC keeps them inline.

@@ -85,8 +85,9 @@ absl::Status FillNormal(const v1::Fill::Normal& normal, const Tensor& tensor) {
 absl::Status FillArange(const v1::Fill::Arange& arange, const Tensor& tensor) {
   const double step = arange.step() == 0 ? 1 : arange.step();
   const double last = arange.start() + step * static_cast<double>(std::max<int64_t>(tensor.Size() - 1, 0));
+  const bool rises = arange.start() <= last;  // Where `last` is no number, one end of the range is none.
   return DTypeSwitch(tensor.dtype(), [&](auto t) {
-    return Generate<decltype(t)>(tensor, std::min(arange.start(), last), std::max(arange.start(), last),
+    return Generate<decltype(t)>(tensor, rises ? arange.start() : last, rises ? last : arange.start(),
                                  [&](int64_t i) { return arange.start() + step * static_cast<double>(i); });
   });
 }

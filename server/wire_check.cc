@@ -17,15 +17,17 @@ struct Reader {
   absl::string_view text;
   size_t at = 0;
 
-  bool Varint(uint64_t* value, size_t end) {
+  bool Varint(uint64_t* value, size_t end, int most_bytes = 10) {
     *value = 0;
-    for (int shift = 0; shift < 70 && at < end; shift += 7) {
+    for (int shift = 0; shift < 7 * most_bytes && at < end; shift += 7) {
       const auto byte = static_cast<unsigned char>(text[at++]);
       *value |= uint64_t{byte & 0x7fu} << (shift < 63 ? shift : 63);
       if (byte < 0x80) return true;
     }
     return false;
   }
+  // A tag or a length.
+  bool Varint32(uint64_t* value, size_t end) { return Varint(value, end, 5); }
 };
 
 std::string Path(const std::string& parent, const FieldDescriptor* field, uint64_t number) {
@@ -39,7 +41,7 @@ std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type,
   if (depth > kMaxNesting) return absl::StrCat(here, " is nested deeper than ", kMaxNesting);
   while (in.at < end) {
     uint64_t tag = 0, length = 0;
-    if (!in.Varint(&tag, end) || tag > 0xffffffffu || (tag >> 3) == 0) {
+    if (!in.Varint32(&tag, end) || tag > 0xffffffffu || (tag >> 3) == 0) {
       return absl::StrCat("a broken field number in ", here);
     }
     const FieldDescriptor* field = type.FindFieldByNumber(static_cast<int>(tag >> 3));
@@ -51,7 +53,7 @@ std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type,
       case 1: length = 8; break;
       case 5: length = 4; break;
       case 2:
-        if (!in.Varint(&length, end)) return absl::StrCat(name, " has no length");
+        if (!in.Varint32(&length, end)) return absl::StrCat(name, " has no length");
         break;
       default: return absl::StrCat(name, " has the unknown wire type ", tag & 7);
     }

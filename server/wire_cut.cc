@@ -52,7 +52,7 @@ absl::Status CutMessage(SliceCursor& in, size_t end, const Descriptor& type, int
                         Attachments* attachments) {
   while (in.position() < end) {
     uint64_t tag = 0;
-    if (!in.Varint(&tag) || tag > 0xffffffffu || (tag >> 3) == 0) return Broken(in, "a broken field number");
+    if (!in.Varint32(&tag) || tag > 0xffffffffu || (tag >> 3) == 0) return Broken(in, "a broken field number");
     AppendVarint(tag, rest);
     if ((tag & 7) != kLength) {
       RETURN_IF_ERROR(CopyScalar(in, tag & 7, rest));
@@ -60,7 +60,7 @@ absl::Status CutMessage(SliceCursor& in, size_t end, const Descriptor& type, int
       continue;
     }
     uint64_t length = 0;
-    if (!in.Varint(&length) || in.position() > end || length > end - in.position()) {
+    if (!in.Varint32(&length) || in.position() > end || length > end - in.position()) {
       return Broken(in, absl::StrCat("field ", tag >> 3, " of ", type.name(), " is longer than its message"));
     }
     const FieldDescriptor* field = length >= kAttachmentBytes ? Field(type, tag) : nullptr;

@@ -141,6 +141,8 @@ TEST_F(TensorCodec, WhatIsWrongIsSaid) {
   ExpectRefused("shape: 1 fill { normal { sigma: -1 } }", "sigma");
   ExpectRefused("shape: 300 dtype: UINT8 fill { arange {} }", "do not fit uint8");
   ExpectRefused("shape: 1 dtype: INT32 fill { constant: 1e300 }", "do not fit int32");
+  ExpectRefused("shape: 1 dtype: INT32 fill { arange { step: inf } }", "do not fit int32");
+  ExpectRefused("shape: 1 dtype: INT32 fill { arange { start: nan } }", "do not fit int32");
   ExpectRefused("shape: 1 statistics {}", "statistics are for replies");
   v1::Tensor proto;
   proto.set_dtype(static_cast<v1::DType>(99));

@@ -122,6 +122,20 @@ TEST(WireCut, EveryTruncationIsRefusedOrParsesAsProtobufSays) {
   }
 }
 
+// Tags and lengths have 32 bits. protobuf reads at most 5 bytes of them, even where the others are zeros.
+TEST(WireCut, RefusesTagsAndLengthsThatProtobufRefuses) {
+  const std::string large = Batch(kAttachmentBytes + 50, 30).SerializeAsString();
+  const std::string zeros = "\x80\x80\x80\x80";
+  for (const std::string& field : {"\x8a" + zeros + std::string("\0\x01x", 3), "\x0a\x81" + zeros + std::string("\0x", 2)}) {
+    std::string rest;
+    Attachments attachments;
+    v1::TrainStepRequest request;
+    EXPECT_FALSE(request.ParseFromString(large + field));
+    EXPECT_TRUE(absl::IsInvalidArgument(Cut(Split(large + field, 1000), *request.GetDescriptor(), &rest, &attachments)));
+    EXPECT_EQ(FindDamage(field, *request.GetDescriptor()).find("do not fit together"), std::string::npos);
+  }
+}
+
 TEST(WireCut, FlippedBytesNeverBreakIt) {
   const std::string text = Batch(kAttachmentBytes + 50, 30).SerializeAsString();
   std::mt19937 random(1);
