@@ -1,0 +1,56 @@
+// Attributes of operators, from JSON's values to parsed parameters: each operator's parser takes any text or refuses it,
+// and can then say what the call takes and gives, and make its gradient.
+
+#include "engine/core/op.h"
+#include "engine/imperative/call.h"
+#include "proto/graph.pb.h"
+#include "server/attrs_codec.h"
+#include "server/session_calls.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace gluond::fuzz {
+namespace {
+
+using Code = absl::StatusCode;
+
+AttrDict SentBack(const AttrDict& attrs) {
+  server::ProtoAttributes values;
+  server::AttrsToProto(attrs, &values);
+  const absl::StatusOr<AttrDict> back = server::AttrsFromProto(values);
+  Require(back.ok(), back.status().ToString());
+  return *back;
+}
+
+// A name that is none stands for some operator, too.
+const Op& OpOf(const std::string& name) {
+  static const std::vector<std::string>& names = *new std::vector<std::string>(Op::ListNames());
+  const Op* op = Op::Find(name);
+  return op != nullptr ? *op : *Op::Find(names[(name.empty() ? 0 : static_cast<unsigned char>(name[0])) % names.size()]);
+}
+
+void Run(const v1::Node& node) {
+  const absl::StatusOr<AttrDict> dict = server::AttrsFromProto(node.attributes());
+  RequireCode(dict.status(), {Code::kInvalidArgument});
+  if (!dict.ok()) return;
+  const AttrDict once = SentBack(*dict);  // A text that reads as a number may be written in another way, once.
+  Require(SentBack(once) == once, "attributes are what they were");
+
+  const Op& op = OpOf(node.op());
+  NodeAttrs attrs;
+  attrs.dict = *dict;
+  RequireCode(op.ParseAttrs(&attrs), {Code::kInvalidArgument});
+  v1::DescribeCall describe;
+  describe.set_op(op.name());
+  describe.set_num_inputs(static_cast<uint32_t>(node.inputs_size()));
+  for (const auto& [name, text] : *dict) (*describe.mutable_attributes())[name] = text;
+  const absl::StatusOr<v1::CallType> type = server::DescribeCall(describe);
+  RequireCode(type.status(), {Code::kInvalidArgument});
+  if (!type.ok()) return;
+  // A gradient's attributes are the operator's: that its own nodes refuse them is a mistake of ours, which ends the process.
+  RequireCode(MakeCall(op.name(), *dict, static_cast<size_t>(type->inputs_size())).status(), {Code::kInvalidArgument});
+}
+
+}  // namespace
+}  // namespace gluond::fuzz
+
+STRUCTURED_FUZZ_TARGET(v1::Node, Run, OperatorWords())

@@ -1,0 +1,98 @@
+// Clients that compute operators, and a session that uses these: whatever they answer, and if they do not, only what needs
+// them fails; when they have gone, nothing waits for them.
+
+#include <deque>
+#include <memory>
+
+#include "server/custom_hosts.h"
+#include "server/parse_message.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/host_input.pb.h"
+#include "tests/fuzz/session_bench.h"
+
+namespace gluond::fuzz {
+namespace {
+
+using server::CustomHosts;
+
+// The way to a client: keeps the numbers of the calls that it was sent.
+class Channel final : public server::HostChannel {
+ public:
+  explicit Channel(std::vector<uint64_t>* calls) : calls_(calls) {}
+  void Send(const v1::HostResponse& response) override { (void)response.ByteSizeLong(); }
+  void SendCall(uint64_t call) override { calls_->push_back(call); }
+  void Replaced() override {}
+
+ private:
+  std::vector<uint64_t>* const calls_;
+};
+
+class Hosts {
+ public:
+  ~Hosts() { for (const auto& channel : channels_) Break(channel); }
+
+  void Say(size_t which, v1::HostRequest request, const server::Attachments& attachments) {
+    std::shared_ptr<Channel>& channel = channels_[which];
+    if (request.has_open()) {
+      if (!CustomHosts::CheckScope(request.open().scope()).ok()) return;
+      Break(channel);
+      channel = std::make_shared<Channel>(&calls_);
+      CustomHosts::Get().Attach(request.open().scope(), channel, {std::chrono::seconds(300), 20});
+    }
+    if (channel == nullptr) return;
+    if (request.has_offer()) {
+      RequireCode(CustomHosts::Get().Offer(channel.get(), request.offer()),
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted});
+    }
+    if (!request.has_result() || calls_.empty()) return;
+    const uint64_t call = calls_[(request.result().call() + calls_.size() - 1) % calls_.size()];
+    v1::HostResponse question;
+    server::Attachments values;
+    (void)CustomHosts::Get().ToMessage(call, &question, &values);
+    request.mutable_result()->set_call(call);
+    CustomHosts::Get().Result(channel.get(), request.result(), attachments);
+  }
+  void Break(size_t which) { Break(channels_[which]); }
+
+ private:
+  static void Break(const std::shared_ptr<Channel>& channel) {
+    if (channel != nullptr) CustomHosts::Get().Detach(channel.get());
+  }
+  std::vector<uint64_t> calls_;
+  std::shared_ptr<Channel> channels_[2];
+};
+
+void Run(const HostInput& input) {
+  HostInput taken;
+  server::Attachments attachments;
+  if (!server::ParseMessage({grpc::Slice(input.SerializeAsString())}, &taken, &attachments).ok()) return;
+  SessionBench bench;
+  {
+    Hosts hosts;
+    for (const HostInput::Step& step : taken.steps()) {
+      if (step.has_command()) bench.Execute(step.command(), attachments);
+      if (step.has_host()) hosts.Say(0, step.host(), attachments);
+      if (step.has_other()) hosts.Say(1, step.other(), attachments);
+      if (step.broken() > 0) hosts.Break(step.broken() % 2);
+      bench.Settle();
+    }
+  }
+  bench.Settle();
+  Require(bench.pending() == 0, "nothing waits for clients that have gone");
+}
+
+std::vector<std::string> HostWords() {
+  std::vector<std::string> words = OperatorWords();
+  for (const char* word : {"Custom", "_CustomFunction", "op_type", "__scope__", "__arguments__", "__outputs__",
+                           "__auxiliary__", "__dependencies__", "__rules__", "__inputs__", "function", "twice",
+                           "a secret of 16 bytes", "another secret of 16 bytes", "data,label", "output", "0,1,2,3",
+                           "shape,type"}) {
+    words.push_back(word);
+  }
+  return words;
+}
+
+}  // namespace
+}  // namespace gluond::fuzz
+
+STRUCTURED_FUZZ_TARGET(HostInput, Run, HostWords())
