@@ -2,11 +2,13 @@
 // model's seed, the node, the run and i only, so every device and every number of threads draws the same.
 
 #include <cmath>
+#include <type_traits>
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
 #include "ops/kernel/convert.h"
+#include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/math.h"
 #include "ops/shape_param.h"
@@ -41,17 +43,35 @@ struct NormalParam : Param<NormalParam> {
   }
 };
 
-// The four elements that one block of the generator gives.
+// Elements that one block of the generator gives: one for each word, or, for a double, one for two.
+template <class C>
+inline constexpr int64_t kPerBlock = std::is_same_v<C, double> ? 2 : 4;
+
+// Element k of a block, in [0, 1).
+template <class C>
+HOST_DEVICE C UniformOf(const Philox::Block& block, int64_t k) {
+  if constexpr (std::is_same_v<C, double>) {
+    return ToUniform53(block.word[2 * k], block.word[2 * k + 1]);
+  } else {
+    return Philox::ToUniform(block.word[k]);
+  }
+}
+
 template <class C>
 struct UniformBlock {
   Philox random;
-  C low, range;
+  C low, range, top;
   int64_t n;
   Out<C> y;
+  UniformBlock(const Philox& philox, double from, double to, const TBlob& blob, OpReqType req)
+      : random(philox), low(static_cast<C>(from)), range(static_cast<C>(to - from)),
+        top(static_cast<C>(UniformTop(blob.dtype, from, to))), n(blob.Size()), y(blob, req) {}
+
   HOST_DEVICE void operator()(int64_t block) const {
     const Philox::Block words = random(static_cast<uint64_t>(block));
-    for (int k = 0; k < 4 && 4 * block + k < n; ++k) {
-      y.Set(4 * block + k, low + range * static_cast<C>(Philox::ToUniform(words.word[k])));
+    for (int64_t k = 0, i = kPerBlock<C> * block; k < kPerBlock<C> && i < n; ++k, ++i) {
+      const C v = low + range * UniformOf<C>(words, k);
+      y.Set(i, v > top ? top : v);
     }
   }
 };
@@ -63,12 +83,16 @@ struct NormalBlock {
   C mean, deviation;
   int64_t n;
   Out<C> y;
+  NormalBlock(const Philox& philox, double loc, double scale, const TBlob& blob, OpReqType req)
+      : random(philox), mean(static_cast<C>(loc)), deviation(static_cast<C>(scale)), n(blob.Size()), y(blob, req) {}
+
   HOST_DEVICE void operator()(int64_t block) const {
+    constexpr C kLeast = std::is_same_v<C, double> ? C(0x1p-53) : C(0x1p-24);
     const Philox::Block words = random(static_cast<uint64_t>(block));
-    for (int pair = 0; pair < 2; ++pair) {
-      const int64_t i = 4 * block + 2 * pair;
-      const C u = static_cast<C>(Philox::ToUniform(words.word[2 * pair])) + C(0x1p-24);
-      const C angle = static_cast<C>(2 * M_PI) * static_cast<C>(Philox::ToUniform(words.word[2 * pair + 1]));
+    for (int64_t k = 0; k < kPerBlock<C>; k += 2) {
+      const int64_t i = kPerBlock<C> * block + k;
+      const C u = UniformOf<C>(words, k) + kLeast;
+      const C angle = static_cast<C>(2 * M_PI) * UniformOf<C>(words, k + 1);
       const C radius = deviation * math::Sqrt(-2 * math::Log(u));
       if (i < n) y.Set(i, mean + radius * math::Cos(angle));
       if (i + 1 < n) y.Set(i + 1, mean + radius * math::Sin(angle));
@@ -79,8 +103,7 @@ struct NormalBlock {
 template <template <class> class Block, class C, class D>
 absl::Status Draw(const OpContext& ctx, double a, double b, OpReqType req, const TBlob& y) {
   constexpr int64_t kBlockGrain = 1024;  // One block costs as much as some 60 additions.
-  return ForEach<D>(ctx, (y.Size() + 3) / 4,
-                    Block<C>{ctx.random, static_cast<C>(a), static_cast<C>(b), y.Size(), Out<C>(y, req)}, kBlockGrain);
+  return ForEach<D>(ctx, (y.Size() + kPerBlock<C> - 1) / kPerBlock<C>, Block<C>(ctx.random, a, b, y, req), kBlockGrain);
 }
 
 // In the shape and type of a tensor.
@@ -107,7 +130,7 @@ struct Uniform {
     if (req[0] == kNullOp) return absl::OkStatus();
     const P& p = attrs.param<P>();
     return DispatchReal(y[0].dtype, [&](auto c) {
-      return Draw<UniformBlock, decltype(c), D>(ctx, p.low, p.high - p.low, req[0], y[0]);
+      return Draw<UniformBlock, decltype(c), D>(ctx, p.low, p.high, req[0], y[0]);
     });
   }
 };

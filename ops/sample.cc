@@ -1,6 +1,8 @@
 // Random tensors of a distribution whose parameters are tensors: _sample_uniform, _sample_normal and others. For each
 // element of the parameters there is one block, of parameter `shape`, in the output.
 
+#include <type_traits>
+
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/kernel/convert.h"
@@ -40,15 +42,26 @@ absl::StatusOr<bool> SampleType(const NodeAttrs& attrs, TypeVector* in, TypeVect
   return AllKnown(*in);
 }
 
+// A sampler that depends on the type of the numbers is made from that type.
+template <class Sampler>
+Sampler MakeSampler(DType type) {
+  if constexpr (std::is_constructible_v<Sampler, DType>) {
+    return Sampler(type);
+  } else {
+    return Sampler();
+  }
+}
+
 template <class Sampler, class C>
 struct SampleElement {
+  Sampler sampler;
   Philox random;
   int64_t block;
   In<double> a, b;
   Out<C> y;
   HOST_DEVICE void operator()(int64_t i) const {
     Draws draws(random, i);
-    y.Set(i, static_cast<C>(Sampler()(draws, a[i / block], b[i / block])));
+    y.Set(i, static_cast<C>(sampler(draws, a[i / block], b[i / block])));
   }
 };
 
@@ -62,8 +75,8 @@ struct Sample {
     constexpr int64_t kDrawGrain = 512;
     return DispatchReal(y[0].dtype, [&](auto c) {
       using C = decltype(c);
-      const SampleElement<Sampler, C> sample{ctx.random, y[0].Size() / x[0].Size(), In<double>(x[0]),
-                                             In<double>(x.back()), Out<C>(y[0], req[0])};
+      const SampleElement<Sampler, C> sample{MakeSampler<Sampler>(y[0].dtype), ctx.random, y[0].Size() / x[0].Size(),
+                                             In<double>(x[0]), In<double>(x.back()), Out<C>(y[0], req[0])};
       return ForEach<D>(ctx, y[0].Size(), sample, kDrawGrain);
     });
   }

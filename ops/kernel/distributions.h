@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/core/philox.h"
+#include "ops/kernel/convert.h"
 #include "ops/kernel/math.h"
 
 namespace gluond::ops {
@@ -42,13 +43,53 @@ class Draws {
   int used_ = 4;
 };
 
+// In [0, 1), a multiple of 2^-53, from two random words: a double's precision. Philox::ToUniform has a float's.
+HOST_DEVICE double ToUniform53(uint32_t first, uint32_t second) {
+  return static_cast<double>(first >> 5) * 0x1p-27 + static_cast<double>(second >> 6) * 0x1p-53;
+}
+
+namespace distributions_internal {
+
+// The largest number of type T below `high`; Bits is as wide as T.
+template <class T, class Bits>
+HOST_DEVICE double Below(double high) {
+  const T near = Convert<T>(high);
+  if (Convert<double>(near) < high) return Convert<double>(near);
+  constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const Bits bits = BitCast<Bits>(near), magnitude = static_cast<Bits>(bits & ~kSign);
+  const Bits below = magnitude == 0 ? kSign | 1 : bits != magnitude ? bits + 1 : bits - 1;
+  return Convert<double>(BitCast<T>(below));
+}
+
+}  // namespace distributions_internal
+
+// The largest number of a floating-point type below `high`. Requires: high is a number, above the type's lowest.
+HOST_DEVICE double LargestBelow(DType type, double high) {
+  switch (type) {
+    case DType::kFloat64: return distributions_internal::Below<double, uint64_t>(high);
+    case DType::kFloat16: return distributions_internal::Below<Half, uint16_t>(high);
+    case DType::kBfloat16: return distributions_internal::Below<BFloat16, uint16_t>(high);
+    default: return distributions_internal::Below<float, uint32_t>(high);
+  }
+}
+
+// The largest number that a type has in [low, high); infinity where the interval is empty.
+HOST_DEVICE double UniformTop(DType type, double low, double high) {
+  return low < high ? LargestBelow(type, high) : std::numeric_limits<double>::infinity();
+}
+
 HOST_DEVICE double NotANumber() { return std::numeric_limits<double>::quiet_NaN(); }
 
 // Each takes up to two parameters, and gives NaN where they are out of its range.
 
 struct UniformSampler {
+  DType type;  // Of the tensor.
+  explicit UniformSampler(DType type) : type(type) {}
   HOST_DEVICE double operator()(Draws& draws, double low, double high) const {
-    return low + (high - low) * Philox::ToUniform(draws.Word());
+    const uint32_t word = draws.Word();
+    const double u = type == DType::kFloat64 ? ToUniform53(word, draws.Word()) : Philox::ToUniform(word);
+    const double v = low + (high - low) * u, top = UniformTop(type, low, high);
+    return v > top ? top : v;
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/passes/gradient.h"
+#include "ops/kernel/distributions.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
@@ -80,6 +81,67 @@ TEST(Random, HasTheMomentsOfItsDistribution) {
     ExpectMoments(v, d.moments, d.name);
     if (!d.whole) continue;
     for (double e : v) ASSERT_TRUE(e >= 0 && e == std::floor(e)) << d.name << " drew " << e;
+  }
+}
+
+TEST(Uniform, KnowsTheLargestNumberBelow) {
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat64, 2), 2 - 0x1p-52);
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat32, 2), 2 - 0x1p-23);
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat16, 2), 2 - 0x1p-10);
+  EXPECT_EQ(ops::LargestBelow(DType::kBfloat16, 2), 2 - 0x1p-7);
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat32, 1 + 0x1p-40), 1) << "not a float itself";
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat32, 1 - 0x1p-40), 1 - 0x1p-24) << "whose nearest float is above it";
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat16, 1e6), 65504) << "beyond the type";
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat32, 0), -0x1p-149);
+  EXPECT_EQ(ops::LargestBelow(DType::kFloat16, -1), -1 - 0x1p-10);
+}
+
+// The largest random words would round to the end; of 40000 numbers of 16 bits, many would.
+TEST(Uniform, LeavesTheRightEndOut) {
+  EXPECT_EQ(1.0f + 1.0f * Philox::ToUniform(~0u), 2);
+  EXPECT_EQ(ops::UniformTop(DType::kFloat32, 1, 2), 2 - 0x1p-23);
+  EXPECT_EQ(ops::UniformTop(DType::kFloat32, 3, 3), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(ops::ToUniform53(~0u, ~0u), 1 - 0x1p-53);
+  EXPECT_EQ(ops::ToUniform53(0, 1u << 6), 0x1p-53);
+  for (const char* dtype : {"float16", "bfloat16", "float32", "float64"}) {
+    const AttrDict attrs = {{"low", "1"}, {"high", "2"}, {"shape", "(40000,)"}, {"dtype", dtype}};
+    const std::vector<HostTensor> ends = {HostTensor::Of({{1}, {1}}, DType::kFloat32),
+                                          HostTensor::Of({{1}, {2}}, DType::kFloat32)};
+    for (const HostTensor& y : {Draw("_random_uniform", attrs)[0],
+                                Draw("_sample_uniform", {{"shape", "(40000,)"}, {"dtype", dtype}}, ends)[0]}) {
+      const std::vector<double> v = y.values();
+      EXPECT_LT(*std::max_element(v.begin(), v.end()), 2) << dtype;
+      EXPECT_GE(*std::min_element(v.begin(), v.end()), 1) << dtype;
+    }
+  }
+}
+
+// Pearson's statistic of the digit of v in [0, 1) that begins `bits` bits behind the point, to base 64: about 63, with
+// a deviation of 11.2, where all digits are as likely.
+double ChiSquareOfDigits(const std::vector<double>& v, int bits) {
+  std::vector<double> count(64);
+  for (const double e : v) ++count[static_cast<size_t>(std::ldexp(e, bits + 6) - 64 * std::floor(std::ldexp(e, bits)))];
+  const double expected = static_cast<double>(v.size()) / 64;
+  return std::accumulate(count.begin(), count.end(), 0.0,
+                         [&](double sum, double n) { return sum + (n - expected) * (n - expected) / expected; });
+}
+
+// A float has 24 random bits, a double 53; and a digit does not depend on the element before it.
+TEST(Uniform, FillsEachDigitEvenly) {
+  for (const bool wide : {false, true}) {
+    const char* const dtype = wide ? "float64" : "float32";
+    const DType type = wide ? DType::kFloat64 : DType::kFloat32;
+    const std::vector<HostTensor> ends = {HostTensor::Of({{1}, {0}}, type), HostTensor::Of({{1}, {1}}, type)};
+    for (const HostTensor& y : {Draw("_random_uniform", {{"shape", "(64000,)"}, {"dtype", dtype}})[0],
+                                Draw("_sample_uniform", {{"shape", "(64000,)"}}, ends)[0]}) {
+      const std::vector<double> v = y.values();
+      for (const int bits : wide ? std::vector{0, 9, 18, 27, 41, 47} : std::vector{0, 9, 18}) {
+        EXPECT_NEAR(ChiSquareOfDigits(v, bits), 63, 55) << dtype << ", bit " << bits;
+      }
+      std::vector<double> pairs;  // The first three bits of an element and of the next.
+      for (size_t i = 0; i + 1 < v.size(); ++i) pairs.push_back((std::floor(v[i] * 8) + v[i + 1]) / 8);
+      EXPECT_NEAR(ChiSquareOfDigits(pairs, 0), 63, 55) << dtype << ", pairs";
+    }
   }
 }
 
