@@ -9,23 +9,17 @@
 #include "engine/core/text.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
+#include "engine/runtime/only_holder.h"
 
 namespace gluond {
 namespace {
-
-// Taking a reference orders what former holders did, on whatever thread, before what follows.
-bool IsOnlyHolder(const Tensor& tensor) {
-  if (tensor.buffer().use_count() != 1) return false;
-  const std::shared_ptr<Buffer> acquire = tensor.buffer();
-  return true;
-}
 
 // The inputs that the call writes, in memory that may be written.
 absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
   run->written.clear();
   for (const uint32_t i : indices) {
     Tensor& input = run->inputs[i];
-    if (!IsOnlyHolder(input)) {
+    if (!IsOnlyHolder(input.buffer())) {
       ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, input.shape(), input.dtype()));
       RETURN_IF_ERROR(lane.driver().Copy(copy.data(), input.data(), input.bytes(), lane.stream()));
       input = std::move(copy);
@@ -71,7 +65,7 @@ int InPlaceInput(const Call& call, const DirectRun& run, uint32_t o) {
     if (static_cast<uint32_t>(to) != o) continue;
     const Tensor& input = run.inputs[static_cast<size_t>(i)];
     if (input.dtype() != run.out_types[o] || input.Size() != run.out_shapes[o].Size()) continue;
-    if (IsOnlyHolder(input)) return i;
+    if (IsOnlyHolder(input.buffer())) return i;
   }
   return -1;
 }

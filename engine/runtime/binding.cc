@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "engine/core/status_macros.h"
+#include "engine/runtime/only_holder.h"
 
 namespace gluond {
 namespace {
@@ -14,13 +15,6 @@ absl::Status CheckTensor(const Tensor& tensor, const Shape& shape, DType dtype, 
   return absl::InvalidArgumentError(absl::StrCat(
       "compiled for ", Name(dtype), " ", shape.ToString(), " on ", device.ToString(), ", got ", Name(tensor.dtype()),
       " ", tensor.shape().ToString(), " on ", tensor.device().ToString()));
-}
-
-// Whether `buffer` is the only owner left. Taking a reference orders what former owners did before what follows.
-bool Unshared(const std::shared_ptr<Buffer>& buffer) {
-  if (buffer.use_count() != 1) return false;
-  const std::shared_ptr<Buffer> acquire = buffer;
-  return true;
 }
 
 }  // namespace
@@ -160,7 +154,7 @@ absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
 }
 
 absl::StatusOr<void*> Binding::OwnMemory(uint32_t k) {
-  if (!own_[k].defined() || !Unshared(own_[k].buffer())) {
+  if (!own_[k].defined() || !IsOnlyHolder(own_[k].buffer())) {
     auto tensor = Tensor::Empty(allocator_, program_.outputs[k].shape, program_.outputs[k].dtype);
     if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("output ", k));
     own_[k] = *std::move(tensor);
