@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
-#include "engine/core/philox.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/gradient.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/random_stream.h"
 #include "server/dtype_switch.h"
 #include "server/one_call.h"
 
@@ -107,7 +107,7 @@ class Check : public std::enable_shared_from_this<Check> {
 
   // Unequal head gradients, since with equal ones many a wrong gradient passes.
   absl::Status PrepareHeads() {
-    const Philox random{.seed = options_.seed, .stream = 0x68656164};
+    const Philox random = RandomStream(options_.seed, RandomDomain::kTensor, 1);
     uint64_t at = 0;
     for (const Signature& output : forward_->outputs()) {
       if (output.dtype != DType::kFloat64) {

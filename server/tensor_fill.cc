@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/philox.h"
+#include "engine/runtime/random_stream.h"
 #include "server/dtype_switch.h"
 
 namespace gluond::server {
@@ -42,7 +42,7 @@ absl::Status Generate(const Tensor& tensor, double low, double high, Value value
 // Uniform words of a Philox stream, four at a time.
 class Words {
  public:
-  explicit Words(uint64_t seed) : philox_{.seed = seed} {}
+  explicit Words(uint64_t seed) : philox_(RandomStream(seed, RandomDomain::kTensor, 0)) {}
   float Uniform() {
     if (next_ % 4 == 0) block_ = philox_(next_ / 4);
     return Philox::ToUniform(block_.word[next_++ % 4]);

@@ -197,10 +197,4 @@ absl::StatusOr<Spec> ParseInitializer(absl::string_view text) {
   return spec;
 }
 
-uint32_t StreamOf(absl::string_view name) {
-  uint32_t hash = 2166136261u;  // FNV-1a.
-  for (unsigned char c : name) hash = (hash ^ c) * 16777619u;
-  return hash;
-}
-
 }  // namespace gluond

@@ -17,7 +17,7 @@ namespace gluond {
 struct InitializerTarget {
   absl::string_view name;  // Of the parameter.
   Shape shape;             // Known.
-  Philox random;
+  Philox random;           // Of RandomDomain::kParameter, by the name.
   absl::Span<float> values;
 };
 
@@ -27,9 +27,6 @@ const InitializerCatalog& Initializers();
 // Reads "Xavier", "Xavier(rnd_type=gaussian, magnitude=2)" or MXNet's '["xavier", {"magnitude": 2}]'; names as in the
 // catalog, letter case ignored. An empty text is an empty Spec. NOT_FOUND, INVALID_ARGUMENT.
 absl::StatusOr<Spec> ParseInitializer(absl::string_view text);
-
-// The stream of random numbers that belongs to a parameter's name.
-uint32_t StreamOf(absl::string_view name);
 
 }  // namespace gluond
 

@@ -12,6 +12,7 @@
 #include "engine/nn/inputs.h"
 #include "engine/nn/strand.h"
 #include "engine/passes/validate.h"
+#include "engine/runtime/random_stream.h"
 
 namespace gluond {
 
@@ -196,7 +197,7 @@ absl::Status Model::Fill(size_t parameter, const Spec& initializer) {
   const Parameter& p = parameters_[parameter];
   Lane& lane = *options_.lane;
   ASSIGN_OR_RETURN(Tensor values, Tensor::Empty(*options_.host_allocator, p.shape, DType::kFloat32));
-  const InitializerTarget target = {p.name, p.shape, Philox{random_.seed, StreamOf(p.name), 0},
+  const InitializerTarget target = {p.name, p.shape, RandomStream(random_.seed, RandomDomain::kParameter, NameHash(p.name)),
                                     absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
   RETURN_IF_ERROR(Annotate(Initializers().Make(initializer.type, initializer.attrs, target),
                            absl::StrCat("parameter '", p.name, "'")));

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/philox.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/convert.h"
+#include "engine/runtime/random_stream.h"
 
 namespace gluond {
 namespace {
@@ -19,7 +19,7 @@ constexpr size_t kKeptOrders = 4;
 std::vector<int64_t> Permutation(uint64_t seed, uint64_t epoch, int64_t n) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
-  const Philox random = {seed, static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32)};
+  const Philox random = RandomStream(seed, RandomDomain::kOrder, epoch);
   for (int64_t i = n - 1; i > 0; --i) {
     const Philox::Block block = random(static_cast<uint64_t>(i));
     const uint64_t bits = uint64_t{block.word[0]} << 32 | block.word[1];

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/runtime/random_stream.h"
 #include "tests/engine/nn/model_fixture.h"
 
 namespace gluond {
@@ -10,7 +11,8 @@ namespace {
 absl::StatusOr<std::vector<float>> Fill(const Spec& spec, const Shape& shape, const char* name = "w",
                                         uint64_t seed = 1) {
   std::vector<float> values(static_cast<size_t>(shape.Size()));
-  const InitializerTarget target = {name, shape, Philox{seed, StreamOf(name), 0}, absl::MakeSpan(values)};
+  const InitializerTarget target = {name, shape, RandomStream(seed, RandomDomain::kParameter, NameHash(name)),
+                                    absl::MakeSpan(values)};
   RETURN_IF_ERROR(Initializers().Make(spec.type, spec.attrs, target));
   return values;
 }
@@ -98,6 +100,8 @@ TEST(InitializersTest, ValuesDependOnSeedAndNameAlone) {
   EXPECT_EQ(*Fill({"Normal", {}}, {9}), *Fill({"Normal", {}}, {9}));
   EXPECT_NE(*Fill({"Normal", {}}, {9}), *Fill({"Normal", {}}, {9}, "v"));
   EXPECT_NE(*Fill({"Normal", {}}, {9}), *Fill({"Normal", {}}, {9}, "w", 2));
+  // FNV-1a of 32 bits is the same for both.
+  EXPECT_NE(*Fill({"Normal", {}}, {9}, "costarring"), *Fill({"Normal", {}}, {9}, "liquid"));
 }
 
 TEST(InitializersTest, AreReadFromText) {
