@@ -23,6 +23,13 @@ const char* PassName(CustomCall::Kind kind) {
   return kind == CustomCall::kForward ? "forward of " : kind == CustomCall::kBackward ? "backward of " : "";
 }
 
+// Tells a client that nobody waits for its answer any more.
+void TellCancelled(uint64_t call, HostChannel& channel) {
+  v1::HostResponse response;
+  response.add_cancelled(call);
+  channel.Send(response);
+}
+
 uint64_t TagOf(const std::string& scope) { return absl::HashOf(scope) >> (kInstanceBits + 1); }
 
 // What the client says of its own time cannot be more than has passed; NaN is nothing.
@@ -221,13 +228,17 @@ absl::StatusOr<uint64_t> CustomHosts::AddLocked(Provider* provider, Waiting wait
   ++provider->calls;
   waiting.channel = provider->channel.get();
   waiting.begun = Clock::now();
-  waiting_.emplace(++last_call_, std::move(waiting));
+  ++last_call_;
+  if (waiting.call != nullptr && waiting.call->time != nullptr) by_run_[waiting.call->time.get()] = last_call_;
+  waiting_.emplace(last_call_, std::move(waiting));
   return last_call_;
 }
 
 CustomHosts::Waiting CustomHosts::TakeLocked(WaitingIterator waiting) {
   if (const auto it = providers_.find(waiting->second.channel); it != providers_.end()) --it->second->calls;
   Waiting taken = std::move(waiting->second);
+  const auto run = by_run_.find(taken.call == nullptr ? nullptr : taken.call->time.get());
+  if (run != by_run_.end() && run->second == waiting->first) by_run_.erase(run);
   waiting_.erase(waiting);
   return taken;
 }
@@ -241,7 +252,7 @@ uint64_t CustomHosts::NextInstance(const CustomOperator& op) {
 
 void CustomHosts::Begin(CustomCall given) {
   const auto call = std::make_shared<CustomCall>(std::move(given));
-  Waiting waiting{nullptr, {}, "backward of a recorded function", call, {}, nullptr};
+  Waiting waiting{.what = "backward of a recorded function", .call = call};
   if (call->kind != CustomCall::kFunction) waiting.what = absl::StrCat(PassName(call->kind), Describe(call->op));
   std::shared_ptr<HostChannel> channel;
   absl::StatusOr<uint64_t> number = 0;
@@ -252,6 +263,22 @@ void CustomHosts::Begin(CustomCall given) {
     number = provider.ok() ? AddLocked(*provider, std::move(waiting)) : provider.status();
   }
   number.ok() ? channel->SendCall(*number) : call->completion(number.status());
+}
+
+void CustomHosts::Abandon(const ClientTime* run) {
+  Waiting waiting;  // Its call's memory goes with it, behind the lock.
+  std::shared_ptr<HostChannel> channel;
+  uint64_t number = 0;
+  {
+    std::lock_guard lock(mu_);
+    const auto call = by_run_.find(run);
+    if (call == by_run_.end()) return;
+    number = call->second;
+    const auto found = waiting_.find(number);
+    channel = providers_.at(found->second.channel)->channel;
+    waiting = TakeLocked(found);
+  }
+  if (waiting.state != Waiting::kQueued) TellCancelled(number, *channel);
 }
 
 absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question,
@@ -274,8 +301,8 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
     }
     ASSIGN_OR_RETURN(Provider * provider, FindLocked(op.scope, op.op_type, /*offered=*/true));
     channel = provider->channel;
-    ASSIGN_OR_RETURN(number, AddLocked(provider, {nullptr, {}, what, nullptr, key,
-                                                  std::make_shared<v1::Callback>(std::move(question))}));
+    ASSIGN_OR_RETURN(number, AddLocked(provider, {.what = what, .fact = key,
+                                                  .question = std::make_shared<v1::Callback>(std::move(question))}));
     const CustomFacts::FactPtr fact = facts_.Add(key);
     fact->asking = 1;
     pending = fact->question;
@@ -307,19 +334,41 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
     if (found == waiting_.end()) return false;
     call = found->second.call;
     question = found->second.question;
+    found->second.state = Waiting::kSending;
   }
+  // Goes with the last of the message that points into the run's memory, and keeps that memory until then.
+  const std::shared_ptr<const void> sending(this, [this, number, call](const void*) { Sent(number); });
   v1::Callback* const callback = response->add_callbacks();
-  *callback = call != nullptr ? ToCallback(*call, attachments) : *question;
+  *callback = call != nullptr ? ToCallback(*call, sending, attachments) : *question;
   callback->set_call(number);
   return true;
 }
 
-void CustomHosts::Result(HostChannel* channel, const v1::CallbackResult& result, const Attachments& attachments) {
+void CustomHosts::Sent(uint64_t call) {
+  HostChannel* channel = nullptr;
+  std::unique_ptr<Answer> early;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(call);
+    if (found == waiting_.end()) return;
+    found->second.state = Waiting::kSent;
+    channel = found->second.channel;
+    early = std::move(found->second.early);
+  }
+  if (early != nullptr) Result(channel, std::move(*early));
+}
+
+void CustomHosts::Result(HostChannel* channel, Answer answer) {
+  const auto& [result, attachments] = answer;
   Waiting waiting;
   {
     std::lock_guard lock(mu_);
     const auto found = waiting_.find(result.call());
-    if (found == waiting_.end() || found->second.channel != channel) return;
+    if (found == waiting_.end() || found->second.channel != channel || found->second.state == Waiting::kQueued) return;
+    if (found->second.state == Waiting::kSending) {
+      if (found->second.early == nullptr) found->second.early = std::make_unique<Answer>(std::move(answer));
+      return;
+    }
     waiting = TakeLocked(found);
   }
   absl::Status status;
@@ -387,9 +436,7 @@ void CustomHosts::Sweep(Clock::time_point now) {
     }
   }
   for (Late& one : late) {
-    v1::HostResponse response;
-    response.add_cancelled(one.number);
-    one.channel->Send(response);
+    if (one.waiting.state != Waiting::kQueued) TellCancelled(one.number, *one.channel);
     const absl::Status status = absl::DeadlineExceededError(
         absl::StrCat(one.waiting.what, ": its client has not answered within the ", one.limit.count(),
                      " s of --callback_seconds"));

@@ -4,6 +4,9 @@
 //
 //   ops/custom.cc --Begin--> CustomHosts --SendCall--> HostStream --ToMessage--> client
 //   client --> HostStream --Result--> CustomHosts --completion--> the run goes on
+//
+// A message points into the memory of the run that waits for its answer. So an answer counts when gRPC has let go of the
+// message, not before: until then it reads what the run would go on to write.
 
 #ifndef SERVER_CUSTOM_HOSTS_H_
 #define SERVER_CUSTOM_HOSTS_H_
@@ -57,10 +60,14 @@ class CustomHosts final : public CustomHost {
   absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);
   void Detach(HostChannel* channel);
 
-  // What to send for a call. False: nobody waits for it any more.
+  // What to send for a call; it counts as sent when the attachments are gone. False: nobody waits for it any more.
   bool ToMessage(uint64_t call, v1::HostResponse* response, Attachments* attachments);
-  // An answer that nobody waits for is dropped.
-  void Result(HostChannel* channel, const v1::CallbackResult& result, const Attachments& attachments);
+  struct Answer {
+    v1::CallbackResult result;
+    Attachments attachments;
+  };
+  // An answer that nobody waits for is dropped, and so is one to a question that has not been asked.
+  void Result(HostChannel* channel, Answer answer);
   // The call could not be sent.
   void Fail(uint64_t call, const absl::Status& why);
   // Ends the calls whose time is over.
@@ -68,6 +75,7 @@ class CustomHosts final : public CustomHost {
 
   // CustomHost.
   void Begin(CustomCall call) override;
+  void Abandon(const ClientTime* run) override;
   absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override;
   absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override;
   uint64_t NextInstance(const CustomOperator& op) override;
@@ -84,12 +92,14 @@ class CustomHosts final : public CustomHost {
     v1::HostResponse released;                           // Functions that it has not been told of yet.
   };
   struct Waiting {
-    HostChannel* channel;
-    Clock::time_point begun;
-    std::string what;                             // "forward of custom operator 'softmax'", for messages.
-    std::shared_ptr<CustomCall> call;             // One of these:
-    CustomFacts::Key fact;
-    std::shared_ptr<const v1::Callback> question;
+    HostChannel* channel = nullptr;
+    Clock::time_point begun = {};
+    std::string what;                            // "forward of custom operator 'softmax'", for messages.
+    std::shared_ptr<CustomCall> call = nullptr;  // One of these:
+    CustomFacts::Key fact = {};
+    std::shared_ptr<const v1::Callback> question = nullptr;
+    enum { kQueued, kSending, kSent } state = kQueued;
+    std::unique_ptr<Answer> early = nullptr;     // It has come while the question was being sent.
   };
 
   absl::StatusOr<Provider*> FindLocked(const std::string& scope, const std::string& op_type, bool offered);
@@ -102,6 +112,8 @@ class CustomHosts final : public CustomHost {
   absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
                                            bool complete);
   void End(Waiting waiting, const absl::Status& status);
+  // Nothing of the call's message points into its run's memory any more.
+  void Sent(uint64_t call);
   void LetGo(const std::pair<std::string, uint64_t>& function);
 
   std::mutex functions_mu_;  // Guards functions_. Held alone.
@@ -115,6 +127,7 @@ class CustomHosts final : public CustomHost {
   absl::flat_hash_map<std::string, HostChannel*> by_scope_;
   absl::flat_hash_map<std::string, HostChannel*> shared_;  // By op_type.
   std::map<uint64_t, Waiting> waiting_;
+  absl::flat_hash_map<const ClientTime*, uint64_t> by_run_;  // The call that a run waits for: one at a time.
   CustomFacts facts_;
 };
 

@@ -40,19 +40,20 @@ void TypeOf(const TBlob& blob, v1::ArrayType* type) {
   type->set_dtype(ToProto(blob.dtype));
 }
 
-// The run's memory, and the run itself, stay as long as the tensor does.
-void ValueOf(const TBlob& blob, const Completion& keep, v1::Tensor* proto, Attachments* attachments) {
+using Keep = std::shared_ptr<const void>;  // Of ToCallback.
+
+void ValueOf(const TBlob& blob, const Keep& keep, v1::Tensor* proto, Attachments* attachments) {
   auto buffer = std::make_shared<Buffer>(blob.data, blob.bytes(), Device(), [keep] {});
   int64_t left = int64_t{1} << 40;
   (void)EncodeTensor(Tensor(std::move(buffer), 0, blob.shape, blob.dtype), v1::RAW, &left, proto, attachments);
 }
 
 template <class List>
-void ValuesOf(const std::vector<TBlob>& blobs, const Completion& keep, List* list, Attachments* attachments) {
+void ValuesOf(const std::vector<TBlob>& blobs, const Keep& keep, List* list, Attachments* attachments) {
   for (const TBlob& blob : blobs) ValueOf(blob, keep, list->Add(), attachments);
 }
 
-void OperandsOf(const std::vector<TBlob>& blobs, const Completion& keep,
+void OperandsOf(const std::vector<TBlob>& blobs, const Keep& keep,
                 google::protobuf::RepeatedPtrField<v1::Callback::Operand>* list, Attachments* attachments) {
   for (const TBlob& blob : blobs) {
     v1::Callback::Operand* operand = list->Add();
@@ -148,9 +149,8 @@ absl::Status InferenceFrom(const v1::CallbackResult& result, Inference* inferenc
 
 }  // namespace
 
-v1::Callback ToCallback(const CustomCall& call, Attachments* attachments) {
+v1::Callback ToCallback(const CustomCall& call, const Keep& keep, Attachments* attachments) {
   v1::Callback callback;
-  const Completion& keep = call.completion;
   if (call.kind != CustomCall::kFunction) AddAttributes(call.op, &callback);
   const auto fill_results = [&](auto* types, auto* wanted) {
     for (size_t i = 0; i < call.results.size(); ++i) {

@@ -3,6 +3,8 @@
 #ifndef SERVER_CUSTOM_MESSAGES_H_
 #define SERVER_CUSTOM_MESSAGES_H_
 
+#include <memory>
+
 #include "absl/status/status.h"
 #include "engine/core/custom_host.h"
 #include "proto/custom_operator.pb.h"
@@ -11,8 +13,8 @@
 
 namespace gluond::server {
 
-// The question, without its number. Large values are attached where they lie, and keep the call's memory alive.
-v1::Callback ToCallback(const CustomCall& call, Attachments* attachments);
+// The question, without its number. Large values are attached where they lie; what is attached holds `keep`.
+v1::Callback ToCallback(const CustomCall& call, const std::shared_ptr<const void>& keep, Attachments* attachments);
 v1::Callback ToCallback(const CustomOperator& op, const ShapeVector& arguments);
 v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments);
 

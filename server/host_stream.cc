@@ -129,8 +129,9 @@ void HostStream::OnWriteDone(bool ok) {
   __tsan_acquire(this);
   if (!ok) return End(absl::CancelledError("the connection broke"));
   {
+    grpc::ByteBuffer sent;  // Goes without the lock: with it may go the last that holds a run.
     std::lock_guard lock(mu_);
-    outgoing_.Clear();
+    outgoing_.Swap(&sent);
   }
   WriteNext();
 }
@@ -205,11 +206,11 @@ void HostStream::Take(const Slices& slices) {
   v1::HostRequest request;
   Attachments attachments;
   absl::Status status = ParseMessage(slices, &request, &attachments);
-  if (status.ok()) status = Handle(request, attachments);
+  if (status.ok()) status = Handle(request, std::move(attachments));
   status.ok() ? Read() : End(status);
 }
 
-absl::Status HostStream::Handle(const v1::HostRequest& request, const Attachments& attachments) {
+absl::Status HostStream::Handle(v1::HostRequest& request, Attachments attachments) {
   if (request.has_open() == is_open_) {
     return absl::FailedPreconditionError(is_open_ ? "`open` belongs in the stream's first message, and only there"
                                                   : "a stream's first message needs `open` with a scope");
@@ -218,7 +219,7 @@ absl::Status HostStream::Handle(const v1::HostRequest& request, const Attachment
     case v1::HostRequest::kOpen: return Open(request.open());
     case v1::HostRequest::kOffer: return CustomHosts::Get().Offer(this, request.offer());
     case v1::HostRequest::kResult:
-      CustomHosts::Get().Result(this, request.result(), attachments);
+      CustomHosts::Get().Result(this, {std::move(*request.mutable_result()), std::move(attachments)});
       return absl::OkStatus();
     case v1::HostRequest::MESSAGE_NOT_SET: break;
   }

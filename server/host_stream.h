@@ -78,7 +78,7 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   bool Encode(uint64_t call, grpc::ByteBuffer* message);
   void Read();
   void Take(const Slices& slices);
-  absl::Status Handle(const v1::HostRequest& request, const Attachments& attachments);
+  absl::Status Handle(v1::HostRequest& request, Attachments attachments);
   absl::Status Open(const v1::OpenHost& open);
 
   HostStreams& streams_;

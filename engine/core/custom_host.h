@@ -44,7 +44,7 @@ struct CustomCall {
   std::vector<TBlob> out_grads, arguments, outputs, auxiliary;
   std::vector<TBlob> results;        // Outputs of the forward pass, gradients of the backward one.
   std::vector<OpReqType> requests;   // Of the results; the host honours them.
-  std::shared_ptr<ClientTime> time;  // May be null. The host adds to it before it completes the call.
+  std::shared_ptr<ClientTime> time;  // Its run's, which makes one call at a time. The host adds to it before it completes.
   Completion completion;
 };
 
@@ -57,6 +57,9 @@ class CustomHost {
 
   // Begins the call; it ends by its completion. UNAVAILABLE: nobody computes the operator.
   virtual void Begin(CustomCall call) = 0;
+  // A run, known by its CustomCall::time, has ended without waiting for its call: it was cancelled, or its deadline has
+  // passed. The client that computes the call, if there is one, hears of it. From the run's lane; must not block.
+  virtual void Abandon(const ClientTime* run) = 0;
 
   // What the client says of shapes and types, from the arguments' as far as they are known. What it said before is
   // remembered; otherwise it is asked, and the status is a pending fact (pending_fact.h). UNKNOWN: the client's own rule

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/custom_host.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -32,6 +33,7 @@ Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& op
   const std::vector<Step>& steps = program_->steps;
   if (std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.async; })) {
     calls_.resize(steps.size());
+    own_time_ = std::make_shared<ClientTime>();
   }
 }
 
@@ -69,7 +71,7 @@ void Execution::Begin() {
   left_.reset();
   context_.random.seed = run_.seed;
   context_.random.run = run_.random_run;
-  context_.client_time = run_.client_time;
+  context_.client_time = run_.client_time != nullptr ? run_.client_time : own_time_;
   if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
   Advance();
 }
@@ -119,8 +121,14 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
     if (Suspend(call)) return false;
     status = run_.cancellation->Check();
   }
-  if (!status.ok()) call->Abandon();
+  if (!status.ok()) Abandon(*call);
   RETURN_IF_ERROR(EndAsync(call, std::move(status)));
+  return true;
+}
+
+bool Execution::Abandon(AsyncCall& call) {
+  if (!call.Abandon()) return false;
+  if (CustomHost* const host = GetCustomHost(); host != nullptr) host->Abandon(context_.client_time.get());
   return true;
 }
 
@@ -180,7 +188,7 @@ void Execution::Resume() {
 void Execution::Stop() {
   if (suspended_ == nullptr || run_.cancellation == nullptr) return;  // An event of an earlier suspension.
   absl::Status status = run_.cancellation->Check();
-  if (status.ok() || !suspended_->Abandon()) return;  // Completed: Resume is on its way.
+  if (status.ok() || !Abandon(*suspended_)) return;  // Completed: Resume is on its way.
   status = EndAsync(Unsuspend(), std::move(status));
   Finish(At(next_, status));
 }

@@ -61,6 +61,8 @@ class Execution final : public AsyncOwner,
   void Advance();
   // True: the call has succeeded. False: the run is suspended.
   absl::StatusOr<bool> DoAsync(uint32_t step);
+  // The run ends without the call, and whoever computes it hears of that. False: it has completed already.
+  bool Abandon(AsyncCall& call);
   // The end of that call, with what it says or, where that is an error, `status`.
   absl::Status EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status);
   absl::Status Call(const Step& step);
@@ -79,6 +81,7 @@ class Execution final : public AsyncOwner,
   Binding binding_;
   OpContext context_;
   std::vector<AsyncCalls> calls_;  // By step; empty when none is async.
+  std::shared_ptr<ClientTime> own_time_;  // Names the run to CustomHost where the caller gives none.
 
   std::atomic<bool> running_ = false;
   std::shared_ptr<Execution> self_;  // While running.

@@ -50,7 +50,7 @@ class Hosts {
     server::Attachments values;
     (void)CustomHosts::Get().ToMessage(call, &question, &values);
     request.mutable_result()->set_call(call);
-    CustomHosts::Get().Result(channel.get(), request.result(), attachments);
+    CustomHosts::Get().Result(channel.get(), {request.result(), attachments});
   }
   void Break(size_t which) { Break(channels_[which]); }
 
