@@ -12,7 +12,7 @@
 namespace gluond::server {
 namespace {
 
-constexpr size_t kShortestScope = 16, kLongestName = 128, kMostOffers = 10'000;
+constexpr size_t kLongestName = 128, kMostOffers = 10'000;
 constexpr std::chrono::seconds kFailureLasts{5};
 constexpr int kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
 constexpr int kInstanceBits = 40;  // Of a forward pass's own number; the rest tells its client.
@@ -52,12 +52,6 @@ CustomHosts& CustomHosts::Get() {
     return made;
   }();
   return hosts;
-}
-
-absl::Status CustomHosts::CheckScope(const std::string& scope) {
-  if (scope.size() >= kShortestScope && scope.size() <= kLongestName) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("OpenHost.scope has ", scope.size(), " bytes, expected ", kShortestScope,
-                                                 " to ", kLongestName, ", which nobody can guess"));
 }
 
 void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits) {

@@ -8,6 +8,7 @@
 #include "server/chunk.h"
 #include "server/grpc_order.h"
 #include "server/grpc_status.h"
+#include "server/host_scope.h"
 #include "server/parse_message.h"
 #include "server/wire_cut.h"
 
@@ -232,7 +233,7 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
                                                    " bytes, more than ", kLongestClientId));
   }
   client_ = open.client_id();
-  RETURN_IF_ERROR(CustomHosts::CheckScope(open.scope()));
+  RETURN_IF_ERROR(CheckScope(open));
   const Limits& limits = runner_.limits;
   is_open_ = true;
   v1::HostResponse response;

@@ -29,6 +29,7 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
     device->set_description(place->description);
     device->set_threads(place->threads);
     device->set_memory_bytes(place->memory_bytes);
+    device->set_tensor_bytes(place->budget->used());
   }
   const Limits& limits = runner().limits;
   info.mutable_limits()->set_max_message_bytes(limits.max_message_bytes);

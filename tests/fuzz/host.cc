@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "server/custom_hosts.h"
+#include "server/host_scope.h"
 #include "server/parse_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/host_input.pb.h"
@@ -34,7 +35,7 @@ class Hosts {
   void Say(size_t which, v1::HostRequest request, const server::Attachments& attachments) {
     std::shared_ptr<Channel>& channel = channels_[which];
     if (request.has_open()) {
-      if (!CustomHosts::CheckScope(request.open().scope()).ok()) return;
+      if (!server::CheckScope(request.open()).ok()) return;
       Break(channel);
       channel = std::make_shared<Channel>(&calls_);
       CustomHosts::Get().Attach(request.open().scope(), channel, {std::chrono::seconds(300), 20});

@@ -97,9 +97,10 @@ class HostStreamClient {
     std::lock_guard lock(mu_);
     return stream_->Write(request);
   }
-  bool Open(const std::string& scope, const std::string& client = "test") {
+  bool Open(const std::string& scope, const std::string& client = "test", const std::string& key = "") {
     v1::HostRequest request;
     request.mutable_open()->set_scope(scope);
+    request.mutable_open()->set_key(key);
     request.mutable_open()->set_client_id(client);
     return Send(request);
   }
@@ -140,10 +141,10 @@ class Provider {
   using Answerer = std::function<v1::CallbackResult(const v1::Callback&)>;
 
   Provider(const std::string& address, const std::vector<std::string>& op_types, Answerer answerer = &RightAnswer,
-           const std::string& scope = "", bool shared = true)
+           const std::string& scope = "", bool shared = true, const std::string& key = "")
       : stream_(address), answerer_(std::move(answerer)) {
     static std::atomic<int> last = 0;
-    EXPECT_TRUE(stream_.Open(scope.empty() ? "a secret of the test's " + std::to_string(++last) : scope));
+    EXPECT_TRUE(stream_.Open(scope.empty() ? "a secret of the test's " + std::to_string(++last) : scope, "test", key));
     thread_ = std::thread([this] { Run(); });
     for (const std::string& op_type : op_types) Offer(op_type, shared);
   }

@@ -9,6 +9,7 @@
 
 #include "grpcpp/generic/generic_stub.h"
 #include "proto/health/v1/health.grpc.pb.h"
+#include "server/host_scope.h"
 #include "tests/server/custom_host_fixture.h"
 
 namespace gluond::server {
@@ -16,9 +17,10 @@ namespace {
 
 using grpc::StatusCode;
 
-std::string OpenBytes(const std::string& scope, const std::string& client = "eve") {
+std::string OpenBytes(const std::string& scope, const std::string& client = "eve", const std::string& key = "") {
   v1::HostRequest request;
   request.mutable_open()->set_scope(scope);
+  request.mutable_open()->set_key(key);
   request.mutable_open()->set_client_id(client);
   return request.SerializeAsString();
 }
@@ -58,6 +60,11 @@ const BadStream kBadStreams[] = {
     {"LongScope", {OpenBytes(std::string(129, 's'))}, StatusCode::INVALID_ARGUMENT, "OpenHost.scope has 129 bytes"},
     {"ScopeIsNotUtf8", {std::string("\x0a\x12\x0a\x10") + std::string(16, '\xff')}, StatusCode::INVALID_ARGUMENT, "UTF-8"},
     {"LongClientId", {OpenBytes(std::string(20, 's'), std::string(129, 'c'))}, StatusCode::INVALID_ARGUMENT, "OpenHost.client_id has 129"},
+    {"NoKey", {OpenBytes(ScopeOf("the key of the victim"))}, StatusCode::INVALID_ARGUMENT, "OpenHost.key has 0 bytes"},
+    {"ShortKey", {OpenBytes(ScopeOf("guess me"), "eve", "guess me")}, StatusCode::INVALID_ARGUMENT, "OpenHost.key has 8 bytes"},
+    {"LongKey", {OpenBytes(ScopeOf(""), "eve", std::string(129, 'k'))}, StatusCode::INVALID_ARGUMENT, "OpenHost.key has 129"},
+    {"AnotherKey", {OpenBytes(ScopeOf("the key of the victim"), "eve", "the key of eve, herself")}, StatusCode::PERMISSION_DENIED, "not that of OpenHost.key"},
+    {"KeyOfASecretScope", {OpenBytes("eve's secret, which is long", "eve", "the key of eve, herself")}, StatusCode::PERMISSION_DENIED, "not that of OpenHost.key"},
     {"OfferWithoutName", {Open(), Offer("")}, StatusCode::INVALID_ARGUMENT, "OfferOperator.op_type has 0 bytes"},
     {"OfferWithALongName", {Open(), Offer(std::string(129, 'n'))}, StatusCode::INVALID_ARGUMENT, "OfferOperator.op_type has 129"},
     {"TooManyOffers", ManyOffers(), StatusCode::RESOURCE_EXHAUSTED, "at most 10000 operators"},

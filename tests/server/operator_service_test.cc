@@ -140,9 +140,12 @@ TEST_F(OperatorServiceTest, ChecksGradients) {
 }
 
 TEST_F(OperatorServiceTest, TheServerTellsWhatItIs) {
+  DefineMlp("m");
   const auto info = Call(info_, &v1::ServerService::Stub::GetServerInfo, "{}");
   EXPECT_EQ(info.devices(0).name(), "cpu");
   EXPECT_EQ(info.devices(0).threads(), 2);
+  EXPECT_GT(info.devices(0).tensor_bytes(), 0);
+  EXPECT_EQ(info.devices(0).tensor_bytes(), info.tensor_bytes());
   EXPECT_EQ(info.limits().max_message_bytes(), 64 << 20);
   EXPECT_TRUE(info.has_store());
   EXPECT_NE(info.incarnation(), 0u);

@@ -239,7 +239,10 @@ class WrongProviderTest(ArrayCase):
         self.addCleanup(channel.close)
         method = channel.stream_stream(host.METHOD, pb.HostRequest.SerializeToString, pb.HostResponse.FromString)
         for first, code in ((pb.HostRequest(offer={"op_type": "x"}), grpc.StatusCode.FAILED_PRECONDITION),
-                            (pb.HostRequest(open={"scope": "short"}), grpc.StatusCode.INVALID_ARGUMENT)):
+                            (pb.HostRequest(open={"scope": "short"}), grpc.StatusCode.INVALID_ARGUMENT),
+                            (pb.HostRequest(open={"scope": host.scope()}), grpc.StatusCode.INVALID_ARGUMENT),
+                            (pb.HostRequest(open={"scope": host.scope(), "key": "not what this process knows"}),
+                             grpc.StatusCode.PERMISSION_DENIED)):
             with self.assertRaises(grpc.RpcError) as caught:
                 list(method(iter([first])))
             self.assertEqual(caught.exception.code(), code)

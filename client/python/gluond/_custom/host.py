@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import hashlib
 import os
 import secrets
 import sys
@@ -41,8 +42,16 @@ MOST_OUTGOING = 1 << 17
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
 
-# Names this process in its graphs. Secret: whoever knows it may have this process compute.
-_scope = secrets.token_hex(16)
+# The key opens the stream; the scope, made of it, names this process in its graphs. Whoever sees such a graph may have this
+# process compute, but cannot take its place.
+_key = secrets.token_hex(16)
+
+
+def _scope_of(key: str) -> str:
+    return "key:" + hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+_scope = _scope_of(_key)
 
 
 class Host:
@@ -50,6 +59,7 @@ class Host:
 
     def __init__(self, session: Any) -> None:
         self.scope = _scope
+        self._key = _key
         self.address = session.address
         self._sessions: "weakref.WeakSet[Any]" = weakref.WeakSet([session])
         self._channel = session.new_channel()
@@ -247,7 +257,7 @@ class Host:
         """Opens the stream, and offers what has been offered."""
         stream = open_stream(self._channel, METHOD)
         client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
-        hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, client_id=client_id)).SerializeToString()
+        hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id)).SerializeToString()
         with self._lock:
             if self._ended:
                 stream.cancel()
@@ -390,11 +400,12 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _lock, _scope
+    global _key, _lock, _scope
     from . import graph, local, props
     _paused.clear()
     _lock = threading.Lock()
-    _scope = secrets.token_hex(16)
+    _key = secrets.token_hex(16)
+    _scope = _scope_of(_key)
     _of_the_parent.extend(_hosts.values())  # Their gRPC objects must not be touched, not even freed.
     for host in _hosts.values():
         host._ended = True
