@@ -39,6 +39,13 @@ absl::StatusOr<std::string> TupleText(const google::protobuf::ListValue& list, i
   return absl::StrCat("(", absl::StrJoin(elements, ", "), elements.size() == 1 ? ",)" : ")");
 }
 
+// A component's text has its name and attributes between punctuation, which these must not contain.
+absl::Status CheckPlain(absl::string_view what, absl::string_view text) {
+  if (text.find_first_of("(){}[]=:,\"") == absl::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("an object's ", what, " is '", Excerpt(text),
+                                                 "', expected a number, a bool, or text without any of (){}[]=:,\""));
+}
+
 absl::StatusOr<std::string> ComponentText(const google::protobuf::Struct& component, int depth) {
   const auto name = component.fields().find("name");
   const auto attributes = component.fields().find("attributes");
@@ -46,10 +53,13 @@ absl::StatusOr<std::string> ComponentText(const google::protobuf::Struct& compon
   if (name == component.fields().end() || known != component.fields().size()) {
     return absl::InvalidArgumentError("an object must be {\"name\": ..., \"attributes\": {...}}");
   }
+  RETURN_IF_ERROR(CheckPlain("name", name->second.string_value()));
   std::vector<std::string> pairs;
   if (attributes != component.fields().end()) {
     for (const auto& [key, value] : attributes->second.struct_value().fields()) {
       ASSIGN_OR_RETURN(const std::string text, Text(value, depth + 1));
+      RETURN_IF_ERROR(CheckPlain("attribute name", key));
+      RETURN_IF_ERROR(CheckPlain(absl::StrCat("attribute '", Excerpt(key), "'"), text));
       pairs.push_back(absl::StrCat(key, "=", text));
     }
   }

@@ -142,7 +142,7 @@ void SessionCalls::FreeGraph(uint64_t name) {
 }
 
 absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
-  ASSIGN_OR_RETURN(const Op* op, Op::Get(describe.op()));
+  ASSIGN_OR_RETURN(const Op* op, OfferedOp(describe.op()));
   NodeAttrs attrs;
   attrs.dict = ToAttrs(describe.attributes());
   if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args"); key != nullptr) {

@@ -91,6 +91,7 @@ const BadInput kBadInputs[] = {
     // Operators and attributes.
     {"UnknownOperator", kInvoke, Invoke("rellu", R"({"fill": {}})"), StatusCode::NOT_FOUND, "relu"},
     {"UnknownAttribute", kInvoke, Invoke("relu", R"({"fill": {}})", R"({"slope": 1})"), kInvalid, "slope"},
+    {"AttributeSplicedIntoAnother", kDefine, R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "weight_initializer": {"name": "Xavier", "attributes": {"rnd_type": "gaussian, magnitude=5"}}}}})", kInvalid, "without any of"},
     {"MissingAttribute", kInvoke, Invoke("Activation", R"({"fill": {}})"), kInvalid, "act_type"},
     {"AttributeOutOfRange", kInvoke, Invoke("Dropout", R"({"shape": [1], "fill": {}})", R"({"p": 1.5})"), kInvalid, "p"},
     {"AttributeIsNan", kInvoke, Invoke("Dropout", R"({"shape": [1], "fill": {}})", R"({"p": "nan"})"), kInvalid, "p"},

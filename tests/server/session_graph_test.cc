@@ -126,6 +126,8 @@ TEST_F(SessionProgramTest, DescribeCallSaysWhatIsWrong) {
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "add_n", "num_inputs": 4000000000})")),
                 Code::kInvalidArgument, "");
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "_CachedOp"})")), Code::kInvalidArgument, "by name");
+  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "_backward_Custom"})")), Code::kInvalidArgument,
+                "a part of gradients");
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "SliceChannel",
                                                      "attributes": {"num_outputs": "4000000000"}})")),
                 Code::kInvalidArgument, "num_outputs");
