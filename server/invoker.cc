@@ -15,7 +15,9 @@ namespace {
 // So many accounts' compiled calls are kept,
 constexpr size_t kBenches = 32;
 // and of each so many.
-constexpr size_t kCallsKept = 8;
+constexpr size_t kCallsKept = 64;
+// Compiled calls that nobody has used for so long are dropped.
+constexpr std::chrono::minutes kKept{1};
 
 absl::Status CopyAll(std::vector<Tensor>* tensors, Place& place) {
   for (Tensor& tensor : *tensors) {
@@ -31,10 +33,11 @@ Invoker::BenchPtr Invoker::Find(Place& place) {
   BenchPtr dropped;  // Goes without the lock.
   std::lock_guard lock(mu_);
   const auto found = std::find_if(benches_.begin(), benches_.end(), [&](const BenchPtr& bench) {
-    return bench->account == account && bench->place == &place;
+    return bench->account.lock() == account && bench->place == &place;
   });
   if (found != benches_.end()) {
     benches_.splice(benches_.begin(), benches_, found);
+    benches_.front()->last_used = Clock::now();
     return benches_.front();
   }
   if (benches_.size() >= kBenches) {
@@ -42,8 +45,19 @@ Invoker::BenchPtr Invoker::Find(Place& place) {
     benches_.pop_back();
   }
   const std::shared_ptr<Lane> lane = place.lanes->Take();
-  benches_.push_front(BenchPtr(new Bench{account, &place, lane, {*lane, *place.allocator, kCallsKept}}));
+  benches_.push_front(BenchPtr(new Bench{account, &place, lane, {*lane, *place.allocator, kCallsKept}, Clock::now()}));
   return benches_.front();
+}
+
+void Invoker::Sweep() {
+  std::list<BenchPtr> dropped;  // They go without the lock.
+  std::lock_guard lock(mu_);
+  const Clock::time_point used_since = Clock::now() - kKept;
+  for (auto bench = benches_.begin(); bench != benches_.end();) {
+    const auto next = std::next(bench);
+    if ((*bench)->account.expired() || (*bench)->last_used < used_since) dropped.splice(dropped.end(), benches_, bench);
+    bench = next;
+  }
 }
 
 void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) {

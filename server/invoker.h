@@ -4,6 +4,7 @@
 #ifndef SERVER_INVOKER_H_
 #define SERVER_INVOKER_H_
 
+#include <chrono>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -32,13 +33,19 @@ class Invoker {
   // wrong. As OpInvoker::Invoke, and FAILED_PRECONDITION: no kernel for the device.
   void Invoke(Place& place, Invocation invocation, OpInvoker::Done done);
 
+  // Drops the compiled calls of connections that are gone, and those that nobody has used for a minute.
+  void Sweep();
+
  private:
+  using Clock = std::chrono::steady_clock;
+
   // Compiled calls of an account on one device.
   struct Bench {
-    AccountPtr account;
+    std::weak_ptr<const Account> account;  // A bench does not keep a connection's account.
     Place* place;
     std::shared_ptr<Lane> lane;
     OpInvoker invoker;
+    Clock::time_point last_used;  // Guarded by mu_.
   };
   using BenchPtr = std::shared_ptr<Bench>;
 

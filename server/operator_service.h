@@ -15,6 +15,8 @@ class OperatorService final : public RawService {
  public:
   OperatorService(Runner& runner, Devices& devices, HostStreams& hosts);
 
+  void Sweep() override { invoker_.Sweep(); }
+
  private:
   void ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call);
   void DescribeOperator(Call<v1::DescribeOperatorRequest, v1::DescribeOperatorResponse> call);

@@ -29,6 +29,9 @@ class RawService : public grpc::Service {
  public:
   const std::string& name() const { return name_; }
 
+  // Forgets what nobody has used for long. Called every second or so.
+  virtual void Sweep() {}
+
   // INTERNAL: the .proto's service and this table differ.
   absl::Status CheckComplete() const;
 
@@ -45,6 +48,7 @@ class RawService : public grpc::Service {
     };
     Register(row, [this, &row, handler = std::move(handler)](
                       grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
+      runner_.backlog.Begun();
       return Unary(runner_, row.method, handler, context, request, reply);
     });
   }
@@ -56,7 +60,8 @@ class RawService : public grpc::Service {
                  RawStream* (Service::*start)(const Method&, grpc::CallbackServerContext*)) {
     Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
     row.streams = true;
-    RegisterStream(row, [&row, service, start](grpc::CallbackServerContext* context) {
+    RegisterStream(row, [this, &row, service, start](grpc::CallbackServerContext* context) {
+      runner_.backlog.Begun();
       return (service->*start)(row.method, context);
     });
   }

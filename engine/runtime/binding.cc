@@ -153,6 +153,12 @@ absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
   return absl::OkStatus();
 }
 
+int64_t Binding::own_bytes() const {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : own_) bytes += tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
+  return bytes;
+}
+
 absl::StatusOr<void*> Binding::OwnMemory(uint32_t k) {
   if (!own_[k].defined() || !IsOnlyHolder(own_[k].buffer())) {
     auto tensor = Tensor::Empty(allocator_, program_.outputs[k].shape, program_.outputs[k].dtype);

@@ -26,6 +26,11 @@ class Binding {
   // To be called when all steps have run.
   absl::Status CopyOutputs(const OpContext& context);
 
+  // Of the memory for outputs that was made and is kept,
+  int64_t own_bytes() const;
+  // and its end: the next run makes new memory.
+  void ForgetOwn() { own_.assign(own_.size(), Tensor()); }
+
  private:
   // What the caller wants of one output.
   struct Target {

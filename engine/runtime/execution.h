@@ -28,6 +28,7 @@ class Execution final : public AsyncOwner,
   const Program& program() const { return *program_; }
   Run& run() { return run_; }
   Lane& lane() { return lane_; }
+  Binding& binding() { return binding_; }
 
   // See Executor.
   void Start(Run run, Executor::Done done);

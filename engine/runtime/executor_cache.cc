@@ -47,8 +47,8 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
  public:
   using List = ExecutorLease::List;
 
-  ExecutorPool(Lane& lane, Allocator& allocator, size_t max_idle)
-      : lane_(lane), allocator_(allocator), max_idle_(max_idle) {}
+  ExecutorPool(Lane& lane, Allocator& allocator, size_t max_idle, int64_t max_idle_bytes)
+      : lane_(lane), allocator_(allocator), max_idle_(max_idle), max_idle_bytes_(max_idle_bytes) {}
 
   Lane& lane() const { return lane_; }
 
@@ -59,6 +59,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     if (it == by_key_.end() || it->second.empty()) return {};
     List pooled;
     pooled.splice(pooled.begin(), idle_, it->second.back());
+    idle_bytes_ -= pooled.front().idle_bytes;
     it->second.pop_back();
     return ExecutorLease(shared_from_this(), std::move(pooled));
   }
@@ -84,21 +85,25 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     // An operator that a failed run has left still uses its memory: it is not for others.
     if (!executor.idle()) return Forget(pooled.front().key);
     (void)executor.TakeRun();
+    const int64_t bytes = pooled.front().idle_bytes = executor.held_bytes();
+    if (bytes > max_idle_bytes_ / 4) return Forget(pooled.front().key);
     {
       std::lock_guard lock(mu_);
       std::vector<List::iterator>& same = by_key_[pooled.front().key];
       idle_.splice(idle_.begin(), pooled);
+      idle_bytes_ += bytes;
       same.push_back(idle_.begin());
     }
     Trim(max_idle_);
   }
 
-  // Drops the idle executors that were used least recently, but for `keep`.
+  // Drops the idle executors that were used least recently, but for `keep`, or fewer where these hold too much memory.
   void Trim(size_t keep) {
     List dropped;  // Destroyed after the lock is released.
     std::lock_guard lock(mu_);
-    while (idle_.size() > keep) {
+    while (idle_.size() > keep || idle_bytes_ > max_idle_bytes_) {
       const auto last = std::prev(idle_.end());
+      idle_bytes_ -= last->idle_bytes;
       const auto same = by_key_.find(last->key);
       std::erase(same->second, last);
       if (same->second.empty()) by_key_.erase(same);
@@ -126,9 +131,11 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   Lane& lane_;
   Allocator& allocator_;
   const size_t max_idle_;
+  const int64_t max_idle_bytes_;
 
   mutable std::mutex mu_;
   List idle_;  // Guarded by mu_, as all that follows. The most recently used one first.
+  int64_t idle_bytes_ = 0;
   // An entry is kept, empty, while its executors are out, so that giving one back allocates nothing.
   absl::flat_hash_map<ExecutorKeyPtr, std::vector<List::iterator>, KeyHash, KeyEqual> by_key_;
   int64_t num_compiled_ = 0;
@@ -157,8 +164,8 @@ void CompileBeside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, Execu
   });
 }
 
-ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle)
-    : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle)) {}
+ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle, int64_t max_idle_bytes)
+    : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle, max_idle_bytes)) {}
 
 void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready) {
   // `ready` is moved along: what it holds goes when the lane is through with it, and not later on another thread.

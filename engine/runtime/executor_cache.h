@@ -17,7 +17,9 @@
 #define ENGINE_RUNTIME_EXECUTOR_CACHE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
 #include <memory>
 #include <utility>
@@ -62,6 +64,7 @@ class ExecutorLease {
   struct Pooled {
     ExecutorKeyPtr key;
     std::unique_ptr<Executor> executor;
+    int64_t idle_bytes = 0;  // What it holds while nobody uses it.
   };
   using List = std::list<Pooled>;
 
@@ -76,8 +79,10 @@ class ExecutorCache {
  public:
   using Ready = std::function<void(absl::StatusOr<ExecutorLease>)>;
 
-  // Keeps at most `max_idle` executors that nobody uses; the least recently used one goes first.
-  ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle = 32);
+  // Keeps at most `max_idle` executors that nobody uses, with at most `max_idle_bytes` of memory; the least recently
+  // used one goes first. One that holds more than a quarter of these bytes is not kept at all: the others stay.
+  ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle = 32,
+                int64_t max_idle_bytes = std::numeric_limits<int64_t>::max());
 
   // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
   // lane. When that finds no memory, the idle executors of the cache are dropped and it tries once more.

@@ -33,9 +33,18 @@ absl::StatusOr<std::shared_ptr<Lane>> Lane::Create(Device device, const LaneOpti
   return std::shared_ptr<Lane>(lanes, lanes->Take().get());
 }
 
-void Lane::Post(std::function<void()> work) { lanes_.threads_.Post(queue_, std::move(work)); }
-void Lane::Post(Work* work) { lanes_.threads_.Post(queue_, work); }
-void Lane::PostBeside(std::function<void()> work) { lanes_.beside_.Post(std::move(work)); }
+void Lane::Post(std::function<void()> work) {
+  ++lanes_.posts_;
+  lanes_.threads_.Post(queue_, std::move(work));
+}
+void Lane::Post(Work* work) {
+  ++lanes_.posts_;
+  lanes_.threads_.Post(queue_, work);
+}
+void Lane::PostBeside(std::function<void()> work) {
+  ++lanes_.posts_;
+  lanes_.beside_.Post(std::move(work));
+}
 void Lane::DoAt(Clock::time_point when, Work* work) { lanes_.threads_.DoAt(queue_, when, work); }
 void Lane::Forget(Work* work) { lanes_.threads_.Forget(queue_, work); }
 
@@ -89,9 +98,15 @@ std::shared_ptr<Lane> Lanes::Take() {
   });
 }
 
-// Work on the lanes may begin more beside them, which ends on the lanes.
+// Work on the lanes may begin more beside them, which ends on the lanes: either pool may be empty while the other one is
+// about to post to it.
 void Lanes::Drain() {
-  while (threads_.Drain() || beside_.Drain()) continue;
+  uint64_t posts = 0;
+  do {
+    posts = posts_;
+    threads_.Drain();
+    beside_.Drain();
+  } while (posts_ != posts);
 }
 
 }  // namespace gluond

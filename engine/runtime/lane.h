@@ -14,7 +14,9 @@
 #ifndef ENGINE_RUNTIME_LANE_H_
 #define ENGINE_RUNTIME_LANE_H_
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -115,6 +117,7 @@ class Lanes {
   const std::shared_ptr<Free> free_ = std::make_shared<Free>();
   std::vector<std::unique_ptr<Lane>> all_;  // Guarded by free_->mu.
 
+  std::atomic<uint64_t> posts_ = 0;  // Works posted so far, on the lanes and beside them.
   FairThreads threads_;
   FairThreads beside_;
 };

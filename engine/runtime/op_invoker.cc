@@ -9,6 +9,9 @@
 namespace gluond {
 namespace {
 
+// Calls come from anybody: what their operators keep between calls is no more than this.
+constexpr int64_t kMostKeptBytes = int64_t{64} << 20;
+
 // A graph of one call, whose variables are named as the operator names its inputs.
 absl::StatusOr<ExecutorKeyPtr> MakeKey(absl::string_view op_name, const AttrDict& attrs,
                                        const std::vector<Signature>& inputs, bool is_train) {
@@ -35,7 +38,10 @@ struct Call {
 
   void Finish(const absl::Status& status) {
     std::vector<Tensor> outputs;
-    if (status.ok()) outputs = std::move(executor->TakeRun().outputs);
+    if (status.ok()) {
+      outputs = std::move(executor->TakeRun().outputs);
+      executor->ForgetOutputs();  // They are the caller's: their memory goes with the answer.
+    }
     executor = ExecutorLease();  // Before the caller can make the next call.
     status.ok() ? done(std::move(outputs)) : done(status);
   }
@@ -50,7 +56,7 @@ bool OpInvoker::CallKey::operator==(const CallKey& other) const {
 }
 
 OpInvoker::OpInvoker(Lane& lane, Allocator& allocator, size_t max_kept)
-    : max_kept_(max_kept), cache_(lane, allocator, max_kept) {}
+    : max_kept_(max_kept), cache_(lane, allocator, max_kept, kMostKeptBytes) {}
 
 absl::StatusOr<ExecutorKeyPtr> OpInvoker::FindKey(CallKey call) {
   {

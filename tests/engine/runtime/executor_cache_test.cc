@@ -102,6 +102,19 @@ TEST_F(ExecutorCacheTest, DropsTheLeastRecentlyUsed) {
   EXPECT_EQ(cache.num_compiled(), 4) << "2 had gone";
 }
 
+TEST_F(ExecutorCacheTest, KeepsABoundedAmountOfMemory) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator(), 32, 4000);
+  for (int64_t n = 201; n <= 208; ++n) Double(cache, KeyOf(n), n).get();  // Each keeps an output of 4 n bytes.
+  bench_.Drain();
+  EXPECT_EQ(cache.num_idle(), 4u);
+  EXPECT_LE(bench_.budget().used(), 4000);
+  Double(cache, KeyOf(300), 300).get();
+  bench_.Drain();
+  EXPECT_EQ(cache.num_idle(), 4u) << "one that is too large must not take the others' place";
+  Double(cache, KeyOf(208), 208).get();
+  EXPECT_EQ(cache.num_compiled(), 9) << "208 was kept";
+}
+
 TEST_F(ExecutorCacheTest, LetsGoOfTensorsAndOfLeasesAfterIt) {
   auto cache = std::make_unique<ExecutorCache>(bench_.lane(), bench_.allocator());
   auto lease = cache->CheckoutAndWait(KeyOf(1000));

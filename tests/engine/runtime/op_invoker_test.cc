@@ -55,6 +55,13 @@ TEST_F(OpInvokerTest, ResultsStayWhileTheyAreHeld) {
   EXPECT_THAT(Values(twelve->at(0)), Each(12));
 }
 
+TEST_F(OpInvokerTest, ResultsAreNotKept) {
+  const int64_t before = bench_.budget().used();
+  for (int64_t n = 1000; n < 1003; ++n) ASSERT_TRUE(Invoke("t_scale", {{"by", "3"}}, {bench_.Filled(n, 1)}).ok());
+  bench_.Drain();
+  EXPECT_EQ(bench_.budget().used(), before);
+}
+
 TEST_F(OpInvokerTest, KeepsABoundedNumberOfCalls) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(Invoke("t_scale", {{"by", absl::StrCat(i)}}, {two_}).ok());
