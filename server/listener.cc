@@ -36,6 +36,12 @@ absl::Status Unavailable(const std::string& address, const std::string& why) {
                                              "; is the address right, and free? Choose another --address"));
 }
 
+std::string PortOf(const sockaddr_storage& from) {
+  if (from.ss_family == AF_INET) return absl::StrCat(":", ntohs(reinterpret_cast<const sockaddr_in&>(from).sin_port));
+  if (from.ss_family == AF_INET6) return absl::StrCat(":", ntohs(reinterpret_cast<const sockaddr_in6&>(from).sin6_port));
+  return "";
+}
+
 std::string AddressOf(const sockaddr_storage& from) {
   char text[INET6_ADDRSTRLEN] = "";
   if (from.ss_family == AF_INET) {
@@ -204,13 +210,13 @@ void Listener::Accept(int listening) {
   sockaddr_storage from{};
   socklen_t size = sizeof(from);
   Descriptor fd(accept4(listening, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd.get() >= 0) return Add(std::move(fd), AddressOf(from));
+  if (fd.get() >= 0) return Add(std::move(fd), AddressOf(from), PortOf(from));
   if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
   DropSilent("");
   std::this_thread::sleep_for(kNoDescriptors);
 }
 
-void Listener::Add(Descriptor accepted, std::string address) {
+void Listener::Add(Descriptor accepted, std::string address, std::string port) {
   int64_t all = 0, same = 0;
   {
     std::lock_guard lock(mu_);
@@ -226,7 +232,7 @@ void Listener::Add(Descriptor accepted, std::string address) {
   {
     std::lock_guard lock(mu_);
     ++of_address_[address];
-    connections_[key] = {std::move(second), std::move(address)};
+    connections_[key] = {std::move(second), std::move(address), std::move(port)};
   }
   // gRPC shuts a socket down before it closes it, and that the second descriptor sees.
   if (!Watch(key, 0).ok()) {
@@ -240,6 +246,22 @@ void Listener::Add(Descriptor accepted, std::string address) {
   connection.listener_fd = -1;
   connection.fd = accepted.Release();
   acceptor_->HandleNewConnection(&connection);
+}
+
+void Listener::End(const std::string& peer) {
+  std::lock_guard lock(mu_);
+  for (const auto& [fd, connection] : connections_) {
+    // gRPC may write an address of version 4 within one of version 6, or without.
+    const size_t colon = connection.address.rfind(':');
+    const std::string address = colon == std::string::npos || !absl::StrContains(connection.address, '.')
+                                    ? connection.address
+                                    : connection.address.substr(colon + 1);
+    if (connection.port.empty() || !absl::EndsWith(peer, connection.port) || !absl::StrContains(peer, address)) continue;
+    shutdown(fd, SHUT_RDWR);  // Loop hears of it.
+    // gRPC would read the rest before it finds the end.
+    char rest[64 << 10];
+    while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) continue;
+  }
 }
 
 bool Listener::DropSilent(const std::string& address) {

@@ -57,12 +57,16 @@ class Listener {
   // Accepts no more. What is connected stays so.
   void Stop();
 
+  // Closes the connection from `peer`, as gRPC names it: "ipv4:10.0.0.7:41014". Those of Unix sockets have no names.
+  void End(const std::string& peer);
+
   int64_t connections() const;
 
  private:
   struct Connection {
     Descriptor fd;  // A second one of the same socket: it tells when gRPC has closed the first.
     std::string address;
+    std::string port;  // The client's, as ":41014".
   };
 
   explicit Listener(int64_t max_connections) : max_connections_(max_connections) {}
@@ -72,7 +76,7 @@ class Listener {
 
   void Loop();
   void Accept(int listening);
-  void Add(Descriptor accepted, std::string address);
+  void Add(Descriptor accepted, std::string address, std::string port);
   // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
   bool DropSilent(const std::string& address);
 

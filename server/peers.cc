@@ -1,9 +1,15 @@
 #include "server/peers.h"
 
+#include <algorithm>
+
 #include "grpc/grpc_security.h"
 
 namespace gluond::server {
 namespace {
+
+// A client may reset so many calls at once, twice as many as it may have under way, and afterwards so many each second.
+constexpr double kMostResets = 512;
+constexpr double kResetsPerSecond = 256;
 
 std::string WithoutPort(const std::string& name) { return name.substr(0, name.rfind(':')); }
 
@@ -11,6 +17,19 @@ std::string WithoutPort(const std::string& name) { return name.substr(0, name.rf
 
 Peer::Peer(const std::string& name)
     : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)) {}
+
+bool Peer::CountReset(double weight) {
+  std::lock_guard lock(mu_);
+  const auto now = std::chrono::steady_clock::now();
+  const double passed = std::chrono::duration<double>(now - last_reset_).count();
+  resets_ = std::max(0.0, resets_ - passed * kResetsPerSecond) + weight;
+  last_reset_ = now;
+  return resets_ > kMostResets && !std::exchange(floods_, true);
+}
+
+void Peers::Count(Peer& peer, double weight) {
+  if (peer.CountReset(weight) && end_ != nullptr) end_(peer.name());
+}
 
 Peers::~Peers() {
   for (const auto& [connection, peer] : peers_) grpc_auth_context_release(connection);

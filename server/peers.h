@@ -1,14 +1,20 @@
 // Peers: who is connected. A peer is a connection: what it holds is counted (shares.h), and its work has an account of
 // its own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
+//
+// A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of each,
+// counts none of them against its limit of streams, and frees them later than they come. A peer's connection that does
+// so is ended.
 
 #ifndef SERVER_PEERS_H_
 #define SERVER_PEERS_H_
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "engine/runtime/account.h"
@@ -30,25 +36,46 @@ class Peer {
   const AccountPtr& account() const { return account_; }
 
  private:
+  friend class Peers;
+  // Counts a call that was reset as `weight`. Whether they come too fast; true once.
+  bool CountReset(double weight);
+
   const AccountPtr account_;
   const std::string address_;
+
+  std::mutex mu_;
+  double resets_ = 0;  // Recent ones, as of last_reset_. Guarded by mu_, as all that follows.
+  std::chrono::steady_clock::time_point last_reset_;
+  bool floods_ = false;
 };
 using PeerPtr = std::shared_ptr<Peer>;
 
 class Peers {
  public:
+  // Ends the connection of the peer that gRPC calls so.
+  using End = std::function<void(const std::string& name)>;
+
   Peers() = default;
   ~Peers();
+  // Before the first call.
+  void set_end(End end) { end_ = std::move(end); }
 
   // The peer of a call.
   PeerPtr Find(grpc::CallbackServerContext* context);
+  // To be told of each call that its client has reset before it was answered,
+  void WasReset(Peer& peer) { Count(peer, 1); }
+  // and of each that was reset before it was sent, as a client rarely does.
+  void WasNeverSent(Peer& peer) { Count(peer, 4); }
   // Forgets those of whom nothing is left.
   void Sweep();
 
  private:
+  void Count(Peer& peer, double weight);
+
   // gRPC has one of these for each connection. While a peer refers to it, no other connection gets the same.
   using Connection = grpc_auth_context*;
 
+  End end_;
   std::mutex mu_;
   absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
 };

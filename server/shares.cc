@@ -21,7 +21,7 @@ absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount
   holding.amount += amount;
   ++holding.permits;
   held_ += amount;
-  return Permit(this, peer, amount);
+  return Permit(this, peer, amount, holding.amount);
 }
 
 void Shares::Leave(const Peer& peer, int64_t amount) {

@@ -30,25 +30,31 @@ class Shares {
    public:
     Permit() = default;
     Permit(Permit&& other) noexcept
-        : shares_(std::exchange(other.shares_, nullptr)), peer_(std::move(other.peer_)), amount_(other.amount_) {}
+        : shares_(std::exchange(other.shares_, nullptr)), peer_(std::move(other.peer_)), amount_(other.amount_),
+          held_by_peer_(other.held_by_peer_) {}
     Permit& operator=(Permit&& other) noexcept {
       std::swap(shares_, other.shares_);
       std::swap(peer_, other.peer_);
       std::swap(amount_, other.amount_);
+      std::swap(held_by_peer_, other.held_by_peer_);
       return *this;
     }
     ~Permit() {
       if (shares_ != nullptr) shares_->Leave(*peer_, amount_);
     }
 
+    // What the peer held when this was given, this included.
+    int64_t held_by_peer() const { return held_by_peer_; }
+
    private:
     friend class Shares;
-    Permit(Shares* shares, PeerPtr peer, int64_t amount)
-        : shares_(shares), peer_(std::move(peer)), amount_(amount) {}
+    Permit(Shares* shares, PeerPtr peer, int64_t amount, int64_t held_by_peer)
+        : shares_(shares), peer_(std::move(peer)), amount_(amount), held_by_peer_(held_by_peer) {}
 
     Shares* shares_ = nullptr;
     PeerPtr peer_;
     int64_t amount_ = 0;
+    int64_t held_by_peer_ = 0;
   };
 
   // RESOURCE_EXHAUSTED names the limit and its flag. A peer that holds nothing always gets what it asks for: the size of

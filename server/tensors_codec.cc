@@ -5,7 +5,8 @@
 namespace gluond::server {
 namespace {
 
-constexpr int64_t kLargeFill = 1 << 18;  // Elements.
+// Elements. Fewer are made, whatever they are, in less time than a change of threads may take.
+constexpr int64_t kLargeFill = 1 << 12;
 
 bool IsLargeFill(const v1::Tensor& tensor) {
   if (!tensor.has_fill()) return false;

@@ -24,6 +24,7 @@ from tests.server import running_server
 HERE = pathlib.Path(__file__).absolute().parent
 MEMORY = 2 << 30  # What a server may use, --max_memory_bytes.
 MOST_RSS = MEMORY + (MEMORY >> 2)
+ENDED = (0, 3)  # How a server ends; 3 where it had to cut calls, as attackers' calls may be.
 DEADLY_RSS = 8 << 30  # Ends a server before it takes the machine along.
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -26,7 +26,7 @@ def line(row, outcome):
   verdict = [f"{n} x {text}" for text, n in {**report["errors"], **report["health_errors"]}.items()]
   if not outcome.same_bits:
     verdict.append("other bits")
-  if outcome.exit_code:
+  if outcome.exit_code not in battle.ENDED:
     verdict.append(f"server ended with {outcome.exit_code}")
   told = "; ".join(f"{n} x {text}" for text, n in outcome.told.most_common(4))
   return (f"| {row.name} | {row.does} | {told} | {1000 * outcome.worst:.0f} | {1000 * outcome.p99():.0f} | "

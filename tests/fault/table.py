@@ -40,37 +40,27 @@ class Row:
   gets: tuple = ANY  # Patterns, one of which begins like each text that the attacker is told.
   connections: int = 16
   setting: Callable[[], Any] = plain
-  open: str = ""  # Why the bystander is disturbed still; the row is measured by run.py, and not a test.
 
   def unexpected(self, told):
     return {text: n for text, n in told.items() if n and not any(re.match(p, text) for p in self.gets)}
 
 
-# Why a row is open.
-LANE = "one lane does others' long work first"
-REQUESTS = "one client's calls may fill --max_requests"
-TRANSPORT = "gRPC 1.51 has no limit for it, and two threads for all connections"
-UPLOADS = "one client's uploads may fill --max_tensor_bytes"
-
 WORK = [
-    Row("fills", "sessions put 300 million random numbers, four times", attack_work.fills, open=LANE),
-    Row("graphs", "sessions define a graph of 150,000 nodes, and infer it three times", attack_work.graphs, open=LANE),
-    Row("small fills", "600 calls of one client make 2^18 random numbers each", attack_work.small_fills, connections=1,
-        open="numbers are made on gRPC's threads"),
-    Row("products", "products of two 4000 x 4000 matrices", attack_work.products, open=LANE),
-    Row("shapes", "products of ever other shapes, with results of 40 MB", attack_work.shapes, open=LANE),
-    Row("convolutions", "convolutions of seconds", attack_work.convolutions, open=LANE),
+    Row("fills", "sessions put 300 million random numbers, four times", attack_work.fills),
+    Row("graphs", "sessions define a graph of 150,000 nodes, and infer it three times", attack_work.graphs),
+    Row("small fills", "600 calls of one client make 2^18 random numbers each", attack_work.small_fills, connections=1),
+    Row("products", "products of two 4000 x 4000 matrices", attack_work.products),
+    Row("shapes", "products of ever other shapes, with results of 40 MB", attack_work.shapes),
+    Row("convolutions", "convolutions of seconds", attack_work.convolutions),
     Row("trainings", "each connection trains a model without a pause", attack_work.trainings),
-    Row("queue", "600 TrainSteps of one client wait", attack_work.queue, connections=1, open=REQUESTS),
+    Row("queue", "600 TrainSteps of one client wait", attack_work.queue, connections=1),
     Row("deadlines", "400 calls at once with deadlines of 1 to 50 ms", attack_work.deadlines, connections=1),
     Row("unread log", "calls fail while nobody reads standard error", attack_work.failures,
-        gets=ANY + ("NOT_FOUND: .*GetModel",), setting=attack_store.unread_log,
-        open="the log is written by who computes"),
+        gets=ANY + ("NOT_FOUND: .*GetModel",), setting=attack_store.unread_log),
 ]
 
 FLOW = [
-    Row("unread replies", "replies of 32 MB that nobody reads", attack_flow.unread_replies, CUT,
-        open="replies that nobody reads are not limited in time"),
+    Row("unread replies", "replies of 32 MB that nobody reads", attack_flow.unread_replies, CUT),
     Row("unread fetches", "sessions fetch 32 MB again and again and read nothing", attack_flow.unread_fetches, CUT),
     Row("unread callbacks", "hosts of operators read no callback", attack_flow.unread_callbacks, CUT),
     Row("slow requests", "512 requests of 60 MB arrive byte by byte", attack_flow.slow_requests, CUT),
@@ -78,35 +68,34 @@ FLOW = [
     Row("idle connections", "10,000 connections do nothing", attack_flow.idle_connections, CUT),
     Row("idle streams", "10,000 streams of sessions do nothing", attack_flow.idle_streams, CUT),
     Row("descriptors", "more connections than the server has file descriptors", attack_flow.descriptors, CUT,
-        setting=attack_store.few_descriptors, open="gRPC's accept loop ends for good"),
-    Row("visits", "connections are made, used once and broken", attack_flow.comings_and_goings, CUT, open=TRANSPORT),
+        setting=attack_store.few_descriptors),
+    Row("visits", "connections are made, used once and broken", attack_flow.comings_and_goings, CUT),
 ]
 
 FRAMES = [
-    Row("rapid resets", "streams are opened and reset", attack_frames.rapid_resets, CUT, open=TRANSPORT),
-    Row("reset calls", "whole calls are sent and reset", attack_frames.unread_resets, CUT, open=TRANSPORT),
+    Row("rapid resets", "streams are opened and reset", attack_frames.rapid_resets, CUT),
+    Row("reset calls", "whole calls are sent and reset", attack_frames.unread_resets, CUT),
     Row("te headers", "`te: x` with headers over 8 KB", attack_frames.te_headers, CUT),
     Row("large headers", "a megabyte of headers", attack_frames.large_headers, CUT),
-    Row("endless headers", "CONTINUATION without end", attack_frames.endless_headers, CUT, open=TRANSPORT),
+    Row("endless headers", "CONTINUATION without end", attack_frames.endless_headers, CUT),
     Row("header bombs", "one header of 4 KB, meant 10,000 times", attack_frames.header_bombs, CUT),
     Row("malformed", "random frames, and frames with wrong bytes", attack_frames.malformed, CUT),
     Row("settings", "SETTINGS by thousands", attack_frames.settings, CUT),
-    Row("pings", "PING by thousands", attack_frames.pings, CUT, open=TRANSPORT),
-    Row("zero windows", "replies of 400 KB fetched byte by byte", attack_frames.zero_windows, CUT, open=REQUESTS),
+    Row("pings", "PING by thousands", attack_frames.pings, CUT),
+    Row("zero windows", "replies of 400 KB fetched byte by byte", attack_frames.zero_windows, CUT),
 ]
 
 OBJECTS = [
     Row("clients", "each numbered call is a new client's", attack_objects.clients),
-    Row("answers", "the same, with answers of 60 KB that are kept", attack_objects.answers, open=REQUESTS),
+    Row("answers", "the same, with answers of 60 KB that are kept", attack_objects.answers),
     Row("models", "models without end", attack_objects.models),
-    Row("uploads", "each upload is a new client's", attack_objects.uploads, open=UPLOADS),
-    Row("datasets", "datasets of 100 MB are begun", attack_objects.datasets, open=UPLOADS),
+    Row("uploads", "each upload is a new client's", attack_objects.uploads),
+    Row("datasets", "datasets of 100 MB are begun", attack_objects.datasets),
     Row("sessions", "sessions that stay", attack_objects.many_sessions),
     Row("tape", "a million tiny arrays with a history", attack_objects.tape),
-    Row("variables", "26 MB of declarations", attack_objects.variables, ANY + ("INVALID_ARGUMENT",), connections=4,
-        open="declarations are compared in pairs"),
+    Row("variables", "26 MB of declarations", attack_objects.variables, ANY + ("INVALID_ARGUMENT",), connections=4),
     Row("submessages", "500,000 empty tensors in a request", attack_objects.submessages,
-        ANY + ("INVALID_ARGUMENT", "NOT_FOUND"), open=REQUESTS),
+        ANY + ("INVALID_ARGUMENT", "NOT_FOUND")),
     Row("large messages", "60 MB from each of 64 connections at once", attack_objects.large_messages, CUT),
 ]
 

@@ -1,0 +1,50 @@
+// A peer that resets its calls without an end is named, once.
+
+#include "server/peers.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gluond::server {
+namespace {
+
+class PeersTest : public ::testing::Test {
+ protected:
+  PeersTest() {
+    peers_.set_end([this](const std::string& name) { ended_.push_back(name); });
+  }
+
+  Peers peers_;
+  Peer peer_{"ipv4:10.0.0.7:41014"};
+  std::vector<std::string> ended_;
+};
+
+TEST_F(PeersTest, ResetsWithoutAnEndEndTheConnectionOnce) {
+  for (int i = 0; i < 5000; ++i) peers_.WasReset(peer_);
+  EXPECT_EQ(ended_, std::vector<std::string>{"ipv4:10.0.0.7:41014"});
+}
+
+TEST_F(PeersTest, AsManyCallsAsMayBeUnderWayMayBeReset) {
+  for (int i = 0; i < 256; ++i) peers_.WasReset(peer_);
+  EXPECT_TRUE(ended_.empty());
+}
+
+TEST_F(PeersTest, CallsThatAreNeverSentCountForMore) {
+  for (int i = 0; i < 64; ++i) peers_.WasNeverSent(peer_);
+  EXPECT_TRUE(ended_.empty());
+  for (int i = 64; i < 256; ++i) peers_.WasNeverSent(peer_);
+  EXPECT_EQ(ended_.size(), 1u);
+}
+
+TEST_F(PeersTest, EachPeerIsCountedByItself) {
+  for (int i = 0; i < 400; ++i) {
+    Peer other("ipv4:10.0.0.8:41014");
+    for (int k = 0; k < 10; ++k) peers_.WasReset(other);
+  }
+  EXPECT_TRUE(ended_.empty());
+}
+
+}  // namespace
+}  // namespace gluond::server
