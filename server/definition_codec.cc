@@ -1,6 +1,7 @@
 #include "server/definition_codec.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,8 @@
 namespace gluond::server {
 namespace {
 
-using Declarations = google::protobuf::RepeatedPtrField<v1::Variable>;
+// What the client says of variables, by their names.
+using Declarations = absl::flat_hash_map<absl::string_view, const v1::Variable*>;
 
 constexpr int kMaxBlockDepth = 32;
 
@@ -36,26 +38,43 @@ absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
   return block;
 }
 
+absl::StatusOr<Declarations> ByName(const google::protobuf::RepeatedPtrField<v1::Variable>& variables,
+                                    int64_t max_nodes) {
+  if (variables.size() > max_nodes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the request declares ", variables.size(), " variables, more than "
+                                                     "the ", max_nodes, " of --max_graph_nodes; leave out what the "
+                                                     "graph says itself"));
+  }
+  Declarations declared;
+  declared.reserve(static_cast<size_t>(variables.size()));
+  for (const v1::Variable& variable : variables) {
+    if (declared.try_emplace(variable.name(), &variable).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(variable.name()), "' is declared twice"));
+  }
+  return declared;
+}
+
 // What is declared of an input; without a declaration, nothing is known.
 absl::StatusOr<ModelInput> InputNamed(const std::string& name, const Declarations& declared) {
   ModelInput input;
   input.name = name;
-  for (const v1::Variable& variable : declared) {
-    if (variable.name() != name) continue;
-    if (!variable.shape().empty()) {
-      ASSIGN_OR_RETURN(input.shape, ShapeFromProto(variable.shape(), /*known=*/false));
-    }
-    if (variable.has_dtype()) {
-      ASSIGN_OR_RETURN(input.dtype, FromProto(variable.dtype()));
-    }
+  const auto found = declared.find(name);
+  if (found == declared.end()) return input;
+  const v1::Variable& variable = *found->second;
+  if (!variable.shape().empty()) {
+    ASSIGN_OR_RETURN(input.shape, ShapeFromProto(variable.shape(), /*known=*/false));
+  }
+  if (variable.has_dtype()) {
+    ASSIGN_OR_RETURN(input.dtype, FromProto(variable.dtype()));
   }
   return input;
 }
 
 // A tree's inputs: those declared as such, or the one called `data`.
-absl::StatusOr<std::vector<ModelInput>> BlockInputs(const Declarations& declared) {
+absl::StatusOr<std::vector<ModelInput>> BlockInputs(const v1::DefineModelRequest& request,
+                                                    const Declarations& declared) {
   std::vector<ModelInput> inputs;
-  for (const v1::Variable& variable : declared) {
+  for (const v1::Variable& variable : request.variables()) {
     if (variable.kind() == v1::Variable::INPUT || variable.name() == "data") {
       ASSIGN_OR_RETURN(inputs.emplace_back(), InputNamed(variable.name(), declared));
     }
@@ -96,35 +115,42 @@ absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter
   return absl::OkStatus();
 }
 
-absl::Status ApplyDeclarations(const Declarations& declarations, ModelDefinition* definition) {
-  absl::flat_hash_map<std::string, Parameter*> parameters;
+absl::Status Unread(absl::string_view name, const ModelDefinition& definition) {
   std::vector<std::string> names;
+  for (const Parameter& parameter : definition.parameters) names.push_back(parameter.name);
+  for (const ModelInput& input : definition.inputs) names.push_back(input.name);
+  return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(name), "' is declared, but nothing reads it",
+                                                 DidYouMean(name, names)));
+}
+
+absl::Status ApplyDeclarations(const v1::DefineModelRequest& request, Declarations declared,
+                               ModelDefinition* definition) {
   for (Parameter& parameter : definition->parameters) {
-    parameters[parameter.name] = &parameter;
-    names.push_back(parameter.name);
+    const auto found = declared.find(parameter.name);
+    if (found == declared.end()) continue;
+    RETURN_IF_ERROR(Annotate(ApplyDeclaration(*found->second, &parameter),
+                             absl::StrCat("variable '", Excerpt(parameter.name), "'")));
+    declared.erase(found);
   }
-  for (const ModelInput& input : definition->inputs) names.push_back(input.name);
-  for (const v1::Variable& declared : declarations) {
-    const std::string where = absl::StrCat("variable '", Excerpt(declared.name()), "'");
-    if (const auto found = parameters.find(declared.name()); found != parameters.end()) {
-      RETURN_IF_ERROR(Annotate(ApplyDeclaration(declared, found->second), where));
-    } else if (std::find(names.begin(), names.end(), declared.name()) == names.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, " is declared, but nothing reads it", DidYouMean(declared.name(), names)));
-    }
+  for (const ModelInput& input : definition->inputs) declared.erase(input.name);
+  for (const v1::Variable& variable : request.variables()) {
+    if (declared.contains(variable.name())) return Unread(variable.name(), *definition);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelDefinition> FromGraph(const v1::Graph& proto, const Declarations& declared) {
-  ASSIGN_OR_RETURN(GraphSpec graph, GraphFromProto(proto, declared));
+absl::StatusOr<ModelDefinition> FromGraph(const v1::DefineModelRequest& request, const Declarations& declared,
+                                          int64_t max_nodes) {
+  ASSIGN_OR_RETURN(GraphSpec graph, GraphFromProto(request.graph(), request.variables()));
   std::vector<ModelInput> inputs;
   for (const std::string& name : graph.inputs) {
     absl::StatusOr<ModelInput> input = InputNamed(name, declared);
     if (!input.ok()) return Annotate(input.status(), absl::StrCat("variable '", Excerpt(name), "'"));
     inputs.push_back(*std::move(input));
   }
-  ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(graph.nodes, std::move(inputs), graph.outputs));
+  // The client's nodes are counted; those for the parameters that they read come on top.
+  const int64_t most = std::max(max_nodes, static_cast<int64_t>(graph.nodes.size()));
+  ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(graph.nodes, std::move(inputs), graph.outputs, {}, most));
   if (!graph.output_names.empty()) definition.output_names = std::move(graph.output_names);
   return definition;
 }
@@ -134,22 +160,35 @@ absl::Status TooManyNodes(int64_t nodes, int64_t max_nodes) {
                                                    " of --max_graph_nodes; make it smaller"));
 }
 
+// A node may have thousands of outputs, which passes keep tables of.
+absl::Status CheckOutputs(const ModelDefinition& definition, int64_t max_nodes) {
+  constexpr int64_t kOutputsPerNode = 16;
+  int64_t outputs = 0;
+  PostOrderVisit(definition.outputs, [&outputs](const NodePtr& node) { outputs += node->num_outputs(); });
+  if (outputs <= kOutputsPerNode * max_nodes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the graph's nodes have ", outputs, " outputs, more than ",
+                                                   kOutputsPerNode, " for each of the ", max_nodes,
+                                                   " of --max_graph_nodes; make it smaller"));
+}
+
 }  // namespace
 
 absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest& request, int64_t max_nodes) {
+  ASSIGN_OR_RETURN(const Declarations declared, ByName(request.variables(), max_nodes));
   ModelDefinition definition;
   if (request.has_block()) {
     ASSIGN_OR_RETURN(const BlockSpec block, BlockFromProto(request.block(), 1));
-    ASSIGN_OR_RETURN(std::vector<ModelInput> inputs, BlockInputs(request.variables()));
+    ASSIGN_OR_RETURN(std::vector<ModelInput> inputs, BlockInputs(request, declared));
     ASSIGN_OR_RETURN(definition, ExpandBlock(block, std::move(inputs)));
   } else if (request.has_graph()) {
     if (request.graph().nodes_size() > max_nodes) return TooManyNodes(request.graph().nodes_size(), max_nodes);
-    ASSIGN_OR_RETURN(definition, FromGraph(request.graph(), request.variables()));
+    ASSIGN_OR_RETURN(definition, FromGraph(request, declared, max_nodes));
   } else {
     return absl::InvalidArgumentError("want `block` or `graph`, got neither");
   }
   if (const int64_t nodes = CountOperators(definition); nodes > max_nodes) return TooManyNodes(nodes, max_nodes);
-  RETURN_IF_ERROR(ApplyDeclarations(request.variables(), &definition));
+  RETURN_IF_ERROR(CheckOutputs(definition, max_nodes));
+  RETURN_IF_ERROR(ApplyDeclarations(request, declared, &definition));
   return definition;
 }
 

@@ -30,11 +30,21 @@ std::string Tail(const std::string& text, size_t most_encoded) {
   return text;
 }
 
+// Some messages list all that a model has. One that is longer than the headers may be would never arrive.
+std::string Shortened(std::string text) {
+  size_t encoded = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    encoded += EncodedSize(text[i]);
+    if (encoded > kMostEncoded) return text.substr(0, i) + "...";
+  }
+  return text;
+}
+
 }  // namespace
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  std::string text(status.message());
+  std::string text = Shortened(std::string(status.message()));
   const size_t encoded = EncodedSize(text) + 16;
   if (const auto traceback = status.GetPayload(kTraceback); traceback.has_value() && encoded < kMostEncoded) {
     const std::string tail = Tail(std::string(*traceback), kMostEncoded - encoded);

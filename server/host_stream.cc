@@ -160,7 +160,7 @@ void HostStream::End(const absl::Status& status) {
     queue_.clear();
     if (!status.ok()) {
       const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
-      runner_.log(ToJsonLine({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_}));
+      runner_.log.Failed({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_});
     }
     Finish(ToGrpc(Annotate(status, method_.name)));
   }
@@ -169,6 +169,7 @@ void HostStream::End(const absl::Status& status) {
 
 void HostStream::OnCancel() {
   __tsan_acquire(this);
+  runner_.peers.WasReset(*peer_);
   End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
 }
 
@@ -206,7 +207,9 @@ void HostStream::OnReadDone(bool ok) {
 void HostStream::Take(const Slices& slices) {
   v1::HostRequest request;
   Attachments attachments;
-  absl::Status status = ParseMessage(slices, &request, &attachments);
+  Reservation memory(Budget::PartOf(runner_.memory));
+  const auto charge = [&memory](int64_t parsed) { return memory.Grow(parsed); };
+  absl::Status status = ParseMessage(slices, &request, &attachments, charge);
   if (status.ok()) status = Handle(request, std::move(attachments));
   status.ok() ? Read() : End(status);
 }

@@ -14,12 +14,18 @@
 namespace gluond::server {
 namespace {
 
+// Columns are found by comparing their names.
+constexpr int kMostColumns = 1000;
+
 struct Declared {
   std::vector<Column> columns;
   std::vector<std::optional<uint32_t>> crcs;
   int64_t rows = -1;
 
   absl::Status Add(const std::string& name, const Shape& shape, Column column) {
+    if (columns.size() == kMostColumns) {
+      return absl::ResourceExhaustedError(absl::StrCat("a dataset has at most ", kMostColumns, " columns"));
+    }
     if (shape.ndim() < 1) return absl::InvalidArgumentError("its shape must begin with the number of rows");
     if (rows >= 0 && shape[0] != rows) {
       return absl::InvalidArgumentError(absl::StrCat("it has ", shape[0], " rows, the columns before it ", rows));
@@ -108,6 +114,10 @@ absl::Status HostedDataset::CheckWhole(const std::string& name, const Tensor& te
 }
 
 absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& request) const {
+  if (request.columns_size() > kMostColumns) {
+    return absl::InvalidArgumentError(absl::StrCat("the request declares ", request.columns_size(), " columns; a dataset "
+                                                   "has at most ", kMostColumns));
+  }
   for (const v1::Column& proto : request.columns()) {
     ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(proto.name()));
     Declared again;

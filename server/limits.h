@@ -21,6 +21,11 @@ struct Limits {
   int64_t max_models = 1024;
   int64_t max_datasets = 256;
   int64_t max_clients = 10'000;                   // Whose sequence numbers are remembered.
+  int64_t max_answer_bytes = int64_t{256} << 20;  // Of all answers kept for repetitions of numbered calls.
+  int64_t answer_lease_seconds = 600;             // Such an answer is kept for so long.
+  int64_t max_store_bytes = 0;                    // Of all checkpoints. 0: what the disk has but for a reserve.
+  int64_t max_checkpoints = 10'000;
+  int64_t max_uploads = 10'000;                   // Of parameters, not yet applied.
   int64_t upload_lease_seconds = 600;             // An upload that is silent for so long is forgotten.
   int64_t max_sessions = 256;
   int64_t max_session_queue_bytes = int64_t{64} << 20;  // Of one session's commands and replies that wait.

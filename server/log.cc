@@ -2,27 +2,27 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "grpc/support/log.h"
+#include "server/json_line.h"
+#include "server/log_writer.h"
 
 namespace gluond::server {
 namespace {
 
-std::string Quoted(absl::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\u%04x", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out += '"';
+// Never destroyed: other threads may log until the end.
+LogWriter& Stdout() {
+  static LogWriter& writer = *new LogWriter(STDOUT_FILENO);
+  return writer;
+}
+LogWriter& Stderr() {
+  static LogWriter& writer = *new LogWriter(STDERR_FILENO);
+  return writer;
 }
 
 }  // namespace
@@ -36,18 +36,51 @@ absl::string_view CodeName(absl::StatusCode code) {
   return i < std::size(kNames) ? kNames[i] : "UNKNOWN";
 }
 
-std::string ToJsonLine(const FailedRequest& request) {
-  const std::string time = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-  return absl::StrCat("{\"time\":", Quoted(time), ",\"event\":\"request_failed\",\"method\":", Quoted(request.method),
-                      ",\"code\":", Quoted(CodeName(request.status.code())),
-                      ",\"message\":", Quoted(request.status.message()), ",\"peer\":", Quoted(request.peer),
-                      request.client.empty() ? "" : absl::StrCat(",\"client\":", Quoted(request.client)),
-                      ",\"bytes\":", request.bytes, ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), "}\n");
+std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
+  return absl::StrCat(BeginJsonLine("request_failed"), ",\"method\":", JsonQuoted(request.method),
+                      ",\"code\":", JsonQuoted(CodeName(request.status.code())),
+                      ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
+                      request.client.empty() ? "" : absl::StrCat(",\"client\":", JsonQuoted(request.client)),
+                      ",\"bytes\":", request.bytes, ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
+                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
-void LogToStderr(absl::string_view line) {
-  // One write, so that lines of several threads do not mix.
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+void LogToStderr(absl::string_view line) { Stderr().Write(line); }
+
+void LogToStdout(absl::string_view line) { Stdout().Write(line); }
+
+void FlushLogs(std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  Stdout().Flush(timeout);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  Stderr().Flush(std::max(left, std::chrono::milliseconds(0)));
+}
+
+void LogGrpcToStderr() {
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    static LogLimit& limit = *new LogLimit;
+    const std::string where = absl::StrCat(args->file, ":", args->line);
+    const std::optional<int64_t> left_out = limit.Admit(where);
+    if (!left_out.has_value()) return;
+    LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(gpr_log_severity_string(args->severity)),
+                             ",\"where\":", JsonQuoted(where), ",\"message\":", JsonExcerpt(args->message),
+                             ",\"left_out\":", *left_out, "}\n"));
+  });
+}
+
+void FailureLog::Failed(const FailedRequest& request) {
+  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
+  if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
+}
+
+void FailureLog::Sweep() { Tell(limit_.TakeLeftOut()); }
+
+void FailureLog::Flush() { Tell(limit_.TakeAllLeftOut()); }
+
+void FailureLog::Tell(const LogLimit::Counts& counts) {
+  for (const auto& [reason, left_out] : counts) {
+    sink_(absl::StrCat(BeginJsonLine("requests_failed"), ",\"reason\":", JsonQuoted(reason), ",\"left_out\":", left_out, "}\n"));
+  }
 }
 
 }  // namespace gluond::server

@@ -2,16 +2,22 @@
 //
 //   {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","method":"/gluond.v1.ModelService/Predict",
 //    "code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234","bytes":31,"ms":0.2}
+//
+// A client that repeats a mistake for ever fills no disk: after so many lines of one method and code FailureLog counts
+// them instead, in `left_out` of the next such line, or in one of the event "requests_failed". Thread-safe.
 
 #ifndef SERVER_LOG_H_
 #define SERVER_LOG_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "server/log_limit.h"
 
 namespace gluond::server {
 
@@ -24,14 +30,36 @@ struct FailedRequest {
   std::string client = {};  // The name that it gave itself, where it gave one.
 };
 
-std::string ToJsonLine(const FailedRequest& request);
+// `left_out` like it have had no line since the last.
+std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
 
 // "INVALID_ARGUMENT" and the like.
 absl::string_view CodeName(absl::StatusCode code);
 
-// Where lines go; tests listen in. Writes each line whole.
+// Where lines go; tests listen in. Takes each line whole, and does not block.
 using LogSink = std::function<void(absl::string_view line)>;
 void LogToStderr(absl::string_view line);
+void LogToStdout(absl::string_view line);
+// What was logged to either is written when this returns, or `timeout` has passed with nobody reading.
+void FlushLogs(std::chrono::milliseconds timeout);
+// From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its threads.
+void LogGrpcToStderr();
+
+class FailureLog {
+ public:
+  explicit FailureLog(LogSink sink) : sink_(std::move(sink)) {}
+
+  void Failed(const FailedRequest& request);
+  // Tells what was left out; now and then, and in the end all.
+  void Sweep();
+  void Flush();
+
+ private:
+  void Tell(const LogLimit::Counts& counts);
+
+  const LogSink sink_;
+  LogLimit limit_;
+};
 
 }  // namespace gluond::server
 

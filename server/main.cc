@@ -3,10 +3,13 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -19,6 +22,7 @@
 #include "server/address.h"
 #include "server/cpu_check.h"
 #include "server/cuda_plugin.h"
+#include "server/log.h"
 #include "server/server.h"
 #include "server/server_service.h"
 #include "server/signals.h"
@@ -32,7 +36,10 @@ ABSL_FLAG(std::string, devices, "auto", "auto (every GPU found, then the CPU), c
 ABSL_FLAG(std::string, cuda_plugin, "", "libgluond_cuda.so. Empty: looked for beside the server, in ../lib and ../ops.");
 ABSL_FLAG(std::string, store_dir, "", "Folder for checkpoints; made if missing. Empty: nothing can be saved.");
 ABSL_FLAG(int, cpu_threads, 0, "Threads that compute on the CPU. 0: one for each processor.");
-ABSL_FLAG(int, drain_seconds, 30, "After SIGTERM or SIGINT, calls under way have so long before they are cancelled.");
+ABSL_FLAG(int, lame_duck_seconds, 0,
+          "After SIGTERM or SIGINT, health says NOT_SERVING for so long while new calls are still taken. Where a balancer "
+          "asks for health: more than it takes to hear of it.");
+ABSL_FLAG(int, drain_seconds, 30, "After that, calls under way have so long before they are cancelled.");
 
 ABSL_FLAG(int64_t, max_message_bytes, Limits().max_message_bytes, "Largest request or reply, at most 1 GiB.");
 ABSL_FLAG(int64_t, max_memory_bytes, Limits().max_memory_bytes,
@@ -47,6 +54,14 @@ ABSL_FLAG(int64_t, max_tensor_bytes, Limits().max_tensor_bytes, "Most bytes of t
 ABSL_FLAG(int64_t, max_models, Limits().max_models, "Most models.");
 ABSL_FLAG(int64_t, max_datasets, Limits().max_datasets, "Most datasets.");
 ABSL_FLAG(int64_t, max_clients, Limits().max_clients, "Most clients (per model) whose sequence numbers are remembered.");
+ABSL_FLAG(int64_t, max_answer_bytes, Limits().max_answer_bytes,
+          "Most bytes of all answers kept for calls that are sent again; the oldest go first.");
+ABSL_FLAG(int64_t, answer_lease_seconds, Limits().answer_lease_seconds, "Such an answer is kept for so long.");
+ABSL_FLAG(int64_t, max_store_bytes, Limits().max_store_bytes,
+          "Most bytes of all checkpoints in --store_dir. 0: all that the disk has. The smaller of 1 GiB and a twentieth of "
+          "the disk stays free in any case.");
+ABSL_FLAG(int64_t, max_checkpoints, Limits().max_checkpoints, "Most checkpoints in --store_dir.");
+ABSL_FLAG(int64_t, max_uploads, Limits().max_uploads, "Most parameters that are being uploaded.");
 ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds, "A silent upload is forgotten after so long.");
 ABSL_FLAG(int64_t, max_sessions, Limits().max_sessions, "Most sessions.");
 ABSL_FLAG(int64_t, max_session_queue_bytes, Limits().max_session_queue_bytes,
@@ -63,6 +78,9 @@ ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one s
 namespace gluond::server {
 namespace {
 
+// Whoever does not read them in so long does not want them.
+constexpr std::chrono::seconds kLastWords{2};
+
 Limits LimitsFromFlags() {
   Limits limits;
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
@@ -76,6 +94,11 @@ Limits LimitsFromFlags() {
   limits.max_models = absl::GetFlag(FLAGS_max_models);
   limits.max_datasets = absl::GetFlag(FLAGS_max_datasets);
   limits.max_clients = absl::GetFlag(FLAGS_max_clients);
+  limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes);
+  limits.answer_lease_seconds = absl::GetFlag(FLAGS_answer_lease_seconds);
+  limits.max_store_bytes = absl::GetFlag(FLAGS_max_store_bytes);
+  limits.max_checkpoints = absl::GetFlag(FLAGS_max_checkpoints);
+  limits.max_uploads = absl::GetFlag(FLAGS_max_uploads);
   limits.upload_lease_seconds = absl::GetFlag(FLAGS_upload_lease_seconds);
   limits.max_sessions = absl::GetFlag(FLAGS_max_sessions);
   limits.max_session_queue_bytes = absl::GetFlag(FLAGS_max_session_queue_bytes);
@@ -99,21 +122,19 @@ void SetSpinning(char** argv) {
   execv(self, argv);  // Returns only where it fails; then the default spinning does.
 }
 
-void PrintStart(const Server& server, const ServerOptions& options) {
-  std::cout << "gluond-server " << kVersion << "\n";
+std::string Started(const Server& server, const ServerOptions& options) {
+  std::string text = absl::StrCat("gluond-server ", kVersion, "\n");
   for (const Place* place : server.devices().offered()) {
-    std::cout << "  device " << place->device.ToString() << ": " << place->description;
-    if (place->threads > 0) std::cout << ", " << place->threads << " threads";
-    std::cout << ", up to " << (place->budget->limit() >> 20) << " MiB of tensors\n";
+    absl::StrAppend(&text, "  device ", place->device.ToString(), ": ", place->description);
+    if (place->threads > 0) absl::StrAppend(&text, ", ", place->threads, " threads");
+    absl::StrAppend(&text, ", up to ", place->budget->limit() >> 20, " MiB of tensors\n");
   }
-  std::cout << "  checkpoints: "
-            << (options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir) << "\n"
-            << "  limits: --max_message_bytes=" << options.limits.max_message_bytes
-            << " --max_model_bytes=" << options.limits.max_model_bytes
-            << " --max_requests=" << options.limits.max_requests << " (--help lists all)\n"
-            << "listening on " << options.address;
-  if (server.port() > 0) std::cout << (options.address.ends_with(":0") ? absl::StrCat(", port ", server.port()) : "");
-  std::cout << std::endl;
+  const std::string store = options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir;
+  absl::StrAppend(&text, "  checkpoints: ", store, "\n  limits: --max_message_bytes=", options.limits.max_message_bytes,
+                  " --max_model_bytes=", options.limits.max_model_bytes,
+                  " --max_requests=", options.limits.max_requests, " (--help lists all)\nlistening on ", options.address);
+  if (server.port() > 0 && options.address.ends_with(":0")) absl::StrAppend(&text, ", port ", server.port());
+  return text += '\n';
 }
 
 // Whole or not at all: who waits for the file never reads half a number.
@@ -125,16 +146,37 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
 }
 
+// The exit status of a server that was told to stop and had to cut calls.
+constexpr int kCut = 3;
+
+int ExitStatus(int64_t cut) {
+  if (cut == 0) return 0;
+  LogToStderr(absl::StrCat("gluond-server: ", cut, " calls or sessions had not ended and were cut\n"));
+  return kCut;
+}
+
+// A server that is being stopped; null when it has been.
+struct Stopping {
+  std::mutex mu;
+  const Server* server;  // Guarded by mu.
+};
+
 // Ends the process when calls do not end although they were cancelled.
-void StartWatchdog(int seconds) {
-  std::thread([seconds] {
-    std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    LogToStderr("gluond-server: some calls did not end in time; stopping without them\n");
-    _exit(0);
+void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time) {
+  std::thread([stopping = std::move(stopping), time] {
+    std::this_thread::sleep_for(time);
+    std::lock_guard lock(stopping->mu);
+    const int64_t left = stopping->server == nullptr ? 0 : stopping->server->UnderWay();
+    LogToStderr(absl::StrCat("gluond-server: ", left, " calls or sessions did not end although they were cut\n"));
+    FlushLogs(kLastWords);
+    _exit(kCut);
   }).detach();
 }
 
-absl::Status Main() {
+std::chrono::seconds SecondsOf(int flag) { return std::chrono::seconds(std::max(0, flag)); }
+
+// The exit status of a server that has listened.
+absl::StatusOr<int> Main() {
   RETURN_IF_ERROR(CheckCpu());
   ServerOptions options;
   options.address = absl::GetFlag(FLAGS_address);
@@ -146,20 +188,29 @@ absl::Status Main() {
   if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;
-    if (!loaded.ok()) std::cerr << "gluond-server: " << loaded.message() << "; computing on the CPU\n";
+    if (!loaded.ok()) LogToStderr(absl::StrCat("gluond-server: ", loaded.message(), "; computing on the CPU\n"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options));
-  PrintStart(*server, options);
+  LogToStdout(Started(*server, options));
   if (!absl::GetFlag(FLAGS_port_file).empty()) {
     RETURN_IF_ERROR(WritePort(absl::GetFlag(FLAGS_port_file), server->port()));
   }
   const int signal = WaitForStop();
-  const int grace = std::max(0, absl::GetFlag(FLAGS_drain_seconds));
-  std::cout << "signal " << signal << ": no new calls; those under way have " << grace << " s" << std::endl;
-  StartWatchdog(grace + 2);
-  server->Drain(std::chrono::seconds(grace));
-  std::cout << "stopped" << std::endl;
-  return absl::OkStatus();
+  const std::chrono::seconds lame_duck = SecondsOf(absl::GetFlag(FLAGS_lame_duck_seconds));
+  const std::chrono::seconds grace = SecondsOf(absl::GetFlag(FLAGS_drain_seconds));
+  LogToStdout(absl::StrCat("signal ", signal, ": no new calls", lame_duck.count() == 0 ? "" : " after ",
+                           lame_duck.count() == 0 ? "" : absl::StrCat(lame_duck.count(), " s"), "; those under way have ",
+                           grace.count(), " s; another signal ends at once\n"));
+  const auto stopping = std::make_shared<Stopping>();
+  stopping->server = server.get();
+  StartWatchdog(stopping, lame_duck + grace + kLastWords + std::chrono::seconds(1));
+  const int status = ExitStatus(server->Drain(grace, lame_duck));
+  {
+    std::lock_guard lock(stopping->mu);
+    stopping->server = nullptr;
+  }
+  LogToStdout("stopped\n");
+  return status;
 }
 
 // Messages and tensors come and go by the hundred kilobytes. Their pages, given back at each free and asked for again,
@@ -185,9 +236,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   gluond::server::CatchSignals();
-  if (const absl::Status status = gluond::server::Main(); !status.ok()) {
-    std::cerr << "gluond-server: " << status.message() << "\n";
-    return 1;
+  gluond::server::LogGrpcToStderr();
+  const absl::StatusOr<int> exit_status = gluond::server::Main();
+  if (!exit_status.ok()) {
+    gluond::server::LogToStderr(absl::StrCat("gluond-server: ", exit_status.status().message(), "\n"));
   }
-  return 0;
+  gluond::server::FlushLogs(gluond::server::kLastWords);
+  return exit_status.value_or(1);
 }

@@ -48,6 +48,7 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
   ASSIGN_OR_FINISH(call, ModelDefinition definition,
                    DefinitionFromProto(request, runner().limits.max_graph_nodes));
+  FINISH_IF_ERROR(call, call.cancellation()->Check());
   absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
                                                             devices_.host(), runner().limits.max_model_bytes);
   if (Again(made.status(), [this, call] { DefineModel(call); })) return;
@@ -80,6 +81,7 @@ void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse
 
 void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Remove(call.request().model()));
+  runner().sequences.DropAnswersOf(call.request().model());
   // Answered when the calls before it have ended, so that its memory is free.
   Model& model = hosted->model();
   model.Enqueue([call, hosted = std::move(hosted)](Model::Finished finished) {

@@ -1,9 +1,9 @@
 // TrainingService's methods on the optimizer's state.
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "server/tensors_codec.h"
 #include "server/training_service.h"
 
@@ -24,12 +24,11 @@ void TrainingService::GetOptimizerState(Call<v1::GetOptimizerStateRequest, v1::G
   }
   trainer->Snapshot([call, hosted, trainer](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
     if (!state.ok()) return call.Finish(state.status());
-    const auto& wanted = call.request().names();
+    const auto& names = call.request().names();
+    const absl::flat_hash_set<absl::string_view> wanted(names.begin(), names.end());
     NamedTensors states = std::move(state->second.states);
     std::erase_if(states, [&](const NamedTensor& tensor) {
-      return !wanted.empty() && std::none_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
-        return ParameterOf(tensor.name) == name;
-      });
+      return !wanted.empty() && !wanted.contains(ParameterOf(tensor.name));
     });
     FINISH_IF_ERROR(call, EncodeTensors(states, ReplyForm(call.request().encoding()),
                       call.max_reply_bytes(), call.response().mutable_states(), &call.reply_attachments()));

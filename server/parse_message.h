@@ -3,15 +3,28 @@
 #ifndef SERVER_PARSE_MESSAGE_H_
 #define SERVER_PARSE_MESSAGE_H_
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 #include "server/attachments.h"
 
 namespace gluond::server {
 
+// Messages shorter than this are parsed without more ado: they take a few hundred KiB at the very most.
+inline constexpr size_t kShortMessage = 4096;
+
+// Asked before a message that is not short is parsed: `bytes` is about what it will take then, beside what came in.
+// An error is what becomes of the message.
+using ChargeParsed = std::function<absl::Status(int64_t bytes)>;
+
 // Large `bytes` fields stay in `slices` and become attachments. INVALID_ARGUMENT: not a message of this type; says
-// where. RESOURCE_EXHAUSTED: it holds more messages within it than anything sensible does.
-absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments);
+// where. RESOURCE_EXHAUSTED: parsed it would take kMostParsedPerByte times its bytes, and more than a MiB; or `charge`
+// says so.
+inline constexpr int64_t kMostParsedPerByte = 64;
+absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments,
+                          const ChargeParsed& charge = nullptr);
 
 }  // namespace gluond::server
 

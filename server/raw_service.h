@@ -48,7 +48,6 @@ class RawService : public grpc::Service {
     };
     Register(row, [this, &row, handler = std::move(handler)](
                       grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
-      runner_.backlog.Begun();
       return Unary(runner_, row.method, handler, context, request, reply);
     });
   }
@@ -60,8 +59,7 @@ class RawService : public grpc::Service {
                  RawStream* (Service::*start)(const Method&, grpc::CallbackServerContext*)) {
     Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
     row.streams = true;
-    RegisterStream(row, [this, &row, service, start](grpc::CallbackServerContext* context) {
-      runner_.backlog.Begun();
+    RegisterStream(row, [&row, service, start](grpc::CallbackServerContext* context) {
       return (service->*start)(row.method, context);
     });
   }

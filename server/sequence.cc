@@ -72,7 +72,9 @@ void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
   if (number < oldest) {
     return refuse(absl::FailedPreconditionError(absl::StrCat(
         "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ",
-        Who(arrival.client, arrival.model), " is ", stream.last, ", and the answers since ", oldest, " are kept")));
+        Who(arrival.client, arrival.model), " is ", stream.last,
+        stream.answers.empty() ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds)"
+                               : absl::StrCat(", and the answers since ", oldest, " are kept"))));
   }
   const Answer& answer = stream.answers[number - oldest];
   if (answer.payload != arrival.payload) {
@@ -101,18 +103,53 @@ void Sequences::Ended(const Key& key, uint64_t number, uint64_t payload, std::sh
     stream.running = false;
     if (answer != nullptr) {
       stream.last = number;
-      stream.answer_bytes += answer->size();
-      stream.answers.push_back({number, payload, std::move(answer)});
-      while (stream.answers.size() > kAnswersKept ||
-             (stream.answers.size() > 1 && stream.answer_bytes > kAnswerBytesKept)) {
-        stream.answer_bytes -= stream.answers.front().text->size();
-        stream.answers.pop_front();
-      }
+      Keep(stream, {number, payload, std::move(answer), {}});
     }
     JudgeWaiting(stream, &verdicts);
     ForgetIfNew(key);
   }
   for (auto& verdict : verdicts) post_(std::move(verdict));
+}
+
+void Sequences::Keep(Stream& stream, Answer answer) {
+  stream.answer_bytes += answer.bytes();
+  answer_bytes_ += answer.bytes();
+  answer.age = answers_by_age_.insert(answers_by_age_.end(), {&stream, Clock::now()});
+  stream.answers.push_back(std::move(answer));
+  while (stream.answers.size() > kAnswersKept ||
+         (stream.answers.size() > 1 && stream.answer_bytes > kAnswerBytesKept)) {
+    DropOldestOf(stream);
+  }
+  // The oldest of all is the oldest of its stream, too. An answer that is itself over the budget goes with the others.
+  while (answer_bytes_ > max_answer_bytes_) DropOldestOf(*answers_by_age_.front().stream);
+}
+
+void Sequences::DropOldestOf(Stream& stream) {
+  const Answer& oldest = stream.answers.front();
+  stream.answer_bytes -= oldest.bytes();
+  answer_bytes_ -= oldest.bytes();
+  answers_by_age_.erase(oldest.age);
+  stream.answers.pop_front();
+}
+
+void Sequences::DropAnswersOf(const std::string& model) {
+  std::lock_guard lock(mu_);
+  for (auto& [key, stream] : streams_) {
+    if (key.second != model) continue;
+    while (!stream.answers.empty()) DropOldestOf(stream);
+  }
+}
+
+void Sequences::DropAnswersOlderThan(Clock::duration age, Clock::time_point now) {
+  std::lock_guard lock(mu_);
+  while (!answers_by_age_.empty() && now - answers_by_age_.front().since > age) {
+    DropOldestOf(*answers_by_age_.front().stream);
+  }
+}
+
+size_t Sequences::answer_bytes() const {
+  std::lock_guard lock(mu_);
+  return answer_bytes_;
 }
 
 absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
@@ -129,6 +166,7 @@ absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
     }
     const auto old = streams_.find(*it);
     if (old->second.running || !old->second.waiting.empty()) continue;
+    while (!old->second.answers.empty()) DropOldestOf(old->second);
     streams_.erase(old);
     by_age_.erase(it);
     break;

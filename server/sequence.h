@@ -3,10 +3,14 @@
 // it is INVALID_ARGUMENT; a gap is FAILED_PRECONDITION and names the last applied. A call that failed has not used its
 // number up. Of one client and model, one numbered call runs at a time: those that arrive meanwhile wait for its end,
 // and are judged then, in the order of their numbers. Thread-safe.
+//
+// Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
+// What was applied stays known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
 
 #ifndef SERVER_SEQUENCE_H_
 #define SERVER_SEQUENCE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -25,15 +29,20 @@ namespace gluond::server {
 
 class Sequences {
  public:
-  static constexpr size_t kAnswersKept = 64;
+  using Clock = std::chrono::steady_clock;
 
-  // Answers of one stream keep at most so many bytes, but for the last one.
+  // Of one stream: so many answers, and so many bytes of them, but for the last one.
+  static constexpr size_t kAnswersKept = 64;
   static constexpr size_t kAnswerBytesKept = 1 << 20;
+  // What an answer takes beside its text.
+  static constexpr size_t kAnswerOverhead = 256;
 
   // `post` runs the calls that waited, which begin where another one ends: on a lane, perhaps.
   using Post = std::function<void(std::function<void()>)>;
-  explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); })
-      : max_streams_(static_cast<size_t>(max_streams)), post_(std::move(post)) {}
+  explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); },
+                     int64_t max_answer_bytes = int64_t{256} << 20)
+      : max_streams_(static_cast<size_t>(max_streams)), max_answer_bytes_(static_cast<size_t>(max_answer_bytes)),
+        post_(std::move(post)) {}
 
   // The last call's end, on another thread, lies before it.
   ~Sequences() { std::lock_guard lock(mu_); }
@@ -70,16 +79,32 @@ class Sequences {
   // The last number applied; 0 where there was none.
   uint64_t Last(const std::string& client, const std::string& model) const;
 
+  // Drops the answers of calls on the model: it is no more.
+  void DropAnswersOf(const std::string& model);
+  // Drops the answers that are older than `age`.
+  void DropAnswersOlderThan(Clock::duration age, Clock::time_point now = Clock::now());
+  // What answers take now.
+  size_t answer_bytes() const;
+
  private:
   using Key = std::pair<std::string, std::string>;
+  struct Stream;
+  // An answer's place among all streams'.
+  struct Age {
+    Stream* stream;
+    Clock::time_point since;
+  };
   struct Answer {
     uint64_t number;
     uint64_t payload;
     std::shared_ptr<const std::string> text;
+    std::list<Age>::iterator age;
+
+    size_t bytes() const { return text->size() + kAnswerOverhead; }
   };
   struct Stream {
     uint64_t last = 0;
-    std::deque<Answer> answers;  // Of the numbers up to `last`, without gap.
+    std::deque<Answer> answers;  // Of the numbers up to `last`, without gap; none where all were dropped.
     size_t answer_bytes = 0;
     bool running = false;
     std::multimap<uint64_t, Arrival> waiting;
@@ -93,12 +118,17 @@ class Sequences {
   absl::StatusOr<Stream*> FindOrAdd(const Key& key);
   void ForgetIfNew(const Key& key);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
+  void Keep(Stream& stream, Answer answer);
+  void DropOldestOf(Stream& stream);
 
   const size_t max_streams_;
+  const size_t max_answer_bytes_;
   const Post post_;
   mutable std::mutex mu_;
   std::map<Key, Stream> streams_;  // Guarded by mu_.
   std::list<Key> by_age_;          // Least recently used first. Guarded by mu_.
+  std::list<Age> answers_by_age_;  // Oldest first; points into streams_. Guarded by mu_.
+  size_t answer_bytes_ = 0;        // Guarded by mu_.
 };
 
 }  // namespace gluond::server

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,17 +19,28 @@
 namespace gluond::server {
 namespace {
 
+// When nothing is under way any more, others than calls may have so long: those who watch health, hosts of operators.
+constexpr std::chrono::seconds kFarewell{1};
+constexpr std::chrono::milliseconds kLookAgain{2};
+
 constexpr int64_t kLargestMessage = int64_t{1} << 30;
 constexpr int kStreamsOfConnection = 256;
 constexpr int kMetadataBytes = 16 << 10;
+constexpr int kPollThreads = 32;
+constexpr int kReadBytes = 64 << 10;
 
 absl::Status CheckLimits(const Limits& limits) {
   for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
                               limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
-                              limits.max_clients, limits.max_connections, limits.upload_lease_seconds, limits.max_sessions,
+                              limits.max_connections, limits.max_clients, limits.max_answer_bytes,
+                              limits.answer_lease_seconds, limits.max_checkpoints, limits.max_uploads,
+                              limits.upload_lease_seconds, limits.max_sessions,
                               limits.max_session_queue_bytes, limits.max_session_bytes, limits.max_session_arrays,
                               limits.session_lease_seconds, limits.callback_seconds, limits.max_callbacks}) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
+  }
+  if (limits.max_store_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--max_store_bytes is ", limits.max_store_bytes, "; want 0 or more"));
   }
   if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
     return absl::InvalidArgumentError(
@@ -66,11 +78,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 absl::Status Server::CreateServices(const ServerOptions& options) {
   const Limits& limits = options.limits;
   if (!options.store_dir.empty()) {
-    ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
+    ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
+                                                   {.max_store_bytes = limits.max_store_bytes,
+                                                    .max_checkpoints = limits.max_checkpoints,
+                                                    .keep_reserve = true}));
   }
   models_ = std::make_unique<Models>(limits.max_models);
   datasets_ = std::make_unique<Datasets>(limits.max_datasets);
-  uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds));
+  uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads);
   sessions_ = std::make_unique<Sessions>(*devices_, limits, options.session_program);
   hosts_ = std::make_unique<HostStreams>();
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
@@ -95,6 +110,9 @@ void Server::Sweep() {
   uploads_->Expire();
   sessions_->Sweep();
   hosts_->Sweep();
+  for (const auto& service : services_) service->Sweep();
+  runner_->log.Sweep();
+  runner_->sequences.DropAnswersOlderThan(std::chrono::seconds(runner_->limits.answer_lease_seconds));
   const std::chrono::seconds lease(runner_->limits.upload_lease_seconds);
   datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });
 }
@@ -107,9 +125,10 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.SetMaxSendMessageSize(static_cast<int>(largest));
   // A small compressed message could become any size before anybody can refuse it.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // Large frames and reads: a tensor arrives in few pieces.
+  // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold thousands of calls.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 18);
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   // A batch is sent without a wait for the window to be opened further.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 20);
   // What one connection can have under way, received in part or not yet admitted.
@@ -127,9 +146,14 @@ absl::Status Server::Listen(const ServerOptions& options) {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   }
   for (const auto& service : services_) builder.RegisterService(service.get());
+  std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
-  if (listener_ != nullptr) listener_->Start(std::move(acceptor));
+  poll_threads_ = std::make_unique<PollThreads>(std::move(queue), kPollThreads);
+  if (listener_ != nullptr) {
+    runner_->peers.set_end([this](const std::string& peer) { listener_->End(peer); });
+    listener_->Start(std::move(acceptor));
+  }
   for (const auto& service : services_) server_->GetHealthCheckService()->SetServingStatus(service->name(), true);
   return absl::OkStatus();
 }
@@ -141,14 +165,23 @@ std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
-void Server::Drain(std::chrono::nanoseconds grace) {
+int64_t Server::UnderWay() const { return runner_->calls.count() + sessions_->streams(); }
+
+int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck) {
+  using Clock = std::chrono::steady_clock;
   server_->GetHealthCheckService()->SetServingStatus(false);
+  std::this_thread::sleep_for(lame_duck);
   if (listener_ != nullptr) listener_->Stop();
+  runner_->calls.Drain();
   sessions_->Drain();
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
+  while (UnderWay() > 0 && Clock::now() < end) std::this_thread::sleep_for(kLookAgain);
+  const int64_t cut = UnderWay();
   hosts_->Drain();
-  server_->Shutdown(std::chrono::system_clock::now() +
-                    std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
+  server_->Shutdown(std::chrono::system_clock::now() + (cut == 0 ? kFarewell : std::chrono::seconds(0)));
   sessions_->End();
+  runner_->log.Flush();
+  return cut;
 }
 
 Server::~Server() {

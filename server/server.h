@@ -25,6 +25,7 @@
 #include "server/listener.h"
 #include "server/log.h"
 #include "server/parameter_uploads.h"
+#include "server/poll_threads.h"
 #include "server/raw_service.h"
 #include "server/sessions.h"
 #include "server/sweeper.h"
@@ -52,9 +53,15 @@ class Server {
   const Sessions& sessions() const { return *sessions_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // Health says NOT_SERVING and no new calls are accepted; those under way end, or are cancelled after `grace`.
-  // Returns when all have ended, and all sessions.
-  void Drain(std::chrono::nanoseconds grace);
+  // Ends all, and returns how many calls and streams of sessions had to be cut; 0 is a clean end. In this order:
+  //
+  //   1. Health says NOT_SERVING; for `lame_duck` calls are taken as before, until those who ask have heard of it.
+  //   2. New calls get UNAVAILABLE. Calls and sessions' commands under way have `grace` to end. The streams of clients
+  //      that compute operators stay meanwhile: such calls need them.
+  //   3. These streams end, then the connections, then the sessions.
+  int64_t Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck = {});
+  // Calls and streams of sessions that have not ended.
+  int64_t UnderWay() const;
 
  private:
   Server() = default;
@@ -74,6 +81,7 @@ class Server {
   std::vector<std::unique_ptr<RawService>> services_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<PollThreads> poll_threads_;
   std::unique_ptr<Listener> listener_;  // Null in process.
 };
 

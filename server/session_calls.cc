@@ -13,8 +13,8 @@
 namespace gluond::server {
 namespace {
 
-// What a call, and a node or an argument, take at least.
-constexpr int64_t kCallBytes = 256, kNodeBytes = 64;
+// What a call, an argument of it, and a graph's node with its name, attributes and inputs take at least.
+constexpr int64_t kCallBytes = 256, kArgumentBytes = 64, kNodeBytes = 640;
 
 absl::Status TooMany(const char* what, size_t most) {
   return absl::ResourceExhaustedError(absl::StrCat("the session holds ", most, " ", what,
@@ -92,7 +92,7 @@ absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
   }
   RETURN_IF_ERROR(OfferedOp(prepared.op).status());
   ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
-  const int64_t bytes = kCallBytes + kNodeBytes * static_cast<int64_t>(num_inputs + call->num_outputs);
+  const int64_t bytes = kCallBytes + kArgumentBytes * static_cast<int64_t>(num_inputs + call->num_outputs);
   RETURN_IF_ERROR(Charge(bytes));
   prepared.bytes += bytes;
   return prepared.made.emplace_back(num_inputs, std::move(call)).second;

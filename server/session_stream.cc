@@ -89,11 +89,13 @@ void SessionStream::OnReadDone(bool ok) {
 
 void SessionStream::Parse(const Slices& slices, size_t bytes) {
   const auto message = std::make_shared<SessionMessage>();
-  if (absl::Status status = ParseMessage(slices, message->request, &message->attachments); !status.ok()) {
+  message->memory = Reservation(Budget::PartOf(runner_.memory));
+  const auto charge = [&message](int64_t parsed) { return message->memory.Grow(parsed); };
+  if (absl::Status status = ParseMessage(slices, message->request, &message->attachments, charge); !status.ok()) {
     return Fail(status);
   }
   message->bytes = static_cast<int64_t>(bytes + message->arena.SpaceAllocated());
-  message->memory = Reservation(Budget::PartOf(runner_.memory));
+  message->memory.Shrink(message->memory.bytes());  // An estimate gives way to what the message takes.
   if (absl::Status status = message->memory.Grow(message->bytes); !status.ok()) return Fail(status);
   if (const auto session = this->session(); session != nullptr) return session->Receive(*this, message);
   Open(message);
@@ -138,6 +140,7 @@ void SessionStream::OnWriteDone(bool ok) {
 void SessionStream::OnCancel() {
   __tsan_acquire(this);
   const ScopedAccount account(peer_->account());
+  runner_.peers.WasReset(*peer_);
   Break();
 }
 
@@ -173,7 +176,7 @@ bool SessionStream::finished() {
 
 void SessionStream::Log(const absl::Status& status) const {
   const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
-  runner_.log(ToJsonLine({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_}));
+  runner_.log.Failed({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_});
 }
 
 }  // namespace gluond::server

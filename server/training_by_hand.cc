@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/stopwatch.h"
@@ -14,21 +15,20 @@ namespace {
 
 // NOT_FOUND: an output that the model does not have.
 absl::Status CheckOutputs(const google::protobuf::RepeatedPtrField<std::string>& wanted, const Model& model) {
-  std::vector<std::string> known;
-  for (const ModelOutput& output : model.outputs()) known.push_back(output.name);
-  for (const std::string& name : wanted) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return absl::NotFoundError(absl::StrCat("the model has no output '", Excerpt(name), "'", DidYouMean(name, known),
-                                            " Outputs: ", absl::StrJoin(known, ", ")));
-  }
-  return absl::OkStatus();
+  absl::flat_hash_set<absl::string_view> known;
+  for (const ModelOutput& output : model.outputs()) known.insert(output.name);
+  const auto unknown = std::find_if_not(wanted.begin(), wanted.end(),
+                                        [&](const std::string& name) { return known.contains(name); });
+  if (unknown == wanted.end()) return absl::OkStatus();
+  const std::vector<std::string> names(known.begin(), known.end());
+  return absl::NotFoundError(absl::StrCat("the model has no output '", Excerpt(*unknown), "'",
+                                          DidYouMean(*unknown, names), " Outputs: ", absl::StrJoin(names, ", ")));
 }
 
 NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted, NamedTensors tensors) {
   if (wanted.empty()) return tensors;
-  std::erase_if(tensors, [&](const NamedTensor& tensor) {
-    return std::find(wanted.begin(), wanted.end(), tensor.name) == wanted.end();
-  });
+  const absl::flat_hash_set<absl::string_view> names(wanted.begin(), wanted.end());
+  std::erase_if(tensors, [&](const NamedTensor& tensor) { return !names.contains(tensor.name); });
   return tensors;
 }
 

@@ -18,6 +18,8 @@ using google::protobuf::Message;
 
 // What a call takes beside its bytes.
 constexpr int64_t kCallBytes = 8 << 10;
+// The first calls of a peer are begun on gRPC's threads, which know no turns.
+constexpr int64_t kCallsAtOnce = 8;
 
 Cancellation::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
@@ -46,18 +48,29 @@ uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
 // gRPC's side of a call. Lives until gRPC is done with it, which is after the Rpc's Finish.
 class Rpc::Reactor final : public grpc::ServerUnaryReactor {
  public:
-  explicit Reactor(std::shared_ptr<Cancellation> cancellation) : cancellation_(std::move(cancellation)) {
+  Reactor(Runner& runner, PeerPtr peer, Cancellation::Clock::time_point deadline)
+      : runner_(runner), peer_(std::move(peer)), deadline_(deadline),
+        cancellation_(std::make_shared<Cancellation>(deadline)) {
     __tsan_release(this);
+  }
+
+  // The call is under way until OnDone. As CallsUnderWay::Begin.
+  absl::Status Begin() {
+    RETURN_IF_ERROR(runner_.calls.Begin());
+    begun_ = true;
+    return absl::OkStatus();
   }
 
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   void OnCancel() override {
     __tsan_acquire(this);
+    if (Cancellation::Clock::now() < deadline_) runner_.peers.WasReset(*peer_);
     cancellation_->Cancel();
   }
   void OnDone() override {
     __tsan_acquire(this);
     if (unsent_ != nullptr) unsent_->Remove(place_);
+    if (begun_) runner_.calls.End();
     delete this;
   }
   // Keeps the reply's memory until the client has the reply.
@@ -72,7 +85,11 @@ class Rpc::Reactor final : public grpc::ServerUnaryReactor {
   // OnDone is short: gRPC need not wake a thread of its executor for it.
   bool InternalInlineable() override { return true; }
 
+  Runner& runner_;
+  const PeerPtr peer_;
+  const Cancellation::Clock::time_point deadline_;
   const std::shared_ptr<Cancellation> cancellation_;
+  bool begun_ = false;  // Set before the call is finished, and thus before OnDone.
   Unsent* unsent_ = nullptr;
   Unsent::Place place_;
   Reservation memory_;
@@ -80,15 +97,20 @@ class Rpc::Reactor final : public grpc::ServerUnaryReactor {
 
 Rpc::Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply)
     : runner_(runner), method_(method), context_(context), reply_(reply), peer_(runner.peers.Find(context)),
-      reactor_(new Reactor(std::make_shared<Cancellation>(SteadyDeadline(*context)))),
+      reactor_(new Reactor(runner, peer_, SteadyDeadline(*context))),
       cancellation_(reactor_->cancellation()), memory_(Budget::PartOf(runner.memory)) {}
 
 Rpc::~Rpc() {
   if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
 }
 
-absl::Status Rpc::Admit(int64_t bytes) {
-  request_bytes_ = bytes;
+absl::Status Rpc::Admit(const grpc::ByteBuffer& request) {
+  if (!request.Valid()) {
+    runner_.peers.WasNeverSent(*peer_);
+    return absl::CancelledError("the call ended before its message came");
+  }
+  const auto bytes = request_bytes_ = static_cast<int64_t>(request.Length());
+  RETURN_IF_ERROR(reactor_->Begin());
   if (bytes > runner_.limits.max_message_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
@@ -100,8 +122,10 @@ absl::Status Rpc::Admit(int64_t bytes) {
   return memory_.Grow(kCallBytes + bytes);
 }
 
+bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
+
 absl::Status Rpc::Parse(const Slices& slices, Message* message) {
-  return ParseMessage(slices, message, &attachments_);
+  return ParseMessage(slices, message, &attachments_, [this](int64_t parsed) { return memory_.Grow(parsed); });
 }
 
 void Rpc::Finish(const absl::Status& status, Message* response) {
@@ -152,7 +176,7 @@ absl::Status Rpc::Encode(const Message& response, grpc::ByteBuffer* reply) const
 
 void Rpc::Log(const absl::Status& status) const {
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
-  runner_.log(ToJsonLine({method_.path, status, context_->peer(), request_bytes_, passed.count()}));
+  runner_.log.Failed({method_.path, status, context_->peer(), request_bytes_, passed.count()});
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,

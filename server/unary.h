@@ -31,6 +31,7 @@
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
 #include "server/attachments.h"
+#include "server/calls_under_way.h"
 #include "server/limits.h"
 #include "server/log.h"
 #include "server/peers.h"
@@ -48,10 +49,11 @@ struct Runner {
       : limits(limits), log(std::move(log)), memory(std::move(memory)),
         requests("requests in flight", limits.max_requests, "--max_requests"),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
-        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }) {}
+        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }, limits.max_answer_bytes) {}
 
   const Limits limits;
-  const LogSink log;
+  FailureLog log;
+  CallsUnderWay calls;
   const std::shared_ptr<Budget> memory;
   Peers peers;
   Shares requests;
@@ -93,7 +95,9 @@ class Rpc {
   Attachments& reply_attachments() { return reply_attachments_; }
 
   // Decides about the request and parses it into `message`.
-  absl::Status Admit(int64_t bytes);
+  absl::Status Admit(const grpc::ByteBuffer& request);
+  // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
+  bool TakesTurn() const;
   absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
   bool numbered() const { return turn_ != nullptr; }
@@ -226,14 +230,16 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
   auto state = std::make_shared<State>(runner, method, context, reply);
   const ScopedAccount account(state->peer()->account());
   Rpc::Reactor* const reactor = state->reactor();
-  const size_t bytes = request->Length();
-  if (absl::Status status = state->Admit(static_cast<int64_t>(bytes)); !status.ok()) {
+  if (absl::Status status = state->Admit(*request); !status.ok()) {
     state->Finish(status, nullptr);
     return unary_internal::ToReactor(reactor);
   }
+  const size_t bytes = request->Length();
   Slices slices;
   (void)request->Dump(&slices);
   auto work = [state, slices = std::move(slices), handler = &handler] {
+    // Nobody may want the answer any more of a call that has waited for its turn.
+    if (absl::Status status = state->cancellation()->Check(); !status.ok()) return state->Finish(status, nullptr);
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
@@ -245,7 +251,7 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
   };
   if (method.weight == Weight::kDisk) {
     runner.disk.Post(std::move(work));
-  } else if (method.weight == Weight::kHeavy || bytes > unary_internal::kLargeRequest) {
+  } else if (method.weight == Weight::kHeavy || bytes > unary_internal::kLargeRequest || state->TakesTurn()) {
     runner.workers.Post(std::move(work));
   } else {
     work();

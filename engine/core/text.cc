@@ -12,6 +12,9 @@
 namespace gluond {
 namespace {
 
+// Clients may have named a million things: the first of them are suggestions enough.
+constexpr size_t kMostCompared = 4096;
+
 // Levenshtein distance, letters compared without case.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   a = a.substr(0, 64);
@@ -35,10 +38,14 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 std::vector<std::string> ClosestNames(absl::string_view name,
                                       const std::vector<std::string>& candidates, size_t count) {
+  const size_t most = std::max<size_t>(2, name.size() / 2);
   std::vector<std::pair<size_t, std::string>> ranked;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(name, candidate);
-    if (distance <= std::max<size_t>(2, name.size() / 2)) ranked.emplace_back(distance, candidate);
+  for (size_t i = 0; i < std::min(candidates.size(), kMostCompared); ++i) {
+    // The distance is no less than what one name is longer.
+    const size_t a = std::min<size_t>(name.size(), 64), b = std::min<size_t>(candidates[i].size(), 64);
+    if (std::max(a, b) - std::min(a, b) > most) continue;
+    const size_t distance = EditDistance(name, candidates[i]);
+    if (distance <= most) ranked.emplace_back(distance, candidates[i]);
   }
   std::sort(ranked.begin(), ranked.end());
   std::vector<std::string> names;

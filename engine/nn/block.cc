@@ -9,6 +9,9 @@
 namespace gluond {
 namespace {
 
+// The names of all that lies in a block begin with its path.
+constexpr size_t kLongestPath = 512;
+
 absl::Status CheckChildName(absl::string_view name) {
   bool good = !name.empty() && name.size() <= 128;
   for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '_' || c == '-');
@@ -50,6 +53,10 @@ class Expansion {
   absl::StatusOr<NodeEntry> ExpandOne(const BlockSpec& block, const BlockScope& scope, NodeEntry x, int depth) {
     if (depth > limits_.max_depth) {
       return absl::ResourceExhaustedError(absl::StrCat("blocks are nested over ", limits_.max_depth, " deep"));
+    }
+    if (scope.path().size() > kLongestPath) {
+      return absl::InvalidArgumentError(absl::StrCat("the path of its name has ", scope.path().size(),
+                                                     " bytes, at most ", kLongestPath, " are allowed"));
     }
     if (++num_blocks_ > limits_.max_blocks) {
       return absl::ResourceExhaustedError(absl::StrCat("a model has at most ", limits_.max_blocks, " blocks"));

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/text.h"
@@ -25,11 +26,13 @@ absl::Status NoSuchInput(absl::string_view name, absl::Span<const ModelInput> in
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from, size_t optional) {
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (size_t i = 0; i < to.size(); ++i) places.try_emplace(to[i].name, i);
   std::vector<Tensor> tensors(to.size());
   for (NamedTensor& given : from) {
-    size_t i = 0;
-    while (i < to.size() && to[i].name != given.name) ++i;
-    if (i == to.size()) return NoSuchInput(given.name, to);
+    const auto place = places.find(given.name);
+    if (place == places.end()) return NoSuchInput(given.name, to);
+    const size_t i = place->second;
     if (tensors[i].defined()) {
       return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' is given twice"));
     }

@@ -1,7 +1,9 @@
 // The runs of a model: Predict, Forward and Backward.
 
+#include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
@@ -23,6 +25,13 @@ std::vector<std::string> InputNames(const std::vector<ModelInput>& inputs) {
   std::vector<std::string> names;
   for (const ModelInput& input : inputs) names.push_back(input.name);
   return names;
+}
+
+absl::Status NoSuchOutput(absl::string_view name, const std::vector<ModelOutput>& outputs) {
+  std::vector<std::string> known;
+  for (const ModelOutput& output : outputs) known.push_back(output.name);
+  return absl::NotFoundError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
+                                          " Outputs: ", absl::StrJoin(known, ", ")));
 }
 
 }  // namespace
@@ -55,19 +64,17 @@ void Model::Backward(NamedTensors head_gradients, std::vector<std::string> gradi
 
 absl::StatusOr<std::vector<size_t>> Model::FindOutputs(const std::vector<std::string>& names) const {
   std::vector<size_t> indices;
-  std::vector<std::string> known;
-  for (const ModelOutput& output : outputs_) known.push_back(output.name);
   if (names.empty()) {
-    for (size_t i = 0; i < known.size(); ++i) indices.push_back(i);
+    indices.resize(outputs_.size());
+    std::iota(indices.begin(), indices.end(), size_t{0});
+    return indices;
   }
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (size_t i = 0; i < outputs_.size(); ++i) places.try_emplace(outputs_[i].name, i);
   for (const std::string& name : names) {
-    size_t i = 0;
-    while (i < known.size() && known[i] != name) ++i;
-    if (i == known.size()) {
-      return absl::NotFoundError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
-                                              " Outputs: ", absl::StrJoin(known, ", ")));
-    }
-    indices.push_back(i);
+    const auto place = places.find(name);
+    if (place == places.end()) return NoSuchOutput(name, outputs_);
+    indices.push_back(place->second);
   }
   return indices;
 }

@@ -30,9 +30,13 @@ absl::StatusOr<double> Multiplier(const AttrDict& attrs, absl::string_view key) 
   return value;
 }
 
+// A node may have a thousand inputs and outputs, all nodes together so many for each.
+constexpr int64_t kEntriesPerNode = 16;
+
 class NodeExpansion {
  public:
-  explicit NodeExpansion(const std::vector<NodeSpec>& specs) : specs_(specs) {}
+  NodeExpansion(const std::vector<NodeSpec>& specs, int64_t max_nodes)
+      : specs_(specs), max_entries_(kEntriesPerNode * max_nodes) {}
 
   absl::Status Index(const std::vector<ModelInput>& inputs) {
     for (const ModelInput& input : inputs) {
@@ -134,8 +138,13 @@ class NodeExpansion {
       inputs.push_back(std::move(entry));
     }
     RETURN_IF_ERROR(AddMissingInputs(spec, known, &inputs));
-    ASSIGN_OR_RETURN(made_[spec.name], TryMakeNode(spec.op, spec.name, std::move(inputs), spec.attrs));
-    return absl::OkStatus();
+    ASSIGN_OR_RETURN(const NodePtr node, TryMakeNode(spec.op, spec.name, std::move(inputs), spec.attrs));
+    made_[spec.name] = node;
+    num_entries_ += int64_t{node->num_inputs()} + node->num_outputs();
+    if (num_entries_ <= max_entries_) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("the graph's nodes up to here have ", num_entries_, " inputs and "
+                                                     "outputs, more than ", kEntriesPerNode, " for each of ",
+                                                     max_entries_ / kEntriesPerNode, " nodes"));
   }
 
   // As when MXNet composes symbols: "fc1" without a weight gets the variable "fc1_weight".
@@ -214,6 +223,8 @@ class NodeExpansion {
   }
 
   const std::vector<NodeSpec>& specs_;
+  const int64_t max_entries_;
+  int64_t num_entries_ = 0;  // Inputs and outputs of the nodes made.
   absl::flat_hash_map<std::string, size_t> index_;
   absl::flat_hash_map<std::string, NodePtr> made_;
   std::vector<Parameter> parameters_;
@@ -264,7 +275,7 @@ absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, 
       return absl::InvalidArgumentError(absl::StrCat("two parameters are named '", Excerpt(parameter.name), "'"));
     }
   }
-  NodeExpansion expansion(nodes);
+  NodeExpansion expansion(nodes, max_nodes);
   RETURN_IF_ERROR(expansion.Index(inputs));
   RETURN_IF_ERROR(expansion.MakeAll(known));
   ModelDefinition definition;

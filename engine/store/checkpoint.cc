@@ -37,6 +37,21 @@ CheckpointSummary Summarize(absl::string_view name, const Manifest& manifest) {
   return summary;
 }
 
+// What the files will take, within a few percent: the tensors, and what is said of each and of each node.
+int64_t AboutBytes(const Checkpoint& checkpoint) {
+  constexpr int64_t kOfEach = 256, kManifestBytes = 4096;
+  int64_t bytes = kManifestBytes;
+  const auto add = [&bytes](const NamedTensors& tensors) {
+    for (const NamedTensor& tensor : tensors) {
+      bytes += kOfEach + static_cast<int64_t>(tensor.name.size() + tensor.tensor.bytes());
+    }
+  };
+  add(checkpoint.model.parameters);
+  if (checkpoint.trainer.has_value()) add(checkpoint.trainer->states);
+  PostOrderVisit(checkpoint.model.definition.outputs, [&bytes](const NodePtr&) { bytes += kOfEach; });
+  return bytes;
+}
+
 absl::Status At(absl::string_view name, const absl::Status& status) {
   return Annotate(status, absl::StrCat("checkpoint '", name, "'"));
 }
@@ -53,9 +68,9 @@ absl::Status CheckName(absl::string_view kind, absl::string_view name) {
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory,
-                                                                       int64_t max_bytes) {
+                                                                       int64_t max_bytes, const StoreLimits& limits) {
   if (directory.empty()) return absl::InvalidArgumentError("the directory of the checkpoint store has no name");
-  auto store = std::unique_ptr<CheckpointStore>(new CheckpointStore(files, directory, max_bytes));
+  auto store = std::unique_ptr<CheckpointStore>(new CheckpointStore(files, directory, max_bytes, limits));
   RETURN_IF_ERROR(files.MakeDirectory(store->directory_));
   // A parent that cannot be opened is one where we have made nothing.
   files.SyncDirectory(store->directory_ + "..").IgnoreError();
@@ -98,8 +113,6 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, 
   RETURN_IF_ERROR(CheckName("checkpoint", name));
   ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
   const std::string directory = Path(name);
-  RETURN_IF_ERROR(At(name, files_.MakeDirectory(directory)));
-  RETURN_IF_ERROR(files_.SyncDirectory(directory_));
   const absl::StatusOr<Current> current = ReadCurrent(name);
   if (!current.ok() && !absl::IsNotFound(current.status())) return At(name, current.status());
   if (current.ok() && !overwrite) {
@@ -107,10 +120,15 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, 
         absl::StrCat("there is a checkpoint '", name, "' already; set `overwrite` or choose another name"));
   }
   const int64_t version = current.ok() ? current->version + 1 : 1;
+  const absl::StatusOr<StoreQuota::Room> room = quota_.Reserve(std::string(name), AboutBytes(checkpoint));
+  if (!room.ok()) return At(name, room.status());
+  RETURN_IF_ERROR(At(name, files_.MakeDirectory(directory)));
+  RETURN_IF_ERROR(files_.SyncDirectory(directory_));
 
   const absl::StatusOr<Manifest> manifest = WriteVersion(directory, version, checkpoint);
   if (!manifest.ok()) {  // The disk may be full: give back what was taken.
     RemoveOthers(directory, version - 1);
+    if (!current.ok()) RemoveIfEmpty(directory);
     return At(name, manifest.status());
   }
   RETURN_IF_ERROR(At(name, Publish(directory)));
@@ -177,6 +195,11 @@ void CheckpointStore::RemoveOthers(const std::string& directory, int64_t keep) {
       files_.RemoveTree(In(directory, entry)).IgnoreError();
     }
   }
+}
+
+void CheckpointStore::RemoveIfEmpty(const std::string& directory) {
+  const absl::StatusOr<std::vector<std::string>> entries = files_.List(directory);
+  if (entries.ok() && entries->empty()) files_.RemoveTree(directory).IgnoreError();
 }
 
 absl::Status CheckpointStore::RemoveLeftovers() {

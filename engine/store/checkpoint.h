@@ -29,6 +29,7 @@
 #include "engine/nn/model.h"
 #include "engine/store/file_system.h"
 #include "engine/store/manifest.h"
+#include "engine/store/store_quota.h"
 #include "engine/train/trainer.h"
 
 namespace gluond {
@@ -57,12 +58,13 @@ class CheckpointStore {
   // Makes the directory if it is missing; its parent must be there. `files` must outlive the store. No file over
   // `max_bytes` is read.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files, std::string directory,
-                                                               int64_t max_bytes = kDefaultMaxBytes);
+                                                               int64_t max_bytes = kDefaultMaxBytes,
+                                                               const StoreLimits& limits = {});
 
   // Replaces a checkpoint of that name; without `overwrite` that is ALREADY_EXISTS. INVALID_ARGUMENT: the name, or a
-  // model that could not be read back. RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the old checkpoint is so damaged
-  // that it must be deleted first. After an error the old checkpoint is as it was (or, if the disk fails in the last
-  // moment, the new one is whole).
+  // model that could not be read back. RESOURCE_EXHAUSTED: it would be over a limit, and nothing was written; or the disk
+  // is full. DATA_LOSS: the old checkpoint is so damaged that it must be deleted first. After an error the old checkpoint
+  // is as it was (or, if the disk fails in the last moment, the new one is whole).
   absl::StatusOr<CheckpointSummary> Save(absl::string_view name, const Checkpoint& checkpoint, bool overwrite = true);
   // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names, or names an operator that this server
   // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
@@ -80,8 +82,8 @@ class CheckpointStore {
     uint32_t manifest_crc = 0;
   };
 
-  CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes)
-      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes) {}
+  CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes, const StoreLimits& limits)
+      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes), quota_(files, directory_, limits) {}
 
   std::string Path(absl::string_view name) const;
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(FileSystem::LockMode mode) const;
@@ -96,12 +98,14 @@ class CheckpointStore {
   absl::Status Publish(const std::string& directory);
   // Removes all versions but `keep`. Touches nothing that could be anybody else's.
   void RemoveOthers(const std::string& directory, int64_t keep);
+  void RemoveIfEmpty(const std::string& directory);
   bool IsOurVersion(const std::string& directory, const std::string& entry) const;
   absl::Status RemoveLeftovers();
 
   FileSystem& files_;
   const std::string directory_;  // Ends with '/': it may itself be a symbolic link.
   const int64_t max_bytes_;
+  StoreQuota quota_;
 };
 
 }  // namespace gluond

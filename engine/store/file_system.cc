@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ absl::Status Failed(absl::string_view what, const std::string& path, int error) 
   const std::string message = absl::StrCat("cannot ", what, " ", path, ": ", std::generic_category().message(error));
   switch (error) {
     case ENOENT: return absl::NotFoundError(message);
-    case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: return absl::ResourceExhaustedError(message);
+    case ENOSPC: case EDQUOT: case EFBIG: case EMFILE: case ENFILE: return absl::ResourceExhaustedError(message);
     case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: return absl::FailedPreconditionError(message);
     case EIO: return absl::DataLossError(message);
     default: return absl::InternalError(message);
@@ -157,6 +158,25 @@ class Local : public FileSystem {
   bool IsDirectory(const std::string& path) const override {
     struct stat stat;
     return lstat(path.c_str(), &stat) == 0 && S_ISDIR(stat.st_mode);
+  }
+  absl::StatusOr<int64_t> TreeBytes(const std::string& directory) const override {
+    std::error_code error;
+    int64_t bytes = 0;
+    for (std::filesystem::recursive_directory_iterator it(directory, error), end; !error && it != end;
+         it.increment(error)) {
+      std::error_code gone;  // Another save may be removing its old version.
+      if (!it->is_regular_file(gone) || it->is_symlink(gone)) continue;
+      const auto size = static_cast<int64_t>(it->file_size(gone));
+      if (!gone) bytes += size;
+    }
+    if (error) return Failed("list", directory, error.value());
+    return bytes;
+  }
+  absl::StatusOr<DiskSpace> Space(const std::string& directory) const override {
+    struct statvfs disk;
+    if (statvfs(directory.c_str(), &disk) != 0) return Failed("look at the disk of", directory, errno);
+    const auto block = static_cast<int64_t>(disk.f_frsize);
+    return DiskSpace{static_cast<int64_t>(disk.f_blocks) * block, static_cast<int64_t>(disk.f_bavail) * block};
   }
 
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {

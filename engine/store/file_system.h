@@ -56,6 +56,14 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) const = 0;  // Sorted.
   virtual bool IsDirectory(const std::string& path) const = 0;
+  // The sizes of all files in a directory and below; no link is followed.
+  virtual absl::StatusOr<int64_t> TreeBytes(const std::string& directory) const = 0;
+  // Of the disk that the directory is on, in bytes; available to this process.
+  struct DiskSpace {
+    int64_t capacity = 0;
+    int64_t available = 0;
+  };
+  virtual absl::StatusOr<DiskSpace> Space(const std::string& directory) const = 0;
 
   // Waits until no other holder, in this process or another, has the lock of that name; shared ones have it together.
   // A process that dies gives its locks back.

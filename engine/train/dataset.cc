@@ -61,11 +61,11 @@ absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> col
 }
 
 absl::StatusOr<size_t> Dataset::FindColumn(absl::string_view name) const {
-  std::vector<std::string> names;
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (columns_[i].name == name) return i;
-    names.push_back(columns_[i].name);
   }
+  std::vector<std::string> names;
+  for (const Column& column : columns_) names.push_back(column.name);
   return absl::NotFoundError(
       absl::StrCat("the dataset has no column '", Excerpt(name), "'", DidYouMean(name, names)));
 }

@@ -56,6 +56,7 @@ class ContainerTest(unittest.TestCase):
     self.assertIn("--store_dir=/var/lib/gluond", config["Cmd"])
     self.assertEqual(config["Volumes"], {"/var/lib/gluond": {}})
     self.assertEqual(config["Healthcheck"]["Test"][:3], ["CMD", "/usr/bin/gluond", "health"])
+    self.assertIn("--quiet", config["Healthcheck"]["Test"])  # It asks whether the server serves, and no more.
     self.assertEqual(config["Healthcheck"]["Timeout"], 5_000_000_000)
 
     store = files["var/lib/gluond"]

@@ -33,6 +33,7 @@ class CustomScopeTest : public CustomTest {
   bool IsOnTheDisk(const std::string& text) const {
     int files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(store_)) {
+      if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path(), std::ios::binary);
       const std::string bytes{std::istreambuf_iterator<char>(file), {}};
       files += !bytes.empty();

@@ -42,6 +42,26 @@ TEST_F(ExactlyOnceTest, ARepetitionIsAnsweredAndNotApplied) {
   EXPECT_EQ(Parameters("mlp"), Undisturbed(1));
 }
 
+TEST_F(ExactlyOnceTest, ACallWhoseAnswerIsGoneIsNotAppliedAgain) {
+  Limits limits;
+  limits.max_answer_bytes = 1;
+  StartServer(limits);
+  DefineMlp("mlp");
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1), StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("was applied, but its answer is no longer kept");
+  EXPECT_EQ(Call(training_, &Stub::GetTrainer, R"({"model": "mlp"})").trainer().step(), 1);
+  Call(training_, &Stub::TrainStep, Batch("mlp", 2, "ann", 2));
+}
+
+TEST_F(ExactlyOnceTest, AnswersGoWithTheirModel) {
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
+  Call(models_, &v1::ModelService::Stub::DeleteModel, R"({"model": "mlp"})");
+  DefineMlp("mlp");
+  Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(LastApplied(), 1u);
+}
+
 TEST_F(ExactlyOnceTest, ReorderedCallsAreRefusedByName) {
   Call(training_, &Stub::TrainStep, Batch("mlp", 1, "ann", 1));
   Call(training_, &Stub::TrainStep, Batch("mlp", 3, "ann", 3), StatusCode::FAILED_PRECONDITION);

@@ -178,6 +178,45 @@ TEST_F(ModelServiceTest, AModelWithATtlExpires) {
   EXPECT_EQ(Call(models_, &Stub::ListModels, "{}").models_size(), 0);
 }
 
+TEST_F(ModelServiceTest, UploadsAreCountedWhoeverSendsThem) {
+  Limits limits;
+  limits.max_uploads = 3;
+  StartServer(limits);
+  DefineMlp("mlp");
+  const std::string bytes(8 * 4 * 4, '\0');
+  auto chunk = Chunk(bytes, 0);
+  for (const char* client : {"a", "b", "ann"}) {
+    chunk.set_client_id(client);
+    Call(models_, &Stub::UploadParameter, chunk);
+  }
+  chunk.set_client_id("d");
+  Call(models_, &Stub::UploadParameter, chunk, StatusCode::RESOURCE_EXHAUSTED);
+  ExpectMessage("--max_uploads");
+  Call(models_, &Stub::UploadParameter, Chunk(bytes, 0));  // It is one of the three.
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "ann"})");
+  Call(models_, &Stub::UploadParameter, chunk);
+}
+
+TEST_F(ModelServiceTest, ClientsUploadAtTheSameTime) {
+  DefineMlp("mlp");
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 4; ++c) {
+    clients.emplace_back([this, c] {
+      for (int i = 0; i < 50; ++i) {
+        auto request = Chunk(std::string(8 * 4 * 4, static_cast<char>(i)), 0);
+        request.set_client_id(std::to_string(c % 2));  // Two of them take each other's place.
+        request.set_restart(true);
+        grpc::ClientContext context;
+        v1::UploadParameterResponse response;
+        const grpc::Status status = models_->UploadParameter(&context, request, &response);
+        EXPECT_TRUE(status.ok()) << status.error_message();
+        EXPECT_EQ(response.received(), 128u);
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
 TEST_F(ModelServiceTest, LargeParametersTravelInChunks) {
   DefineMlp("mlp");
   std::string bytes(8 * 4 * 4, '\0');

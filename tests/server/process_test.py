@@ -1,5 +1,8 @@
 """gluond-server as a process: its flags, its refusals, what it depends on."""
 
+import json
+import os
+import resource
 import signal
 import socket
 import subprocess
@@ -9,6 +12,7 @@ import unittest
 import grpc
 
 from tests import case_runner
+from tests.server.reflection_client import Reflection
 from tests.server.running_server import BINARY, RunningServer
 
 
@@ -69,6 +73,66 @@ class ProcessTest(unittest.TestCase):
         with grpc.insecure_channel(f"unix:{folder}/socket") as channel:
           call = channel.unary_unary("/gluond.v1.ServerService/GetServerInfo")
           self.assertGreater(len(call(b"", timeout=20)), 0)
+
+  def test_nobody_waits_for_whoever_should_read_its_errors(self):
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with self.assertRaises(BlockingIOError):
+      while True:
+        os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    with RunningServer(stderr=writer) as server, grpc.insecure_channel(server.address) as channel:
+      os.close(writer)
+      call = channel.unary_unary("/gluond.v1.ModelService/GetModel")
+      for _ in range(100):
+        with self.assertRaises(grpc.RpcError) as caught:
+          call(b"\n\x06nobody", timeout=20)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+      self.assertEqual(server.stop()[0], 0)
+    os.close(reader)
+
+  def test_a_mistake_that_is_repeated_is_counted_in_its_log(self):
+    with RunningServer() as server, grpc.insecure_channel(server.address) as channel:
+      call = channel.unary_unary("/gluond.v1.ModelService/GetModel")
+      calls = [call.future(b"\n\x06nobody", timeout=60) for _ in range(1000)]
+      for one in calls:
+        self.assertIn(one.code(), (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.RESOURCE_EXHAUSTED))
+      err = [json.loads(line) for line in server.stop()[2].splitlines()]
+      self.assertLess(len(err), 200)
+      self.assertEqual(sum(line.get("left_out", 0) + (line["event"] == "request_failed") for line in err), 1000)
+
+  def test_a_full_disk_hurts_nobody_else(self):
+    models = "gluond.v1.ModelService"
+    with RunningServer() as server, grpc.insecure_channel(server.address) as channel:
+      client = Reflection(channel)
+      for name, units in (("small", 4), ("large", 50_000)):
+        client.call(models, "DefineModel", {"model": name, "block": {"block": "Dense", "attributes": {"units": units}},
+                                            "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})
+        client.call(models, "InitializeParameters", {"model": name, "initializer": {"name": "zero"}})
+      client.call(models, "SaveCheckpoint", {"model": "small"})
+      # A file may be no longer: to the server that is a disk that is full in the middle of a write.
+      resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
+      with self.assertRaises(grpc.RpcError) as caught:
+        client.call(models, "SaveCheckpoint", {"model": "large"})
+      self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+      self.assertIn("checkpoint 'large': cannot write", caught.exception.details())
+      self.assertFalse((server.folder / "store" / "large").exists())
+      client.call(models, "SaveCheckpoint", {"model": "small", "overwrite": True})
+      client.call(models, "LoadCheckpoint", {"checkpoint": "small", "model": "again"})
+      self.assertEqual(server.stop()[0], 0)
+
+  def test_a_store_has_its_quota(self):
+    models = "gluond.v1.ModelService"
+    with RunningServer("--max_store_bytes=20000") as server, grpc.insecure_channel(server.address) as channel:
+      client = Reflection(channel)
+      client.call(models, "DefineModel", {"model": "m", "block": {"block": "Dense", "attributes": {"units": 5_000}},
+                                          "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})
+      client.call(models, "InitializeParameters", {"model": "m", "initializer": {"name": "zero"}})
+      with self.assertRaises(grpc.RpcError) as caught:
+        client.call(models, "SaveCheckpoint", {"model": "m"})
+      self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+      self.assertIn("--max_store_bytes=20000", caught.exception.details())
+      self.assertFalse((server.folder / "store" / "m").exists())
 
   def test_it_does_not_depend_on_cuda(self):
     libraries = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout

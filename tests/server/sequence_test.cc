@@ -66,6 +66,60 @@ TEST(Sequences, LongAnswersAreKeptUpToALimitOfBytes) {
   EXPECT_EQ(Arrive(sequences, 6)->answer.size(), size_t{5} << 20) << "the last is always kept";
 }
 
+TEST(Sequences, AllStreamsAnswersHaveOneBudgetAndTheOldestGoFirst) {
+  constexpr size_t kBudget = 10'000, kAnswer = 1'000;
+  Sequences sequences(1000, [](const auto& work) { work(); }, kBudget);
+  for (int client = 0; client < 100; ++client) {
+    Arrive(sequences, 1, 0, std::to_string(client))->turn->Applied(std::string(kAnswer, 'a'));
+    ASSERT_LE(sequences.answer_bytes(), kBudget);
+  }
+  EXPECT_EQ(Arrive(sequences, 1, 0, "99")->answer.size(), kAnswer);
+  // The number stays used up: nothing is applied twice.
+  const auto gone = Arrive(sequences, 1, 0, "0");
+  EXPECT_EQ(gone->turn, nullptr);
+  EXPECT_EQ(gone->refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(gone->refused.message().find("was applied, but its answer is no longer kept"), absl::string_view::npos);
+  EXPECT_NE(gone->refused.message().find("--max_answer_bytes"), absl::string_view::npos) << gone->refused;
+  EXPECT_NE(Arrive(sequences, 2, 0, "0")->turn, nullptr);
+}
+
+TEST(Sequences, AnAnswerOverTheBudgetIsNotKept) {
+  Sequences sequences(100, [](const auto& work) { work(); }, 10'000);
+  Apply(sequences, 1, std::string(20'000, 'a'));
+  EXPECT_EQ(sequences.answer_bytes(), 0u);
+  EXPECT_EQ(Arrive(sequences, 1)->refused.code(), absl::StatusCode::kFailedPrecondition);
+  Apply(sequences, 2, "short");
+  EXPECT_EQ(Arrive(sequences, 2)->answer, "short");
+}
+
+TEST(Sequences, AnswersExpire) {
+  Sequences sequences(100);
+  Apply(sequences, 1, "first");
+  sequences.DropAnswersOlderThan(std::chrono::hours(1));
+  EXPECT_EQ(Arrive(sequences, 1)->answer, "first");
+  sequences.DropAnswersOlderThan(std::chrono::hours(1), Sequences::Clock::now() + std::chrono::hours(2));
+  EXPECT_EQ(sequences.answer_bytes(), 0u);
+  EXPECT_EQ(Arrive(sequences, 1)->refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 1u);
+}
+
+TEST(Sequences, AnswersGoWithTheirModel) {
+  Sequences sequences(100);
+  Apply(sequences, 1, "first");
+  Arrive(sequences, 1, 0, "ann", "other")->turn->Applied("of another");
+  sequences.DropAnswersOf("lenet");
+  EXPECT_EQ(Arrive(sequences, 1)->refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Arrive(sequences, 1, 0, "ann", "other")->answer, "of another");
+}
+
+TEST(Sequences, AForgottenStreamsAnswersAreGone) {
+  Sequences sequences(1);
+  Apply(sequences, 1, "first");
+  const size_t bytes = sequences.answer_bytes();
+  Arrive(sequences, 1, 0, "bob")->turn->Applied("first");
+  EXPECT_EQ(sequences.answer_bytes(), bytes);
+}
+
 TEST(Sequences, CallsThatAreRefusedTakeNobodysPlace) {
   Sequences sequences(2);
   Apply(sequences, 1, "first");

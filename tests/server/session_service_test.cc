@@ -270,7 +270,7 @@ TEST_F(SessionTest, TooManySessionsAreRefusedByName) {
 
 TEST_F(SessionTest, TooManyStreamsAreRefusedByName) {
   Limits limits;
-  limits.max_sessions = 1;
+  limits.max_sessions = 2;  // A connection's share is two streams.
   Restart(limits);
   Stream one(*stub_), two(*stub_);
   one.Open();

@@ -27,6 +27,13 @@ TEST(Text, ComparesLongNamesInBoundedTime) {
   EXPECT_THAT(ClosestNames(std::string(1 << 20, 'a'), {std::string(1 << 20, 'b')}).size(), 1u);
 }
 
+// All of them would be 1e8 comparisons of texts.
+TEST(Text, ComparesWithTheFirstOfMany) {
+  std::vector<std::string> names(1'000'000, std::string(60, 'x'));
+  names[0] = "softmax";
+  for (int i = 0; i < 100; ++i) ASSERT_THAT(ClosestNames("sofmax", names), ElementsAre("softmax"));
+}
+
 TEST(Text, ShortensAndEscapesWhatComesFromOutside) {
   EXPECT_EQ(Excerpt("weight"), "weight");
   EXPECT_EQ(Excerpt("a\nb\x01"), "a\\nb\\x01");

@@ -57,6 +57,8 @@ class WatchedFileSystem : public FileSystem {
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return local_.List(path); }
   bool IsDirectory(const std::string& path) const override { return local_.IsDirectory(path); }
+  absl::StatusOr<int64_t> TreeBytes(const std::string& path) const override { return local_.TreeBytes(path); }
+  absl::StatusOr<DiskSpace> Space(const std::string& path) const override { return local_.Space(path); }
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {
     return local_.Lock(path, mode);
   }

@@ -1,0 +1,69 @@
+#include "engine/store/store_quota.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/store/checkpoint.h"
+
+namespace gluond {
+
+absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mu_);
+  ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(name));
+  if (used.checkpoints >= limits_.max_checkpoints) {
+    return absl::ResourceExhaustedError(absl::StrCat("the store has ", used.checkpoints, " other checkpoints, the limit of "
+                                                     "--max_checkpoints; delete some"));
+  }
+  if (limits_.max_store_bytes > 0 && bytes > limits_.max_store_bytes - used.bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the checkpoint takes about ", bytes, " bytes, the store's others ",
+                                                     used.bytes, ", together more than --max_store_bytes=",
+                                                     limits_.max_store_bytes, "; delete some"));
+  }
+  RETURN_IF_ERROR(CheckDiskLocked(bytes));
+  const auto reserved = reserved_.emplace(name, bytes);
+  return Room(this, [this, reserved](const void*) { GiveBack(reserved); });
+}
+
+void StoreQuota::GiveBack(std::multimap<std::string, int64_t>::iterator reserved) {
+  std::lock_guard<std::mutex> lock(mu_);
+  reserved_.erase(reserved);
+}
+
+// What a save has reserved stands for what it has written so far, and for what it replaces.
+absl::StatusOr<StoreQuota::Used> StoreQuota::UsedByOthersLocked(const std::string& name) const {
+  Used used;
+  std::string last = name;
+  for (const auto& [other, bytes] : reserved_) {
+    if (other == name) continue;
+    used.checkpoints += other != last;
+    used.bytes += bytes;
+    last = other;
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> entries, files_.List(directory_));
+  for (const std::string& entry : entries) {
+    if (entry == name || reserved_.contains(entry) || !CheckName("checkpoint", entry).ok()) continue;
+    const std::string path = absl::StrCat(directory_, entry);
+    if (!files_.IsDirectory(path)) continue;
+    const absl::StatusOr<int64_t> bytes = files_.TreeBytes(path);
+    if (!bytes.ok()) continue;  // It may just have been deleted.
+    used.bytes += *bytes;
+    ++used.checkpoints;
+  }
+  return used;
+}
+
+absl::Status StoreQuota::CheckDiskLocked(int64_t bytes) const {
+  if (!limits_.keep_reserve) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const FileSystem::DiskSpace space, files_.Space(directory_));
+  const int64_t reserve = std::min(int64_t{1} << 30, space.capacity / 20);
+  int64_t wanted = bytes;
+  for (const auto& [name, other] : reserved_) wanted += other;
+  if (wanted <= space.available - reserve) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the checkpoint, with those that are being saved, takes about ", wanted,
+                                                   " bytes, and the disk of --store_dir has ", space.available,
+                                                   ", of which ", reserve, " stay free; delete some"));
+}
+
+}  // namespace gluond

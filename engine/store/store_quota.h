@@ -1,0 +1,61 @@
+// StoreQuota: what the checkpoints of a store may take of the disk. Thread-safe; looks at the disk.
+//
+// A save reserves its room before it writes, so that saves at the same time share what is left. What counts is what will
+// stay: an overwritten checkpoint's bytes are its successor's room, though both lie there until the new one is whole.
+// Other processes' saves count once they have written.
+
+#ifndef ENGINE_STORE_STORE_QUOTA_H_
+#define ENGINE_STORE_STORE_QUOTA_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/store/file_system.h"
+
+namespace gluond {
+
+// The server's flags of these names; errors name them.
+struct StoreLimits {
+  int64_t max_store_bytes = 0;  // 0: as much as the disk has.
+  int64_t max_checkpoints = std::numeric_limits<int64_t>::max();
+  bool keep_reserve = false;    // Leaves 1 GiB of the disk, or a twentieth of a small one, to others.
+};
+
+class StoreQuota {
+ public:
+  // `directory` ends with '/'. `files` outlives the quota.
+  StoreQuota(const FileSystem& files, std::string directory, const StoreLimits& limits)
+      : files_(files), directory_(std::move(directory)), limits_(limits) {}
+
+  // Gives the room back when it is destroyed: the save has ended.
+  using Room = std::shared_ptr<const void>;
+
+  // Room for `bytes` as the checkpoint `name`. RESOURCE_EXHAUSTED names the limit, what is used and what is wanted.
+  absl::StatusOr<Room> Reserve(const std::string& name, int64_t bytes);
+
+ private:
+  struct Used {
+    int64_t bytes = 0;
+    int64_t checkpoints = 0;
+  };
+  absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const;
+  absl::Status CheckDiskLocked(int64_t bytes) const;
+  void GiveBack(std::multimap<std::string, int64_t>::iterator reserved);
+
+  const FileSystem& files_;
+  const std::string directory_;
+  const StoreLimits limits_;
+  std::mutex mu_;
+  std::multimap<std::string, int64_t> reserved_;  // Bytes by checkpoint. Guarded by mu_.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_STORE_STORE_QUOTA_H_

@@ -1,0 +1,111 @@
+// Definitions as large as clients may send: each takes about as long as its bytes, and what would not is refused.
+
+#include "server/definition_codec.h"
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr int64_t kMaxNodes = 200'000;
+
+// Sums of 1,000 variables each.
+v1::DefineModelRequest Sums(int variables) {
+  v1::DefineModelRequest request;
+  v1::Node* node = nullptr;
+  for (int i = 0; i < variables; ++i) {
+    if (i % 1000 == 0) {
+      node = request.mutable_graph()->add_nodes();
+      node->set_op("add_n");
+    }
+    node->add_inputs(absl::StrCat("x", i));
+  }
+  return request;
+}
+
+void Declare(const std::string& name, v1::DefineModelRequest* request) {
+  v1::Variable* variable = request->add_variables();
+  variable->set_name(name);
+  variable->add_shape(2);
+}
+
+TEST(DefinitionCodecTest, ManyDeclarationsAreFoundByName) {
+  v1::DefineModelRequest request = Sums(kMaxNodes);
+  for (int i = kMaxNodes; i-- > 0;) Declare(absl::StrCat("x", i), &request);  // Name by name that would be 4e10 steps.
+  const absl::StatusOr<ModelDefinition> definition = DefinitionFromProto(request, kMaxNodes);
+  ASSERT_TRUE(definition.ok()) << definition.status();
+  ASSERT_EQ(definition->inputs.size(), kMaxNodes);
+  EXPECT_EQ(definition->inputs.back().shape, Shape({2}));
+}
+
+TEST(DefinitionCodecTest, SoAreThoseOfParametersAndTheOneThatNothingReads) {
+  v1::DefineModelRequest request = Sums(kMaxNodes - 1);
+  for (int i = kMaxNodes; i-- > 0;) {
+    Declare(absl::StrCat("x", i), &request);
+    request.mutable_variables()->rbegin()->set_kind(v1::Variable::PARAMETER);
+  }
+  const absl::Status status = DefinitionFromProto(request, kMaxNodes).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "variable 'x199999' is declared, but nothing reads it")) << status;
+}
+
+TEST(DefinitionCodecTest, TheInputsOfATreeAreFoundByName) {
+  v1::DefineModelRequest request;
+  request.mutable_block()->set_block("Flatten");
+  for (int i = 0; i < kMaxNodes; ++i) {
+    Declare(absl::StrCat("x", i), &request);
+    request.mutable_variables()->rbegin()->set_kind(v1::Variable::INPUT);
+  }
+  const absl::Status status = DefinitionFromProto(request, kMaxNodes).status();
+  EXPECT_TRUE(absl::StrContains(status.message(), "one input, got 200000")) << status;
+}
+
+TEST(DefinitionCodecTest, AVariableIsDeclaredOnce) {
+  v1::DefineModelRequest request = Sums(1);
+  for (int i = 0; i < 2; ++i) Declare("x0", &request);
+  const absl::Status status = DefinitionFromProto(request, kMaxNodes).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "'x0' is declared twice")) << status;
+}
+
+TEST(DefinitionCodecTest, DeclarationsAreCounted) {
+  v1::DefineModelRequest request = Sums(1);
+  for (int i = 0; i < 11; ++i) Declare(absl::StrCat("x", i), &request);
+  const absl::Status status = DefinitionFromProto(request, 10).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "--max_graph_nodes")) << status;
+}
+
+TEST(DefinitionCodecTest, ShortNodesWithManyOutputsAreCounted) {
+  v1::DefineModelRequest request;
+  for (int i = 0; i < 1000; ++i) {  // 65,536 outputs each.
+    v1::Node* node = request.mutable_graph()->add_nodes();
+    node->set_op("SliceChannel");
+    node->add_inputs("x");
+    (*node->mutable_attributes())["num_outputs"].set_number_value(1 << 16);
+  }
+  const absl::Status status = DefinitionFromProto(request, 10'000).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "inputs and outputs")) << status;
+}
+
+TEST(DefinitionCodecTest, SoAreTheOutputsOfBlocks) {
+  v1::DefineModelRequest request;
+  request.mutable_block()->set_block("HybridSequential");
+  for (int i = 0; i < 1000; ++i) {
+    v1::Block* block = request.mutable_block()->add_children();
+    block->set_block("Lambda");
+    (*block->mutable_attributes())["function"].set_string_value("SliceChannel");
+    (*block->mutable_attributes())["num_outputs"].set_number_value(1 << 16);
+  }
+  const absl::Status status = DefinitionFromProto(request, 10'000).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "--max_graph_nodes")) << status;
+}
+
+}  // namespace
+}  // namespace gluond::server
