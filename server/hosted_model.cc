@@ -1,10 +1,14 @@
 #include "server/hosted_model.h"
 
+#include "server/graph_memory.h"
+
 namespace gluond::server {
 
 absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefinition definition, uint64_t seed,
                                                    Place& place, Place& host, int64_t max_bytes) {
   HostedModelPtr hosted(new HostedModel(place));
+  hosted->graph_memory_ = Reservation(Budget::PartOf(host.budget));
+  RETURN_IF_ERROR(hosted->graph_memory_.Grow(kNodeBytes * CountNodes(definition.outputs)));
   const std::string owner = absl::StrCat("model '", name, "'");
   hosted->budget_ = std::make_shared<Budget>(owner, max_bytes, "--max_model_bytes", Budget::PartOf(place.budget));
   hosted->host_budget_ = &place == &host ? hosted->budget_

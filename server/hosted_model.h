@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/nn/model.h"
+#include "engine/runtime/budget.h"
 #include "engine/train/trainer.h"
 #include "server/devices.h"
 #include "server/registry.h"
@@ -70,6 +71,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
 
   Place& place_;
   const std::shared_ptr<Lane> lane_;
+  Reservation graph_memory_;
   std::shared_ptr<Budget> budget_;
   std::shared_ptr<Budget> host_budget_;
   std::shared_ptr<Allocator> host_allocator_;

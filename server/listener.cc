@@ -30,6 +30,8 @@ constexpr int kBacklog = 1024;
 constexpr int kEvents = 64;
 // Without a file descriptor to be had, the next look comes after so long.
 constexpr std::chrono::milliseconds kNoDescriptors{50};
+// After a connection was ended the next of its address waits so long, and after many no longer than so.
+constexpr std::chrono::milliseconds kWait{250}, kLongestWait{5000};
 
 absl::Status Unavailable(const std::string& address, const std::string& why) {
   return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", why,
@@ -185,7 +187,7 @@ int64_t Listener::connections() const {
 void Listener::Loop() {
   while (true) {
     epoll_event events[kEvents];
-    const int count = epoll_wait(epoll_.get(), events, kEvents, -1);
+    const int count = epoll_wait(epoll_.get(), events, kEvents, HandOver());
     std::vector<int> ready;
     {
       std::lock_guard lock(mu_);
@@ -196,14 +198,46 @@ void Listener::Loop() {
           ready.push_back(events[i].data.fd);
           continue;
         }
-        if (--of_address_[found->second.address] == 0) of_address_.erase(found->second.address);
-        connections_.erase(found);
+        Forget(found);
       }
     }
     for (const int fd : ready) {
       if (fd != wake_.get()) Accept(fd);
     }
   }
+}
+
+int Listener::HandOver() {
+  std::vector<Descriptor> due;
+  int until = -1;
+  {
+    std::lock_guard lock(mu_);
+    const Clock::time_point now = Clock::now();
+    for (auto first = waiting_.begin(); first != waiting_.end() && first->first <= now; first = waiting_.begin()) {
+      due.push_back(std::move(connections_[first->second].first));
+      waiting_.erase(first);
+    }
+    if (!waiting_.empty()) {
+      until = 1 + static_cast<int>(
+                      std::chrono::duration_cast<std::chrono::milliseconds>(waiting_.begin()->first - now).count());
+    }
+    absl::erase_if(wait_until_, [now](const auto& entry) { return entry.second <= now; });
+  }
+  for (Descriptor& fd : due) {
+    Acceptor::NewConnectionParameters connection;
+    connection.listener_fd = -1;
+    connection.fd = fd.Release();
+    acceptor_->HandleNewConnection(&connection);
+  }
+  return until;
+}
+
+void Listener::Forget(Connections::iterator connection) {
+  // While gRPC has the first descriptor open, closing the second one would not end the watch.
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->first, nullptr);
+  waiting_.erase({connection->second.due, connection->first});
+  if (--of_address_[connection->second.address] == 0) of_address_.erase(connection->second.address);
+  connections_.erase(connection);
 }
 
 void Listener::Accept(int listening) {
@@ -229,23 +263,14 @@ void Listener::Add(Descriptor accepted, std::string address, std::string port) {
   Descriptor second(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
   if (second.get() < 0) return;  // No descriptor is left: the connection closes.
   const int key = second.get();
-  {
-    std::lock_guard lock(mu_);
-    ++of_address_[address];
-    connections_[key] = {std::move(second), std::move(address), std::move(port)};
-  }
+  std::lock_guard lock(mu_);
+  ++of_address_[address];
+  const auto wait = wait_until_.find(address);
+  const Clock::time_point due = wait == wait_until_.end() ? Clock::time_point() : wait->second;
+  connections_[key] = {std::move(second), std::move(accepted), due, std::move(address), std::move(port)};
+  waiting_.insert({due, key});  // Loop hands it over.
   // gRPC shuts a socket down before it closes it, and that the second descriptor sees.
-  if (!Watch(key, 0).ok()) {
-    std::lock_guard lock(mu_);
-    const auto found = connections_.find(key);
-    if (--of_address_[found->second.address] == 0) of_address_.erase(found->second.address);
-    connections_.erase(found);
-    return;
-  }
-  Acceptor::NewConnectionParameters connection;
-  connection.listener_fd = -1;
-  connection.fd = accepted.Release();
-  acceptor_->HandleNewConnection(&connection);
+  if (!Watch(key, 0).ok()) Forget(connections_.find(key));
 }
 
 void Listener::End(const std::string& peer) {
@@ -257,6 +282,9 @@ void Listener::End(const std::string& peer) {
                                     ? connection.address
                                     : connection.address.substr(colon + 1);
     if (connection.port.empty() || !absl::EndsWith(peer, connection.port) || !absl::StrContains(peer, address)) continue;
+    Clock::time_point& until = wait_until_[connection.address];
+    const Clock::time_point now = Clock::now();
+    until = std::min(std::max(until, now) + kWait, now + kLongestWait);
     shutdown(fd, SHUT_RDWR);  // Loop hears of it.
     // gRPC would read the rest before it finds the end.
     char rest[64 << 10];

@@ -5,16 +5,21 @@
 // connection that has sent nothing for longest gives way, of the same address where that is over its half: a client that
 // is silent loses nothing but the connection, which its library makes again. (Of Unix sockets nobody knows for how long
 // they are silent: there the further one is closed.)
+//
+// An address from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
+// quarter of a second later for each such end, five seconds at most.
 
 #ifndef SERVER_LISTENER_H_
 #define SERVER_LISTENER_H_
 
+#include <chrono>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -57,14 +62,18 @@ class Listener {
   // Accepts no more. What is connected stays so.
   void Stop();
 
-  // Closes the connection from `peer`, as gRPC names it: "ipv4:10.0.0.7:41014". Those of Unix sockets have no names.
+  // Closes the connection from `peer`, as gRPC names it: "ipv4:10.0.0.7:41014", since it harms others. Those of Unix
+  // sockets have no names.
   void End(const std::string& peer);
 
   int64_t connections() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Connection {
-    Descriptor fd;  // A second one of the same socket: it tells when gRPC has closed the first.
+    Descriptor second;  // Of the same socket: it tells when gRPC has closed the first.
+    Descriptor first;   // Until gRPC gets it,
+    Clock::time_point due;  // which is then.
     std::string address;
     std::string port;  // The client's, as ":41014".
   };
@@ -74,9 +83,14 @@ class Listener {
   absl::Status ListenOnTcp(const std::string& host, const std::string& port);
   absl::Status Watch(int fd, uint32_t events);
 
+  using Connections = absl::flat_hash_map<int, Connection>;  // By the second descriptor.
+
   void Loop();
   void Accept(int listening);
   void Add(Descriptor accepted, std::string address, std::string port);
+  // What waits and is due goes to gRPC. The milliseconds until more is; -1: nothing waits.
+  int HandOver();
+  void Forget(Connections::iterator connection);  // With mu_ held.
   // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
   bool DropSilent(const std::string& address);
 
@@ -88,9 +102,11 @@ class Listener {
   std::unique_ptr<Acceptor> acceptor_;
 
   mutable std::mutex mu_;
-  bool stopping_ = false;                                // Guarded by mu_, as all that follows.
-  absl::flat_hash_map<int, Connection> connections_;     // By the second descriptor.
+  bool stopping_ = false;  // Guarded by mu_, as all that follows.
+  Connections connections_;
   absl::flat_hash_map<std::string, int64_t> of_address_;
+  absl::flat_hash_map<std::string, Clock::time_point> wait_until_;  // By address.
+  std::set<std::pair<Clock::time_point, int>> waiting_;             // When, and which connection.
 
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/pending_fact.h"
 #include "server/definition_codec.h"
+#include "server/graph_memory.h"
 #include "server/describe_model.h"
 #include "server/tensors_codec.h"
 
@@ -46,6 +47,8 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
+  Reservation meanwhile(Budget::PartOf(runner().memory));
+  FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * request.graph().nodes_size()));
   ASSIGN_OR_FINISH(call, ModelDefinition definition,
                    DefinitionFromProto(request, runner().limits.max_graph_nodes));
   FINISH_IF_ERROR(call, call.cancellation()->Check());

@@ -65,7 +65,7 @@ class Peers {
   // To be told of each call that its client has reset before it was answered,
   void WasReset(Peer& peer) { Count(peer, 1); }
   // and of each that was reset before it was sent, as a client rarely does.
-  void WasNeverSent(Peer& peer) { Count(peer, 4); }
+  void WasNeverSent(Peer& peer) { Count(peer, 16); }
   // Forgets those of whom nothing is left.
   void Sweep();
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "google/protobuf/stubs/logging.h"
@@ -27,7 +28,7 @@ constexpr int64_t kLargestMessage = int64_t{1} << 30;
 constexpr int kStreamsOfConnection = 256;
 constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
-constexpr int kReadBytes = 64 << 10;
+constexpr int kReadBytes = 16 << 10;
 
 absl::Status CheckLimits(const Limits& limits) {
   for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
@@ -49,11 +50,13 @@ absl::Status CheckLimits(const Limits& limits) {
   return absl::OkStatus();
 }
 
-// Neither gRPC nor protobuf has a switch per server for these; gRPC's must be on before the first builder.
-void EnablePlugins() {
+// These have no switch per server; gRPC's must be on before the first builder.
+void SetUpLibraries() {
   static const bool once = [] {
     // What is wrong with a message is said in its reply and logged there, in one line.
     google::protobuf::SetLogHandler(nullptr);
+    // Debian builds Abseil so that each lock of gRPC is looked up in a graph, under one lock of the whole process.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;
@@ -66,7 +69,7 @@ void EnablePlugins() {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(CheckRegistry());
   RETURN_IF_ERROR(CheckLimits(options.limits));
-  EnablePlugins();
+  SetUpLibraries();
   std::unique_ptr<Server> server(new Server);
   ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits));
   server->runner_ = std::make_unique<Runner>(options.limits, options.log, server->devices_->memory());
@@ -125,9 +128,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.SetMaxSendMessageSize(static_cast<int>(largest));
   // A small compressed message could become any size before anybody can refuse it.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold thousands of calls.
+  // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold hundreds of calls.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   // A batch is sent without a wait for the window to be opened further.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 20);

@@ -8,13 +8,14 @@
 #include "engine/nn/node_spec.h"
 #include "engine/passes/infer.h"
 #include "server/graph_codec.h"
+#include "server/graph_memory.h"
 #include "server/tensor_codec.h"
 
 namespace gluond::server {
 namespace {
 
-// What a call, an argument of it, and a graph's node with its name, attributes and inputs take at least.
-constexpr int64_t kCallBytes = 256, kArgumentBytes = 64, kNodeBytes = 640;
+// What a call, and an argument of it, take at least.
+constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 
 absl::Status TooMany(const char* what, size_t most) {
   return absl::ResourceExhaustedError(absl::StrCat("the session holds ", most, " ", what,
@@ -28,7 +29,9 @@ AttrDict ToAttrs(const Map& attributes) {
   return attrs;
 }
 
-absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::DefineGraph& define, int64_t max_nodes) {
+absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::DefineGraph& define, int64_t max_nodes,
+                                                     Reservation memory) {
+  RETURN_IF_ERROR(memory.Grow((kNodeBytes + kMakingNodeBytes) * define.definition().nodes_size()));
   ASSIGN_OR_RETURN(GraphSpec spec, GraphFromProto(define.definition(), {}));
   std::vector<ModelInput> inputs;
   for (std::string& name : spec.inputs) inputs.push_back({std::move(name), {}, DType::kUnknown});
@@ -102,12 +105,12 @@ absl::Status SessionCalls::Define(const v1::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
   FreeGraph(define.graph());
   if (graphs_.size() >= most_) return TooMany("graphs", most_);
-  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_);
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();
   if (!graph.ok()) return defined.status;
-  int64_t bytes = kCallBytes + static_cast<int64_t>(define.ByteSizeLong());
-  PostOrderVisit((*graph)->graph().outputs, [&bytes](const NodePtr&) { bytes += kNodeBytes; });
+  const int64_t bytes = kCallBytes + static_cast<int64_t>(define.ByteSizeLong()) +
+                        kNodeBytes * CountNodes((*graph)->graph().outputs);
   defined.status = Charge(bytes);
   if (!defined.status.ok()) return defined.status;
   defined.graph = *std::move(graph);
@@ -173,7 +176,10 @@ absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
   return type;
 }
 
-absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer) {
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
+                                         const std::shared_ptr<Budget>& memory) {
+  Reservation meanwhile(memory);
+  RETURN_IF_ERROR(meanwhile.Grow(kMakingNodeBytes * CountNodes(graph.graph().outputs)));
   Signatures known;
   const absl::flat_hash_set<std::string> inputs(graph.inputs().begin(), graph.inputs().end());
   for (const auto& [name, type] : infer.known()) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/imperative/call.h"
 #include "engine/imperative/graph_call.h"
+#include "engine/runtime/budget.h"
 #include "proto/session.pb.h"
 #include "server/limits.h"
 
@@ -22,9 +23,10 @@ class SessionCalls {
  public:
   static constexpr size_t kMostInputs = 1 << 16;  // Of a call.
 
-  explicit SessionCalls(const Limits& limits)
+  // `memory` pays for what is needed while graphs are made.
+  SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
       : most_(static_cast<size_t>(limits.max_session_arrays)), max_bytes_(limits.max_session_queue_bytes),
-        max_nodes_(limits.max_graph_nodes) {}
+        max_nodes_(limits.max_graph_nodes), memory_(std::move(memory)) {}
 
   // What is wrong with a call is said when it is used. RESOURCE_EXHAUSTED: there are too many, or they take too much.
   absl::Status Prepare(const v1::Prepare& prepare);
@@ -59,6 +61,7 @@ class SessionCalls {
 
   const size_t most_;
   const int64_t max_bytes_, max_nodes_;
+  const std::shared_ptr<Budget> memory_;
   absl::flat_hash_map<uint64_t, Prepared> calls_;
   absl::flat_hash_map<uint64_t, Defined> graphs_;
   int64_t bytes_ = 0;
@@ -66,8 +69,9 @@ class SessionCalls {
 
 // What an operator call takes and gives.
 absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe);
-// What is known of a graph's arrays.
-absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer);
+// What is known of a graph's arrays. `memory` pays for what is needed meanwhile.
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
+                                         const std::shared_ptr<Budget>& memory);
 
 }  // namespace gluond::server
 

@@ -50,7 +50,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   Program(Devices& devices, const Limits& limits, Answer answer)
       : devices_(devices), answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
-        memory_(Budget::PartOf(devices.memory())), calls_(limits) {}
+        budget_(Budget::PartOf(devices.memory())), memory_(budget_), calls_(limits, budget_) {}
 
   void Open(Place& home, Lane& lane, const Limits& limits) {
     absl::StatusOr<std::vector<Imperative::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_);
@@ -301,7 +301,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // A rule may have to ask a client first.
   void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::InferGraph> infer) {
-    absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer);
+    absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
       lane->Post([weak, number, graph, infer] {
         const auto program = weak.lock();
@@ -341,6 +341,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
+  const std::shared_ptr<Budget> budget_;  // The process's, by its part that is the client's.
   Reservation memory_;
   SessionCalls calls_;
 

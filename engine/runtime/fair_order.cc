@@ -11,10 +11,14 @@ namespace {
 constexpr double kMemory = 1;
 // Less than this much time apart, in seconds, accounts count as equals.
 constexpr double kAlike = 1e-3;
+// Longer works count as this long: other threads can join in then. An account's first work counts as long, too.
+constexpr double kLong = 0.020;
 // An account that has been idle for so many seconds has nothing to be remembered for.
 constexpr double kForgotten = 10;
 
 double Seconds(FairOrder::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+double Faded(double used, FairOrder::Clock::duration since) { return used * std::exp(-Seconds(since) / kMemory); }
 
 }  // namespace
 
@@ -41,7 +45,9 @@ bool WorkQueue::Remove(Work* work) {
   return false;
 }
 
-double FairOrder::Tenant::Used(Clock::time_point now) const { return used * std::exp(-Seconds(now - at) / kMemory); }
+double FairOrder::Tenant::Used(Clock::time_point now) const { return Faded(used, now - at); }
+
+double FairOrder::Tenant::UsedAfterNext(Clock::time_point now) const { return Used(now) + std::min(length, kLong); }
 
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
@@ -76,7 +82,7 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Tenant* best = nullptr;
   double least = 0;
   for (Tenant* tenant : able_) {
-    const double used = tenant->Used(now);
+    const double used = tenant->UsedAfterNext(now);
     const bool first = best == nullptr || used < least - kAlike ||
                        (used < least + kAlike && tenant->ready.front()->arrival_ < best->ready.front()->arrival_);
     if (!first) continue;
@@ -84,6 +90,8 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
     least = used;
   }
   if (best == nullptr) return std::nullopt;
+  came_with_ = best->Used(now);
+  came_at_ = now;
   WorkQueue* const queue = best->ready.front();
   best->ready.erase(best->ready.begin());
   best->running = true;
@@ -97,8 +105,10 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
 
 void FairOrder::Done(const Piece& piece, Clock::time_point now) {
   Tenant& tenant = *tenants_.at(piece.account.get());
-  tenant.used = tenant.Used(now) + Seconds(now - piece.begun);
+  const double length = Seconds(now - piece.begun);
+  tenant.used = tenant.Used(now) + length;
   tenant.at = now;
+  tenant.length = (tenant.length + length) / 2;
   tenant.running = false;
   piece.queue->running_ = false;
   --running_;
@@ -115,6 +125,7 @@ FairOrder::Tenant& FairOrder::Find(const AccountPtr& account, Clock::time_point 
   auto tenant = std::make_unique<Tenant>();
   tenant->account = account;
   tenant->at = now;
+  tenant->length = kLong;
   return *(tenants_[account.get()] = std::move(tenant));
 }
 
@@ -130,6 +141,10 @@ void FairOrder::ForgetIdle(Clock::time_point now) {
 void FairOrder::MakeReady(WorkQueue& queue, Clock::time_point now) {
   queue.arrival_ = ++arrivals_;
   Tenant& tenant = Find(queue.head_->account_, now);
+  if (!tenant.running && tenant.ready.empty()) {
+    tenant.used = std::max(tenant.Used(now), Faded(came_with_, now - came_at_));
+    tenant.at = now;
+  }
   tenant.ready.push_back(&queue);
   Refresh(tenant);
 }

@@ -1,7 +1,10 @@
 // FairOrder: what a pool of threads does next. Work lies in queues, and a queue's works are done one at a time, in the
-// order of posting. Of the accounts that have work waiting, the one that has used least time within the last second
-// comes first; of equals, the one that waits longest. An account has one work under way at a time, so that it cannot
-// take all threads. Not thread-safe: its pool's mutex guards it.
+// order of posting. Of the accounts that have work waiting, the one comes first that will have used least time within the
+// last second when its next work ends, if that takes as long as its works before, or 20 ms if they take longer; of equals,
+// the one that waits longest. An account that has been idle gets no credit for it: it counts as one that has used as much
+// as the last that came. So whoever has short works waits for few of the others' works, however many come anew. An
+// account has one work under way at a time, so that it cannot take all threads. Not thread-safe: its pool's mutex
+// guards it.
 //
 //   order.Add(queue, work, CurrentAccount());
 //   while (auto piece = order.Take(now)) { piece->work->Do(); order.Done(*piece, now_it_has_ended); }
@@ -94,8 +97,10 @@ class FairOrder {
     bool running = false;
     double used = 0;               // Seconds, as of `at`: they fade within a second or so.
     Clock::time_point at;
+    double length;                 // Of a work, in seconds, by the last ones.
 
     double Used(Clock::time_point now) const;
+    double UsedAfterNext(Clock::time_point now) const;
     bool may_begin() const { return !running && !ready.empty(); }
   };
 
@@ -106,6 +111,8 @@ class FairOrder {
 
   absl::flat_hash_map<const Account*, std::unique_ptr<Tenant>> tenants_;
   std::vector<Tenant*> able_;  // Those that may begin.
+  double came_with_ = 0;       // What the last that came had used, as of came_at_.
+  Clock::time_point came_at_;
   size_t forget_at_ = 64;      // So many tenants are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   size_t waiting_ = 0;

@@ -58,27 +58,34 @@ void* HostBlocks::TakeKept(size_t bytes) {
 
 void HostBlocks::GiveBack(void* block, size_t bytes) {
   const size_t size = InPages(bytes);
+  Dropped dropped;
   std::lock_guard lock(mu_);
   blocks_.push_back({block, size, Clock::now()});
   kept_bytes_ += static_cast<int64_t>(size);
-  while (kept_bytes_ > most_kept_) DropFirst();
+  while (kept_bytes_ > most_kept_) TakeFirst(&dropped.blocks);
   if (blocks_.size() == 1) holds_some_.notify_one();
 }
 
 void HostBlocks::KeepAtMost(int64_t bytes) {
+  Dropped dropped;
   std::lock_guard lock(mu_);
-  while (!blocks_.empty() && kept_bytes_ > bytes) DropFirst();
+  while (!blocks_.empty() && kept_bytes_ > bytes) TakeFirst(&dropped.blocks);
 }
 
 void HostBlocks::DropKeptBefore(Clock::time_point time) {
+  Dropped dropped;
   std::lock_guard lock(mu_);
-  while (!blocks_.empty() && blocks_.front().kept < time) DropFirst();
+  while (!blocks_.empty() && blocks_.front().kept < time) TakeFirst(&dropped.blocks);
 }
 
-void HostBlocks::DropFirst() {
+void HostBlocks::TakeFirst(std::vector<Block>* blocks) {
   kept_bytes_ -= static_cast<int64_t>(blocks_.front().bytes);
-  munmap(blocks_.front().data, blocks_.front().bytes);
+  blocks->push_back(blocks_.front());
   blocks_.pop_front();
+}
+
+HostBlocks::Dropped::~Dropped() {
+  for (const Block& block : blocks) munmap(block.data, block.bytes);
 }
 
 void HostBlocks::DropIdleOnes() {

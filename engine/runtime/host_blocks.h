@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <vector>
 
 namespace gluond {
 
@@ -53,8 +54,14 @@ class HostBlocks {
     Clock::time_point kept;
   };
 
+  // Blocks for the kernel, which takes its time: they go when the lock, which is declared later, is free again.
+  struct Dropped {
+    ~Dropped();
+    std::vector<Block> blocks;
+  };
+
   void* TakeKept(size_t bytes);
-  void DropFirst();
+  void TakeFirst(std::vector<Block>* blocks);
   [[noreturn]] void DropIdleOnes();
 
   const int64_t most_kept_;

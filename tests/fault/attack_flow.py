@@ -1,6 +1,7 @@
 """Attacks by flow: replies that nobody reads, requests without end, connections and streams that do nothing."""
 
 import resource
+import threading
 import time
 
 from proto import custom_operator_pb2, operator_pb2, session_pb2, tensor_pb2
@@ -98,6 +99,27 @@ def slow_requests(target, count=512):
       except OSError as error:
         told.note(error)
     time.sleep(0.05)
+  return part(target, connections, told)
+
+
+def unfinished_requests(target):
+  """One call after the other, each with all of its message but the last byte."""
+  told, body = Told(), http2.message(bytes(60_000_000))[:-1]
+  connections = connect(target, target.connections, told)
+
+  def pour(connection):
+    try:
+      while time.monotonic() < target.end:
+        connection.pour(connection.open(INVOKE), body, target.end, last=False)
+        told.note("sent")
+    except OSError as error:
+      told.note(error)
+
+  threads = [threading.Thread(target=pour, args=(connection,)) for connection in connections]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
   return part(target, connections, told)
 
 

@@ -90,26 +90,28 @@ class Connection:
       self.send(frame(DATA, END_STREAM if i + 16384 >= len(body) else 0, stream, body[i:i + 16384]))
     return stream
 
-  def pour(self, stream, body, end):
-    """Sends a large message as fast as the server's windows allow, until a time."""
+  def pour(self, stream, body, end, last=True):
+    """Sends a large message as fast as the server's windows allow, until a time. `last`: the stream ends with it."""
     windows, sent = {0: self._window, stream: self._initial}, 0
     while sent < len(body) and time.monotonic() < end:
       size = min(16384, len(body) - sent, *windows.values())
       if size > 0:
         sent += size
-        self.send(frame(DATA, END_STREAM if sent == len(body) else 0, stream, body[sent - size:sent]))
+        self.send(frame(DATA, END_STREAM if last and sent == len(body) else 0, stream, body[sent - size:sent]))
         windows = {number: window - size for number, window in windows.items()}
         continue
       for kind, _, number, payload in self.read(0.02):
         if kind == WINDOW_UPDATE and number in windows:
           windows[number] += int.from_bytes(payload, "big")
+          if min(windows.values()) > 0:
+            break
         elif kind == SETTINGS:
           for name, value in struct.iter_unpack(">HI", payload):
             if name == INITIAL_WINDOW_SIZE:
               windows[stream] += value - self._initial
               self._initial = value
         elif kind == RST_STREAM and number == stream:
-          break
+          end = 0
     self._window = windows[0]
 
   def read(self, seconds=0.0):

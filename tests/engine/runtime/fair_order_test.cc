@@ -71,6 +71,43 @@ TEST_F(FairOrderTest, EqualsComeInTheOrderOfArrival) {
   EXPECT_THAT((std::vector<std::string>{Next(), Next(), Next()}), ElementsAre("x", "y", "z"));
 }
 
+TEST_F(FairOrderTest, WhoComesAnewHasNoCredit) {
+  WorkQueue of_a, of_new[4];
+  for (int i = 0; i < 300; ++i) {
+    Named work("short");
+    order_.Add(of_a, &work, a_, now_);
+    EXPECT_EQ(Next(), "short");
+  }
+  std::vector<std::unique_ptr<Named>> longs;
+  for (WorkQueue& queue : of_new) {
+    const auto account = std::make_shared<const Account>("new");
+    order_.Add(queue, longs.emplace_back(std::make_unique<Named>("long")).get(), account, now_);
+  }
+  Named next("next"), last("last");
+  order_.Add(of_a, &next, a_, now_);
+  order_.Add(of_a, &last, a_, now_);
+  EXPECT_EQ(Next(), "next") << "it has used much more than the others, but not while they were here";
+  EXPECT_EQ(Next(), "last") << "its works are short: the others wait less for them than it would for theirs";
+  EXPECT_EQ(Next(milliseconds(50)), "long");
+}
+
+TEST_F(FairOrderTest, ShortWorksDoNotKeepALongOneWaiting) {
+  WorkQueue of_a, of_b;
+  Named a1("a"), b1("b");
+  order_.Add(of_a, &a1, a_, now_);
+  order_.Add(of_b, &b1, b_, now_);
+  EXPECT_EQ(Next(milliseconds(50)), "a");
+  EXPECT_EQ(Next(milliseconds(50)), "b");
+  std::vector<std::unique_ptr<Named>> shorts;
+  for (int i = 0; i < 400; ++i) {
+    order_.Add(of_a, shorts.emplace_back(std::make_unique<Named>("short")).get(), a_, now_);
+  }
+  order_.Add(of_b, &b1, b_, now_);
+  int before = 0;
+  while (Next() == "short") ++before;
+  EXPECT_LT(before, 100);
+}
+
 TEST_F(FairOrderTest, TimeUsedFades) {
   WorkQueue of_a, of_b;
   Named a1("a1"), a2("a2"), b1("b1"), b2("b2");
