@@ -189,6 +189,7 @@ void HostStream::OnReadDone(bool ok) {
   if (!ok) return End(absl::OkStatus());  // The client says no more, and needs no answer.
   Slices slices;
   const size_t bytes = incoming_.Length();
+  peer_->Gave(static_cast<int64_t>(bytes));
   (void)incoming_.Dump(&slices);
   incoming_.Clear();
   {

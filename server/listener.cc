@@ -2,9 +2,9 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/tcp.h>  // Knows more of TCP_INFO than netinet/tcp.h does.
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -38,30 +38,33 @@ absl::Status Unavailable(const std::string& address, const std::string& why) {
                                              "; is the address right, and free? Choose another --address"));
 }
 
-std::string PortOf(const sockaddr_storage& from) {
-  if (from.ss_family == AF_INET) return absl::StrCat(":", ntohs(reinterpret_cast<const sockaddr_in&>(from).sin_port));
-  if (from.ss_family == AF_INET6) return absl::StrCat(":", ntohs(reinterpret_cast<const sockaddr_in6&>(from).sin6_port));
-  return "";
-}
-
-std::string AddressOf(const sockaddr_storage& from) {
+// The client's address and gRPC's name for the connection: an address of version 4 is written so also within version 6.
+std::pair<std::string, std::string> AddressAndName(const sockaddr_storage& from) {
   char text[INET6_ADDRSTRLEN] = "";
   if (from.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, text, sizeof(text));
-  } else if (from.ss_family == AF_INET6) {
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(from).sin6_addr, text, sizeof(text));
-  } else {
-    return "unix";
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return {text, absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port))};
   }
-  return text;
+  if (from.ss_family != AF_INET6) return {"unix", ""};
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
+    return {text, absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port))};
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  return {text, absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port))};
+}
+
+bool GetInfo(int fd, tcp_info* info) {
+  socklen_t size = sizeof(*info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
 }
 
 // For how long nothing has come, in milliseconds. -1: not known.
 int64_t SilentFor(int fd) {
   tcp_info info{};
-  socklen_t size = sizeof(info);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return -1;
-  return info.tcpi_last_data_recv;
+  return GetInfo(fd, &info) ? info.tcpi_last_data_recv : -1;
 }
 
 bool SomebodyServes(const sockaddr_un& name) {
@@ -244,13 +247,16 @@ void Listener::Accept(int listening) {
   sockaddr_storage from{};
   socklen_t size = sizeof(from);
   Descriptor fd(accept4(listening, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd.get() >= 0) return Add(std::move(fd), AddressOf(from), PortOf(from));
+  if (fd.get() >= 0) {
+    auto [address, name] = AddressAndName(from);
+    return Add(std::move(fd), std::move(address), std::move(name));
+  }
   if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
   DropSilent("");
   std::this_thread::sleep_for(kNoDescriptors);
 }
 
-void Listener::Add(Descriptor accepted, std::string address, std::string port) {
+void Listener::Add(Descriptor accepted, std::string address, std::string name) {
   int64_t all = 0, same = 0;
   {
     std::lock_guard lock(mu_);
@@ -267,21 +273,28 @@ void Listener::Add(Descriptor accepted, std::string address, std::string port) {
   ++of_address_[address];
   const auto wait = wait_until_.find(address);
   const Clock::time_point due = wait == wait_until_.end() ? Clock::time_point() : wait->second;
-  connections_[key] = {std::move(second), std::move(accepted), due, std::move(address), std::move(port)};
+  connections_[key] = {std::move(second), std::move(accepted), due, std::move(address), std::move(name)};
   waiting_.insert({due, key});  // Loop hands it over.
   // gRPC shuts a socket down before it closes it, and that the second descriptor sees.
   if (!Watch(key, 0).ok()) Forget(connections_.find(key));
 }
 
-void Listener::End(const std::string& peer) {
+std::vector<Listener::Traffic> Listener::CountTraffic() const {
+  std::lock_guard lock(mu_);
+  std::vector<Traffic> traffic;
+  for (const auto& [fd, connection] : connections_) {
+    tcp_info info{};
+    if (connection.name.empty() || connection.first.get() >= 0 || !GetInfo(fd, &info)) continue;
+    traffic.push_back({connection.name, static_cast<int64_t>(info.tcpi_bytes_received),
+                       static_cast<int64_t>(info.tcpi_bytes_acked)});
+  }
+  return traffic;
+}
+
+void Listener::End(const std::string& name) {
   std::lock_guard lock(mu_);
   for (const auto& [fd, connection] : connections_) {
-    // gRPC may write an address of version 4 within one of version 6, or without.
-    const size_t colon = connection.address.rfind(':');
-    const std::string address = colon == std::string::npos || !absl::StrContains(connection.address, '.')
-                                    ? connection.address
-                                    : connection.address.substr(colon + 1);
-    if (connection.port.empty() || !absl::EndsWith(peer, connection.port) || !absl::StrContains(peer, address)) continue;
+    if (connection.name.empty() || connection.name != name) continue;
     Clock::time_point& until = wait_until_[connection.address];
     const Clock::time_point now = Clock::now();
     until = std::min(std::max(until, now) + kWait, now + kLongestWait);

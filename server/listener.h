@@ -62,9 +62,16 @@ class Listener {
   // Accepts no more. What is connected stays so.
   void Stop();
 
-  // Closes the connection from `peer`, as gRPC names it: "ipv4:10.0.0.7:41014", since it harms others. Those of Unix
-  // sockets have no names.
-  void End(const std::string& peer);
+  // Closes the connection that gRPC calls `name`, "ipv4:10.0.0.7:41014", since it harms others. Those of Unix sockets
+  // have no names of their own.
+  void End(const std::string& name);
+
+  struct Traffic {
+    std::string name;
+    int64_t received, sent;  // Bytes, by the kernel.
+  };
+  // Of the connections that gRPC has and the kernel counts, as it does those by TCP.
+  std::vector<Traffic> CountTraffic() const;
 
   int64_t connections() const;
 
@@ -75,7 +82,7 @@ class Listener {
     Descriptor first;   // Until gRPC gets it,
     Clock::time_point due;  // which is then.
     std::string address;
-    std::string port;  // The client's, as ":41014".
+    std::string name;  // gRPC's; empty for a Unix socket.
   };
 
   explicit Listener(int64_t max_connections) : max_connections_(max_connections) {}
@@ -87,7 +94,7 @@ class Listener {
 
   void Loop();
   void Accept(int listening);
-  void Add(Descriptor accepted, std::string address, std::string port);
+  void Add(Descriptor accepted, std::string address, std::string name);
   // What waits and is due goes to gRPC. The milliseconds until more is; -1: nothing waits.
   int HandOver();
   void Forget(Connections::iterator connection);  // With mu_ held.

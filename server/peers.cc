@@ -50,7 +50,15 @@ PeerPtr Peers::Find(grpc::CallbackServerContext* context) {
     }
   }
   if (known) grpc_auth_context_release(connection);
+  peer->given_.fetch_add(Peer::kHeaderBytes, std::memory_order_relaxed);
   return peer;
+}
+
+absl::flat_hash_map<std::string, int64_t> Peers::Given() {
+  std::lock_guard lock(mu_);
+  absl::flat_hash_map<std::string, int64_t> given;
+  for (const auto& [connection, peer] : peers_) given[peer->name()] = peer->given();
+  return given;
 }
 
 void Peers::Sweep() {

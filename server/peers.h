@@ -8,6 +8,7 @@
 #ifndef SERVER_PEERS_H_
 #define SERVER_PEERS_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -32,16 +33,22 @@ class Peer {
   const std::string& name() const { return account_->name(); }
   // The name without a port: all connections of one machine have it.
   const std::string& address() const { return address_; }
+  // A message of so many bytes has come from the peer.
+  void Gave(int64_t bytes) { given_.fetch_add(bytes + bytes / 512 + kFrameBytes, std::memory_order_relaxed); }
+  // What the kernel received for the sake of the messages and calls that have come, by estimate.
+  int64_t given() const { return given_.load(std::memory_order_relaxed); }
   // As does the peer's work.
   const AccountPtr& account() const { return account_; }
 
  private:
   friend class Peers;
+  static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Whether they come too fast; true once.
   bool CountReset(double weight);
 
   const AccountPtr account_;
   const std::string address_;
+  std::atomic<int64_t> given_ = 0;
 
   std::mutex mu_;
   double resets_ = 0;  // Recent ones, as of last_reset_. Guarded by mu_, as all that follows.
@@ -65,9 +72,11 @@ class Peers {
   // To be told of each call that its client has reset before it was answered,
   void WasReset(Peer& peer) { Count(peer, 1); }
   // and of each that was reset before it was sent, as a client rarely does.
-  void WasNeverSent(Peer& peer) { Count(peer, 16); }
+  void WasNeverSent(Peer& peer) { Count(peer, 4); }
   // Forgets those of whom nothing is left.
   void Sweep();
+  // Peer::given of each, by name.
+  absl::flat_hash_map<std::string, int64_t> Given();
 
  private:
   void Count(Peer& peer, double weight);

@@ -30,6 +30,11 @@ constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kReadBytes = 16 << 10;
 
+// Of the process's memory, a part may be taken by what gRPC has received and given to nobody. gRPC's own quota is twice as
+// much, and never reached.
+constexpr int64_t kUnreadPart = 4, kQuotaPart = 2;
+constexpr std::chrono::milliseconds kUnreadLook{50};
+
 absl::Status CheckLimits(const Limits& limits) {
   for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
                               limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
@@ -120,6 +125,17 @@ void Server::Sweep() {
   datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });
 }
 
+void Server::EndThoseWhoKeepTooMuchUnread() {
+  const absl::flat_hash_map<std::string, int64_t> given = runner_->peers.Given();
+  std::vector<Unread::Connection> connections;
+  for (Listener::Traffic& traffic : listener_->CountTraffic()) {
+    const auto found = given.find(traffic.name);
+    connections.push_back({std::move(traffic.name), traffic.received, traffic.sent,
+                           found == given.end() ? 0 : found->second});
+  }
+  for (const std::string& name : unread_->Look(connections, Unread::Clock::now())) listener_->End(name);
+}
+
 absl::Status Server::Listen(const ServerOptions& options) {
   grpc::ServerBuilder builder;
   // Above this gRPC itself refuses; between the flag and this Unary does, in words that name the flag.
@@ -141,6 +157,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.SetResourceQuota(grpc::ResourceQuota("gluond").Resize(
+      static_cast<size_t>(devices_->memory()->limit() / kQuotaPart)));
   std::unique_ptr<Listener::Acceptor> acceptor;
   if (!options.address.empty()) {
     ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections));
@@ -155,6 +173,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   if (listener_ != nullptr) {
     runner_->peers.set_end([this](const std::string& peer) { listener_->End(peer); });
     listener_->Start(std::move(acceptor));
+    unread_ = std::make_unique<Unread>(devices_->memory(), devices_->memory()->limit() / kUnreadPart);
+    unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }
   for (const auto& service : services_) server_->GetHealthCheckService()->SetServingStatus(service->name(), true);
   return absl::OkStatus();

@@ -29,6 +29,7 @@
 #include "server/raw_service.h"
 #include "server/sessions.h"
 #include "server/sweeper.h"
+#include "server/unread.h"
 
 namespace gluond::server {
 
@@ -67,6 +68,7 @@ class Server {
   Server() = default;
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
+  void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
 
   // In the order of use: the last is destroyed first.
@@ -83,6 +85,8 @@ class Server {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;
   std::unique_ptr<Listener> listener_;  // Null in process.
+  std::unique_ptr<Unread> unread_;
+  std::unique_ptr<Sweeper> unread_sweeper_;
 };
 
 }  // namespace gluond::server

@@ -72,6 +72,7 @@ void SessionStream::OnReadDone(bool ok) {
   if (!ok) return EndOfMessages();
   Slices slices;
   const size_t bytes = incoming_.Length();
+  peer_->Gave(static_cast<int64_t>(bytes));
   (void)incoming_.Dump(&slices);
   incoming_.Clear();
   {

@@ -110,6 +110,7 @@ absl::Status Rpc::Admit(const grpc::ByteBuffer& request) {
     return absl::CancelledError("the call ended before its message came");
   }
   const auto bytes = request_bytes_ = static_cast<int64_t>(request.Length());
+  peer_->Gave(bytes);
   RETURN_IF_ERROR(reactor_->Begin());
   if (bytes > runner_.limits.max_message_bytes) {
     return absl::ResourceExhaustedError(
