@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/state_json.h"
@@ -15,6 +16,7 @@
 namespace gluond {
 namespace {
 
+constexpr char kLock[] = ".lock-";  // And the checkpoint's name. No checkpoint's can begin like that.
 constexpr char kCurrent[] = "CURRENT";
 constexpr char kNextCurrent[] = "CURRENT.tmp";
 constexpr char kManifest[] = "manifest.json";
@@ -80,13 +82,16 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSyste
 
 std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, name); }
 
-absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(FileSystem::LockMode mode) const {
-  return files_.Lock(Path(".lock"), mode);  // No checkpoint can have that name.
+std::string CheckpointStore::LockPath(absl::string_view name) const { return Path(absl::StrCat(kLock, name)); }
+
+absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(absl::string_view name, FileSystem::LockMode mode) const {
+  return files_.Lock(LockPath(name), mode);
 }
 
 absl::Status CheckpointStore::MissingCheckpoint(absl::string_view name) const {
   std::vector<std::string> names;
   if (absl::StatusOr<std::vector<std::string>> found = files_.List(directory_); found.ok()) names = *std::move(found);
+  std::erase_if(names, [](const std::string& entry) { return !CheckName("checkpoint", entry).ok(); });
   return absl::NotFoundError(absl::StrCat("there is no checkpoint '", name, "'", DidYouMean(name, names)));
 }
 
@@ -111,7 +116,14 @@ absl::StatusOr<CheckpointStore::Current> CheckpointStore::ReadCurrent(absl::stri
 absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint,
                                                         bool overwrite) {
   RETURN_IF_ERROR(CheckName("checkpoint", name));
-  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
+  ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
+  absl::StatusOr<CheckpointSummary> saved = SaveLocked(name, checkpoint, overwrite);
+  if (!saved.ok()) RemoveUnusedLock(name);
+  return saved;
+}
+
+absl::StatusOr<CheckpointSummary> CheckpointStore::SaveLocked(absl::string_view name, const Checkpoint& checkpoint,
+                                                              bool overwrite) {
   const std::string directory = Path(name);
   const absl::StatusOr<Current> current = ReadCurrent(name);
   if (!current.ok() && !absl::IsNotFound(current.status())) return At(name, current.status());
@@ -202,11 +214,21 @@ void CheckpointStore::RemoveIfEmpty(const std::string& directory) {
   if (entries.ok() && entries->empty()) files_.RemoveTree(directory).IgnoreError();
 }
 
+// Whoever waits for the lock meanwhile takes another file.
+void CheckpointStore::RemoveUnusedLock(absl::string_view name) {
+  if (!files_.IsDirectory(Path(name))) files_.RemoveTree(LockPath(name)).IgnoreError();
+}
+
 absl::Status CheckpointStore::RemoveLeftovers() {
-  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
-  for (const std::string& name : names) {
-    if (!CheckName("checkpoint", name).ok() || !files_.IsDirectory(Path(name))) continue;
+  for (absl::string_view name : names) {
+    const bool is_lock = absl::ConsumePrefix(&name, kLock);
+    if (!CheckName("checkpoint", name).ok() || is_lock == files_.IsDirectory(Path(name))) continue;
+    ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
+    if (is_lock) {
+      RemoveUnusedLock(name);
+      continue;
+    }
     const absl::StatusOr<Current> current = ReadCurrent(name);
     if (current.ok()) RemoveOthers(Path(name), current->version);
     if (absl::IsNotFound(current.status())) RemoveOthers(Path(name), 0);
@@ -214,8 +236,8 @@ absl::Status CheckpointStore::RemoveLeftovers() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, std::string* version_directory) const {
-  ASSIGN_OR_RETURN(const Current current, ReadCurrent(name));
+absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, const Current& current,
+                                                       std::string* version_directory) const {
   *version_directory = In(Path(name), VersionName(current.version));
   if (!files_.IsDirectory(*version_directory)) {
     return absl::DataLossError(absl::StrCat("the directory ", VersionName(current.version), " is missing"));
@@ -229,7 +251,8 @@ absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, s
 
 absl::StatusOr<Checkpoint> CheckpointStore::Load(absl::string_view name, Allocator& host_allocator) const {
   RETURN_IF_ERROR(CheckName("checkpoint", name));
-  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kShared));
+  if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);  // Its lock would leave a file behind.
+  ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kShared));
   if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
   absl::StatusOr<Checkpoint> checkpoint = LoadLocked(name, host_allocator);
   if (!checkpoint.ok()) return At(name, checkpoint.status());
@@ -238,7 +261,8 @@ absl::StatusOr<Checkpoint> CheckpointStore::Load(absl::string_view name, Allocat
 
 absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, Allocator& host_allocator) const {
   std::string version_directory;
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(name, &version_directory));
+  ASSIGN_OR_RETURN(const Current current, ReadCurrent(name));
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(name, current, &version_directory));
   const VersionReader reader(files_, version_directory, max_bytes_);
   Checkpoint checkpoint;
   ASSIGN_OR_RETURN(const FileEntry graph, manifest.Find(kGraph));
@@ -258,14 +282,25 @@ absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, A
   return checkpoint;
 }
 
+// A save may remove the version that CURRENT has just named; CURRENT names another one then.
+absl::StatusOr<Manifest> CheckpointStore::ReadManifestUnlocked(absl::string_view name) const {
+  ASSIGN_OR_RETURN(Current current, ReadCurrent(name));
+  while (true) {
+    std::string version_directory;
+    absl::StatusOr<Manifest> manifest = ReadManifest(name, current, &version_directory);
+    if (manifest.ok()) return manifest;
+    ASSIGN_OR_RETURN(const Current now, ReadCurrent(name));
+    if (now == current) return manifest;
+    current = now;
+  }
+}
+
 absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
-  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kShared));
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
   std::vector<CheckpointSummary> summaries;
   for (const std::string& name : names) {
-    std::string version_directory;
     if (!CheckName("checkpoint", name).ok()) continue;
-    const absl::StatusOr<Manifest> manifest = ReadManifest(name, &version_directory);
+    const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);
     if (manifest.ok()) summaries.push_back(Summarize(name, *manifest));
   }
   return summaries;
@@ -273,13 +308,15 @@ absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
 
 absl::Status CheckpointStore::Delete(absl::string_view name) {
   RETURN_IF_ERROR(CheckName("checkpoint", name));
-  ASSIGN_OR_RETURN(const auto lock, Lock(FileSystem::LockMode::kExclusive));
+  if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);
+  ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
   if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
   const std::string directory = Path(name);
   // Without CURRENT it is no checkpoint any more, whatever of its files is still there.
   RETURN_IF_ERROR(At(name, files_.RemoveTree(In(directory, kCurrent))));
   RETURN_IF_ERROR(At(name, files_.SyncDirectory(directory)));
   RETURN_IF_ERROR(At(name, files_.RemoveTree(directory)));
+  RemoveUnusedLock(name);
   return files_.SyncDirectory(directory_);
 }
 

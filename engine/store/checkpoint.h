@@ -13,7 +13,8 @@
 // stops the program or the power at any moment finds the old checkpoint or the new one, whole. The old version is
 // removed after that; what a stopped save left behind, at the next Open, or the next Save of that name.
 //
-// Several processes may share the directory: <directory>/.lock keeps a save from all that others do meanwhile.
+// Several processes may share the directory. <directory>/.lock-<name> keeps a save from all that others do with that name
+// meanwhile; other names do not wait for it, and List waits for nobody.
 
 #ifndef ENGINE_STORE_CHECKPOINT_H_
 #define ENGINE_STORE_CHECKPOINT_H_
@@ -70,7 +71,8 @@ class CheckpointStore {
   // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
   // RESOURCE_EXHAUSTED: no memory, or a file over the limit.
   absl::StatusOr<Checkpoint> Load(absl::string_view name, Allocator& host_allocator) const;
-  // Sorted by name. What has no readable manifest is left out.
+  // Sorted by name. What has no readable manifest is left out. Waits for no save: it lists the old version until the new
+  // one is whole.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
   // Damaged ones, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
@@ -80,19 +82,28 @@ class CheckpointStore {
   struct Current {
     int64_t version = 0;
     uint32_t manifest_crc = 0;
+
+    bool operator==(const Current&) const = default;
   };
 
   CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes, const StoreLimits& limits)
       : files_(files), directory_(directory + "/"), max_bytes_(max_bytes), quota_(files, directory_, limits) {}
 
   std::string Path(absl::string_view name) const;
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(FileSystem::LockMode mode) const;
+  std::string LockPath(absl::string_view name) const;
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(absl::string_view name, FileSystem::LockMode mode) const;
+  // Removes the lock's file where there is no such checkpoint. Requires: it is locked exclusively.
+  void RemoveUnusedLock(absl::string_view name);
   absl::Status MissingCheckpoint(absl::string_view name) const;
   // NOT_FOUND: there is no checkpoint of that name.
   absl::StatusOr<Current> ReadCurrent(absl::string_view name) const;
-  absl::StatusOr<Manifest> ReadManifest(absl::string_view name, std::string* version_directory) const;
+  absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current,
+                                        std::string* version_directory) const;
+  // Of the version that is current at some moment of the call, although nothing is locked.
+  absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name) const;
   absl::StatusOr<Checkpoint> LoadLocked(absl::string_view name, Allocator& host_allocator) const;
 
+  absl::StatusOr<CheckpointSummary> SaveLocked(absl::string_view name, const Checkpoint& checkpoint, bool overwrite);
   // Writes a version, with the next CURRENT beside it, all durable.
   absl::StatusOr<Manifest> WriteVersion(const std::string& directory, int64_t version, const Checkpoint& checkpoint);
   absl::Status Publish(const std::string& directory);

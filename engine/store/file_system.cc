@@ -180,12 +180,17 @@ class Local : public FileSystem {
   }
 
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {
-    ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("lock", path, O_RDONLY | O_CREAT));
-    int result;
-    do result = flock(fd.get(), mode == LockMode::kShared ? LOCK_SH : LOCK_EX);
-    while (result != 0 && errno == EINTR);
-    if (result != 0) return Failed("lock", path, errno);
-    return std::make_unique<LocalFileLock>(std::move(fd));
+    while (true) {
+      ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("lock", path, O_RDONLY | O_CREAT));
+      int result;
+      do result = flock(fd.get(), mode == LockMode::kShared ? LOCK_SH : LOCK_EX);
+      while (result != 0 && errno == EINTR);
+      if (result != 0) return Failed("lock", path, errno);
+      struct stat stat;
+      if (fstat(fd.get(), &stat) != 0) return Failed("lock", path, errno);
+      // The holder before may have removed the file: whoever comes next locks another one.
+      if (stat.st_nlink > 0) return std::make_unique<LocalFileLock>(std::move(fd));
+    }
   }
 };
 
