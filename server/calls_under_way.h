@@ -21,7 +21,7 @@ class CallsUnderWay {
     return absl::UnavailableError("the server is draining: it ends the calls that it has and takes no new ones; call "
                                   "another one, or try again when it has been started anew");
   }
-  // Of one that has begun.
+  // Requires: a call has begun that has not ended.
   void End() { --count_; }
 
   void Drain() { draining_ = true; }

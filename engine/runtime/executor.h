@@ -93,7 +93,8 @@ class Executor {
   void StartHere(Run run, Done done);
   // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start.
   const Run& run() const;
-  // The same, moved out: lets go of its tensors, and gives back the vectors for the next Start.
+  // The same, moved out: the executor lets go of its tensors, and its vectors may serve the next Start. Empty while the
+  // executor is not idle().
   Run TakeRun();
 
   // No run is going on. A run that was cancelled while suspended leaves the executor not idle until the operator

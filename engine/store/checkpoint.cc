@@ -39,7 +39,7 @@ CheckpointSummary Summarize(absl::string_view name, const Manifest& manifest) {
   return summary;
 }
 
-// What the files will take, within a few percent: the tensors, and what is said of each and of each node.
+// The size that the files will have, within a few percent: of the tensors, and of the entries for each and each node.
 int64_t AboutBytes(const Checkpoint& checkpoint) {
   constexpr int64_t kOfEach = 256, kManifestBytes = 4096;
   int64_t bytes = kManifestBytes;

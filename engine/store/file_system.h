@@ -58,7 +58,7 @@ class FileSystem {
   virtual bool IsDirectory(const std::string& path) const = 0;
   // The sizes of all files in a directory and below; no link is followed.
   virtual absl::StatusOr<int64_t> TreeBytes(const std::string& directory) const = 0;
-  // Of the disk that the directory is on, in bytes; available to this process.
+  // Bytes of the disk that a directory is on; `available` to this process.
   struct DiskSpace {
     int64_t capacity = 0;
     int64_t available = 0;

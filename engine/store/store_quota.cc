@@ -31,7 +31,7 @@ void StoreQuota::GiveBack(std::multimap<std::string, int64_t>::iterator reserved
   reserved_.erase(reserved);
 }
 
-// What a save has reserved stands for what it has written so far, and for what it replaces.
+// A save's reservation stands for the files that it has written so far, and for those that it replaces.
 absl::StatusOr<StoreQuota::Used> StoreQuota::UsedByOthersLocked(const std::string& name) const {
   Used used;
   std::string last = name;
