@@ -30,9 +30,11 @@ constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kReadBytes = 16 << 10;
 
-// Of the process's memory, a part may be taken by what gRPC has received and given to nobody. gRPC's own quota is twice as
-// much, and never reached.
-constexpr int64_t kUnreadPart = 4, kQuotaPart = 2;
+// What gRPC has received and given to nobody may take so much: a part of the process's memory, or two large messages.
+int64_t MostUnread(const Limits& limits, const Budget& memory) {
+  constexpr int64_t kPart = 4;
+  return std::max(memory.limit() / kPart, 2 * limits.max_message_bytes);
+}
 constexpr std::chrono::milliseconds kUnreadLook{50};
 
 absl::Status CheckLimits(const Limits& limits) {
@@ -157,8 +159,9 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
-  builder.SetResourceQuota(grpc::ResourceQuota("gluond").Resize(
-      static_cast<size_t>(devices_->memory()->limit() / kQuotaPart)));
+  // Never reached. There gRPC would end anybody's streams.
+  const int64_t most_unread = MostUnread(options.limits, *devices_->memory());
+  builder.SetResourceQuota(grpc::ResourceQuota("gluond").Resize(static_cast<size_t>(2 * most_unread)));
   std::unique_ptr<Listener::Acceptor> acceptor;
   if (!options.address.empty()) {
     ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections));
@@ -173,7 +176,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   if (listener_ != nullptr) {
     runner_->peers.set_end([this](const std::string& peer) { listener_->End(peer); });
     listener_->Start(std::move(acceptor));
-    unread_ = std::make_unique<Unread>(devices_->memory(), devices_->memory()->limit() / kUnreadPart);
+    unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
     unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }
   for (const auto& service : services_) server_->GetHealthCheckService()->SetServingStatus(service->name(), true);
