@@ -73,6 +73,13 @@ void FailureLog::Failed(const FailedRequest& request) {
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
 }
 
+void FailureLog::Ended(absl::string_view peer, absl::string_view reason) {
+  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat("connection ended: ", reason));
+  if (!left_out.has_value()) return;
+  sink_(absl::StrCat(BeginJsonLine("connection_ended"), ",\"peer\":", JsonQuoted(peer), ",\"reason\":", JsonQuoted(reason),
+                     *left_out == 0 ? "" : absl::StrCat(",\"left_out\":", *left_out), "}\n"));
+}
+
 void FailureLog::Sweep() { Tell(limit_.TakeLeftOut()); }
 
 void FailureLog::Flush() { Tell(limit_.TakeAllLeftOut()); }

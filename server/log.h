@@ -3,6 +3,10 @@
 //   {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","method":"/gluond.v1.ModelService/Predict",
 //    "code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234","bytes":31,"ms":0.2}
 //
+// and for each connection that the server has ended to protect the others:
+//
+//   {"time":"2026-11-21T03:04:05.678Z","event":"connection_ended","peer":"ipv4:127.0.0.1:51234","reason":"..."}
+//
 // A client that repeats a mistake for ever fills no disk: after so many lines of one method and code FailureLog counts
 // them instead, in `left_out` of the next such line, or in one of the event "requests_failed". Thread-safe.
 
@@ -50,6 +54,8 @@ class FailureLog {
   explicit FailureLog(LogSink sink) : sink_(std::move(sink)) {}
 
   void Failed(const FailedRequest& request);
+  // `reason`: one of few texts.
+  void Ended(absl::string_view peer, absl::string_view reason);
   // Tells what was left out; now and then, and in the end all.
   void Sweep();
   void Flush();

@@ -135,7 +135,14 @@ void Server::EndThoseWhoKeepTooMuchUnread() {
     connections.push_back({std::move(traffic.name), traffic.received, traffic.sent,
                            found == given.end() ? 0 : found->second});
   }
-  for (const std::string& name : unread_->Look(connections, Unread::Clock::now())) listener_->End(name);
+  for (const std::string& name : unread_->Look(connections, Unread::Clock::now())) {
+    EndConnection(name, "of all messages that have not come whole, its hold the most memory for the longest time");
+  }
+}
+
+void Server::EndConnection(const std::string& name, absl::string_view reason) {
+  runner_->log.Ended(name, reason);
+  listener_->End(name);
 }
 
 absl::Status Server::Listen(const ServerOptions& options) {
@@ -174,7 +181,9 @@ absl::Status Server::Listen(const ServerOptions& options) {
   if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
   poll_threads_ = std::make_unique<PollThreads>(std::move(queue), kPollThreads);
   if (listener_ != nullptr) {
-    runner_->peers.set_end([this](const std::string& peer) { listener_->End(peer); });
+    runner_->peers.set_end([this](const std::string& peer) {
+      EndConnection(peer, "it has reset more calls than it may have under way");
+    });
     listener_->Start(std::move(acceptor));
     unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
     unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);

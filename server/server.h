@@ -68,6 +68,7 @@ class Server {
   Server() = default;
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
+  void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
 

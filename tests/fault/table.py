@@ -25,9 +25,9 @@ def plain():
   yield {}
 
 
-# What any attacker may be told: his calls are done, wait too long, or are too many.
+# What any attacker may be told: his calls are done, wait too long, or are too many, or he is not let in.
 ANY = ("OK", "sent", "connections", "still connected", "DEADLINE_EXCEEDED", "CANCELLED",
-       "RESOURCE_EXHAUSTED")
+       "RESOURCE_EXHAUSTED", "UNAVAILABLE: failed to connect")
 # What who breaks the protocol, or floods, may meet besides.
 CUT = ANY + ("GOAWAY", "closed", "no answer", "UNAVAILABLE", "ConnectionResetError", "BrokenPipeError", "timeout")
 

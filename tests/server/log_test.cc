@@ -129,6 +129,16 @@ TEST(FailureLogTest, EveryFailureIsALineOrCounted) {
       lines.back(), R"("event":"requests_failed","reason":"/service/Method NOT_FOUND","left_out":950)")) << lines.back();
 }
 
+TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
+  std::vector<std::string> lines;
+  FailureLog log([&lines](absl::string_view line) { lines.emplace_back(line); });
+  for (int64_t i = 0; i < LogLimit::kBurst + 7; ++i) log.Ended("ipv4:10.0.0.7:41014", "it floods");
+  ASSERT_EQ(lines.size(), static_cast<size_t>(LogLimit::kBurst));
+  EXPECT_TRUE(absl::StrContains(lines[0], R"("event":"connection_ended","peer":"ipv4:10.0.0.7:41014","reason":"it floods"})"));
+  log.Flush();
+  EXPECT_TRUE(absl::StrContains(lines.back(), R"("left_out":7)"));
+}
+
 TEST(FailureLogTest, ALineIsShortWhateverTheMessage) {
   const std::string line = ToJsonLine({"m", absl::InternalError(std::string(1 << 20, 'y')), "p"});
   EXPECT_LT(line.size(), 3000u);
