@@ -61,10 +61,11 @@ bool GetInfo(int fd, tcp_info* info) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
 }
 
-// For how long nothing has come, in milliseconds. -1: not known.
+// For how long nothing has come, or nothing has gone, in milliseconds. -1: not known. A client that sends byte by byte what
+// never becomes a call gets nothing.
 int64_t SilentFor(int fd) {
   tcp_info info{};
-  return GetInfo(fd, &info) ? info.tcpi_last_data_recv : -1;
+  return GetInfo(fd, &info) ? std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent) : -1;
 }
 
 bool SomebodyServes(const sockaddr_un& name) {

@@ -2,9 +2,9 @@
 // for good when the process has no file descriptor left.) Thread-safe.
 //
 // At most `max_connections` are open, and those of one address hold at most half of them. When a further one comes, the
-// connection that has sent nothing for longest gives way, of the same address where that is over its half: a client that
-// is silent loses nothing but the connection, which its library makes again. (Of Unix sockets nobody knows for how long
-// they are silent: there the further one is closed.)
+// connection gives way that for longest has sent nothing, or was sent nothing, of the same address where that is over its
+// half: a client that is silent loses nothing but the connection, which its library makes again. (Of Unix sockets nobody
+// knows for how long they are silent: there the further one is closed.)
 //
 // An address from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
 // quarter of a second later for each such end, five seconds at most.

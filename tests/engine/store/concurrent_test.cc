@@ -49,7 +49,9 @@ TEST_F(ConcurrentTest, ASaveKeepsNobodyFromOthersNorFromTheList) {
     EXPECT_EQ(Listed(*store), (Lines{"large 1", "old 3", "small 2"}));
     const auto loaded = store->Load("small", *memory_);
     EXPECT_OK(loaded.status());
-    if (loaded.ok()) EXPECT_EQ(Describe(*loaded), Describe(MakeCheckpoint(2)));
+    if (loaded.ok()) {
+      EXPECT_EQ(Describe(*loaded), Describe(MakeCheckpoint(2)));
+    }
     EXPECT_OK(store->Save("small", MakeCheckpoint(5)).status());
     EXPECT_OK(store->Delete("old"));
     EXPECT_EQ(Listed(*store), (Lines{"large 1", "small 5"}));
