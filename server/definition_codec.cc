@@ -48,6 +48,9 @@ absl::StatusOr<Declarations> ByName(const google::protobuf::RepeatedPtrField<v1:
   Declarations declared;
   declared.reserve(static_cast<size_t>(variables.size()));
   for (const v1::Variable& variable : variables) {
+    if (variable.name().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("variables[", declared.size(), "] has no name"));
+    }
     if (declared.try_emplace(variable.name(), &variable).second) continue;
     return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(variable.name()), "' is declared twice"));
   }

@@ -72,6 +72,19 @@ TEST(DefinitionCodecTest, AVariableIsDeclaredOnce) {
   EXPECT_TRUE(absl::StrContains(status.message(), "'x0' is declared twice")) << status;
 }
 
+// A checkpoint of a model that had it could not be loaded.
+TEST(DefinitionCodecTest, EveryVariableHasAName) {
+  v1::DefineModelRequest request;
+  request.mutable_block()->set_block("Flatten");
+  request.add_variables()->set_name("data");
+  request.mutable_variables(0)->set_kind(v1::Variable::INPUT);
+  EXPECT_TRUE(DefinitionFromProto(request, kMaxNodes).ok());
+  request.add_variables()->set_kind(v1::Variable::INPUT);
+  const absl::Status status = DefinitionFromProto(request, kMaxNodes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "variables[1] has no name");
+}
+
 TEST(DefinitionCodecTest, DeclarationsAreCounted) {
   v1::DefineModelRequest request = Sums(1);
   for (int i = 0; i < 11; ++i) Declare(absl::StrCat("x", i), &request);
