@@ -28,6 +28,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kEvents = 64;
+constexpr int kMostReads = 128;
 // Without a file descriptor to be had, the next look comes after so long.
 constexpr std::chrono::milliseconds kNoDescriptors{50};
 // After a connection was ended the next of its address waits so long, and after many no longer than so.
@@ -300,9 +301,9 @@ void Listener::End(const std::string& name) {
     const Clock::time_point now = Clock::now();
     until = std::min(std::max(until, now) + kWait, now + kLongestWait);
     shutdown(fd, SHUT_RDWR);  // Loop hears of it.
-    // gRPC would read the rest before it finds the end.
+    // gRPC would read the rest before it finds the end. What the client sends meanwhile has one as well.
     char rest[64 << 10];
-    while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) continue;
+    for (int i = 0; i < kMostReads && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0; ++i) continue;
   }
 }
 
