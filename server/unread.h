@@ -27,7 +27,7 @@ class Unread {
     std::string name;  // gRPC's.
     int64_t received;  // Bytes, by the kernel,
     int64_t sent;      // and those that the client has taken.
-    int64_t given;     // Bytes of messages and of their heads: Peer::given().
+    int64_t given;     // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
   };
 
   // At most `most` bytes, of `memory`.
@@ -41,6 +41,7 @@ class Unread {
 
  private:
   struct Seen {
+    int64_t given = 0;
     int64_t correction = 0;  // Of the estimate.
     double kept = 0;         // Bytes by seconds: they fade.
   };

@@ -68,6 +68,14 @@ TEST_F(UnreadTest, AnEstimateIsNoCreditForLater) {
   EXPECT_THAT(Look({{"a", 100 * kMiB + 110 * kMiB, 0, 300 * kMiB}}), ElementsAre("a"));
 }
 
+TEST_F(UnreadTest, APeerThatWasForgottenAndComesAgainKeepsNothing) {
+  for (int64_t i = 1; i <= 20; ++i) {
+    EXPECT_THAT(Look({{"a", 60 * i * kMiB, 0, 60 * kMiB}}), IsEmpty());
+    EXPECT_THAT(Look({{"a", 60 * i * kMiB, 0, 0}}), IsEmpty());
+    EXPECT_LT(unread_.bytes(), kMiB);
+  }
+}
+
 TEST_F(UnreadTest, WhatComesBesideMessagesIsForgotten) {
   // Pings, health checks and windows of a connection that lives for a day.
   int64_t received = 0;
