@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 
 import gluond as mx
@@ -156,13 +157,17 @@ class ForkTest(unittest.TestCase):
             code = 1
             try:
                 code = 0 if function() else 2
+            except Exception:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         end = time.monotonic() + 60
         while time.monotonic() < end:
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
-                return os.WEXITSTATUS(status) == 0 and os.WIFEXITED(status)
+                if status != 0:
+                    print(f"the child ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
+                return status == 0
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
