@@ -29,6 +29,9 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int kEvents = 64;
 constexpr int kMostReads = 128;
+// Bytes of a preface, settings and a call's headers, at least; and milliseconds, more than a connection lasts.
+constexpr uint64_t kOneCall = 256;
+constexpr int64_t kForEver = int64_t{1} << 40;
 // Without a file descriptor to be had, the next look comes after so long.
 constexpr std::chrono::milliseconds kNoDescriptors{50};
 // After a connection was ended the next of its address waits so long, and after many no longer than so.
@@ -63,10 +66,12 @@ bool GetInfo(int fd, tcp_info* info) {
 }
 
 // For how long nothing has come, or nothing has gone, in milliseconds. -1: not known. A client that sends byte by byte what
-// never becomes a call gets nothing.
+// never becomes a call gets nothing. Who has sent less than a call takes has been silent for longer than all others.
 int64_t SilentFor(int fd) {
   tcp_info info{};
-  return GetInfo(fd, &info) ? std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent) : -1;
+  if (!GetInfo(fd, &info)) return -1;
+  const int64_t silent = std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
+  return info.tcpi_bytes_received < kOneCall ? silent + kForEver : silent;
 }
 
 bool SomebodyServes(const sockaddr_un& name) {
