@@ -153,8 +153,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.SetMaxSendMessageSize(static_cast<int>(largest));
   // A small compressed message could become any size before anybody can refuse it.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold hundreds of calls; gRPC
-  // makes it as small as 256 bytes for who sends little, and floods take turns faster than their calls are ended.
+  // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold hundreds of calls.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   builder.AddChannelArgument(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, kReadBytes / 2);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);

@@ -1,5 +1,6 @@
 """How a server stops, whatever is under way."""
 
+import contextlib
 import queue
 import signal
 import threading
@@ -99,13 +100,19 @@ class DrainTest(unittest.TestCase):
     reply = client.prototype("grpc.health.v1.HealthCheckResponse")
     return channel.unary_stream("/grpc.health.v1.Health/Watch", request.SerializeToString, reply.FromString)(request())
 
-  def test_watchers_are_told_and_the_server_exits_with_0(self):
-    with RunningServer("--drain_seconds=1") as server, grpc.insecure_channel(server.address) as channel:
+  @contextlib.contextmanager
+  def _stopping(self, flag):
+    """A server that has just told those who watch its health that it stops, and a client of it."""
+    with RunningServer(flag) as server, grpc.insecure_channel(server.address) as channel:
       client = Reflection(channel)
       watch = self._watch(channel, client)
       self.assertEqual(next(watch).status, 1)
       server.process.terminate()
       self.assertEqual(next(watch).status, 2)
+      yield server, client
+
+  def test_watchers_are_told_and_the_server_exits_with_0(self):
+    with self._stopping("--drain_seconds=1") as (server, _):
       code, out, err = server.stop()
       self.assertEqual(code, 0, err)
       self.assertIn("stopped", out)
@@ -134,12 +141,7 @@ class DrainTest(unittest.TestCase):
           self.assertIn(call.code(), (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OK))
 
   def test_for_the_lame_ducks_time_calls_are_taken_as_before(self):
-    with RunningServer("--lame_duck_seconds=3600") as server, grpc.insecure_channel(server.address) as channel:
-      client = Reflection(channel)
-      watch = self._watch(channel, client)
-      self.assertEqual(next(watch).status, 1)
-      server.process.terminate()
-      self.assertEqual(next(watch).status, 2)
+    with self._stopping("--lame_duck_seconds=3600") as (_, client):
       self.assertIn("version", client.call("gluond.v1.ServerService", "GetServerInfo", {}))
 
   def test_a_second_signal_ends_at_once(self):
