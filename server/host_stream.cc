@@ -169,7 +169,7 @@ void HostStream::End(const absl::Status& status) {
 
 void HostStream::OnCancel() {
   __tsan_acquire(this);
-  runner_.peers.WasReset(*peer_);
+  runner_.peers.WasReset(*guest_.peer());
   End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
 }
 
@@ -185,11 +185,11 @@ void HostStream::OnDone() {
 
 void HostStream::OnReadDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer_->account());
+  const ScopedAccount account(guest_.peer()->account());
   if (!ok) return End(absl::OkStatus());  // The client says no more, and needs no answer.
   Slices slices;
   const size_t bytes = incoming_.Length();
-  peer_->Gave(static_cast<int64_t>(bytes));
+  guest_.peer()->Gave(static_cast<int64_t>(bytes));
   (void)incoming_.Dump(&slices);
   incoming_.Clear();
   {

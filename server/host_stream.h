@@ -48,7 +48,7 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method,
                            grpc::CallbackServerContext* context);
   HostStream(HostStreams& streams, Runner& runner, const Method& method, grpc::CallbackServerContext* context)
-      : streams_(streams), runner_(runner), method_(method), context_(context), peer_(runner.peers.Find(context)) {}
+      : streams_(streams), runner_(runner), method_(method), context_(context), guest_(runner.peers, context) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;
@@ -85,7 +85,7 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   Runner& runner_;
   const Method& method_;
   grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  const PeerPtr peer_;
+  const Guest guest_;
   const Clock::time_point start_ = Clock::now();
   std::string client_;  // Set by Open, before anybody else knows the stream.
   bool is_open_ = false;  // Of the reader.

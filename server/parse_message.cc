@@ -52,4 +52,16 @@ absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* messa
   return refuse(FindDamage(text, *message->GetDescriptor()));
 }
 
+absl::Status ParseShortMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message) {
+  constexpr size_t kMost = 16 << 10;
+  if (bytes.Length() > kMost) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes.Length(), " bytes, and ", kMost, " are enough for a name"));
+  }
+  Slices slices;
+  (void)bytes.Dump(&slices);
+  Attachments none;
+  return ParseMessage(slices, message, &none);
+}
+
 }  // namespace gluond::server

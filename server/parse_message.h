@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
+#include "grpcpp/grpcpp.h"
 #include "server/attachments.h"
 
 namespace gluond::server {
@@ -25,6 +26,9 @@ using ChargeParsed = std::function<absl::Status(int64_t bytes)>;
 inline constexpr int64_t kMostParsedPerByte = 64;
 absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments,
                           const ChargeParsed& charge = nullptr);
+
+// The same for a message that is a name or two, and has no attachments. RESOURCE_EXHAUSTED: it has more than 16 KiB.
+absl::Status ParseShortMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 
 }  // namespace gluond::server
 

@@ -28,7 +28,15 @@ bool Peer::CountReset(double weight) {
 }
 
 void Peers::Count(Peer& peer, double weight) {
-  if (peer.CountReset(weight) && end_ != nullptr) end_(peer.name());
+  if (peer.CountReset(weight) && end_ != nullptr) end_(peer.name(), "it has reset more calls than it may have under way");
+}
+
+Guest::Guest(Peers& peers, grpc::CallbackServerContext* context) : peer_(peers.Find(context)) {
+  const int64_t calls = 1 + peer_->calls_.fetch_add(1, std::memory_order_relaxed);
+  // A little more: the client may know of an end before this does.
+  if (calls == 2 * peers.most_calls_ && peers.end_ != nullptr) {
+    peers.end_(peer_->name(), "it has more calls open than a connection may have");
+  }
 }
 
 Peers::~Peers() {

@@ -12,12 +12,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "engine/runtime/account.h"
 #include "grpcpp/grpcpp.h"
 
@@ -41,6 +43,7 @@ class Peer {
   const AccountPtr& account() const { return account_; }
 
  private:
+  friend class Guest;
   friend class Peers;
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Whether they come too fast; true once.
@@ -49,6 +52,7 @@ class Peer {
   const AccountPtr account_;
   const std::string address_;
   std::atomic<int64_t> given_ = 0;
+  std::atomic<int64_t> calls_ = 0;  // That are open.
 
   std::mutex mu_;
   double resets_ = 0;  // Recent ones, as of last_reset_. Guarded by mu_, as all that follows.
@@ -59,16 +63,17 @@ using PeerPtr = std::shared_ptr<Peer>;
 
 class Peers {
  public:
-  // Ends the connection of the peer that gRPC calls so.
-  using End = std::function<void(const std::string& name)>;
+  // Ends the connection of the peer that gRPC calls so, for a reason.
+  using End = std::function<void(const std::string& name, absl::string_view reason)>;
 
   Peers() = default;
   ~Peers();
-  // Before the first call.
-  void set_end(End end) { end_ = std::move(end); }
+  // Before the first call. A peer may have `most_calls` open.
+  void Guard(int64_t most_calls, End end) {
+    most_calls_ = most_calls;
+    end_ = std::move(end);
+  }
 
-  // The peer of a call.
-  PeerPtr Find(grpc::CallbackServerContext* context);
   // To be told of each call that its client has reset before it was answered,
   void WasReset(Peer& peer) { Count(peer, 1); }
   // and of each that was reset before it was sent, as a client rarely does.
@@ -79,14 +84,32 @@ class Peers {
   absl::flat_hash_map<std::string, int64_t> Given();
 
  private:
+  friend class Guest;
+  PeerPtr Find(grpc::CallbackServerContext* context);
   void Count(Peer& peer, double weight);
 
   // gRPC has one of these for each connection. While a peer refers to it, no other connection gets the same.
   using Connection = grpc_auth_context*;
 
+  int64_t most_calls_ = std::numeric_limits<int64_t>::max();
   End end_;
   std::mutex mu_;
   absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
+};
+
+// A call's peer, which has the call open while this lives. gRPC 1.51 holds a client to the number of calls that it may have
+// open only once the client has said that it knows the number.
+class Guest {
+ public:
+  Guest(Peers& peers, grpc::CallbackServerContext* context);
+  ~Guest() { peer_->calls_.fetch_sub(1, std::memory_order_relaxed); }
+  Guest(const Guest&) = delete;
+  Guest& operator=(const Guest&) = delete;
+
+  const PeerPtr& peer() const { return peer_; }
+
+ private:
+  const PeerPtr peer_;
 };
 
 }  // namespace gluond::server

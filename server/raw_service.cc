@@ -10,19 +10,11 @@ namespace gluond::server {
 
 RawService::Row& RawService::AddRow(const char* method, const std::string& request_type, Weight weight) {
   const std::string path = absl::StrCat("/", name_, "/", method);
-  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, request_type, /*streams=*/false}));
+  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, request_type}));
   return *rows_.back();
 }
 
-void RawService::Register(const Row& row, RawHandler handler) {
-  AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
-                                                 nullptr));
-  MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
-                        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-                            std::move(handler)));
-}
-
-void RawService::RegisterStream(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler) {
+void RawService::Register(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler) {
   AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
                                                  nullptr));
   MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
@@ -38,7 +30,7 @@ absl::Status RawService::CheckComplete() const {
     bool found = false;
     for (const auto& row : rows_) {
       found = found || (row->method.name == method->name() && row->request_type == method->input_type()->full_name() &&
-                        row->streams == method->client_streaming() && row->streams == method->server_streaming());
+                        row->streams == method->server_streaming());
     }
     if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method->name()));
   }

@@ -1,6 +1,6 @@
 // RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it.
 // Methods are registered raw (as bytes), because gRPC's typed handlers answer a broken message with an empty status and
-// an oversized one without a flag's name; Unary parses instead, and a stream's reactor does for its own messages.
+// an oversized one without a flag's name; RunUnary parses instead, and a stream's reactor does for its own messages.
 //
 //   class EchoService : public RawService {
 //    public:
@@ -46,20 +46,22 @@ class RawService : public grpc::Service {
     std::function<void(Call<Request, Response>)> handler = [service, answer](Call<Request, Response> call) {
       (service->*answer)(std::move(call));
     };
-    Register(row, [this, &row, handler = std::move(handler)](
-                      grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
-      return Unary(runner_, row.method, handler, context, request, reply);
+    row.begin = [this, &row, handler = std::move(handler)](Rpc::Reactor* reactor, const grpc::ByteBuffer& request) {
+      RunUnary(runner_, row.method, handler, reactor, request);
+    };
+    Register(row, [this, &row](grpc::CallbackServerContext* context) {
+      return Rpc::Await(runner_, context, row.begin);
     });
   }
 
-  // A bidirectional stream. What `start` returns lives until its OnDone.
-  using RawStream = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  // A stream of replies, or of both. What `start` returns lives until its OnDone.
+  using RawStream = Rpc::Stream;
   template <class Request, class Service>
   void AddStream(const char* method, Service* service,
                  RawStream* (Service::*start)(const Method&, grpc::CallbackServerContext*)) {
     Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
     row.streams = true;
-    RegisterStream(row, [&row, service, start](grpc::CallbackServerContext* context) {
+    Register(row, [&row, service, start](grpc::CallbackServerContext* context) {
       return (service->*start)(row.method, context);
     });
   }
@@ -69,12 +71,10 @@ class RawService : public grpc::Service {
     Method method;
     std::string request_type;
     bool streams = false;
+    Rpc::Begin begin = nullptr;  // Of a unary method.
   };
-  using RawHandler = std::function<grpc::ServerUnaryReactor*(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
-                                                             grpc::ByteBuffer*)>;
   Row& AddRow(const char* method, const std::string& request_type, Weight weight);
-  void Register(const Row& row, RawHandler handler);
-  void RegisterStream(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler);
+  void Register(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler);
 
   Runner& runner_;
   const std::string name_;

@@ -9,10 +9,10 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "google/protobuf/stubs/logging.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/health_check_service_interface.h"
+#include "server/arrivals.h"
 #include "server/model_service.h"
 #include "server/operator_service.h"
+#include "server/reflection_service.h"
 #include "server/server_service.h"
 #include "server/session_service.h"
 #include "server/training_service.h"
@@ -25,10 +25,22 @@ constexpr std::chrono::seconds kFarewell{1};
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 constexpr int64_t kLargestMessage = int64_t{1} << 30;
-constexpr int kStreamsOfConnection = 256;
 constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kReadBytes = 16 << 10;
+
+// What one connection can have under way: received in part, not yet admitted, or gRPC's own. Those of all connections take
+// a part of the process's memory at most.
+int StreamsOfConnection(const Limits& limits, const Budget& memory) {
+  constexpr int64_t kPart = 8, kStreamBytes = 16 << 10, kFew = 16, kMany = 256;
+  return static_cast<int>(std::clamp(memory.limit() / kPart / kStreamBytes / limits.max_connections, kFew, kMany));
+}
+
+// So many calls that have come may wait until gRPC begins them, for which it has a thread for every two processors.
+int64_t MostWaiting() {
+  constexpr int64_t kOfThread = 32;
+  return kOfThread * std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 2, 16);
+}
 
 // What gRPC has received and given to nobody may take so much: a part of the process's memory, or two large messages.
 int64_t MostUnread(const Limits& limits, const Budget& memory) {
@@ -57,15 +69,13 @@ absl::Status CheckLimits(const Limits& limits) {
   return absl::OkStatus();
 }
 
-// These have no switch per server; gRPC's must be on before the first builder.
+// These have no switch per server.
 void SetUpLibraries() {
   static const bool once = [] {
     // What is wrong with a message is said in its reply and logged there, in one line.
     google::protobuf::SetLogHandler(nullptr);
     // Debian builds Abseil so that each lock of gRPC is looked up in a graph, under one lock of the whole process.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;
   }();
   (void)once;
@@ -105,7 +115,20 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, store_.get()));
   services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_));
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_));
-  for (const auto& service : services_) RETURN_IF_ERROR(service->CheckComplete());
+  auto health = std::make_unique<HealthService>(*runner_);
+  health_ = health.get();
+  services_.push_back(std::move(health));
+  const auto names = [this] {
+    std::vector<std::string> names;
+    for (const auto& service : services_) names.push_back(service->name());
+    return names;
+  };
+  services_.push_back(std::make_unique<ReflectionService>(*runner_, ReflectionVersion::kV1, names));
+  services_.push_back(std::make_unique<ReflectionService>(*runner_, ReflectionVersion::kV1Alpha, names));
+  for (const auto& service : services_) {
+    RETURN_IF_ERROR(service->CheckComplete());
+    health_->AddService(service->name());
+  }
   // A short lease wants a closer look.
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
@@ -155,12 +178,11 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold hundreds of calls.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  builder.AddChannelArgument(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, kReadBytes / 2);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   // A batch is sent without a wait for the window to be opened further.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 20);
-  // What one connection can have under way, received in part or not yet admitted.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsOfConnection);
+  const int streams = StreamsOfConnection(options.limits, *devices_->memory());
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
@@ -177,19 +199,20 @@ absl::Status Server::Listen(const ServerOptions& options) {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   }
   for (const auto& service : services_) builder.RegisterService(service.get());
+  Arrivals::CountIn(std::make_shared<Arrivals>(MostWaiting()), builder);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
   poll_threads_ = std::make_unique<PollThreads>(std::move(queue), kPollThreads);
   if (listener_ != nullptr) {
-    runner_->peers.set_end([this](const std::string& peer) {
-      EndConnection(peer, "it has reset more calls than it may have under way");
+    runner_->peers.Guard(streams, [this](const std::string& peer, absl::string_view reason) {
+      EndConnection(peer, reason);
     });
     listener_->Start(std::move(acceptor));
     unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
     unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }
-  for (const auto& service : services_) server_->GetHealthCheckService()->SetServingStatus(service->name(), true);
+  health_->SetServing(true);
   return absl::OkStatus();
 }
 
@@ -204,7 +227,7 @@ int64_t Server::UnderWay() const { return runner_->calls.count() + sessions_->st
 
 int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck) {
   using Clock = std::chrono::steady_clock;
-  server_->GetHealthCheckService()->SetServingStatus(false);
+  health_->SetServing(false);
   std::this_thread::sleep_for(lame_duck);
   if (listener_ != nullptr) listener_->Stop();
   runner_->calls.Drain();

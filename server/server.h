@@ -18,10 +18,11 @@
 #include "grpcpp/grpcpp.h"
 #include "engine/store/checkpoint.h"
 #include "server/devices.h"
+#include "server/health_service.h"
+#include "server/host_stream.h"
 #include "server/hosted_dataset.h"
 #include "server/hosted_model.h"
 #include "server/limits.h"
-#include "server/host_stream.h"
 #include "server/listener.h"
 #include "server/log.h"
 #include "server/parameter_uploads.h"
@@ -82,6 +83,7 @@ class Server {
   std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
+  HealthService* health_ = nullptr;  // One of them.
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kLinger{5};
 
 SessionStream::SessionStream(Sessions& sessions, Runner& runner, const Method& method,
                              grpc::CallbackServerContext* context)
-    : sessions_(sessions), runner_(runner), method_(method), context_(context), peer_(runner.peers.Find(context)) {}
+    : sessions_(sessions), runner_(runner), method_(method), context_(context), guest_(runner.peers, context) {}
 
 SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method,
                                     grpc::CallbackServerContext* context) {
@@ -68,11 +68,11 @@ void SessionStream::Drain() {
 
 void SessionStream::OnReadDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer_->account());
+  const ScopedAccount account(guest_.peer()->account());
   if (!ok) return EndOfMessages();
   Slices slices;
   const size_t bytes = incoming_.Length();
-  peer_->Gave(static_cast<int64_t>(bytes));
+  guest_.peer()->Gave(static_cast<int64_t>(bytes));
   (void)incoming_.Dump(&slices);
   incoming_.Clear();
   {
@@ -109,7 +109,7 @@ void SessionStream::Open(SessionMessagePtr first) {
   }
   v1::SessionOpened opened;
   const v1::OpenSession& open = first->request->open();
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Open(open, peer_, &opened);
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Open(open, guest_.peer(), &opened);
   if (!session.ok()) return Fail(session.status());
   {
     std::lock_guard lock(mu_);
@@ -132,7 +132,7 @@ void SessionStream::EndOfMessages() {
 
 void SessionStream::OnWriteDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer_->account());
+  const ScopedAccount account(guest_.peer()->account());
   if (!ok) return Break();
   outgoing_.Clear();
   if (const auto session = this->session(); session != nullptr) session->Written(*this);
@@ -140,8 +140,8 @@ void SessionStream::OnWriteDone(bool ok) {
 
 void SessionStream::OnCancel() {
   __tsan_acquire(this);
-  const ScopedAccount account(peer_->account());
-  runner_.peers.WasReset(*peer_);
+  const ScopedAccount account(guest_.peer()->account());
+  runner_.peers.WasReset(*guest_.peer());
   Break();
 }
 

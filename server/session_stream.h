@@ -30,7 +30,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                               grpc::CallbackServerContext* context);
   SessionStream(Sessions& sessions, Runner& runner, const Method& method, grpc::CallbackServerContext* context);
 
-  const PeerPtr& peer() const { return peer_; }
+  const PeerPtr& peer() const { return guest_.peer(); }
 
   // For the session. Nothing happens after Finish.
 
@@ -66,7 +66,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   Runner& runner_;
   const Method& method_;
   grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  const PeerPtr peer_;
+  const Guest guest_;
   const Clock::time_point start_ = Clock::now();
 
   grpc::ByteBuffer incoming_;  // gRPC's, between Read and OnReadDone.

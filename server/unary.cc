@@ -45,60 +45,79 @@ uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
 
 }  // namespace
 
-// gRPC's side of a call. Lives until gRPC is done with it, which is after the Rpc's Finish.
-class Rpc::Reactor final : public grpc::ServerUnaryReactor {
+// Lives until gRPC is done with it, which is after the Rpc's Finish. To gRPC it is a stream: of a unary method gRPC would
+// tell nobody before the message has come, and a client may open any number of calls that have none.
+class Rpc::Reactor final : public Rpc::Stream {
  public:
-  Reactor(Runner& runner, PeerPtr peer, Cancellation::Clock::time_point deadline)
-      : runner_(runner), peer_(std::move(peer)), deadline_(deadline),
-        cancellation_(std::make_shared<Cancellation>(deadline)) {
+  Reactor(Runner& runner, grpc::CallbackServerContext* context, const Begin& begin)
+      : runner_(runner), context_(context), begin_(begin), guest_(runner.peers, context),
+        deadline_(SteadyDeadline(*context)), cancellation_(std::make_shared<Cancellation>(deadline_)) {
     __tsan_release(this);
+    StartRead(&request_);
   }
 
   // The call is under way until OnDone. As CallsUnderWay::Begin.
-  absl::Status Begin() {
+  absl::Status Enter() {
     RETURN_IF_ERROR(runner_.calls.Begin());
-    begun_ = true;
+    entered_ = true;
     return absl::OkStatus();
   }
 
+  const PeerPtr& peer() const { return guest_.peer(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  // To be filled before Send.
+  grpc::ByteBuffer& reply() { return reply_; }
+
+  // Ends the call, with the reply where `status` is OK, whose `memory` stays until the client has it.
+  void Send(const grpc::Status& status, Reservation memory) {
+    memory_ = std::move(memory);
+    unsent_ = runner_.unsent.Add(context_, memory_.bytes());
+    is_sent_ = true;
+    __tsan_release(this);
+    status.ok() ? StartWriteAndFinish(&reply_, {}, status) : Stream::Finish(status);
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    __tsan_acquire(this);
+    grpc::ByteBuffer request;
+    if (ok) request.Swap(&request_);
+    begin_(this, request);
+  }
   void OnCancel() override {
     __tsan_acquire(this);
-    if (Cancellation::Clock::now() < deadline_) runner_.peers.WasReset(*peer_);
+    if (Cancellation::Clock::now() < deadline_) runner_.peers.WasReset(*peer());
     cancellation_->Cancel();
   }
   void OnDone() override {
     __tsan_acquire(this);
-    if (unsent_ != nullptr) unsent_->Remove(place_);
-    if (begun_) runner_.calls.End();
+    if (is_sent_) runner_.unsent.Remove(unsent_);
+    if (entered_) runner_.calls.End();
     delete this;
   }
-  // Keeps the reply's memory until the client has the reply.
-  void Keep(Unsent& unsent, grpc::CallbackServerContext* context, int64_t bytes, Reservation memory) {
-    place_ = unsent.Add(context, bytes);
-    memory_ = std::move(memory);
-    unsent_ = &unsent;
-    __tsan_release(this);
-  }
-
- private:
   // OnDone is short: gRPC need not wake a thread of its executor for it.
   bool InternalInlineable() override { return true; }
 
   Runner& runner_;
-  const PeerPtr peer_;
+  grpc::CallbackServerContext* const context_;
+  const Begin& begin_;
+  const Guest guest_;
   const Cancellation::Clock::time_point deadline_;
   const std::shared_ptr<Cancellation> cancellation_;
-  bool begun_ = false;  // Set before the call is finished, and thus before OnDone.
-  Unsent* unsent_ = nullptr;
-  Unsent::Place place_;
+  grpc::ByteBuffer request_, reply_;
+  bool entered_ = false;  // Set before the call is finished, and thus before OnDone.
+  bool is_sent_ = false;
+  Unsent::Place unsent_;
   Reservation memory_;
 };
 
-Rpc::Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply)
-    : runner_(runner), method_(method), context_(context), reply_(reply), peer_(runner.peers.Find(context)),
-      reactor_(new Reactor(runner, peer_, SteadyDeadline(*context))),
-      cancellation_(reactor_->cancellation()), memory_(Budget::PartOf(runner.memory)) {}
+Rpc::Stream* Rpc::Await(Runner& runner, grpc::CallbackServerContext* context, const Begin& begin) {
+  return new Reactor(runner, context, begin);
+}
+
+Rpc::Rpc(Runner& runner, const Method& method, Reactor* reactor)
+    : runner_(runner), method_(method), reactor_(reactor), peer_(reactor->peer()),
+      cancellation_(reactor->cancellation()), memory_(Budget::PartOf(runner.memory)) {}
 
 Rpc::~Rpc() {
   if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
@@ -111,7 +130,7 @@ absl::Status Rpc::Admit(const grpc::ByteBuffer& request) {
   }
   const auto bytes = request_bytes_ = static_cast<int64_t>(request.Length());
   peer_->Gave(bytes);
-  RETURN_IF_ERROR(reactor_->Begin());
+  if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(reactor_->Enter());
   if (bytes > runner_.limits.max_message_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
@@ -133,19 +152,18 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
   absl::Status outcome = status;
   if (status.ok()) {
-    outcome = Encode(*response, reply_);
-    if (outcome.ok()) outcome = memory_.Grow(static_cast<int64_t>(reply_->Length()));
+    outcome = Encode(*response, &reactor_->reply());
+    if (outcome.ok()) outcome = memory_.Grow(static_cast<int64_t>(reactor_->reply().Length()));
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
   }
-  const int64_t reply_bytes = outcome.ok() ? static_cast<int64_t>(reply_->Length()) : 0;
+  const int64_t reply_bytes = outcome.ok() ? static_cast<int64_t>(reactor_->reply().Length()) : 0;
   // Before the client can know of the answer and send again.
   turn_.reset();
   permit_ = Shares::Permit();
   bytes_permit_ = Shares::Permit();
   memory_.Shrink(memory_.bytes() - reply_bytes);
   if (!outcome.ok()) Log(outcome);
-  reactor_->Keep(runner_.unsent, context_, reply_bytes, std::move(memory_));
-  reactor_->Finish(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)));
+  reactor_->Send(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)), std::move(memory_));
 }
 
 void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
@@ -177,7 +195,7 @@ absl::Status Rpc::Encode(const Message& response, grpc::ByteBuffer* reply) const
 
 void Rpc::Log(const absl::Status& status) const {
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
-  runner_.log.Failed({method_.path, status, context_->peer(), request_bytes_, passed.count()});
+  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count()});
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,
@@ -196,10 +214,4 @@ absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& r
   arrival.payload = Fingerprint(request, attachments);
   return arrival;
 }
-
-namespace unary_internal {
-
-grpc::ServerUnaryReactor* ToReactor(Rpc::Reactor* reactor) { return reactor; }
-
-}  // namespace unary_internal
 }  // namespace gluond::server

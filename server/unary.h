@@ -1,4 +1,4 @@
-// Unary runs every unary method of every service, from the bytes that gRPC received to the bytes that it sends. It alone
+// Every unary method of every service runs here, from the bytes that gRPC received to the bytes that it sends. This alone
 // checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries cancellation and deadline,
 // maps Status, and logs. A method is one row in its service's table (raw_service.h) and reads:
 //
@@ -70,7 +70,7 @@ enum class Weight {
   kLight,  // On the gRPC thread, unless the request is large.
   kHeavy,  // On a worker.
   kDisk,   // On a thread that may wait for the disk.
-  kAlways,  // As kLight, and beside the limits: short, for whoever watches over the server.
+  kAlways,  // As kLight, and beside the limits, while the server drains, too: short, for whoever watches over it.
 };
 
 struct Method {
@@ -82,12 +82,18 @@ struct Method {
 // One call in progress, whatever its messages are.
 class Rpc {
  public:
+  // gRPC's side of a call, from its headers on.
   class Reactor;
+  // What becomes of a call when its message has come; not Valid(): it ended before.
+  using Begin = std::function<void(Reactor* reactor, const grpc::ByteBuffer& request)>;
+  using Stream = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-  Rpc(Runner& runner, const Method& method, grpc::CallbackServerContext* context, grpc::ByteBuffer* reply);
+  // A call has come. `begin` outlives all calls.
+  static Stream* Await(Runner& runner, grpc::CallbackServerContext* context, const Begin& begin);
+
+  Rpc(Runner& runner, const Method& method, Reactor* reactor);
   virtual ~Rpc();
 
-  Reactor* reactor() { return reactor_; }
   Runner& runner() { return runner_; }
   const PeerPtr& peer() const { return peer_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
@@ -112,10 +118,8 @@ class Rpc {
 
   Runner& runner_;
   const Method& method_;
-  grpc::CallbackServerContext* const context_;  // Valid until the call is finished,
-  grpc::ByteBuffer* const reply_;               // and so are these two.
+  Reactor* const reactor_;  // Valid until the call is finished.
   const PeerPtr peer_;
-  Reactor* const reactor_;
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
@@ -181,8 +185,6 @@ namespace unary_internal {
 // change of threads.
 inline constexpr size_t kLargeRequest = 256 << 10;
 
-grpc::ServerUnaryReactor* ToReactor(Rpc::Reactor* reactor);
-
 // Whether a short request has tensors that take long to make.
 template <class Request>
 bool TakesLong(const Request& request) {
@@ -220,23 +222,17 @@ void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
 
 }  // namespace unary_internal
 
-// Starts one call of `method`. `handler` outlives all calls.
+// Runs one call of `method`, whose message has come. `handler` outlives all calls.
 template <class Request, class Response>
-grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
-                                const std::function<void(Call<Request, Response>)>& handler,
-                                grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-                                grpc::ByteBuffer* reply) {
+void RunUnary(Runner& runner, const Method& method, const std::function<void(Call<Request, Response>)>& handler,
+              Rpc::Reactor* reactor, const grpc::ByteBuffer& request) {
   using State = typename Call<Request, Response>::State;
-  auto state = std::make_shared<State>(runner, method, context, reply);
+  auto state = std::make_shared<State>(runner, method, reactor);
   const ScopedAccount account(state->peer()->account());
-  Rpc::Reactor* const reactor = state->reactor();
-  if (absl::Status status = state->Admit(*request); !status.ok()) {
-    state->Finish(status, nullptr);
-    return unary_internal::ToReactor(reactor);
-  }
-  const size_t bytes = request->Length();
+  if (absl::Status status = state->Admit(request); !status.ok()) return state->Finish(status, nullptr);
+  const size_t bytes = request.Length();
   Slices slices;
-  (void)request->Dump(&slices);
+  (void)request.Dump(&slices);
   auto work = [state, slices = std::move(slices), handler = &handler] {
     // Nobody may want the answer any more of a call that has waited for its turn.
     if (absl::Status status = state->cancellation()->Check(); !status.ok()) return state->Finish(status, nullptr);
@@ -256,7 +252,6 @@ grpc::ServerUnaryReactor* Unary(Runner& runner, const Method& method,
   } else {
     work();
   }
-  return unary_internal::ToReactor(reactor);
 }
 
 }  // namespace gluond::server

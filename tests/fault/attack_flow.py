@@ -11,6 +11,7 @@ from tests.fault.peer import Peer, Session, Told, crowd
 
 RUN, HOST, INVOKE = "SessionService/Run", "OperatorService/HostOperators", "OperatorService/Invoke"
 LARGE = 8_000_000  # Elements of a reply, 32 MB.
+STREAMS = 30  # Open calls of a connection: with more a server of 2 GiB ends it.
 RESERVED = 200  # File descriptors that the attacker needs for itself.
 
 
@@ -123,7 +124,7 @@ def unfinished_requests(target):
   return part(target, connections, told)
 
 
-def half_messages(target, streams=100):
+def half_messages(target, streams=STREAMS):
   """Streams with headers and nothing else, or with half of a large message."""
   told, half = Told(), http2.message(bytes(30_000))[:15_000]
   connections = connect(target, target.connections, told)
@@ -146,12 +147,12 @@ def idle_connections(target, count=10_000):
 
 
 def idle_streams(target, count=10_000):
-  """Session streams that never say a word, 100 on each connection."""
+  """Session streams that never say a word, as many on each connection as are let be."""
   told = Told()
-  connections = connect(target, count // 100, told)
+  connections = connect(target, count // STREAMS, told)
   for connection in connections:
     try:
-      for _ in range(100):
+      for _ in range(STREAMS):
         connection.open(RUN)
     except OSError as error:
       told.note(error)

@@ -37,7 +37,8 @@ def literal(name, value, first=0):
 
 
 def grpc_headers(method, *extra):
-  headers = ((":method", "POST"), (":scheme", "http"), (":path", "/gluond.v1." + method), (":authority", "localhost"),
+  path = method if method.startswith("/") else "/gluond.v1." + method
+  headers = ((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost"),
              ("content-type", "application/grpc"), ("te", "trailers"))
   return b"".join(literal(name, value) for name, value in headers + extra)
 

@@ -75,6 +75,7 @@ FLOW = [
 
 FRAMES = [
     Row("rapid resets", "streams are opened and reset", attack_frames.rapid_resets, CUT),
+    Row("open calls", "calls of all services, without an end, of which only the headers come", attack_frames.open_calls, CUT),
     Row("reset calls", "whole calls are sent and reset", attack_frames.unread_resets, CUT),
     Row("te headers", "`te: x` with headers over 8 KB", attack_frames.te_headers, CUT),
     Row("large headers", "a megabyte of headers", attack_frames.large_headers, CUT),

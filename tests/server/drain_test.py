@@ -170,10 +170,12 @@ class DrainTest(unittest.TestCase):
       self.assertEqual(server.stop()[0], 0)
 
   def _refusal(self, client):
-    """The text with which a draining server refuses a call."""
+    """The text with which a draining server refuses a call; who watches over it is answered."""
     while True:
+      self.assertEqual(client.call("grpc.health.v1.Health", "Check", {}), {"status": "NOT_SERVING"})
+      self.assertIn("version", client.call("gluond.v1.ServerService", "GetServerInfo", {}))
       try:
-        client.call("gluond.v1.ServerService", "GetServerInfo", {})
+        client.call("gluond.v1.ModelService", "ListModels", {})
       except grpc.RpcError as error:
         self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
         return error.details()

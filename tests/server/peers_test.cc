@@ -13,7 +13,7 @@ namespace {
 class PeersTest : public ::testing::Test {
  protected:
   PeersTest() {
-    peers_.set_end([this](const std::string& name) { ended_.push_back(name); });
+    peers_.Guard(256, [this](const std::string& name, absl::string_view) { ended_.push_back(name); });
   }
 
   Peers peers_;

@@ -2,28 +2,34 @@
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
-REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+V1, V1ALPHA = "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"
 
 
 def _reflection_messages():
-  """grpc.reflection.v1alpha's messages, as far as they are used here."""
+  """The messages of grpc.reflection, the same in all versions."""
   file = descriptor_pb2.FileDescriptorProto(name="reflection.proto", package="r", syntax="proto3")
 
   def add(name, *fields):
     message = file.message_type.add(name=name)
     for number, field, type_name, repeated in fields:
       entry = message.field.add(name=field, number=number, label=3 if repeated else 1)
-      if type_name in ("string", "bytes"):
-        entry.type = 9 if type_name == "string" else 12
+      if type_name in ("string", "bytes", "int32"):
+        entry.type = {"string": 9, "bytes": 12, "int32": 5}[type_name]
       else:
         entry.type, entry.type_name = 11, ".r." + type_name
 
-  add("Request", (4, "file_containing_symbol", "string", False), (7, "list_services", "string", False))
+  add("Extension", (1, "containing_type", "string", False), (2, "extension_number", "int32", False))
+  add("Request", (1, "host", "string", False), (3, "file_by_filename", "string", False),
+      (4, "file_containing_symbol", "string", False), (5, "file_containing_extension", "Extension", False),
+      (6, "all_extension_numbers_of_type", "string", False), (7, "list_services", "string", False))
+  add("Numbers", (1, "base_type_name", "string", False), (2, "extension_number", "int32", True))
   add("Files", (1, "file_descriptor_proto", "bytes", True))
   add("Service", (1, "name", "string", False))
   add("Services", (1, "service", "Service", True))
-  add("Error", (2, "error_message", "string", False))
-  add("Response", (4, "files", "Files", False), (6, "services", "Services", False), (7, "error", "Error", False))
+  add("Error", (1, "error_code", "int32", False), (2, "error_message", "string", False))
+  add("Response", (1, "valid_host", "string", False), (2, "original_request", "Request", False),
+      (4, "files", "Files", False), (5, "numbers", "Numbers", False), (6, "services", "Services", False),
+      (7, "error", "Error", False))
   pool = descriptor_pool.DescriptorPool()
   pool.Add(file)
   factory = message_factory.MessageFactory(pool)
@@ -33,22 +39,27 @@ def _reflection_messages():
 class Reflection:
   """A client that learns everything from the server."""
 
-  def __init__(self, channel):
+  def __init__(self, channel, version=V1ALPHA):
     self._channel = channel
+    self._method = f"/{version}/ServerReflectionInfo"
     self._request, self._response = _reflection_messages()
     self._pool = descriptor_pool.DescriptorPool()
     self._factory = message_factory.MessageFactory(self._pool)
     self._known = set()
 
-  def _ask(self, **question):
-    call = self._channel.stream_stream(REFLECTION, self._request.SerializeToString, self._response.FromString)
-    return next(iter(call(iter([self._request(**question)]))))
+  def stream(self, questions):
+    """The answers to an iterator of dicts."""
+    call = self._channel.stream_stream(self._method, self._request.SerializeToString, self._response.FromString)
+    return call(self._request(**question) for question in questions)
+
+  def ask(self, **question):
+    return next(iter(self.stream([question])))
 
   def services(self):
-    return [service.name for service in self._ask(list_services="*").services.service]
+    return [service.name for service in self.ask(list_services="*").services.service]
 
   def find(self, service):
-    answer = self._ask(file_containing_symbol=service)
+    answer = self.ask(file_containing_symbol=service)
     assert not answer.error.error_message, answer.error.error_message
     files = [descriptor_pb2.FileDescriptorProto.FromString(raw) for raw in answer.files.file_descriptor_proto]
     while files:  # A file may be added after those that it imports.

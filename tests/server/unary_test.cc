@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "proto/server.grpc.pb.h"
 #include "server/raw_service.h"
@@ -135,6 +136,36 @@ TEST_P(UnaryTest, CancellationReachesTheWork) {
   canceller.join();
   work.join();
   EXPECT_TRUE(cancelled);
+}
+
+// Calls of which only the headers have come.
+TEST_P(UnaryTest, APeerWithTooManyCallsOpenIsNamed) {
+  Serve([](InfoCall call) { call.Finish(); });
+  constexpr int kMost = 4;
+  std::atomic<int> named = 0;
+  runner_->peers.Guard(kMost, [&named](const std::string&, absl::string_view) { ++named; });
+  grpc::GenericStub stub(server_->InProcessChannel({}));
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls;
+  const auto open = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      contexts.push_back(std::make_unique<grpc::ClientContext>());
+      calls.push_back(stub.PrepareCall(contexts.back().get(), "/gluond.v1.ServerService/GetServerInfo", &queue));
+      calls.back()->StartCall(nullptr);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  };
+  open(kMost);
+  EXPECT_EQ(named, 0);
+  open(kMost);
+  EXPECT_EQ(named, 1);
+  for (const auto& context : contexts) context->TryCancel();
+  Stop();
+  queue.Shutdown();
+  void* tag;
+  bool ok;
+  while (queue.Next(&tag, &ok)) continue;
 }
 
 TEST_P(UnaryTest, TheDeadlineReachesTheWork) {

@@ -1,0 +1,59 @@
+// Calls that gRPC has read and not begun are counted, and who reads too many waits.
+
+#include "server/arrivals.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/generic/generic_stub.h"
+
+namespace gluond::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST(ArrivalsTest, WhoReadsMoreThanMayWaitWaits) {
+  Arrivals arrivals(2);
+  const auto read_ten = [&arrivals] {
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < 10; ++i) arrivals.Read();
+    return Clock::now() - start;
+  };
+  EXPECT_GE(read_ten(), std::chrono::milliseconds(8));
+  EXPECT_EQ(arrivals.waiting(), 10);
+  for (int i = 0; i < 10; ++i) arrivals.Begin();
+  EXPECT_EQ(arrivals.waiting(), 0);
+}
+
+TEST(ArrivalsTest, EachCallOfAServerIsReadAndBegins) {
+  const auto arrivals = std::make_shared<Arrivals>(0);
+  grpc::CallbackGenericService unimplemented;
+  grpc::ServerBuilder builder;
+  builder.RegisterCallbackGenericService(&unimplemented);
+  Arrivals::CountIn(arrivals, builder);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  grpc::GenericStub stub(server->InProcessChannel({}));
+  constexpr int kCalls = 50;
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < kCalls; ++i) {
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    grpc::ByteBuffer reply;
+    grpc::Status status;
+    const auto call = stub.PrepareUnaryCall(&context, "/no.Such/Method", grpc::ByteBuffer(), &queue);
+    call->StartCall();
+    call->Finish(&reply, &status, nullptr);
+    void* tag;
+    bool ok;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  }
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(kCalls)) << "nobody waited";
+  EXPECT_EQ(arrivals->waiting(), 0);
+}
+
+}  // namespace
+}  // namespace gluond::server
