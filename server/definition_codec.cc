@@ -17,7 +17,7 @@
 namespace gluond::server {
 namespace {
 
-// What the client says of variables, by their names.
+// The client's words about variables, by the variables' names.
 using Declarations = absl::flat_hash_map<absl::string_view, const v1::Variable*>;
 
 constexpr int kMaxBlockDepth = 32;

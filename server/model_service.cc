@@ -1,12 +1,13 @@
 #include "server/model_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/pending_fact.h"
 #include "server/definition_codec.h"
-#include "server/graph_memory.h"
 #include "server/describe_model.h"
+#include "server/graph_memory.h"
 #include "server/tensors_codec.h"
 
 namespace gluond::server {
@@ -48,9 +49,9 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
   Reservation meanwhile(Budget::PartOf(runner().memory));
-  FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * request.graph().nodes_size()));
-  ASSIGN_OR_FINISH(call, ModelDefinition definition,
-                   DefinitionFromProto(request, runner().limits.max_graph_nodes));
+  const int64_t most = runner().limits.max_graph_nodes;
+  FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
+  ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
                                                             devices_.host(), runner().limits.max_model_bytes);

@@ -7,8 +7,6 @@ extern "C" const char* __tsan_default_suppressions() {
   return "race:grpc::internal::CallOp\n"
          "race:grpc::internal::Call::\n"
          "race:grpc::internal::CallbackWithSuccessTag\n"
-         "race:grpc::internal::CallbackUnaryHandler*::reactor\n"
-         "race:grpc::ServerUnaryReactor::InternalBindCall\n"
          "race:grpc::internal::CallbackBidiHandler*::reactor\n"
          "race:grpc::internal::CallbackBidiHandler*::CallOnDone\n"
          "race:grpc::ServerBidiReactor*::InternalBindStream\n"

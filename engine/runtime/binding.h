@@ -26,9 +26,9 @@ class Binding {
   // To be called when all steps have run.
   absl::Status CopyOutputs(const OpContext& context);
 
-  // Of the memory for outputs that was made and is kept,
+  // The bytes of the outputs' memory that the binding made and keeps.
   int64_t own_bytes() const;
-  // and its end: the next run makes new memory.
+  // The next run makes new memory for them.
   void ForgetOwn() { own_.assign(own_.size(), Tensor()); }
 
  private:

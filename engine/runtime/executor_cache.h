@@ -64,7 +64,7 @@ class ExecutorLease {
   struct Pooled {
     ExecutorKeyPtr key;
     std::unique_ptr<Executor> executor;
-    int64_t idle_bytes = 0;  // What it holds while nobody uses it.
+    int64_t idle_bytes = 0;  // The executor's, while nobody uses it.
   };
   using List = std::list<Pooled>;
 

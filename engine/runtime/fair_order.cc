@@ -11,8 +11,6 @@ namespace {
 constexpr double kMemory = 1;
 // Less than this much time apart, in seconds, accounts count as equals.
 constexpr double kAlike = 1e-3;
-// Longer works count as this long: other threads can join in then. An account's first work counts as long, too.
-constexpr double kLong = 0.020;
 // An account that has been idle for so many seconds has nothing to be remembered for.
 constexpr double kForgotten = 10;
 
@@ -47,7 +45,9 @@ bool WorkQueue::Remove(Work* work) {
 
 double FairOrder::Tenant::Used(Clock::time_point now) const { return Faded(used, now - at); }
 
-double FairOrder::Tenant::UsedAfterNext(Clock::time_point now) const { return Used(now) + std::min(length, kLong); }
+double FairOrder::UsedAfterNext(const Tenant& tenant, Clock::time_point now) const {
+  return tenant.Used(now) + std::min(tenant.length, longest_.count());
+}
 
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
@@ -82,7 +82,7 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Tenant* best = nullptr;
   double least = 0;
   for (Tenant* tenant : able_) {
-    const double used = tenant->UsedAfterNext(now);
+    const double used = UsedAfterNext(*tenant, now);
     const bool first = best == nullptr || used < least - kAlike ||
                        (used < least + kAlike && tenant->ready.front()->arrival_ < best->ready.front()->arrival_);
     if (!first) continue;
@@ -125,7 +125,7 @@ FairOrder::Tenant& FairOrder::Find(const AccountPtr& account, Clock::time_point 
   auto tenant = std::make_unique<Tenant>();
   tenant->account = account;
   tenant->at = now;
-  tenant->length = kLong;
+  tenant->length = longest_.count();
   return *(tenants_[account.get()] = std::move(tenant));
 }
 

@@ -1,6 +1,6 @@
 // FairOrder: what a pool of threads does next. Work lies in queues, and a queue's works are done one at a time, in the
 // order of posting. Of the accounts that have work waiting, the one comes first that will have used least time within the
-// last second when its next work ends, if that takes as long as its works before, or 20 ms if they take longer; of equals,
+// last second when its next work ends, if that takes as long as its works before, or `longest` if they take longer; of equals,
 // the one that waits longest. An account that has been idle gets no credit for it: it counts as one that has used as much
 // as the last that came. So whoever has short works waits for few of the others' works, however many come anew. An
 // account has one work under way at a time, so that it cannot take all threads. Not thread-safe: its pool's mutex
@@ -64,6 +64,9 @@ class FairOrder {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // Longer works count as `longest`: other threads join in then. An account's first work counts as that long, too.
+  explicit FairOrder(std::chrono::milliseconds longest) : longest_(longest) {}
+
   // A work to be done, and its place.
   struct Piece {
     WorkQueue* queue;
@@ -97,10 +100,9 @@ class FairOrder {
     bool running = false;
     double used = 0;               // Seconds, as of `at`: they fade within a second or so.
     Clock::time_point at;
-    double length;                 // Of a work, in seconds, by the last ones.
+    double length;                 // The seconds that a work of the account takes, by the last ones.
 
     double Used(Clock::time_point now) const;
-    double UsedAfterNext(Clock::time_point now) const;
     bool may_begin() const { return !running && !ready.empty(); }
   };
 
@@ -108,11 +110,14 @@ class FairOrder {
   void ForgetIdle(Clock::time_point now);
   void MakeReady(WorkQueue& queue, Clock::time_point now);
   void Refresh(Tenant& tenant);
+  double UsedAfterNext(const Tenant& tenant, Clock::time_point now) const;
 
+  const std::chrono::duration<double> longest_;
   absl::flat_hash_map<const Account*, std::unique_ptr<Tenant>> tenants_;
   std::vector<Tenant*> able_;  // Those that may begin.
-  double came_with_ = 0;       // What the last that came had used, as of came_at_.
-  Clock::time_point came_at_;
+  // The seconds that an account which comes anew counts as having used: as many as the account that came before it.
+  double came_with_ = 0;
+  Clock::time_point came_at_;  // When that was so.
   size_t forget_at_ = 64;      // So many tenants are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   size_t waiting_ = 0;

@@ -32,7 +32,7 @@ class FairThreads {
     std::string name = {};  // Of the threads, for debuggers. At most 15 bytes.
     int threads = 1;
     int most_threads = 1;
-    std::chrono::milliseconds patience{20};
+    std::chrono::milliseconds patience{20};  // A work that takes longer is a long one.
     // A thread without work looks so long for some before it sleeps: waking it costs more than a short work.
     std::chrono::microseconds look{0};
     // Makes a thing that each thread holds while it lives. May be null.
@@ -100,7 +100,7 @@ class FairThreads {
   std::condition_variable standby_;  // Of threads that have joined in, and do not take work now.
   std::condition_variable watch_;
   std::condition_variable drained_;
-  FairOrder order_;
+  FairOrder order_{options_.patience};
   Timers timers_;
   std::vector<Timers::node_type> spare_timers_;  // Used again, so that a timer allocates nothing.
   absl::flat_hash_map<const Work*, Timers::iterator> timer_of_;

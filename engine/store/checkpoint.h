@@ -99,7 +99,7 @@ class CheckpointStore {
   absl::StatusOr<Current> ReadCurrent(absl::string_view name) const;
   absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current,
                                         std::string* version_directory) const;
-  // Of the version that is current at some moment of the call, although nothing is locked.
+  // The manifest of the version that is current at some moment of the call, although nothing is locked.
   absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name) const;
   absl::StatusOr<Checkpoint> LoadLocked(absl::string_view name, Allocator& host_allocator) const;
 

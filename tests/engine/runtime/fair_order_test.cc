@@ -33,7 +33,7 @@ class FairOrderTest : public testing::Test {
   }
 
   const AccountPtr a_ = std::make_shared<const Account>("a"), b_ = std::make_shared<const Account>("b");
-  FairOrder order_;
+  FairOrder order_{std::chrono::milliseconds(20)};
   FairOrder::Clock::time_point now_;
 };
 
