@@ -52,7 +52,9 @@ class GraphReader {
   }
 
   absl::StatusOr<GraphSpec> Read(const v1::Graph& graph) && {
-    if (graph.nodes().empty()) return absl::InvalidArgumentError("the graph has no nodes");
+    if (graph.nodes().empty() && graph.outputs().empty()) {
+      return absl::InvalidArgumentError("the graph has no nodes and no outputs");
+    }
     for (const v1::Node& node : graph.nodes()) {
       if (!node.name().empty()) RETURN_IF_ERROR(AddName(node.name()));
     }
@@ -65,13 +67,13 @@ class GraphReader {
       }
       graph_.nodes.push_back(std::move(spec));
     }
-    AddVariables();
     for (const std::string& output : graph.outputs()) {
       absl::StatusOr<EntrySpec> entry = ParseReference(output);
       if (!entry.ok()) return Annotate(entry.status(), "outputs");
       graph_.outputs.push_back(*std::move(entry));
       graph_.output_names.push_back(output);
     }
+    AddVariables();
     return std::move(graph_);
   }
 
@@ -101,24 +103,28 @@ class GraphReader {
     return absl::OkStatus();
   }
 
-  // Names that are read and that no node has.
+  // Names that are read and that no node has. What is an output and nothing else has to be declared.
   void AddVariables() {
-    absl::flat_hash_set<std::string> seen;
     std::vector<NodeSpec> parameters;
     for (const NodeSpec& node : graph_.nodes) {
-      for (const EntrySpec& input : node.inputs) {
-        if (names_.contains(input.node) || !seen.insert(input.node).second) continue;
-        const auto kind = kinds_.find(input.node);
-        const bool any = kind == kinds_.end() || kind->second == v1::Variable::ANY;
-        const bool is_input = any ? !EndsLikeAParameter(input.node) : kind->second == v1::Variable::INPUT;
-        if (is_input) {
-          graph_.inputs.push_back(input.node);
-        } else {
-          parameters.push_back({"", input.node, {}, {}});
-        }
-      }
+      for (const EntrySpec& input : node.inputs) AddVariable(input.node, &parameters);
+    }
+    for (const EntrySpec& output : graph_.outputs) {
+      if (kinds_.contains(output.node)) AddVariable(output.node, &parameters);
     }
     graph_.nodes.insert(graph_.nodes.begin(), parameters.begin(), parameters.end());
+  }
+
+  void AddVariable(const std::string& name, std::vector<NodeSpec>* parameters) {
+    if (!names_.insert(name).second) return;
+    const auto kind = kinds_.find(name);
+    const bool any = kind == kinds_.end() || kind->second == v1::Variable::ANY;
+    const bool is_input = any ? !EndsLikeAParameter(name) : kind->second == v1::Variable::INPUT;
+    if (is_input) {
+      graph_.inputs.push_back(name);
+    } else {
+      parameters->push_back({"", name, {}, {}});
+    }
   }
 
   absl::flat_hash_map<std::string, v1::Variable::Kind> kinds_;

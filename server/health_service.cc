@@ -58,6 +58,7 @@ class HealthService::Watcher final : public RawStream {
   }
   void OnCancel() override {
     __tsan_acquire(this);
+    guest_.Leave();
     health_.runner().peers.WasReset(*guest_.peer());
     End(absl::CancelledError("the client is gone"));
   }
@@ -78,7 +79,7 @@ class HealthService::Watcher final : public RawStream {
 
   HealthService& health_;
   const Method& method_;
-  const Guest guest_;
+  Guest guest_;
   grpc::ByteBuffer incoming_, outgoing_;
   std::string service_;  // Guarded by mu_, as all that follows.
   bool knows_service_ = false;

@@ -169,6 +169,7 @@ void HostStream::End(const absl::Status& status) {
 
 void HostStream::OnCancel() {
   __tsan_acquire(this);
+  guest_.Leave();
   runner_.peers.WasReset(*guest_.peer());
   End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
 }

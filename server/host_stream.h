@@ -85,7 +85,7 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   Runner& runner_;
   const Method& method_;
   grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  const Guest guest_;
+  Guest guest_;
   const Clock::time_point start_ = Clock::now();
   std::string client_;  // Set by Open, before anybody else knows the stream.
   bool is_open_ = false;  // Of the reader.

@@ -1,6 +1,7 @@
 #include "server/peers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "grpc/grpc_security.h"
 
@@ -10,6 +11,11 @@ namespace {
 // A client may reset so many calls at once, twice as many as it may have under way, and afterwards so many each second.
 constexpr double kMostResets = 512;
 constexpr double kResetsPerSecond = 256;
+
+// A client knows of a call's end, and opens the next one, earlier than this server does: for so long more calls may seem to
+// be open than may be, though not so many times as many.
+constexpr std::chrono::milliseconds kHearing{250};
+constexpr int64_t kTimesAsMany = 8;
 
 std::string WithoutPort(const std::string& name) { return name.substr(0, name.rfind(':')); }
 
@@ -27,16 +33,31 @@ bool Peer::CountReset(double weight) {
   return resets_ > kMostResets && !std::exchange(floods_, true);
 }
 
+bool Peer::CountCall(int64_t most) {
+  std::lock_guard lock(mu_);
+  const auto now = std::chrono::steady_clock::now();
+  if (++calls_ <= most) {
+    too_many_since_ = {};
+    return false;
+  }
+  if (too_many_since_ == std::chrono::steady_clock::time_point()) too_many_since_ = now;
+  return (now - too_many_since_ > kHearing || calls_ > kTimesAsMany * most) && !std::exchange(floods_, true);
+}
+
 void Peers::Count(Peer& peer, double weight) {
   if (peer.CountReset(weight) && end_ != nullptr) end_(peer.name(), "it has reset more calls than it may have under way");
 }
 
 Guest::Guest(Peers& peers, grpc::CallbackServerContext* context) : peer_(peers.Find(context)) {
-  const int64_t calls = 1 + peer_->calls_.fetch_add(1, std::memory_order_relaxed);
-  // A little more: the client may know of an end before this does.
-  if (calls == 2 * peers.most_calls_ && peers.end_ != nullptr) {
+  if (peer_->CountCall(peers.most_calls_) && peers.end_ != nullptr) {
     peers.end_(peer_->name(), "it has more calls open than a connection may have");
   }
+}
+
+void Guest::Leave() {
+  if (left_.exchange(true)) return;
+  std::lock_guard lock(peer_->mu_);
+  --peer_->calls_;
 }
 
 Peers::~Peers() {

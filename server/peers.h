@@ -48,14 +48,17 @@ class Peer {
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Whether they come too fast; true once.
   bool CountReset(double weight);
+  // Counts a call that is opened. Whether there are far more than `most`, or more for long; true once.
+  bool CountCall(int64_t most);
 
   const AccountPtr account_;
   const std::string address_;
   std::atomic<int64_t> given_ = 0;
-  std::atomic<int64_t> calls_ = 0;  // That are open.
 
   std::mutex mu_;
-  double resets_ = 0;  // Recent ones, as of last_reset_. Guarded by mu_, as all that follows.
+  int64_t calls_ = 0;      // That are open. Guarded by mu_, as all that follows.
+  std::chrono::steady_clock::time_point too_many_since_;  // 0: they are not too many.
+  double resets_ = 0;      // Recent ones, as of last_reset_.
   std::chrono::steady_clock::time_point last_reset_;
   bool floods_ = false;
 };
@@ -97,19 +100,23 @@ class Peers {
   absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
 };
 
-// A call's peer, which has the call open while this lives. gRPC 1.51 holds a client to the number of calls that it may have
+// A call's peer, which has the call open until it leaves. gRPC 1.51 holds a client to the number of calls that it may have
 // open only once the client has said that it knows the number.
 class Guest {
  public:
   Guest(Peers& peers, grpc::CallbackServerContext* context);
-  ~Guest() { peer_->calls_.fetch_sub(1, std::memory_order_relaxed); }
+  ~Guest() { Leave(); }
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
+
+  // The call was cancelled, or has ended.
+  void Leave();
 
   const PeerPtr& peer() const { return peer_; }
 
  private:
   const PeerPtr peer_;
+  std::atomic<bool> left_ = false;
 };
 
 }  // namespace gluond::server

@@ -126,6 +126,7 @@ class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   }
   void OnCancel() override {
     __tsan_acquire(this);
+    guest_.Leave();
     runner_.peers.WasReset(*guest_.peer());
   }
   void OnDone() override {
@@ -145,7 +146,7 @@ class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   Runner& runner_;
   const Method& method_;
   grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  const Guest guest_;
+  Guest guest_;
   const ReflectionService::Names& services_;
   Reservation memory_;  // Of the answer under way.
   grpc::ByteBuffer incoming_, outgoing_;

@@ -141,6 +141,7 @@ void SessionStream::OnWriteDone(bool ok) {
 void SessionStream::OnCancel() {
   __tsan_acquire(this);
   const ScopedAccount account(guest_.peer()->account());
+  guest_.Leave();
   runner_.peers.WasReset(*guest_.peer());
   Break();
 }

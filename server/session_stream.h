@@ -66,7 +66,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   Runner& runner_;
   const Method& method_;
   grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  const Guest guest_;
+  Guest guest_;
   const Clock::time_point start_ = Clock::now();
 
   grpc::ByteBuffer incoming_;  // gRPC's, between Read and OnReadDone.

@@ -20,6 +20,8 @@ using google::protobuf::Message;
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 8;
+// A client's deadline passes so much before the server's, which began to count when the call came.
+constexpr std::chrono::milliseconds kEarly{10};
 
 Cancellation::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
@@ -64,6 +66,8 @@ class Rpc::Reactor final : public Rpc::Stream {
   }
 
   const PeerPtr& peer() const { return guest_.peer(); }
+  // The client may have ended the call for its deadline, by its own clock.
+  bool expired() const { return Cancellation::Clock::now() + kEarly >= deadline_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   // To be filled before Send.
   grpc::ByteBuffer& reply() { return reply_; }
@@ -86,7 +90,8 @@ class Rpc::Reactor final : public Rpc::Stream {
   }
   void OnCancel() override {
     __tsan_acquire(this);
-    if (Cancellation::Clock::now() < deadline_) runner_.peers.WasReset(*peer());
+    guest_.Leave();
+    if (!expired()) runner_.peers.WasReset(*peer());
     cancellation_->Cancel();
   }
   void OnDone() override {
@@ -101,7 +106,7 @@ class Rpc::Reactor final : public Rpc::Stream {
   Runner& runner_;
   grpc::CallbackServerContext* const context_;
   const Begin& begin_;
-  const Guest guest_;
+  Guest guest_;
   const Cancellation::Clock::time_point deadline_;
   const std::shared_ptr<Cancellation> cancellation_;
   grpc::ByteBuffer request_, reply_;
@@ -125,7 +130,7 @@ Rpc::~Rpc() {
 
 absl::Status Rpc::Admit(const grpc::ByteBuffer& request) {
   if (!request.Valid()) {
-    runner_.peers.WasNeverSent(*peer_);
+    if (!reactor_->expired()) runner_.peers.WasNeverSent(*peer_);
     return absl::CancelledError("the call ended before its message came");
   }
   const auto bytes = request_bytes_ = static_cast<int64_t>(request.Length());

@@ -85,6 +85,21 @@ TEST(DefinitionCodecTest, EveryVariableHasAName) {
   EXPECT_EQ(status.message(), "variables[1] has no name");
 }
 
+// What is told of a model whose nodes nobody wants has none.
+TEST(DefinitionCodecTest, AGraphMayHaveOutputsAndNoNodes) {
+  v1::DefineModelRequest request;
+  request.mutable_graph()->add_outputs("data");
+  const absl::Status undeclared = DefinitionFromProto(request, kMaxNodes).status();
+  EXPECT_EQ(undeclared.code(), absl::StatusCode::kInvalidArgument) << undeclared;
+  Declare("data", &request);
+  const absl::StatusOr<ModelDefinition> definition = DefinitionFromProto(request, kMaxNodes);
+  ASSERT_TRUE(definition.ok()) << definition.status();
+  ASSERT_EQ(definition->outputs.size(), 1u);
+  EXPECT_EQ(definition->outputs[0].node->name(), "data");
+  ASSERT_EQ(definition->inputs.size(), 1u);
+  EXPECT_EQ(definition->inputs[0].shape, Shape({2}));
+}
+
 TEST(DefinitionCodecTest, DeclarationsAreCounted) {
   v1::DefineModelRequest request = Sums(1);
   for (int i = 0; i < 11; ++i) Declare(absl::StrCat("x", i), &request);
