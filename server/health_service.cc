@@ -74,6 +74,7 @@ class HealthService::Watcher final : public RawStream {
   void End(const absl::Status& status) {
     std::lock_guard lock(health_.mu_);
     if (std::exchange(finished_, true)) return;
+    guest_.Leave();
     Finish(ToGrpc(Annotate(status, method_.name)));
   }
 

@@ -162,6 +162,7 @@ void HostStream::End(const absl::Status& status) {
       const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
       runner_.log.Failed({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_});
     }
+    guest_.Leave();
     Finish(ToGrpc(Annotate(status, method_.name)));
   }
   CustomHosts::Get().Detach(this);

@@ -12,8 +12,8 @@ namespace {
 constexpr double kMostResets = 512;
 constexpr double kResetsPerSecond = 256;
 
-// A client knows of a call's end, and opens the next one, earlier than this server does: for so long more calls may seem to
-// be open than may be, though not so many times as many.
+// A client knows of a call's end, and opens the next one, before this server does: twice as many calls may seem to be open
+// as may be, for so long even more, though not so many times as many.
 constexpr std::chrono::milliseconds kHearing{250};
 constexpr int64_t kTimesAsMany = 8;
 
@@ -36,7 +36,7 @@ bool Peer::CountReset(double weight) {
 bool Peer::CountCall(int64_t most) {
   std::lock_guard lock(mu_);
   const auto now = std::chrono::steady_clock::now();
-  if (++calls_ <= most) {
+  if (++calls_ <= 2 * most) {
     too_many_since_ = {};
     return false;
   }

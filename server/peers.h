@@ -48,7 +48,8 @@ class Peer {
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Whether they come too fast; true once.
   bool CountReset(double weight);
-  // Counts a call that is opened. Whether there are far more than `most`, or more for long; true once.
+  // Counts a call that is opened. Whether there are far more than `most`, by what this server
+  // knows; true once.
   bool CountCall(int64_t most);
 
   const AccountPtr account_;
@@ -109,7 +110,7 @@ class Guest {
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
 
-  // The call was cancelled, or has ended.
+  // The call was cancelled or is answered: what gRPC makes of that may come late, when the client knows of it already.
   void Leave();
 
   const PeerPtr& peer() const { return peer_; }

@@ -108,9 +108,9 @@ class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
  private:
   void OnReadDone(bool ok) override {
     __tsan_acquire(this);
-    if (!ok) return Finish(grpc::Status::OK);
+    if (!ok) return End(absl::OkStatus());
     guest_.peer()->Gave(static_cast<int64_t>(incoming_.Length()));
-    if (absl::Status status = Answer(); !status.ok()) return Finish(ToGrpc(Annotate(status, method_.name)));
+    if (absl::Status status = Answer(); !status.ok()) return End(status);
     unsent_ = runner_.unsent.Add(context_, memory_.bytes());
     __tsan_release(this);
     StartWrite(&outgoing_);
@@ -118,7 +118,7 @@ class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void OnWriteDone(bool ok) override {
     __tsan_acquire(this);
     runner_.unsent.Remove(unsent_);
-    if (!ok) return Finish(grpc::Status::OK);
+    if (!ok) return End(absl::OkStatus());
     outgoing_.Clear();
     memory_.Shrink(memory_.bytes());
     __tsan_release(this);
@@ -132,6 +132,11 @@ class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void OnDone() override {
     __tsan_acquire(this);
     delete this;
+  }
+
+  void End(const absl::Status& status) {
+    guest_.Leave();
+    Finish(status.ok() ? grpc::Status::OK : ToGrpc(Annotate(status, method_.name)));
   }
 
   absl::Status Answer() {

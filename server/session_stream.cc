@@ -49,6 +49,7 @@ void SessionStream::Finish(const absl::Status& status) {
   finished_ = true;
   finish_time_ = Clock::now();
   if (!status.ok()) Log(status);
+  guest_.Leave();
   ServerBidiReactor::Finish(ToGrpc(Annotate(status, method_.name)));
 }
 

@@ -1,5 +1,7 @@
 #include "server/unary.h"
 
+#include <algorithm>
+
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -77,6 +79,7 @@ class Rpc::Reactor final : public Rpc::Stream {
     memory_ = std::move(memory);
     unsent_ = runner_.unsent.Add(context_, memory_.bytes());
     is_sent_ = true;
+    guest_.Leave();
     __tsan_release(this);
     status.ok() ? StartWriteAndFinish(&reply_, {}, status) : Stream::Finish(status);
   }
@@ -166,7 +169,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   turn_.reset();
   permit_ = Shares::Permit();
   bytes_permit_ = Shares::Permit();
-  memory_.Shrink(memory_.bytes() - reply_bytes);
+  memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
   reactor_->Send(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)), std::move(memory_));
 }

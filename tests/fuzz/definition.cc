@@ -24,6 +24,7 @@ v1::DefineModelRequest Told(const ModelDefinition& definition) {
   server::GraphToProto(definition, told.mutable_graph());
   std::set<std::string> read;
   for (const v1::Node& node : told.graph().nodes()) read.insert(node.inputs().begin(), node.inputs().end());
+  read.insert(told.graph().outputs().begin(), told.graph().outputs().end());
   for (const ModelInput& input : definition.inputs) {
     if (!read.contains(input.name)) continue;
     v1::Variable* variable = told.add_variables();

@@ -175,7 +175,7 @@ TEST_P(UnaryTest, APeerWithMoreCallsOpenThanItMayHaveIsNamed) {
   OpenCalls calls(server_->InProcessChannel({}));
   calls.Open(4);
   calls.Cancel();
-  calls.Open(4);
+  calls.Open(8);
   EXPECT_EQ(named, 0) << "cancelled calls are not open";
   calls.Open(1);
   EXPECT_EQ(named, 0) << "for a moment there may seem to be more";
