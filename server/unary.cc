@@ -89,6 +89,7 @@ class Rpc::Reactor final : public Rpc::Stream {
     __tsan_acquire(this);
     grpc::ByteBuffer request;
     if (ok) request.Swap(&request_);
+    const ScopedAccount account(peer()->account());  // All that the call takes is the peer's, from here on.
     begin_(this, request);
   }
   void OnCancel() override {

@@ -222,13 +222,12 @@ void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
 
 }  // namespace unary_internal
 
-// Runs one call of `method`, whose message has come. `handler` outlives all calls.
+// Runs one call of `method`, whose message has come, for the calling thread's account. `handler` outlives all calls.
 template <class Request, class Response>
 void RunUnary(Runner& runner, const Method& method, const std::function<void(Call<Request, Response>)>& handler,
               Rpc::Reactor* reactor, const grpc::ByteBuffer& request) {
   using State = typename Call<Request, Response>::State;
   auto state = std::make_shared<State>(runner, method, reactor);
-  const ScopedAccount account(state->peer()->account());
   if (absl::Status status = state->Admit(request); !status.ok()) return state->Finish(status, nullptr);
   const size_t bytes = request.Length();
   Slices slices;
