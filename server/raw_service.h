@@ -71,7 +71,7 @@ class RawService : public grpc::Service {
     Method method;
     std::string request_type;
     bool streams = false;
-    Rpc::Begin begin = nullptr;  // Of a unary method.
+    Rpc::Begin begin = nullptr;  // A stream has none.
   };
   Row& AddRow(const char* method, const std::string& request_type, Weight weight);
   void Register(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler);

@@ -95,7 +95,7 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
 }
 
 // One stream: a question is read when the answer before it was taken. Lives until gRPC is done with it.
-class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class ReflectionStream final : public Rpc::Stream {
  public:
   ReflectionStream(Runner& runner, const Method& method, grpc::CallbackServerContext* context,
                    const ReflectionService::Names& services)
@@ -153,9 +153,9 @@ class ReflectionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   grpc::CallbackServerContext* const context_;  // Valid until OnDone.
   Guest guest_;
   const ReflectionService::Names& services_;
-  Reservation memory_;  // Of the answer under way.
+  Reservation memory_;  // The bytes of the answer under way.
   grpc::ByteBuffer incoming_, outgoing_;
-  Unsent::Place unsent_;  // Of the same.
+  Unsent::Place unsent_;  // The place of that answer.
 };
 
 }  // namespace

@@ -29,8 +29,7 @@ constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kReadBytes = 16 << 10;
 
-// What one connection can have under way: received in part, not yet admitted, or gRPC's own. Those of all connections take
-// a part of the process's memory at most.
+// The calls that one connection may have open. Those of all connections take a part of the process's memory at most.
 int StreamsOfConnection(const Limits& limits, const Budget& memory) {
   constexpr int64_t kPart = 8, kStreamBytes = 16 << 10, kFew = 16, kMany = 256;
   return static_cast<int>(std::clamp(memory.limit() / kPart / kStreamBytes / limits.max_connections, kFew, kMany));

@@ -84,7 +84,7 @@ class Rpc {
  public:
   // gRPC's side of a call, from its headers on.
   class Reactor;
-  // What becomes of a call when its message has come; not Valid(): it ended before.
+  // Runs a call when its message has come. A `request` that is not Valid(): the call ended before.
   using Begin = std::function<void(Reactor* reactor, const grpc::ByteBuffer& request)>;
   using Stream = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 

@@ -1,9 +1,9 @@
 // FairOrder: what a pool of threads does next. Work lies in queues, and a queue's works are done one at a time, in the
 // order of posting. Of the accounts that have work waiting, the one comes first that will have used least time within the
-// last second when its next work ends, if that takes as long as its works before, or `longest` if they take longer; of equals,
-// the one that waits longest. An account that has been idle gets no credit for it: it counts as one that has used as much
-// as the last that came. So whoever has short works waits for few of the others' works, however many come anew. An
-// account has one work under way at a time, so that it cannot take all threads. Not thread-safe: its pool's mutex
+// last second when its next work ends, if that takes as long as its works before, or `longest` if they take longer; of
+// equals, the one that waits longest. An account that has been idle gets no credit for it: it counts as one that has used
+// as much as the last that came. So whoever has short works waits for few of the others' works, however many come anew.
+// An account has one work under way at a time, so that it cannot take all threads. Not thread-safe: its pool's mutex
 // guards it.
 //
 //   order.Add(queue, work, CurrentAccount());

@@ -44,19 +44,6 @@ def rapid_resets(target):
   return floods(target, reset)
 
 
-def open_calls(target):
-  """Calls of which only the headers come, far more than a connection may have: what the server says to that is ignored."""
-  methods = ("OperatorService/Invoke", "SessionService/Run", "OperatorService/HostOperators", "/grpc.health.v1.Health/Check",
-             "/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/no.Such/Method")
-  headers = [grpc_headers(method) for method in methods]
-
-  def ask(connection):
-    connection.send(b"".join(frame(HEADERS, END_HEADERS, connection.stream(), headers[i % len(headers)])
-                             for i in range(500)))
-
-  return floods(target, ask)
-
-
 def unread_resets(target):
   """The same of whole calls, whose work has begun when they are reset."""
   request = http2.message(operator_pb2.InvokeRequest(op="relu", inputs=[filled(250_000)]))
@@ -68,6 +55,19 @@ def unread_resets(target):
         frame(RST_STREAM, 0, stream, CANCEL) for stream in streams))
 
   return floods(target, reset)
+
+
+def open_calls(target):
+  """Calls of which only the headers come, far more than a connection may have: what the server says to that is ignored."""
+  methods = ("OperatorService/Invoke", "SessionService/Run", "OperatorService/HostOperators", "/grpc.health.v1.Health/Check",
+             "/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/no.Such/Method")
+  headers = [grpc_headers(method) for method in methods]
+
+  def ask(connection):
+    connection.send(b"".join(frame(HEADERS, END_HEADERS, connection.stream(), headers[i % len(headers)])
+                             for i in range(500)))
+
+  return floods(target, ask)
 
 
 def te_headers(target):

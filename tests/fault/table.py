@@ -25,7 +25,7 @@ def plain():
   yield {}
 
 
-# What any attacker may be told: his calls are done, wait too long, or are too many, or he is not let in.
+# An attacker may always be told that his calls are done, wait too long, or are too many, or that he is not let in.
 ANY = ("OK", "sent", "connections", "still connected", "DEADLINE_EXCEEDED", "CANCELLED",
        "RESOURCE_EXHAUSTED", "UNAVAILABLE: failed to connect")
 # What who breaks the protocol, or floods, may meet besides.
@@ -75,8 +75,8 @@ FLOW = [
 
 FRAMES = [
     Row("rapid resets", "streams are opened and reset", attack_frames.rapid_resets, CUT),
-    Row("open calls", "calls of all services, without an end, of which only the headers come", attack_frames.open_calls, CUT),
     Row("reset calls", "whole calls are sent and reset", attack_frames.unread_resets, CUT),
+    Row("open calls", "calls of all services, without an end, of which only the headers come", attack_frames.open_calls, CUT),
     Row("te headers", "`te: x` with headers over 8 KB", attack_frames.te_headers, CUT),
     Row("large headers", "a megabyte of headers", attack_frames.large_headers, CUT),
     Row("endless headers", "CONTINUATION without end", attack_frames.endless_headers, CUT),

@@ -85,7 +85,7 @@ TEST(DefinitionCodecTest, EveryVariableHasAName) {
   EXPECT_EQ(status.message(), "variables[1] has no name");
 }
 
-// What is told of a model whose nodes nobody wants has none.
+// A model whose nodes nobody wants is told as a graph without nodes.
 TEST(DefinitionCodecTest, AGraphMayHaveOutputsAndNoNodes) {
   v1::DefineModelRequest request;
   request.mutable_graph()->add_outputs("data");
