@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/grpc_order.h"
-#include "server/grpc_status.h"
 #include "server/parse_message.h"
 
 namespace gluond::server {
@@ -13,12 +11,11 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
 // One who watches. Lives until gRPC is done with it.
-class HealthService::Watcher final : public RawStream {
+class HealthService::Watcher final : public Stream {
  public:
-  Watcher(HealthService& health, const Method& method, grpc::CallbackServerContext* context)
-      : health_(health), method_(method), guest_(health.runner().peers, context) {
-    __tsan_release(this);
-    StartRead(&incoming_);
+  Watcher(HealthService& health, const Method& method, Opening opening)
+      : Stream(health.runner().peers, std::move(opening)), health_(health), method_(method) {
+    StartRead();
   }
 
   // With mu_ held. Tells of the status as it is now, where the client was told of another.
@@ -29,41 +26,28 @@ class HealthService::Watcher final : public RawStream {
     writing_ = true;
     HealthCheckResponse response;
     response.set_status(status);
-    const grpc::Slice slice(response.SerializeAsString());
-    outgoing_ = grpc::ByteBuffer(&slice, 1);
-    __tsan_release(this);
-    StartWrite(&outgoing_);
+    StartWrite({grpc::Slice(response.SerializeAsString())});
   }
 
  private:
-  void OnReadDone(bool ok) override {
-    __tsan_acquire(this);
-    if (!ok) return End(absl::CancelledError("the call ended before its message came"));
-    guest_.peer()->Gave(static_cast<int64_t>(incoming_.Length()));
+  void OnRead(Slices* message) override {
+    if (message == nullptr) return End(absl::CancelledError("the call ended before its message came"));
     HealthCheckRequest request;
-    if (absl::Status status = ParseShortMessage(incoming_, &request); !status.ok()) return End(status);
-    incoming_.Clear();
+    if (absl::Status status = ParseShortMessage(*message, &request); !status.ok()) return End(status);
     std::lock_guard lock(health_.mu_);
     service_ = request.service();
     knows_service_ = true;
     health_.watchers_.insert(this);
     Tell();
   }
-  void OnWriteDone(bool ok) override {
-    __tsan_acquire(this);
+  void OnWritten(bool ok) override {
     if (!ok) return End(absl::CancelledError("the client is gone"));
     std::lock_guard lock(health_.mu_);
     writing_ = false;
     Tell();
   }
-  void OnCancel() override {
-    __tsan_acquire(this);
-    guest_.Leave();
-    health_.runner().peers.WasReset(*guest_.peer());
-    End(absl::CancelledError("the client is gone"));
-  }
+  void OnCancel() override { End(absl::CancelledError("the client is gone")); }
   void OnDone() override {
-    __tsan_acquire(this);
     {
       std::lock_guard lock(health_.mu_);
       health_.watchers_.erase(this);
@@ -74,14 +58,11 @@ class HealthService::Watcher final : public RawStream {
   void End(const absl::Status& status) {
     std::lock_guard lock(health_.mu_);
     if (std::exchange(finished_, true)) return;
-    guest_.Leave();
-    Finish(ToGrpc(Annotate(status, method_.name)));
+    Finish(Annotate(status, method_.name));
   }
 
   HealthService& health_;
   const Method& method_;
-  Guest guest_;
-  grpc::ByteBuffer incoming_, outgoing_;
   std::string service_;  // Guarded by mu_, as all that follows.
   bool knows_service_ = false;
   Status told_ = HealthCheckResponse::UNKNOWN;
@@ -118,8 +99,8 @@ void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
   call.Finish();
 }
 
-RawService::RawStream* HealthService::Watch(const Method& method, grpc::CallbackServerContext* context) {
-  return new Watcher(*this, method, context);
+Stream* HealthService::Watch(const Method& method, Stream::Opening opening) {
+  return new Watcher(*this, method, std::move(opening));
 }
 
 }  // namespace gluond::server

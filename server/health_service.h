@@ -29,7 +29,7 @@ class HealthService final : public RawService {
   class Watcher;
 
   void Check(Call<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> call);
-  RawStream* Watch(const Method& method, grpc::CallbackServerContext* context);
+  Stream* Watch(const Method& method, Stream::Opening opening);
   // SERVICE_UNKNOWN: there is none of this name.
   Status StatusOf(const std::string& service) const;
 

@@ -6,8 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/chunk.h"
-#include "server/grpc_order.h"
-#include "server/grpc_status.h"
 #include "server/host_scope.h"
 #include "server/parse_message.h"
 #include "server/wire_cut.h"
@@ -55,10 +53,8 @@ void HostStreams::Drain() {
   for (const auto& stream : List()) stream->End(absl::UnavailableError("the server is stopping"));
 }
 
-HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method,
-                              grpc::CallbackServerContext* context) {
-  const auto stream = std::make_shared<HostStream>(streams, runner, method, context);
-  __tsan_release(stream.get());
+HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening) {
+  const auto stream = std::make_shared<HostStream>(streams, runner, method, std::move(opening));
   const absl::Status status = streams.Add(stream, runner.limits.max_sessions);
   status.ok() ? stream->Read() : stream->End(status);
   return stream.get();
@@ -66,12 +62,11 @@ HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method
 
 void HostStream::Read() {
   std::lock_guard lock(mu_);
-  if (!finished_) StartRead(&incoming_);
+  if (!finished_) StartRead();
 }
 
 void HostStream::Send(const v1::HostResponse& response) {
-  const grpc::Slice slice(response.SerializeAsString());
-  Enqueue({0, grpc::ByteBuffer(&slice, 1)});
+  Enqueue({0, {grpc::Slice(response.SerializeAsString())}});
 }
 
 void HostStream::SendCall(uint64_t call) { Enqueue({call, {}}); }
@@ -106,35 +101,27 @@ void HostStream::WriteNext() {
     }
     if (item.call != 0 && !Encode(item.call, &item.message)) continue;
     std::lock_guard lock(mu_);
-    if (finished_) return;
-    outgoing_.Swap(&item.message);
-    return StartWrite(&outgoing_);
+    if (!finished_) StartWrite(item.message);
+    return;
   }
 }
 
-bool HostStream::Encode(uint64_t call, grpc::ByteBuffer* message) {
+bool HostStream::Encode(uint64_t call, Slices* message) {
   v1::HostResponse response;
   Attachments attachments;
   if (!CustomHosts::Get().ToMessage(call, &response, &attachments)) return false;
-  const Slices slices = Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
-  *message = grpc::ByteBuffer(slices.data(), slices.size());
+  *message = Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
+  const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   const int64_t most = runner_.limits.max_message_bytes;
-  if (static_cast<int64_t>(message->Length()) <= most) return true;
+  if (bytes <= most) return true;
   CustomHosts::Get().Fail(call, absl::ResourceExhaustedError(absl::StrCat(
-                                    "its values have ", message->Length(), " bytes, more than the ", most,
+                                    "its values have ", bytes, " bytes, more than the ", most,
                                     " of --max_message_bytes")));
   return false;
 }
 
-void HostStream::OnWriteDone(bool ok) {
-  __tsan_acquire(this);
-  if (!ok) return End(absl::CancelledError("the connection broke"));
-  {
-    grpc::ByteBuffer sent;  // Goes without the lock: with it may go the last that holds a run.
-    std::lock_guard lock(mu_);
-    outgoing_.Swap(&sent);
-  }
-  WriteNext();
+void HostStream::OnWritten(bool ok) {
+  ok ? WriteNext() : End(absl::CancelledError("the connection broke"));
 }
 
 void HostStream::Replaced() { End(absl::AbortedError("another stream has this scope now")); }
@@ -144,7 +131,7 @@ void HostStream::Sweep(Clock::time_point now) {
   {
     std::lock_guard lock(mu_);
     // The end is behind a message that the client does not read.
-    if (finished_ && !done_ && now - finish_time_ > std::min(lease, kLinger)) context_->TryCancel();
+    if (finished_ && !done_ && now - finish_time_ > std::min(lease, kLinger)) Cancel();
     if (finished_ || now - last_sign_ <= lease) return;
   }
   End(absl::DeadlineExceededError(absl::StrCat("the client has been silent for the ", lease.count(),
@@ -160,23 +147,18 @@ void HostStream::End(const absl::Status& status) {
     queue_.clear();
     if (!status.ok()) {
       const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
-      runner_.log.Failed({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_});
+      runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_});
     }
-    guest_.Leave();
-    Finish(ToGrpc(Annotate(status, method_.name)));
+    Finish(Annotate(status, method_.name));
   }
   CustomHosts::Get().Detach(this);
 }
 
 void HostStream::OnCancel() {
-  __tsan_acquire(this);
-  guest_.Leave();
-  runner_.peers.WasReset(*guest_.peer());
   End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
 }
 
 void HostStream::OnDone() {
-  __tsan_acquire(this);
   {
     std::lock_guard lock(mu_);
     done_ = true;
@@ -185,26 +167,20 @@ void HostStream::OnDone() {
   streams_.Remove(this);
 }
 
-void HostStream::OnReadDone(bool ok) {
-  __tsan_acquire(this);
-  const ScopedAccount account(guest_.peer()->account());
-  if (!ok) return End(absl::OkStatus());  // The client says no more, and needs no answer.
-  Slices slices;
-  const size_t bytes = incoming_.Length();
-  guest_.peer()->Gave(static_cast<int64_t>(bytes));
-  (void)incoming_.Dump(&slices);
-  incoming_.Clear();
+void HostStream::OnRead(Slices* message) {
+  if (message == nullptr) return End(absl::OkStatus());  // The client says no more, and needs no answer.
+  const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   {
     std::lock_guard lock(mu_);
-    received_bytes_ += static_cast<int64_t>(bytes);
+    received_bytes_ += bytes;
     last_sign_ = Clock::now();
   }
-  if (static_cast<int64_t>(bytes) > runner_.limits.max_message_bytes) {
+  if (bytes > runner_.limits.max_message_bytes) {
     return End(absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes, more than the ",
                                                          runner_.limits.max_message_bytes, " of --max_message_bytes")));
   }
-  if (bytes <= unary_internal::kLargeRequest) return Take(slices);
-  runner_.workers.Post([self = shared_from_this(), slices = std::move(slices)] { self->Take(slices); });
+  if (bytes <= unary_internal::kLargeRequest) return Take(*message);
+  runner_.workers.Post([self = shared_from_this(), slices = std::move(*message)] { self->Take(slices); });
 }
 
 void HostStream::Take(const Slices& slices) {

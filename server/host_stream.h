@@ -39,16 +39,12 @@ class HostStreams {
   absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_;  // Guarded by mu_.
 };
 
-class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                         public HostChannel,
-                         public std::enable_shared_from_this<HostStream> {
+class HostStream final : public Stream, public HostChannel, public std::enable_shared_from_this<HostStream> {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method,
-                           grpc::CallbackServerContext* context);
-  HostStream(HostStreams& streams, Runner& runner, const Method& method, grpc::CallbackServerContext* context)
-      : streams_(streams), runner_(runner), method_(method), context_(context), guest_(runner.peers, context) {}
+  static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
+  HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
+      : Stream(runner.peers, std::move(opening)), streams_(streams), runner_(runner),
+        method_(method) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;
@@ -58,24 +54,26 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void End(const absl::Status& status);
 
  private:
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
+  void OnRead(Slices* message) override;
+  void OnWritten(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
   // Something to send: a call, or a message.
   struct Item {
     uint64_t call = 0;
-    grpc::ByteBuffer message;
+    Slices message;
   };
-  static int64_t BytesOf(const Item& item) { return static_cast<int64_t>(item.message.Length() + sizeof(Item)); }
+  static int64_t BytesOf(const Item& item) {
+    return static_cast<int64_t>(Bytes(item.message).size() + sizeof(Item));
+  }
 
   // What a client that does not read may let grow is bounded.
   void Enqueue(Item item);
   // Requires: writing_, and no write under way.
   void WriteNext();
   // False: nobody waits for the call.
-  bool Encode(uint64_t call, grpc::ByteBuffer* message);
+  bool Encode(uint64_t call, Slices* message);
   void Read();
   void Take(const Slices& slices);
   absl::Status Handle(v1::HostRequest& request, Attachments attachments);
@@ -84,13 +82,9 @@ class HostStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   HostStreams& streams_;
   Runner& runner_;
   const Method& method_;
-  grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  Guest guest_;
   const Clock::time_point start_ = Clock::now();
   std::string client_;  // Set by Open, before anybody else knows the stream.
   bool is_open_ = false;  // Of the reader.
-  grpc::ByteBuffer incoming_;
-  grpc::ByteBuffer outgoing_;
 
   std::mutex mu_;  // Guards all that follows.
   std::deque<Item> queue_;

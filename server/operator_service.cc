@@ -69,8 +69,8 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
   });
 }
 
-RawService::RawStream* OperatorService::HostOperators(const Method& method, grpc::CallbackServerContext* context) {
-  return HostStream::Start(hosts_, runner(), method, context);
+Stream* OperatorService::HostOperators(const Method& method, Stream::Opening opening) {
+  return HostStream::Start(hosts_, runner(), method, std::move(opening));
 }
 
 }  // namespace gluond::server

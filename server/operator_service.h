@@ -22,7 +22,7 @@ class OperatorService final : public RawService {
   void DescribeOperator(Call<v1::DescribeOperatorRequest, v1::DescribeOperatorResponse> call);
   void Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call);
   void CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call);
-  RawStream* HostOperators(const Method& method, grpc::CallbackServerContext* context);
+  Stream* HostOperators(const Method& method, Stream::Opening opening);
 
   Devices& devices_;
   HostStreams& hosts_;

@@ -52,14 +52,12 @@ absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* messa
   return refuse(FindDamage(text, *message->GetDescriptor()));
 }
 
-absl::Status ParseShortMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message) {
+absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message) {
   constexpr size_t kMost = 16 << 10;
-  if (bytes.Length() > kMost) {
+  if (const size_t bytes = Bytes(slices).size(); bytes > kMost) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the request has ", bytes.Length(), " bytes, and ", kMost, " are enough for a name"));
+        absl::StrCat("the request has ", bytes, " bytes, and ", kMost, " are enough for a name"));
   }
-  Slices slices;
-  (void)bytes.Dump(&slices);
   Attachments none;
   return ParseMessage(slices, message, &none);
 }

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
-#include "grpcpp/grpcpp.h"
 #include "server/attachments.h"
 
 namespace gluond::server {
@@ -28,7 +27,7 @@ absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* messa
                           const ChargeParsed& charge = nullptr);
 
 // The same for a message that is a name or two, and has no attachments. RESOURCE_EXHAUSTED: it has more than 16 KiB.
-absl::Status ParseShortMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
+absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message);
 
 }  // namespace gluond::server
 

@@ -45,11 +45,11 @@ bool Peer::CountCall(int64_t most) {
 }
 
 void Peers::Count(Peer& peer, double weight) {
-  if (peer.CountReset(weight) && end_ != nullptr) end_(peer.name(), "it has reset more calls than it may have under way");
+  if (peer.CountReset(weight)) end_(peer.name(), "it has reset more calls than it may have under way");
 }
 
 Guest::Guest(Peers& peers, grpc::CallbackServerContext* context) : peer_(peers.Find(context)) {
-  if (peer_->CountCall(peers.most_calls_) && peers.end_ != nullptr) {
+  if (peer_->CountCall(peers.most_calls_)) {
     peers.end_(peer_->name(), "it has more calls open than a connection may have");
   }
 }

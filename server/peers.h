@@ -96,7 +96,7 @@ class Peers {
   using Connection = grpc_auth_context*;
 
   int64_t most_calls_ = std::numeric_limits<int64_t>::max();
-  End end_;
+  End end_ = [](const std::string&, absl::string_view) {};
   std::mutex mu_;
   absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
 };

@@ -2,9 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
-#include "grpcpp/support/method_handler.h"
 #include "grpcpp/impl/rpc_service_method.h"
-#include "grpcpp/impl/codegen/server_callback_handlers.h"
 
 namespace gluond::server {
 
@@ -14,12 +12,11 @@ RawService::Row& RawService::AddRow(const char* method, const std::string& reque
   return *rows_.back();
 }
 
-void RawService::Register(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler) {
+void RawService::Register(const Row& row, StreamHandler::Start start) {
   AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
                                                  nullptr));
   MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
-                        new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-                            std::move(handler)));
+                        new StreamHandler(std::move(start)));
 }
 
 absl::Status RawService::CheckComplete() const {

@@ -1,6 +1,6 @@
 // RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it.
 // Methods are registered raw (as bytes), because gRPC's typed handlers answer a broken message with an empty status and
-// an oversized one without a flag's name; RunUnary parses instead, and a stream's reactor does for its own messages.
+// an oversized one without a flag's name; RunUnary parses instead, and a stream does for its own messages.
 //
 //   class EchoService : public RawService {
 //    public:
@@ -21,6 +21,7 @@
 
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/service_type.h"
+#include "server/stream.h"
 #include "server/unary.h"
 
 namespace gluond::server {
@@ -46,23 +47,20 @@ class RawService : public grpc::Service {
     std::function<void(Call<Request, Response>)> handler = [service, answer](Call<Request, Response> call) {
       (service->*answer)(std::move(call));
     };
-    row.begin = [this, &row, handler = std::move(handler)](Rpc::Reactor* reactor, const grpc::ByteBuffer& request) {
-      RunUnary(runner_, row.method, handler, reactor, request);
+    row.run = [this, &row, handler = std::move(handler)](Rpc::OneCall* stream, Slices* request) {
+      RunUnary(runner_, row.method, handler, stream, request);
     };
-    Register(row, [this, &row](grpc::CallbackServerContext* context) {
-      return Rpc::Await(runner_, context, row.begin);
-    });
+    Register(row, [this, &row](Stream::Opening opening) { return Rpc::Await(runner_, std::move(opening), row.run); });
   }
 
   // A stream of replies, or of both. What `start` returns lives until its OnDone.
-  using RawStream = Rpc::Stream;
   template <class Request, class Service>
   void AddStream(const char* method, Service* service,
-                 RawStream* (Service::*start)(const Method&, grpc::CallbackServerContext*)) {
+                 Stream* (Service::*start)(const Method&, Stream::Opening)) {
     Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
     row.streams = true;
-    Register(row, [&row, service, start](grpc::CallbackServerContext* context) {
-      return (service->*start)(row.method, context);
+    Register(row, [&row, service, start](Stream::Opening opening) {
+      return (service->*start)(row.method, std::move(opening));
     });
   }
 
@@ -71,10 +69,10 @@ class RawService : public grpc::Service {
     Method method;
     std::string request_type;
     bool streams = false;
-    Rpc::Begin begin = nullptr;  // A stream has none.
+    Rpc::Run run = nullptr;  // A stream has none.
   };
   Row& AddRow(const char* method, const std::string& request_type, Weight weight);
-  void Register(const Row& row, std::function<RawStream*(grpc::CallbackServerContext*)> handler);
+  void Register(const Row& row, StreamHandler::Start start);
 
   Runner& runner_;
   const std::string name_;

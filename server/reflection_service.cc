@@ -8,8 +8,6 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "proto/reflection/v1/reflection.pb.h"
 #include "proto/reflection/v1alpha/reflection.pb.h"
-#include "server/grpc_order.h"
-#include "server/grpc_status.h"
 #include "server/parse_message.h"
 
 namespace gluond::server {
@@ -95,66 +93,41 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
 }
 
 // One stream: a question is read when the answer before it was taken. Lives until gRPC is done with it.
-class ReflectionStream final : public Rpc::Stream {
+class ReflectionStream final : public Stream {
  public:
-  ReflectionStream(Runner& runner, const Method& method, grpc::CallbackServerContext* context,
-                   const ReflectionService::Names& services)
-      : runner_(runner), method_(method), context_(context), guest_(runner.peers, context), services_(services),
-        memory_(Budget::PartOf(runner.memory)) {
-    __tsan_release(this);
-    StartRead(&incoming_);
+  ReflectionStream(Runner& runner, const Method& method, Opening opening, const ReflectionService::Names& services)
+      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method),
+        services_(services), memory_(Budget::PartOf(runner.memory)) {
+    StartRead();
   }
 
  private:
-  void OnReadDone(bool ok) override {
-    __tsan_acquire(this);
-    if (!ok) return End(absl::OkStatus());
-    guest_.peer()->Gave(static_cast<int64_t>(incoming_.Length()));
-    if (absl::Status status = Answer(); !status.ok()) return End(status);
-    unsent_ = runner_.unsent.Add(context_, memory_.bytes());
-    __tsan_release(this);
-    StartWrite(&outgoing_);
-  }
-  void OnWriteDone(bool ok) override {
-    __tsan_acquire(this);
-    runner_.unsent.Remove(unsent_);
-    if (!ok) return End(absl::OkStatus());
-    outgoing_.Clear();
-    memory_.Shrink(memory_.bytes());
-    __tsan_release(this);
-    StartRead(&incoming_);
-  }
-  void OnCancel() override {
-    __tsan_acquire(this);
-    guest_.Leave();
-    runner_.peers.WasReset(*guest_.peer());
-  }
-  void OnDone() override {
-    __tsan_acquire(this);
-    delete this;
-  }
-
-  void End(const absl::Status& status) {
-    guest_.Leave();
-    Finish(status.ok() ? grpc::Status::OK : ToGrpc(Annotate(status, method_.name)));
-  }
-
-  absl::Status Answer() {
+  void OnRead(Slices* message) override {
+    if (message == nullptr) return Finish(absl::OkStatus());
     v1::ServerReflectionRequest question;
-    RETURN_IF_ERROR(ParseShortMessage(incoming_, &question));
-    incoming_.Clear();
-    const grpc::Slice answer(AnswerTo(question, services_).SerializeAsString());
-    outgoing_ = grpc::ByteBuffer(&answer, 1);
-    return memory_.Grow(static_cast<int64_t>(outgoing_.Length()));
+    absl::Status status = ParseShortMessage(*message, &question);
+    std::string answer;
+    if (status.ok()) {
+      answer = AnswerTo(question, services_).SerializeAsString();
+      status = memory_.Grow(static_cast<int64_t>(answer.size()));
+    }
+    if (!status.ok()) return Finish(Annotate(status, method_.name));
+    unsent_ = runner_.unsent.Add(this, memory_.bytes());
+    StartWrite({grpc::Slice(answer)});
   }
+  void OnWritten(bool ok) override {
+    runner_.unsent.Remove(unsent_);
+    if (!ok) return Finish(absl::OkStatus());
+    memory_.Shrink(memory_.bytes());
+    StartRead();
+  }
+  void OnCancel() override {}
+  void OnDone() override { delete this; }
 
   Runner& runner_;
   const Method& method_;
-  grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  Guest guest_;
   const ReflectionService::Names& services_;
   Reservation memory_;  // The bytes of the answer under way.
-  grpc::ByteBuffer incoming_, outgoing_;
   Unsent::Place unsent_;  // The place of that answer.
 };
 
@@ -174,9 +147,8 @@ ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, 
 }
 
 // Both versions' messages are the same bytes.
-RawService::RawStream* ReflectionService::ServerReflectionInfo(const Method& method,
-                                                               grpc::CallbackServerContext* context) {
-  return new ReflectionStream(runner(), method, context, services_);
+Stream* ReflectionService::ServerReflectionInfo(const Method& method, Stream::Opening opening) {
+  return new ReflectionStream(runner(), method, std::move(opening), services_);
 }
 
 }  // namespace gluond::server

@@ -22,7 +22,7 @@ class ReflectionService final : public RawService {
   ReflectionService(Runner& runner, ReflectionVersion version, Names services);
 
  private:
-  RawStream* ServerReflectionInfo(const Method& method, grpc::CallbackServerContext* context);
+  Stream* ServerReflectionInfo(const Method& method, Stream::Opening opening);
 
   const Names services_;
 };

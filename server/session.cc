@@ -180,7 +180,7 @@ void Session::Write(v1::SessionResponse response, const Slices& replies) {
   slices.insert(slices.end(), replies.begin(), replies.end());
   writing_ = true;
   writing_bytes_ = static_cast<int64_t>(Bytes(slices).size());
-  stream_->Write(grpc::ByteBuffer(slices.data(), slices.size()));
+  stream_->Write(slices);
 }
 
 bool Session::MustTellReceived() const {

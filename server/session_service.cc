@@ -9,8 +9,8 @@ SessionService::SessionService(Runner& runner, Sessions& sessions)
   AddStream<v1::SessionRequest>("Run", this, &SessionService::Run);
 }
 
-RawService::RawStream* SessionService::Run(const Method& method, grpc::CallbackServerContext* context) {
-  return SessionStream::Start(sessions_, runner(), method, context);
+Stream* SessionService::Run(const Method& method, Stream::Opening opening) {
+  return SessionStream::Start(sessions_, runner(), method, std::move(opening));
 }
 
 }  // namespace gluond::server

@@ -15,7 +15,7 @@ class SessionService final : public RawService {
   SessionService(Runner& runner, Sessions& sessions);
 
  private:
-  RawStream* Run(const Method& method, grpc::CallbackServerContext* context);
+  Stream* Run(const Method& method, Stream::Opening opening);
 
   Sessions& sessions_;
 };

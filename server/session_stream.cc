@@ -5,8 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "server/grpc_order.h"
-#include "server/grpc_status.h"
 #include "server/parse_message.h"
 #include "server/sessions.h"
 
@@ -18,14 +16,12 @@ constexpr std::chrono::seconds kLinger{5};
 
 }  // namespace
 
-SessionStream::SessionStream(Sessions& sessions, Runner& runner, const Method& method,
-                             grpc::CallbackServerContext* context)
-    : sessions_(sessions), runner_(runner), method_(method), context_(context), guest_(runner.peers, context) {}
+SessionStream::SessionStream(Sessions& sessions, Runner& runner, const Method& method, Opening opening)
+    : Stream(runner.peers, std::move(opening)), sessions_(sessions), runner_(runner),
+      method_(method) {}
 
-SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method,
-                                    grpc::CallbackServerContext* context) {
-  const auto stream = std::make_shared<SessionStream>(sessions, runner, method, context);
-  __tsan_release(stream.get());
+SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening) {
+  const auto stream = std::make_shared<SessionStream>(sessions, runner, method, std::move(opening));
   const absl::Status status = sessions.AddStream(stream);
   status.ok() ? stream->Read() : stream->Finish(status);
   return stream.get();
@@ -33,14 +29,12 @@ SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Me
 
 void SessionStream::Read() {
   std::lock_guard lock(mu_);
-  if (!finished_) StartRead(&incoming_);
+  if (!finished_) StartRead();
 }
 
-void SessionStream::Write(grpc::ByteBuffer message) {
+void SessionStream::Write(const Slices& message) {
   std::lock_guard lock(mu_);
-  if (finished_) return;
-  outgoing_.Swap(&message);
-  StartWrite(&outgoing_);
+  if (!finished_) StartWrite(message);
 }
 
 void SessionStream::Finish(const absl::Status& status) {
@@ -49,8 +43,7 @@ void SessionStream::Finish(const absl::Status& status) {
   finished_ = true;
   finish_time_ = Clock::now();
   if (!status.ok()) Log(status);
-  guest_.Leave();
-  ServerBidiReactor::Finish(ToGrpc(Annotate(status, method_.name)));
+  Stream::Finish(Annotate(status, method_.name));
 }
 
 void SessionStream::Sweep(Clock::time_point now) {
@@ -60,43 +53,37 @@ void SessionStream::Sweep(Clock::time_point now) {
                                                     " s of --session_lease_seconds")));
   }
   std::lock_guard lock(mu_);
-  if (finished_ && !done_ && now - finish_time_ > std::min(lease, kLinger)) context_->TryCancel();
+  if (finished_ && !done_ && now - finish_time_ > std::min(lease, kLinger)) Cancel();
 }
 
 void SessionStream::Drain() {
   if (session() == nullptr) Finish(absl::UnavailableError("the server is stopping"));
 }
 
-void SessionStream::OnReadDone(bool ok) {
-  __tsan_acquire(this);
-  const ScopedAccount account(guest_.peer()->account());
-  if (!ok) return EndOfMessages();
-  Slices slices;
-  const size_t bytes = incoming_.Length();
-  guest_.peer()->Gave(static_cast<int64_t>(bytes));
-  (void)incoming_.Dump(&slices);
-  incoming_.Clear();
+void SessionStream::OnRead(Slices* message) {
+  if (message == nullptr) return EndOfMessages();
+  const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   {
     std::lock_guard lock(mu_);
-    received_bytes_ += static_cast<int64_t>(bytes);
+    received_bytes_ += bytes;
   }
-  if (static_cast<int64_t>(bytes) > runner_.limits.max_message_bytes) {
+  if (bytes > runner_.limits.max_message_bytes) {
     return Fail(absl::ResourceExhaustedError(
         absl::StrCat("the message has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
                      " of --max_message_bytes; send its commands in several, and large arrays in parts")));
   }
-  if (bytes <= unary_internal::kLargeRequest) return Parse(slices, bytes);
-  runner_.workers.Post([self = shared_from_this(), slices = std::move(slices), bytes] { self->Parse(slices, bytes); });
+  if (bytes <= unary_internal::kLargeRequest) return Parse(*message, bytes);
+  runner_.workers.Post([self = shared_from_this(), slices = std::move(*message), bytes] { self->Parse(slices, bytes); });
 }
 
-void SessionStream::Parse(const Slices& slices, size_t bytes) {
+void SessionStream::Parse(const Slices& slices, int64_t bytes) {
   const auto message = std::make_shared<SessionMessage>();
   message->memory = Reservation(Budget::PartOf(runner_.memory));
   const auto charge = [&message](int64_t parsed) { return message->memory.Grow(parsed); };
   if (absl::Status status = ParseMessage(slices, message->request, &message->attachments, charge); !status.ok()) {
     return Fail(status);
   }
-  message->bytes = static_cast<int64_t>(bytes + message->arena.SpaceAllocated());
+  message->bytes = bytes + static_cast<int64_t>(message->arena.SpaceAllocated());
   message->memory.Shrink(message->memory.bytes());  // An estimate gives way to what the message takes.
   if (absl::Status status = message->memory.Grow(message->bytes); !status.ok()) return Fail(status);
   if (const auto session = this->session(); session != nullptr) return session->Receive(*this, message);
@@ -110,7 +97,7 @@ void SessionStream::Open(SessionMessagePtr first) {
   }
   v1::SessionOpened opened;
   const v1::OpenSession& open = first->request->open();
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Open(open, guest_.peer(), &opened);
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Open(open, peer(), &opened);
   if (!session.ok()) return Fail(session.status());
   {
     std::lock_guard lock(mu_);
@@ -126,29 +113,19 @@ void SessionStream::Open(SessionMessagePtr first) {
 }
 
 void SessionStream::EndOfMessages() {
-  if (context_->IsCancelled()) return Break();
+  if (IsBroken()) return Break();
   if (const auto session = this->session(); session != nullptr) return session->HalfClose(*this);
   Fail(absl::FailedPreconditionError("the stream ended before its first message, which needs `open`"));
 }
 
-void SessionStream::OnWriteDone(bool ok) {
-  __tsan_acquire(this);
-  const ScopedAccount account(guest_.peer()->account());
+void SessionStream::OnWritten(bool ok) {
   if (!ok) return Break();
-  outgoing_.Clear();
   if (const auto session = this->session(); session != nullptr) session->Written(*this);
 }
 
-void SessionStream::OnCancel() {
-  __tsan_acquire(this);
-  const ScopedAccount account(guest_.peer()->account());
-  guest_.Leave();
-  runner_.peers.WasReset(*guest_.peer());
-  Break();
-}
+void SessionStream::OnCancel() { Break(); }
 
 void SessionStream::OnDone() {
-  __tsan_acquire(this);
   {
     std::lock_guard lock(mu_);
     done_ = true;
@@ -179,7 +156,7 @@ bool SessionStream::finished() {
 
 void SessionStream::Log(const absl::Status& status) const {
   const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
-  runner_.log.Failed({method_.path, status, context_->peer(), received_bytes_, passed.count(), client_});
+  runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_});
 }
 
 }  // namespace gluond::server

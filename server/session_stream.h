@@ -20,24 +20,18 @@ namespace gluond::server {
 
 class Sessions;
 
-class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                            public std::enable_shared_from_this<SessionStream> {
+class SessionStream final : public Stream, public std::enable_shared_from_this<SessionStream> {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // Begins to read. gRPC's threads and those of `runner` use all of these until the stream is finished.
-  static SessionStream* Start(Sessions& sessions, Runner& runner, const Method& method,
-                              grpc::CallbackServerContext* context);
-  SessionStream(Sessions& sessions, Runner& runner, const Method& method, grpc::CallbackServerContext* context);
-
-  const PeerPtr& peer() const { return guest_.peer(); }
+  static SessionStream* Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening);
+  SessionStream(Sessions& sessions, Runner& runner, const Method& method, Opening opening);
 
   // For the session. Nothing happens after Finish.
 
   // Wants the next message. One at a time.
   void Read();
   // Sends a message; the session's Written follows. One at a time.
-  void Write(grpc::ByteBuffer message);
+  void Write(const Slices& message);
   // Ends the stream. What is still being written comes before the status.
   void Finish(const absl::Status& status);
 
@@ -47,12 +41,12 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Drain();
 
  private:
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
+  void OnRead(Slices* message) override;
+  void OnWritten(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
-  void Parse(const Slices& slices, size_t bytes);
+  void Parse(const Slices& slices, int64_t bytes);
   void Open(SessionMessagePtr first);
   void EndOfMessages();
   // Ends the stream and leaves the session to another one.
@@ -65,12 +59,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   Sessions& sessions_;
   Runner& runner_;
   const Method& method_;
-  grpc::CallbackServerContext* const context_;  // Valid until OnDone.
-  Guest guest_;
   const Clock::time_point start_ = Clock::now();
-
-  grpc::ByteBuffer incoming_;  // gRPC's, between Read and OnReadDone.
-  grpc::ByteBuffer outgoing_;  // gRPC's, between Write and OnWriteDone.
 
   std::mutex mu_;  // Guards all that follows. Taken after a session's.
   std::shared_ptr<Session> session_;

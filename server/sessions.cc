@@ -84,7 +84,7 @@ absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
 }
 
 void Sessions::RemoveStream(SessionStream* stream) {
-  Stream removed;  // Ends without the lock.
+  Entry removed;  // Ends without the lock.
   std::lock_guard lock(mu_);
   const auto node = streams_.extract(stream);
   if (!node.empty()) removed = std::move(node.mapped());

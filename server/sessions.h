@@ -58,11 +58,11 @@ class Sessions {
   mutable std::mutex mu_;  // Guards all that follows. Taken after a session's.
   bool draining_ = false;
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_;
-  struct Stream {
+  struct Entry {
     std::shared_ptr<SessionStream> stream;
     Shares::Permit permit;
   };
-  absl::flat_hash_map<SessionStream*, Stream> streams_;
+  absl::flat_hash_map<SessionStream*, Entry> streams_;
 };
 
 }  // namespace gluond::server

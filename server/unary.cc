@@ -7,8 +7,6 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/chunk.h"
-#include "server/grpc_order.h"
-#include "server/grpc_status.h"
 #include "server/parse_message.h"
 #include "server/stored_answer.h"
 #include "server/wire_cut.h"
@@ -22,18 +20,6 @@ using google::protobuf::Message;
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 8;
-// A client's deadline passes so much before the server's, which began to count when the call came.
-constexpr std::chrono::milliseconds kEarly{10};
-
-Cancellation::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return Cancellation::Clock::time_point::max();
-  const auto left = deadline - std::chrono::system_clock::now();
-  // gRPC's "never" may come as a time in the far future.
-  if (left > std::chrono::hours(24 * 365)) return Cancellation::Clock::time_point::max();
-  return Cancellation::Clock::now() + left;
-}
-
 // Equal for equal messages, whatever the order in which maps were sent.
 uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
   std::string text;
@@ -49,15 +35,13 @@ uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
 
 }  // namespace
 
-// Lives until gRPC is done with it, which is after the Rpc's Finish. To gRPC it is a stream: of a unary method gRPC would
-// tell nobody before the message has come, and a client may open any number of calls that have none.
-class Rpc::Reactor final : public Rpc::Stream {
+// Lives until gRPC is done with it, which is after the Rpc's Finish.
+class Rpc::OneCall final : public Stream {
  public:
-  Reactor(Runner& runner, grpc::CallbackServerContext* context, const Begin& begin)
-      : runner_(runner), context_(context), begin_(begin), guest_(runner.peers, context),
-        deadline_(SteadyDeadline(*context)), cancellation_(std::make_shared<Cancellation>(deadline_)) {
-    __tsan_release(this);
-    StartRead(&request_);
+  OneCall(Runner& runner, Opening opening, const Run& run)
+      : Stream(runner.peers, std::move(opening)), runner_(runner), run_(run),
+        cancellation_(std::make_shared<Cancellation>(deadline())) {
+    StartRead();
   }
 
   // The call is under way until OnDone. As CallsUnderWay::Begin.
@@ -67,79 +51,53 @@ class Rpc::Reactor final : public Rpc::Stream {
     return absl::OkStatus();
   }
 
-  const PeerPtr& peer() const { return guest_.peer(); }
-  // The client may have ended the call for its deadline, by its own clock.
-  bool expired() const { return Cancellation::Clock::now() + kEarly >= deadline_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
-  // To be filled before Send.
-  grpc::ByteBuffer& reply() { return reply_; }
 
   // Ends the call, with the reply where `status` is OK, whose `memory` stays until the client has it.
-  void Send(const grpc::Status& status, Reservation memory) {
+  void Send(const absl::Status& status, const Slices& reply, Reservation memory) {
     memory_ = std::move(memory);
-    unsent_ = runner_.unsent.Add(context_, memory_.bytes());
+    unsent_ = runner_.unsent.Add(this, memory_.bytes());
     is_sent_ = true;
-    guest_.Leave();
-    __tsan_release(this);
-    status.ok() ? StartWriteAndFinish(&reply_, {}, status) : Stream::Finish(status);
+    status.ok() ? WriteAndFinish(reply) : Finish(status);
   }
 
  private:
-  void OnReadDone(bool ok) override {
-    __tsan_acquire(this);
-    grpc::ByteBuffer request;
-    if (ok) request.Swap(&request_);
-    const ScopedAccount account(peer()->account());  // All that the call takes is the peer's, from here on.
-    begin_(this, request);
-  }
-  void OnCancel() override {
-    __tsan_acquire(this);
-    guest_.Leave();
-    if (!expired()) runner_.peers.WasReset(*peer());
-    cancellation_->Cancel();
-  }
+  void OnRead(Slices* request) override { run_(this, request); }
+  void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override {
-    __tsan_acquire(this);
     if (is_sent_) runner_.unsent.Remove(unsent_);
     if (entered_) runner_.calls.End();
     delete this;
   }
-  // OnDone is short: gRPC need not wake a thread of its executor for it.
-  bool InternalInlineable() override { return true; }
 
   Runner& runner_;
-  grpc::CallbackServerContext* const context_;
-  const Begin& begin_;
-  Guest guest_;
-  const Cancellation::Clock::time_point deadline_;
+  const Run& run_;
   const std::shared_ptr<Cancellation> cancellation_;
-  grpc::ByteBuffer request_, reply_;
   bool entered_ = false;  // Set before the call is finished, and thus before OnDone.
   bool is_sent_ = false;
   Unsent::Place unsent_;
   Reservation memory_;
 };
 
-Rpc::Stream* Rpc::Await(Runner& runner, grpc::CallbackServerContext* context, const Begin& begin) {
-  return new Reactor(runner, context, begin);
+Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
+  return new OneCall(runner, std::move(opening), run);
 }
 
-Rpc::Rpc(Runner& runner, const Method& method, Reactor* reactor)
-    : runner_(runner), method_(method), reactor_(reactor), peer_(reactor->peer()),
-      cancellation_(reactor->cancellation()), memory_(Budget::PartOf(runner.memory)) {}
+Rpc::Rpc(Runner& runner, const Method& method, OneCall* stream)
+    : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), cancellation_(stream->cancellation()),
+      memory_(Budget::PartOf(runner.memory)) {}
 
 Rpc::~Rpc() {
   if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
 }
 
-absl::Status Rpc::Admit(const grpc::ByteBuffer& request) {
-  if (!request.Valid()) {
-    if (!reactor_->expired()) runner_.peers.WasNeverSent(*peer_);
+absl::Status Rpc::Admit(const Slices* request) {
+  if (request == nullptr) {
+    if (!stream_->expired()) runner_.peers.WasNeverSent(*peer_);
     return absl::CancelledError("the call ended before its message came");
   }
-  const auto bytes = request_bytes_ = static_cast<int64_t>(request.Length());
-  peer_->Gave(bytes);
-  if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(reactor_->Enter());
+  const auto bytes = request_bytes_ = static_cast<int64_t>(Bytes(*request).size());
+  if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(stream_->Enter());
   if (bytes > runner_.limits.max_message_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
@@ -160,19 +118,20 @@ absl::Status Rpc::Parse(const Slices& slices, Message* message) {
 void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
   absl::Status outcome = status;
+  Slices reply;
   if (status.ok()) {
-    outcome = Encode(*response, &reactor_->reply());
-    if (outcome.ok()) outcome = memory_.Grow(static_cast<int64_t>(reactor_->reply().Length()));
+    outcome = Encode(*response, &reply);
+    if (outcome.ok()) outcome = memory_.Grow(static_cast<int64_t>(Bytes(reply).size()));
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
   }
-  const int64_t reply_bytes = outcome.ok() ? static_cast<int64_t>(reactor_->reply().Length()) : 0;
+  const int64_t reply_bytes = outcome.ok() ? static_cast<int64_t>(Bytes(reply).size()) : 0;
   // Before the client can know of the answer and send again.
   turn_.reset();
   permit_ = Shares::Permit();
   bytes_permit_ = Shares::Permit();
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
-  reactor_->Send(outcome.ok() ? grpc::Status::OK : ToGrpc(Annotate(outcome, method_.name)), std::move(memory_));
+  stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
 }
 
 void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
@@ -180,17 +139,16 @@ void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
   Finish(parsed ? absl::OkStatus() : absl::InternalError("the stored answer is damaged"), response);
 }
 
-absl::Status Rpc::Encode(const Message& response, grpc::ByteBuffer* reply) const {
+absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
   const size_t size = response.ByteSizeLong();
   const auto limit = static_cast<size_t>(runner_.limits.max_message_bytes);
   size_t total = size;
-  Slices slices;
   if (!reply_attachments_.empty()) {
-    slices = Weave(response.SerializeAsString(), *response.GetDescriptor(), reply_attachments_);
-    total = Bytes(slices).size();
+    *reply = Weave(response.SerializeAsString(), *response.GetDescriptor(), reply_attachments_);
+    total = Bytes(*reply).size();
   } else if (size <= limit) {
-    slices.emplace_back(size);
-    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slices[0].begin()));
+    reply->emplace_back(size);
+    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(reply->front().begin()));
   }
   if (total > limit) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -198,7 +156,6 @@ absl::Status Rpc::Encode(const Message& response, grpc::ByteBuffer* reply) const
         " of --max_message_bytes", turn_ == nullptr ? "" : " (the call itself was applied)",
         "; ask for less at once, for STATISTICS, or download in chunks"));
   }
-  *reply = grpc::ByteBuffer(slices.data(), slices.size());
   return absl::OkStatus();
 }
 

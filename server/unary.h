@@ -37,6 +37,7 @@
 #include "server/peers.h"
 #include "server/sequence.h"
 #include "server/shares.h"
+#include "server/stream.h"
 #include "server/tensors_codec.h"
 #include "server/unsent.h"
 
@@ -82,26 +83,26 @@ struct Method {
 // One call in progress, whatever its messages are.
 class Rpc {
  public:
-  // gRPC's side of a call, from its headers on.
-  class Reactor;
-  // Runs a call when its message has come. A `request` that is not Valid(): the call ended before.
-  using Begin = std::function<void(Reactor* reactor, const grpc::ByteBuffer& request)>;
-  using Stream = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  // The stream of a call that has one message and one answer.
+  class OneCall;
+  // Runs a call when its message has come. A `request` of null: the call ended before.
+  using Run = std::function<void(OneCall* stream, Slices* request)>;
 
-  // A call has come. `begin` outlives all calls.
-  static Stream* Await(Runner& runner, grpc::CallbackServerContext* context, const Begin& begin);
+  // A call has come. `run` outlives all calls.
+  static Stream* Await(Runner& runner, Stream::Opening opening, const Run& run);
 
-  Rpc(Runner& runner, const Method& method, Reactor* reactor);
+  Rpc(Runner& runner, const Method& method, OneCall* stream);
   virtual ~Rpc();
 
   Runner& runner() { return runner_; }
   const PeerPtr& peer() const { return peer_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  int64_t request_bytes() const { return request_bytes_; }
   const Attachments& attachments() const { return attachments_; }
   Attachments& reply_attachments() { return reply_attachments_; }
 
   // Decides about the request and parses it into `message`.
-  absl::Status Admit(const grpc::ByteBuffer& request);
+  absl::Status Admit(const Slices* request);
   // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
   bool TakesTurn() const;
   absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
@@ -113,12 +114,12 @@ class Rpc {
   void FinishWithStoredAnswer(const std::string& answer, google::protobuf::Message* response);
 
  private:
-  absl::Status Encode(const google::protobuf::Message& response, grpc::ByteBuffer* reply) const;
+  absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
   void Log(const absl::Status& status) const;
 
   Runner& runner_;
   const Method& method_;
-  Reactor* const reactor_;  // Valid until the call is finished.
+  OneCall* const stream_;  // Valid until the call is finished.
   const PeerPtr peer_;
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -183,7 +184,7 @@ namespace unary_internal {
 
 // Requests up to this size are parsed, and light methods run, on the gRPC thread: that takes less than a
 // change of threads.
-inline constexpr size_t kLargeRequest = 256 << 10;
+inline constexpr int64_t kLargeRequest = 256 << 10;
 
 // Whether a short request has tensors that take long to make.
 template <class Request>
@@ -225,14 +226,12 @@ void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
 // Runs one call of `method`, whose message has come, for the calling thread's account. `handler` outlives all calls.
 template <class Request, class Response>
 void RunUnary(Runner& runner, const Method& method, const std::function<void(Call<Request, Response>)>& handler,
-              Rpc::Reactor* reactor, const grpc::ByteBuffer& request) {
+              Rpc::OneCall* stream, Slices* request) {
   using State = typename Call<Request, Response>::State;
-  auto state = std::make_shared<State>(runner, method, reactor);
+  auto state = std::make_shared<State>(runner, method, stream);
   if (absl::Status status = state->Admit(request); !status.ok()) return state->Finish(status, nullptr);
-  const size_t bytes = request.Length();
-  Slices slices;
-  (void)request.Dump(&slices);
-  auto work = [state, slices = std::move(slices), handler = &handler] {
+  const int64_t bytes = state->request_bytes();
+  auto work = [state, slices = std::move(*request), handler = &handler] {
     // Nobody may want the answer any more of a call that has waited for its turn.
     if (absl::Status status = state->cancellation()->Check(); !status.ok()) return state->Finish(status, nullptr);
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {

@@ -11,10 +11,10 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 
 }  // namespace
 
-Unsent::Place Unsent::Add(grpc::CallbackServerContext* context, int64_t bytes) {
+Unsent::Place Unsent::Add(Stream* stream, int64_t bytes) {
   const Clock::time_point deadline = Clock::now() + kPatience + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
   std::lock_guard lock(mu_);
-  return replies_.insert(replies_.end(), {context, deadline, false});
+  return replies_.insert(replies_.end(), {stream, deadline, false});
 }
 
 void Unsent::Remove(Place place) {
@@ -30,7 +30,7 @@ void Unsent::Sweep(Clock::time_point now) {
     });
     if (late == replies_.end()) return;
     late->cancelled = true;
-    late->context->TryCancel();
+    late->stream->Cancel();
   }
 }
 

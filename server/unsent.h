@@ -9,7 +9,7 @@
 #include <list>
 #include <mutex>
 
-#include "grpcpp/grpcpp.h"
+#include "server/stream.h"
 
 namespace gluond::server {
 
@@ -17,21 +17,21 @@ class Unsent {
  public:
   using Clock = std::chrono::steady_clock;
   struct Reply {
-    grpc::CallbackServerContext* context;  // Valid until Remove.
+    Stream* stream;  // Valid until Remove.
     Clock::time_point deadline;
     bool cancelled = false;
   };
   using Place = std::list<Reply>::iterator;
 
   // A reply of `bytes` is about to be sent.
-  Place Add(grpc::CallbackServerContext* context, int64_t bytes);
+  Place Add(Stream* stream, int64_t bytes);
   // It has been taken, or the call has been cancelled.
   void Remove(Place place);
   // Cancels the calls whose time is up.
   void Sweep(Clock::time_point now);
 
  private:
-  std::recursive_mutex mu_;  // A call may end within its TryCancel, and be removed.
+  std::mutex mu_;
   std::list<Reply> replies_;  // Guarded by mu_.
 };
 

@@ -135,7 +135,7 @@ class SessionBadInputTest : public SessionTest {
       EXPECT_EQ(status.error_code(), bad.code) << status.error_message();
       EXPECT_NE(status.error_message().find(bad.says), std::string::npos) << status.error_message();
     }
-    Stream again(*stub_);
+    ClientStream again(*stub_);
     EXPECT_EQ(again.Open(session), session);
     again.WritesDone();
     EXPECT_TRUE(again.Finish().ok());
@@ -143,7 +143,7 @@ class SessionBadInputTest : public SessionTest {
 };
 
 TEST_F(SessionBadInputTest, EachEndsItsStreamOrFailsAndAnotherSessionIsNotTouched) {
-  Stream good(*stub_);
+  ClientStream good(*stub_);
   good.Open();
   std::atomic<bool> done = false;
   std::vector<uint64_t> numbers;

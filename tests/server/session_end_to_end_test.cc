@@ -46,7 +46,7 @@ v1::Command CommandOf(uint64_t number) {
 }
 
 TEST_F(SessionEndToEndTest, OperatorsRunAndAnswer) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   ASSERT_FALSE(stream.Open().empty());
   stream.Send(1, {Prepare(1, "elemwise_add"), PutFloats(1, 2, 1), Invoke(1, {1, 1}, 2), Fetch({2})});
   const std::string value = stream.NextValue();
@@ -65,7 +65,7 @@ TEST_F(SessionEndToEndTest, CutAnywhereTheNumbersAreThoseOfACalmRun) {
 
 TEST_F(SessionEndToEndTest, AnEndedSessionGivesItsMemoryBack) {
   const int64_t before = server_->devices().tensor_bytes();
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(1, {PutFloats(1, 1 << 20, 0), Fetch({1})});
   EXPECT_EQ(stream.NextValue().size(), 4u << 20);

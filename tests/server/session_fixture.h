@@ -125,10 +125,10 @@ inline v1::SessionRequest OpenRequest(const std::string& session = "", uint64_t 
 }
 
 // One stream, by hand. Cancelled where it is not finished.
-class Stream {
+class ClientStream {
  public:
-  explicit Stream(v1::SessionService::Stub& stub) : stream_(stub.Run(&context_)) {}
-  ~Stream() {
+  explicit ClientStream(v1::SessionService::Stub& stub) : stream_(stub.Run(&context_)) {}
+  ~ClientStream() {
     if (!finished_) context_.TryCancel();
     if (!finished_) (void)stream_->Finish();
   }
@@ -219,7 +219,7 @@ class SessionTest : public ServiceTest {
   }
   // The session still works: on a stream of its own.
   void ExpectAlive(const std::string& session, uint64_t commands) {
-    Stream stream(*stub_);
+    ClientStream stream(*stub_);
     ASSERT_EQ(stream.Open(session), session);
     EXPECT_EQ(stream.received(), commands);
   }

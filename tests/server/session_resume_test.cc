@@ -25,13 +25,13 @@ TEST_F(SessionTest, CutAnywhereAnyNumberOfTimesTheResultIsThatOfACalmRun) {
 TEST_F(SessionTest, AnotherStreamMayTakeOverWhileTheFirstStillSends) {
   const auto expected = Undisturbed(*stub_, kScript);
   for (int round = 0; round < 20; ++round) {
-    Stream first(*stub_);
+    ClientStream first(*stub_);
     const std::string session = first.Open();
     std::thread sender([&] {
       for (uint64_t n = 1; n <= kCommands && first.Send(n, {CommandOf(n)}); ++n) continue;
     });
     std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
-    Stream second(*stub_);
+    ClientStream second(*stub_);
     EXPECT_EQ(second.Open(session), session);
     std::thread second_sender([&second, n = second.received() + 1]() mutable {
       for (; n <= kCommands; ++n) EXPECT_TRUE(second.Send(n, {CommandOf(n)}));

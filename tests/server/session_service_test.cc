@@ -18,7 +18,7 @@ Limits ShortLease() {
 }
 
 TEST_F(SessionTest, ASessionAnswersWhatAsksAndNothingElse) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   ASSERT_TRUE(stream.Send(OpenRequest()));
   v1::SessionResponse opened;
   ASSERT_TRUE(stream.Receive(&opened));
@@ -36,7 +36,7 @@ TEST_F(SessionTest, ASessionAnswersWhatAsksAndNothingElse) {
 }
 
 TEST_F(SessionTest, TheFirstMessageMayHoldCommands) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   v1::SessionRequest request = OpenRequest();
   request.MergeFrom(Request(1, {Put(1, "abc"), Fetch({1})}));
   stream.Send(request);
@@ -44,14 +44,14 @@ TEST_F(SessionTest, TheFirstMessageMayHoldCommands) {
 }
 
 TEST_F(SessionTest, NamesDiffer) {
-  Stream one(*stub_), other(*stub_);
+  ClientStream one(*stub_), other(*stub_);
   EXPECT_NE(one.Open(), other.Open());
 }
 
 TEST_F(SessionTest, LargeTensorsComeAndGoAsTheyAre) {
   std::string large(5 << 20, '\0');
   for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * i >> 7);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(1, {Put(1, large), Put(2, "small"), Fetch({2, 1})});
   const v1::Reply reply = stream.NextReply();
@@ -61,7 +61,7 @@ TEST_F(SessionTest, LargeTensorsComeAndGoAsTheyAre) {
 }
 
 TEST_F(SessionTest, CommandsAreExecutedInOrder) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   std::vector<uint64_t> numbers;
   std::vector<v1::Command> commands(1000, Mix(1));
@@ -72,7 +72,7 @@ TEST_F(SessionTest, CommandsAreExecutedInOrder) {
 }
 
 TEST_F(SessionTest, ManyCommandsWithoutAnAnswerAreConfirmed) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(1, std::vector<v1::Command>(3000, Mix(1)));
   stream.WaitForReceived(3000);
@@ -82,7 +82,7 @@ TEST_F(SessionTest, ManyCommandsWithoutAnAnswerAreConfirmed) {
 }
 
 TEST_F(SessionTest, CommandsThatCameAlreadyAreSkipped) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(1, {Mix(1), Mix(1), Mix(1)});
   stream.Send(1, {Mix(1), Mix(1)});
@@ -95,7 +95,7 @@ TEST_F(SessionTest, CommandsThatCameAlreadyAreSkipped) {
 }
 
 TEST_F(SessionTest, AGapEndsTheStreamAndSaysWhereToGoOn) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   const std::string session = stream.Open();
   stream.Send(1, {Mix(1), Mix(1)});
   stream.Send(4, {Mix(1)});
@@ -105,7 +105,7 @@ TEST_F(SessionTest, AGapEndsTheStreamAndSaysWhereToGoOn) {
 }
 
 TEST_F(SessionTest, AFailedStreamIsOneLineInTheLog) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(4, {Mix(1)});
   stream.ExpectEnd(StatusCode::FAILED_PRECONDITION, "Run: ");
@@ -118,28 +118,28 @@ TEST_F(SessionTest, AFailedStreamIsOneLineInTheLog) {
 }
 
 TEST_F(SessionTest, WhatIsNotOpenedIsToldSo) {
-  Stream commands(*stub_);
+  ClientStream commands(*stub_);
   commands.Send(1, {Mix(1)});
   commands.ExpectEnd(StatusCode::FAILED_PRECONDITION, "first message needs `open`");
-  Stream nothing(*stub_);
+  ClientStream nothing(*stub_);
   nothing.WritesDone();
   nothing.ExpectEnd(StatusCode::FAILED_PRECONDITION, "ended before its first message");
-  Stream twice(*stub_);
+  ClientStream twice(*stub_);
   twice.Open();
   twice.Send(OpenRequest());
   twice.ExpectEnd(StatusCode::INVALID_ARGUMENT, "open came again");
 }
 
 TEST_F(SessionTest, UnknownNamesDevicesAndLongClientsAreRefused) {
-  Stream unknown(*stub_);
+  ClientStream unknown(*stub_);
   unknown.Send(OpenRequest("0123456789abcdef0123456789abcdef"));
   unknown.ExpectEnd(StatusCode::NOT_FOUND, "lease has ended");
-  Stream device(*stub_);
+  ClientStream device(*stub_);
   v1::SessionRequest request = OpenRequest();
   request.mutable_open()->set_device("gpu:7");
   device.Send(request);
   device.ExpectEnd(StatusCode::NOT_FOUND, "it has: cpu");
-  Stream client(*stub_);
+  ClientStream client(*stub_);
   request = OpenRequest();
   request.mutable_open()->set_client_id(std::string(129, 'x'));
   client.Send(request);
@@ -148,7 +148,7 @@ TEST_F(SessionTest, UnknownNamesDevicesAndLongClientsAreRefused) {
 }
 
 TEST_F(SessionTest, AcknowledgingWhatNeverWasIsRefused) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   v1::SessionRequest request;
   request.set_replies_received(1);
@@ -157,11 +157,11 @@ TEST_F(SessionTest, AcknowledgingWhatNeverWasIsRefused) {
 }
 
 TEST_F(SessionTest, ASecondStreamTakesOver) {
-  Stream first(*stub_);
+  ClientStream first(*stub_);
   const std::string session = first.Open();
   first.Send(1, {Mix(1), Fetch({1})});
   EXPECT_EQ(first.NextReply().index(), 1u);
-  Stream second(*stub_);
+  ClientStream second(*stub_);
   ASSERT_EQ(second.Open(session, 1), session);
   first.Send(3, {Mix(1)});
   first.ExpectEnd(StatusCode::ABORTED, "taken the session over");
@@ -172,12 +172,12 @@ TEST_F(SessionTest, ASecondStreamTakesOver) {
 TEST_F(SessionTest, ResumptionSendsAgainWhatWasNotAcknowledged) {
   std::string session;
   {
-    Stream stream(*stub_);
+    ClientStream stream(*stub_);
     session = stream.Open();
     stream.Send(1, {Put(1, "a"), Fetch({1}), Put(1, "b"), Fetch({1}), Put(1, "c"), Fetch({1})});
     for (uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(stream.NextReply().index(), i);
   }
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   ASSERT_EQ(stream.Open(session, 1), session);
   EXPECT_EQ(stream.received(), 6u);
   EXPECT_EQ(stream.NextValue(), "b");
@@ -189,7 +189,7 @@ TEST_F(SessionTest, ResumptionSendsAgainWhatWasNotAcknowledged) {
 }
 
 TEST_F(SessionTest, AHalfClosedStreamFinishesItsWorkAndEndsTheSession) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   const std::string session = stream.Open();
   stream.Send(1, {Sleep(milliseconds(20)), Mix(1), Fetch({1}), Hang()});
   stream.WritesDone();
@@ -201,7 +201,7 @@ TEST_F(SessionTest, AHalfClosedStreamFinishesItsWorkAndEndsTheSession) {
   EXPECT_TRUE(stream.Finish().ok());
   EXPECT_EQ(server_->sessions().size(), 0);
   Eventually([this] { return probe_.programs == 0; });
-  Stream late(*stub_);
+  ClientStream late(*stub_);
   late.Send(OpenRequest(session));
   late.ExpectEnd(StatusCode::NOT_FOUND, "no such session");
 }
@@ -210,7 +210,7 @@ TEST_F(SessionTest, ASessionWithoutAStreamEndsWithItsLease) {
   Restart(ShortLease());
   std::string session;
   {
-    Stream stream(*stub_);
+    ClientStream stream(*stub_);
     session = stream.Open();
     stream.Send(1, {Fetch({1})});
     stream.NextReply();
@@ -222,9 +222,9 @@ TEST_F(SessionTest, ASessionWithoutAStreamEndsWithItsLease) {
 
 TEST_F(SessionTest, ASilentStreamEndsWithItsLease) {
   Restart(ShortLease());
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
-  Stream unopened(*stub_);
+  ClientStream unopened(*stub_);
   stream.ExpectEnd(StatusCode::DEADLINE_EXCEEDED, "--session_lease_seconds");
   EXPECT_EQ(server_->sessions().size(), 0);
   unopened.ExpectEnd(StatusCode::DEADLINE_EXCEEDED, "no message with `open` came");
@@ -232,7 +232,7 @@ TEST_F(SessionTest, ASilentStreamEndsWithItsLease) {
 
 TEST_F(SessionTest, EmptyMessagesKeepASessionAlive) {
   Restart(ShortLease());
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   for (int i = 0; i < 25; ++i) {
     std::this_thread::sleep_for(milliseconds(100));
@@ -246,7 +246,7 @@ TEST_F(SessionTest, AClientThatTheServerKeepsWaitingIsNotSilent) {
   Limits limits = ShortLease();
   limits.max_session_queue_bytes = 1000;
   Restart(limits);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   probe_.closed = true;
   stream.Send(1, {Put(1, std::string(2000, 'x'))});  // The queue is full: nothing more is read.
@@ -260,7 +260,7 @@ TEST_F(SessionTest, TooManySessionsAreRefusedByName) {
   Limits limits;
   limits.max_sessions = 4;  // Half of them for one connection.
   Restart(limits);
-  Stream one(*stub_), two(*stub_), three(*stub_);
+  ClientStream one(*stub_), two(*stub_), three(*stub_);
   const std::string session = one.Open();
   two.Open();
   three.Send(OpenRequest());
@@ -272,10 +272,10 @@ TEST_F(SessionTest, TooManyStreamsAreRefusedByName) {
   Limits limits;
   limits.max_sessions = 2;  // A connection's share is two streams.
   Restart(limits);
-  Stream one(*stub_), two(*stub_);
+  ClientStream one(*stub_), two(*stub_);
   one.Open();
   Eventually([this] { return server_->sessions().streams() == 2; });
-  Stream three(*stub_);
+  ClientStream three(*stub_);
   three.ExpectEnd(StatusCode::RESOURCE_EXHAUSTED, "--max_sessions");
 }
 
@@ -283,7 +283,7 @@ TEST_F(SessionTest, AReplyThatIsTooLargeSaysSo) {
   Limits limits;
   limits.max_message_bytes = 1 << 20;
   Restart(limits);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   const std::string half(600'000, 'x');
   stream.Send(1, {Put(1, half)});
@@ -301,7 +301,7 @@ TEST_F(SessionTest, AReplyThatIsTooLargeSaysSo) {
 // Sends `count` messages, each with a Put of 100,000 bytes and a Fetch of it, until the server takes no more.
 class Flood {
  public:
-  Flood(Stream& stream, uint64_t count) : thread_([this, &stream, count] {
+  Flood(ClientStream& stream, uint64_t count) : thread_([this, &stream, count] {
     for (uint64_t i = 0; i < count && stream.Send(2 * i + 1, {Put(1, std::string(100'000, 'x')), Fetch({1})}); ++i) {
       ++sent_;
     }
@@ -318,7 +318,7 @@ TEST_F(SessionTest, AClientThatDoesNotReadMakesNothingGrow) {
   Limits limits;
   limits.max_session_queue_bytes = 1'000'000;
   Restart(limits);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   Flood flood(stream, 100);
   std::this_thread::sleep_for(milliseconds(500));
@@ -333,7 +333,7 @@ TEST_F(SessionTest, AClientThatDoesNotReadIsSilentAtLast) {
   Limits limits = ShortLease();
   limits.max_session_queue_bytes = 1'000'000;
   Restart(limits);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   Flood flood(stream, 100);
   Eventually([this] { return server_->sessions().size() == 0 && probe_.programs == 0; });
@@ -344,7 +344,7 @@ TEST_F(SessionTest, ASlowProgramStopsTheReads) {
   Limits limits;
   limits.max_session_queue_bytes = 1'000'000;
   Restart(limits);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   probe_.closed = true;
   Flood flood(stream, 100);
@@ -356,7 +356,7 @@ TEST_F(SessionTest, ASlowProgramStopsTheReads) {
 }
 
 TEST_F(SessionTest, TooManyCommandsThatWaitHoldTheOthersUp) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(1, std::vector<v1::Command>(10'500, Hang()));
   stream.Send(10'501, {Fetch({1})});
@@ -371,7 +371,7 @@ TEST_F(SessionTest, AMessageLargerThanTheQueueStillComesIn) {
   Limits limits;
   limits.max_session_queue_bytes = 1000;
   Restart(limits);
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   for (uint64_t i = 0; i < 10; ++i) {
     stream.Send(2 * i + 1, {Put(1, std::string(50'000, 'x')), Fetch({1})});
@@ -385,21 +385,21 @@ TEST_F(SessionTest, RepliesThatNobodyAcknowledgesAreForgottenOnceNewerOnesHaveAr
   Restart(limits);
   std::string session;
   {
-    Stream stream(*stub_);
+    ClientStream stream(*stub_);
     session = stream.Open();
     Flood flood(stream, 50);
     for (uint64_t i = 1; i <= 50; ++i) ASSERT_EQ(stream.NextReply().index(), i);
   }
-  Stream careless(*stub_);
+  ClientStream careless(*stub_);
   careless.Send(OpenRequest(session, 5));
   careless.ExpectEnd(StatusCode::FAILED_PRECONDITION, "not kept any more");
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   ASSERT_EQ(stream.Open(session, 45), session);
   EXPECT_EQ(stream.NextReply().index(), 46u);
 }
 
 TEST_F(SessionTcpTest, DrainFinishesWhatWasReceivedAndEndsStreams) {
-  Stream busy(*stub_), idle(*stub_), unopened(*stub_);
+  ClientStream busy(*stub_), idle(*stub_), unopened(*stub_);
   busy.Open();
   idle.Open();
   Eventually([this] { return server_->sessions().streams() == 3; });
@@ -415,7 +415,7 @@ TEST_F(SessionTcpTest, DrainFinishesWhatWasReceivedAndEndsStreams) {
 }
 
 TEST_F(SessionTcpTest, DrainDoesNotWaitLongerThanItsGrace) {
-  Stream stream(*stub_);
+  ClientStream stream(*stub_);
   stream.Open();
   stream.Send(1, {Hang()});
   Eventually([this] { return probe_.pending == 1; });
@@ -430,7 +430,7 @@ TEST_F(SessionTest, TwoSessionsAtOnceShareTheLane) {
   std::vector<std::thread> clients;
   for (int c = 0; c < 2; ++c) {
     clients.emplace_back([this] {
-      Stream stream(*stub_);
+      ClientStream stream(*stub_);
       stream.Open();
       std::vector<uint64_t> numbers;
       for (uint64_t n = 1; n <= kCommands; n += 100) {
@@ -447,7 +447,7 @@ TEST_F(SessionTest, TwoSessionsAtOnceShareTheLane) {
 }
 
 TEST_F(SessionTest, ALongQueueOfOneSessionDoesNotHoldUpAnother) {
-  Stream busy(*stub_), other(*stub_);
+  ClientStream busy(*stub_), other(*stub_);
   busy.Open();
   other.Open();
   busy.Send(1, std::vector<v1::Command>(2000, Sleep(milliseconds(1))));

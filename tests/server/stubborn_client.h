@@ -24,7 +24,7 @@ class StubbornClient {
 
   // One stream: goes on where the last one was cut, until all is answered or it is cut itself. True: all is done.
   bool Try(v1::SessionService::Stub& stub, int cut_after, std::chrono::milliseconds pause = {}) {
-    Stream stream(stub);
+    ClientStream stream(stub);
     const std::string opened = stream.Open(session_, replies_received_);
     if (opened.empty()) return false;
     session_ = opened;
@@ -57,7 +57,7 @@ class StubbornClient {
   const std::map<uint64_t, std::string>& replies() const { return replies_; }
 
  private:
-  void Collect(Stream& stream) {
+  void Collect(ClientStream& stream) {
     while (replies_received_ < script_.replies) {
       const v1::Reply reply = stream.NextReply();
       if (reply.index() == 0) return;
