@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,6 +34,16 @@ class Keeper final : public Listener::Acceptor {
   size_t size() const {
     std::lock_guard lock(mu_);
     return kept_.size();
+  }
+  // Whether all send what they have at once.
+  bool AllSendAtOnce() const {
+    std::lock_guard lock(mu_);
+    for (const Descriptor& fd : kept_) {
+      int at_once = 0;
+      socklen_t size = sizeof(at_once);
+      if (getsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, &size) != 0 || at_once == 0) return false;
+    }
+    return true;
   }
   void CloseAll() {
     std::lock_guard lock(mu_);
@@ -75,6 +86,12 @@ class ListenerTest : public testing::Test {
   const std::unique_ptr<Listener> listener_ = *Listener::Open("127.0.0.1:0", 8);
   Keeper* keeper_ = nullptr;
 };
+
+TEST_F(ListenerTest, AnAnswerDoesNotWaitForAnAcknowledgement) {
+  const Descriptor client = Connect();
+  ASSERT_TRUE(Soon([this] { return keeper_->size() == 1; }));
+  EXPECT_TRUE(keeper_->AllSendAtOnce());
+}
 
 TEST_F(ListenerTest, AConnectionThatItsClientHasClosedIsForgottenOnce) {
   Descriptor first = Connect();
