@@ -70,6 +70,10 @@ absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const 
                               const float* bias, bool add, float* y);
 absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x,
                                const float* w, ConvOut dx, ConvOut dw, ConvOut dbias);
+// A volume in groups of one input channel, and not mostly padding: where ConvForwardDepthwise is the faster one.
+bool IsDepthwiseVolume(const ConvSize& size);
+absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
+                                  const float* bias, bool add, float* y);
 absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,
                                const double* bias, bool add, double* y);
 absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x,

@@ -208,6 +208,7 @@ absl::StatusOr<T*> Cached(const ConvSize& size, Args... args) {
 
 absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
                               const float* bias, bool add, float* y) {
+  if (IsDepthwiseVolume(size)) return ConvForwardDepthwise(ctx, size, x, w, bias, add, y);
   return CallOneDnn("Convolution", [&]() -> absl::Status {
     ASSIGN_OR_RETURN(Forward* f, Cached<Forward>(size, bias != nullptr));
     RETURN_IF_ERROR(f->x.Load(ctx, x));
