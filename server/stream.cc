@@ -11,8 +11,8 @@
 #include "server/grpc_status.h"
 
 #ifdef GLUOND_THREAD_SANITIZER
-// ThreadSanitizer does not see in what order gRPC hands a stream from thread to thread: who hands it to gRPC says release,
-// the function that gRPC calls says acquire.
+// ThreadSanitizer does not see in what order gRPC hands a stream from thread to thread: who hands a batch to gRPC says
+// release, the function that gRPC calls says acquire.
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);
 #else
@@ -59,8 +59,8 @@ Slices ToSlices(grpc_byte_buffer* buffer) {
 Stream::Batch::Batch(Stream* stream, void (Stream::*done)(bool ok))
     : grpc_completion_queue_functor{}, stream(stream), done(done) {
   functor_run = [](grpc_completion_queue_functor* functor, int ok) {
+    __tsan_acquire(functor);
     auto* batch = static_cast<Batch*>(functor);
-    __tsan_acquire(batch->stream);
     const ScopedAccount account(batch->stream->peer()->account());
     (batch->stream->*batch->done)(ok != 0);
   };
@@ -126,9 +126,12 @@ void Stream::WriteAndFinish(const Slices& message) {
 }
 
 void Stream::Start(Batch& batch) {
-  __tsan_release(this);
+  grpc_call* const call = call_;
+  const size_t size = batch.size;
+  grpc_completion_queue_functor* const functor = &batch;
+  __tsan_release(functor);
   // The batch may be done, and the stream over, before this returns.
-  GPR_ASSERT(grpc_call_start_batch(call_, batch.ops, batch.size, &batch, nullptr) == GRPC_CALL_OK);
+  GPR_ASSERT(grpc_call_start_batch(call, batch.ops, size, functor, nullptr) == GRPC_CALL_OK);
 }
 
 void Stream::AddHeaders(Batch& batch) {
