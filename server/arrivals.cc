@@ -7,8 +7,11 @@
 namespace gluond::server {
 namespace {
 
-// A reader waits no longer than so: it may be one of the threads that begin calls.
-constexpr std::chrono::milliseconds kMoment{1};
+// A reader waits no longer than so.
+constexpr std::chrono::milliseconds kMoment{100};
+
+// A thread that begins calls reads some as well, and never waits: the others wait for it.
+thread_local bool begins_calls = false;
 
 // gRPC asks for a context when it has read a call, and gets none: it has its own.
 class Reading final : public grpc::ContextAllocator {
@@ -54,12 +57,13 @@ void Arrivals::CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& 
 }
 
 void Arrivals::Read() {
-  if (++waiting_ <= most_) return;
+  if (++waiting_ <= most_ || begins_calls) return;
   std::unique_lock lock(mu_);
   fewer_.wait_for(lock, kMoment, [this] { return waiting_ <= most_; });
 }
 
 void Arrivals::Begin() {
+  begins_calls = true;
   if (--waiting_ != most_) return;
   std::lock_guard lock(mu_);
   fewer_.notify_all();

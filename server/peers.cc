@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
+#include "grpc/support/alloc.h"
 
 namespace gluond::server {
 namespace {
@@ -36,36 +38,44 @@ bool Peer::CountReset(double weight) {
 bool Peer::CountCall(int64_t most) {
   std::lock_guard lock(mu_);
   const auto now = std::chrono::steady_clock::now();
-  if (++calls_ <= 2 * most) {
+  ++calls_;
+  if (++open_ <= 2 * most) {
     too_many_since_ = {};
-    return false;
+  } else if (too_many_since_ == std::chrono::steady_clock::time_point()) {
+    too_many_since_ = now;
   }
-  if (too_many_since_ == std::chrono::steady_clock::time_point()) too_many_since_ = now;
-  return (now - too_many_since_ > kHearing || calls_ > kTimesAsMany * most) && !std::exchange(floods_, true);
+  const bool too_long = open_ > 2 * most && now - too_many_since_ > kHearing;
+  return (too_long || calls_ > kTimesAsMany * most) && !std::exchange(floods_, true);
 }
 
 void Peers::Count(Peer& peer, double weight) {
-  if (peer.CountReset(weight)) end_(peer.name(), "it has reset more calls than it may have under way");
+  if (peer.CountReset(weight)) end_(peer.name(), "it has ended more calls before their answers than it may have under way");
 }
 
-Guest::Guest(Peers& peers, grpc::CallbackServerContext* context) : peer_(peers.Find(context)) {
+Guest::Guest(Peers& peers, grpc_call* call) : peer_(peers.Find(call)) {
   if (peer_->CountCall(peers.most_calls_)) {
-    peers.end_(peer_->name(), "it has more calls open than a connection may have");
+    peers.end_(peer_->name(), "it has more calls open, or answers to read, than a connection may have");
   }
+}
+
+Guest::~Guest() {
+  Leave();
+  std::lock_guard lock(peer_->mu_);
+  --peer_->calls_;
 }
 
 void Guest::Leave() {
   if (left_.exchange(true)) return;
   std::lock_guard lock(peer_->mu_);
-  --peer_->calls_;
+  --peer_->open_;
 }
 
 Peers::~Peers() {
   for (const auto& [connection, peer] : peers_) grpc_auth_context_release(connection);
 }
 
-PeerPtr Peers::Find(grpc::CallbackServerContext* context) {
-  const Connection connection = grpc_call_auth_context(context->c_call());  // Null for calls within the process.
+PeerPtr Peers::Find(grpc_call* call) {
+  const Connection connection = grpc_call_auth_context(call);  // Null for calls within the process.
   PeerPtr peer;
   bool known = true;
   {
@@ -75,7 +85,8 @@ PeerPtr Peers::Find(grpc::CallbackServerContext* context) {
       peer = found->second;
     } else {
       known = false;
-      peer = peers_[connection] = std::make_shared<Peer>(context->peer());
+      const std::unique_ptr<char, decltype(&gpr_free)> name(grpc_call_get_peer(call), &gpr_free);
+      peer = peers_[connection] = std::make_shared<Peer>(name.get());
     }
   }
   if (known) grpc_auth_context_release(connection);

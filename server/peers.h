@@ -24,6 +24,7 @@
 #include "grpcpp/grpcpp.h"
 
 struct grpc_auth_context;
+struct grpc_call;
 
 namespace gluond::server {
 
@@ -48,8 +49,7 @@ class Peer {
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Whether they come too fast; true once.
   bool CountReset(double weight);
-  // Counts a call that is opened. Whether there are far more than `most`, by what this server
-  // knows; true once.
+  // Counts a call that is opened. Whether there are far more than `most`, by what this server knows; true once.
   bool CountCall(int64_t most);
 
   const AccountPtr account_;
@@ -57,7 +57,8 @@ class Peer {
   std::atomic<int64_t> given_ = 0;
 
   std::mutex mu_;
-  int64_t calls_ = 0;      // That are open. Guarded by mu_, as all that follows.
+  int64_t open_ = 0;       // Calls that are not answered yet. Guarded by mu_, as all that follows.
+  int64_t calls_ = 0;      // Those, and the ones whose answers gRPC has.
   std::chrono::steady_clock::time_point too_many_since_;  // 0: they are not too many.
   double resets_ = 0;      // Recent ones, as of last_reset_.
   std::chrono::steady_clock::time_point last_reset_;
@@ -74,14 +75,17 @@ class Peers {
   ~Peers();
   // Before the first call. A peer may have `most_calls` open.
   void Guard(int64_t most_calls, End end) {
+    std::lock_guard lock(mu_);  // With it, whoever looks for its peer sees what is set here.
     most_calls_ = most_calls;
     end_ = std::move(end);
   }
 
   // To be told of each call that its client has reset before it was answered,
   void WasReset(Peer& peer) { Count(peer, 1); }
-  // and of each that was reset before it was sent, as a client rarely does.
+  // of each that was reset before it was sent, as a client rarely does,
   void WasNeverSent(Peer& peer) { Count(peer, 4); }
+  // and of each whose deadline passed, which may befall many at once.
+  void WasLate(Peer& peer) { Count(peer, 0.25); }
   // Forgets those of whom nothing is left.
   void Sweep();
   // Peer::given of each, by name.
@@ -89,7 +93,7 @@ class Peers {
 
  private:
   friend class Guest;
-  PeerPtr Find(grpc::CallbackServerContext* context);
+  PeerPtr Find(grpc_call* call);
   void Count(Peer& peer, double weight);
 
   // gRPC has one of these for each connection. While a peer refers to it, no other connection gets the same.
@@ -102,11 +106,11 @@ class Peers {
 };
 
 // A call's peer, which has the call open until it leaves. gRPC 1.51 holds a client to the number of calls that it may have
-// open only once the client has said that it knows the number.
+// open only once the client has said that it knows the number, and keeps answers that the client does not read.
 class Guest {
  public:
-  Guest(Peers& peers, grpc::CallbackServerContext* context);
-  ~Guest() { Leave(); }
+  Guest(Peers& peers, grpc_call* call);
+  ~Guest();
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
 

@@ -198,6 +198,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   }
   for (const auto& service : services_) builder.RegisterService(service.get());
+  unknown_methods_ = std::make_unique<UnknownMethods>(runner_->peers);
+  builder.RegisterCallbackGenericService(unknown_methods_.get());
   Arrivals::CountIn(std::make_shared<Arrivals>(MostWaiting()), builder);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();

@@ -30,6 +30,7 @@
 #include "server/raw_service.h"
 #include "server/sessions.h"
 #include "server/sweeper.h"
+#include "server/unknown_methods.h"
 #include "server/unread.h"
 
 namespace gluond::server {
@@ -84,6 +85,7 @@ class Server {
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
   HealthService* health_ = nullptr;  // One of them.
+  std::unique_ptr<UnknownMethods> unknown_methods_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;

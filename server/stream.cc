@@ -79,7 +79,7 @@ grpc_op& Stream::Batch::Add(grpc_op_type type) {
 }
 
 Stream::Stream(Peers& peers, Opening opening)
-    : peers_(peers), guest_(peers, opening.context), call_(opening.context->c_call()),
+    : peers_(peers), call_(opening.context->c_call()), guest_(peers, call_),
       deadline_(SteadyDeadline(*opening.context)), close_(std::move(opening.close)),
       read_(this, &Stream::ReadDone), write_(this, &Stream::WriteDone), finish_(this, &Stream::FinishDone),
       over_(this, &Stream::OverDone) {}
@@ -170,7 +170,7 @@ void Stream::FinishDone(bool) {
 void Stream::OverDone(bool) {
   if (cancelled_ != 0) {
     guest_.Leave();
-    if (!expired()) peers_.WasReset(*peer());
+    expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
     OnCancel();
   }
   Leave();

@@ -100,8 +100,8 @@ class Stream {
   void Leave();
 
   Peers& peers_;
-  Guest guest_;
   grpc_call* const call_;
+  Guest guest_;
   const Clock::time_point deadline_;
   std::function<void()> close_;
   Batch read_, write_, finish_, over_;

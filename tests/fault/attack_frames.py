@@ -3,7 +3,7 @@
 import random
 import time
 
-from proto import operator_pb2
+from proto import operator_pb2, session_pb2
 from tests.fault import http2
 from tests.fault.attack_flow import connect, part
 from tests.fault.attack_work import filled
@@ -66,6 +66,41 @@ def open_calls(target):
   def ask(connection):
     connection.send(b"".join(frame(HEADERS, END_HEADERS, connection.stream(), headers[i % len(headers)])
                              for i in range(500)))
+
+  return floods(target, ask)
+
+
+def unknown_methods(target):
+  """Calls of a method that there is not, every other one of which is reset."""
+  headers = grpc_headers("/no.Such/Method")
+
+  def ask(connection):
+    streams = [connection.stream() for _ in range(300)]
+    connection.send(b"".join(frame(HEADERS, END_HEADERS | END_STREAM, stream, headers) +
+                             (frame(RST_STREAM, 0, stream, CANCEL) if stream % 4 == 1 else b"") for stream in streams))
+
+  return floods(target, ask)
+
+
+def expired_calls(target):
+  """Calls whose deadline has passed before they are read."""
+  headers = grpc_headers(INVOKE, ("grpc-timeout", "1n"))
+
+  def ask(connection):
+    connection.send(b"".join(frame(HEADERS, END_HEADERS | END_STREAM, connection.stream(), headers) for _ in range(300)))
+
+  return floods(target, ask)
+
+
+def opened_sessions(target):
+  """Streams that open a session each, faster than the answers to them are read."""
+  headers = grpc_headers("SessionService/Run")
+  message = http2.message(session_pb2.SessionRequest(open=session_pb2.OpenSession()))
+
+  def ask(connection):
+    streams = [connection.stream() for _ in range(50)]
+    connection.send(b"".join(frame(HEADERS, END_HEADERS, stream, headers) + frame(http2.DATA, 0, stream, message)
+                             for stream in streams))
 
   return floods(target, ask)
 

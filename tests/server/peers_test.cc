@@ -38,6 +38,13 @@ TEST_F(PeersTest, CallsThatAreNeverSentCountForMore) {
   EXPECT_EQ(ended_.size(), 1u);
 }
 
+TEST_F(PeersTest, CallsThatAreLateCountForLess) {
+  for (int i = 0; i < 2000; ++i) peers_.WasLate(peer_);
+  EXPECT_TRUE(ended_.empty());
+  for (int i = 2000; i < 5000; ++i) peers_.WasLate(peer_);
+  EXPECT_EQ(ended_.size(), 1u);
+}
+
 TEST_F(PeersTest, EachPeerIsCountedByItself) {
   for (int i = 0; i < 400; ++i) {
     Peer other("ipv4:10.0.0.8:41014");
