@@ -58,16 +58,17 @@ Guest::Guest(Peers& peers, grpc_call* call) : peer_(peers.Find(call)) {
   }
 }
 
-Guest::~Guest() {
-  Leave();
-  std::lock_guard lock(peer_->mu_);
-  --peer_->calls_;
-}
-
 void Guest::Leave() {
   if (left_.exchange(true)) return;
   std::lock_guard lock(peer_->mu_);
   --peer_->open_;
+}
+
+void Guest::End() {
+  Leave();
+  if (ended_.exchange(true)) return;
+  std::lock_guard lock(peer_->mu_);
+  --peer_->calls_;
 }
 
 Peers::~Peers() {

@@ -99,7 +99,7 @@ class Peers {
   // gRPC has one of these for each connection. While a peer refers to it, no other connection gets the same.
   using Connection = grpc_auth_context*;
 
-  int64_t most_calls_ = std::numeric_limits<int64_t>::max();
+  int64_t most_calls_ = std::numeric_limits<int32_t>::max();
   End end_ = [](const std::string&, absl::string_view) {};
   std::mutex mu_;
   absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
@@ -110,18 +110,20 @@ class Peers {
 class Guest {
  public:
   Guest(Peers& peers, grpc_call* call);
-  ~Guest();
+  ~Guest() { End(); }
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
 
   // The call was cancelled or is answered: what gRPC makes of that may come late, when the client knows of it already.
   void Leave();
+  // gRPC is done with the call.
+  void End();
 
   const PeerPtr& peer() const { return peer_; }
 
  private:
   const PeerPtr peer_;
-  std::atomic<bool> left_ = false;
+  std::atomic<bool> left_ = false, ended_ = false;
 };
 
 }  // namespace gluond::server

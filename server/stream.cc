@@ -178,6 +178,7 @@ void Stream::OverDone(bool) {
 
 void Stream::Leave() {
   if (--awaited_ != 0) return;
+  guest_.End();
   const std::function<void()> close = std::move(close_);
   OnDone();
   close();
