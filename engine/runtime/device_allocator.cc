@@ -11,7 +11,7 @@ namespace {
 
 // Whether so much memory, once freed, is kept for the next who wants as much: see host_blocks.h. The address sanitizer
 // watches what malloc gives, and what is used after free.
-bool IsKept(Device device, size_t bytes) {
+bool IsKept([[maybe_unused]] Device device, [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
   return false;
 #else
