@@ -43,8 +43,7 @@ class HostStream final : public Stream, public HostChannel, public std::enable_s
  public:
   static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
   HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
-      : Stream(runner.peers, std::move(opening)), streams_(streams), runner_(runner),
-        method_(method) {}
+      : Stream(runner.peers, std::move(opening)), streams_(streams), runner_(runner), method_(method) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;

@@ -159,7 +159,8 @@ absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& p
     Descriptor fd(socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1, off = 0;
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    // Of each connection, too: an answer in two pieces would wait 40 ms between them for the client's acknowledgement.
+    // Each accepted connection takes this option over. Without it the second piece of an answer would wait 40 ms for the
+    // client's acknowledgement of the first.
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     // "[::]" means every address, IPv4's too.
     if (one->ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));

@@ -96,8 +96,8 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
 class ReflectionStream final : public Stream {
  public:
   ReflectionStream(Runner& runner, const Method& method, Opening opening, const ReflectionService::Names& services)
-      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method),
-        services_(services), memory_(Budget::PartOf(runner.memory)) {
+      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method), services_(services),
+        memory_(Budget::PartOf(runner.memory)) {
     StartRead();
   }
 

@@ -17,8 +17,7 @@ constexpr std::chrono::seconds kLinger{5};
 }  // namespace
 
 SessionStream::SessionStream(Sessions& sessions, Runner& runner, const Method& method, Opening opening)
-    : Stream(runner.peers, std::move(opening)), sessions_(sessions), runner_(runner),
-      method_(method) {}
+    : Stream(runner.peers, std::move(opening)), sessions_(sessions), runner_(runner), method_(method) {}
 
 SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening) {
   const auto stream = std::make_shared<SessionStream>(sessions, runner, method, std::move(opening));

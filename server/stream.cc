@@ -148,8 +148,8 @@ void Stream::ReadDone(bool) {
   const bool has_come = read_.message != nullptr;
   Slices message;
   if (has_come) {
+    peer()->Gave(static_cast<int64_t>(grpc_byte_buffer_length(read_.message)));
     message = ToSlices(read_.message);
-    peer()->Gave(static_cast<int64_t>(Bytes(message).size()));
   }
   read_.Clear();
   OnRead(has_come ? &message : nullptr);

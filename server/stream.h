@@ -87,7 +87,7 @@ class Stream {
     void (Stream::*const done)(bool ok);
     grpc_op ops[3];
     size_t size = 0;
-    grpc_byte_buffer* message = nullptr;  // What is sent or was received.
+    grpc_byte_buffer* message = nullptr;  // The message that is being sent, or was received.
   };
   void Start(Batch& batch);
   void AddHeaders(Batch& batch);

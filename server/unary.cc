@@ -119,12 +119,14 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
   absl::Status outcome = status;
   Slices reply;
+  int64_t reply_bytes = 0;
   if (status.ok()) {
     outcome = Encode(*response, &reply);
-    if (outcome.ok()) outcome = memory_.Grow(static_cast<int64_t>(Bytes(reply).size()));
+    const auto bytes = static_cast<int64_t>(Bytes(reply).size());
+    if (outcome.ok()) outcome = memory_.Grow(bytes);
+    if (outcome.ok()) reply_bytes = bytes;
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
   }
-  const int64_t reply_bytes = outcome.ok() ? static_cast<int64_t>(Bytes(reply).size()) : 0;
   // Before the client can know of the answer and send again.
   turn_.reset();
   permit_ = Shares::Permit();

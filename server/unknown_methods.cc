@@ -7,7 +7,7 @@
 namespace gluond::server {
 namespace {
 
-// Of a method's name, which the client has made up.
+// The client has made the method's name up; so many bytes of it are repeated to him.
 constexpr size_t kLongest = 200;
 
 class Refusal final : public grpc::ServerGenericBidiReactor {

@@ -7,15 +7,16 @@ extern "C" const char* __tsan_default_suppressions() {
   return "race:grpc::internal::CallOp\n"
          "race:grpc::internal::Call::\n"
          "race:grpc::internal::CallbackWithSuccessTag\n"
-         "race:grpc::internal::CallbackBidiHandler\n"
+         "race:grpc::internal::CallbackBidiHandler*::reactor\n"
+         "race:grpc::internal::CallbackBidiHandler*::CallOnDone\n"
          "race:grpc::ServerBidiReactor*::InternalBindStream\n"
          "race:CallbackCallTag::ContinueRunAfterInterception()::{lambda\n"
          "race:grpc::internal::InterceptorBatchMethodsImpl\n"
          "race:google::protobuf::internal::\n"
          "race:google::protobuf::io::\n"
-         // The bytes of a message from a client in this process.
+         // A client in this process wrote the bytes that SliceCursor reads, and gRPC handed them over.
          "race:server/slice_cursor.cc\n"
-         // What is made before gRPC's threads use it, and freed after them.
+         // The main thread makes an Arrivals before gRPC's threads use it, and frees it after them.
          "race:server/arrivals.cc\n"
          // What gRPC frees on a thread of its own.
          "race:client/cpp/tensor_message.cc\n";
