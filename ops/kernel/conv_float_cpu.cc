@@ -1,8 +1,9 @@
-// float32 convolution by oneDNN, in the layout inside that is fastest there. With AVX-512 the channels are last:
-// measured on LeNet's and ResNet's layers, that beats oneDNN's blocked layouts (which pad 20 channels to 24, or 32) and
-// its plain one by 1.2 to 2, the reorders from and to NCHW included. With AVX2 the blocked ones win by 1.1 to 3. Where
-// oneDNN generates no code for a layout, the next is tried, as its other implementations are 2 to 1000 times slower.
-// Layouts and generated code are chosen once for each geometry.
+// float32 convolution by oneDNN, in the layout inside that is fastest there, the reorders from and to NCHW included.
+// With AVX-512 these are oneDNN's blocked ones where the channels fill the blocks of 16, by up to 2, and where an input
+// has very few, or a depthwise one many, by up to 1.5; else the channels are last, by 1.1 to 1.7 (20 channels would be
+// padded to 32). With AVX2 the blocked ones win by 1.1 to 3. Where oneDNN generates no code for a layout, the next is
+// tried, as its other implementations are 2 to 1000 times slower; but what goes back to a thin input is fastest as a
+// product of columns, by 1.2 to 2. Layouts and generated code are chosen once for each geometry.
 
 #include <memory>
 #include <unordered_map>
@@ -117,13 +118,27 @@ int RankOf(absl::string_view implementation) {
   return is("ref") ? 2 : is("gemm") ? 1 : 0;
 }
 
-// make(layouts) -> a primitive's description, of the best implementation. `thin`: where AVX2's code is slower than the
-// product of columns, as it computes eight channels at least.
+// What tells the layouts apart: up to how many channels an input is thin, so that they are not padded to a block, and
+// whether the product of columns is then faster than generated code.
+struct Thin {
+  int64_t channels;
+  bool columns = false;
+};
+
+// The layouts in the order in which they are tried.
+std::array<Inside, 3> OrderOf(const ConvSize& size, const Thin& thin) {
+  const bool is_thin = size.groups == 1 && size.in_channels <= thin.channels;
+  if (is_thin && thin.columns) return {Inside::kPlain, Inside::kBlocked, Inside::kLast};
+  const bool fills_blocks = size.in_channels % 16 == 0 && size.out_channels % 16 == 0;
+  const bool is_deep = size.groups == size.in_channels && size.groups > 64;  // And depthwise.
+  if (!HasAvx512() || is_thin || fills_blocks || is_deep) return {Inside::kBlocked, Inside::kLast, Inside::kPlain};
+  return {Inside::kLast, Inside::kBlocked, Inside::kPlain};
+}
+
+// make(layouts) -> a primitive's description, of the best implementation.
 template <class Make>
-auto BestDesc(const ConvSize& size, bool thin, Make make) {
-  std::array<Inside, 3> order = {Inside::kBlocked, Inside::kLast, Inside::kPlain};
-  if (HasAvx512()) std::swap(order[0], order[1]);
-  if (thin && !HasAvx512()) order = {Inside::kPlain, Inside::kBlocked, Inside::kLast};
+auto BestDesc(const ConvSize& size, const Thin& thin, Make make) {
+  const std::array<Inside, 3> order = OrderOf(size, thin);
   const int enough = order[0] == Inside::kPlain ? 1 : 0;
   auto best = make(Layouts(size, order[0]));
   for (size_t i = 1; i < order.size() && RankOf(best.impl_info_str()) > enough; ++i) {
@@ -143,7 +158,7 @@ dnnl::convolution_forward::primitive_desc ForwardDesc(const Layouts& l, bool wit
 struct Forward {
   explicit Forward(const ConvSize& size, bool with_bias)
       : Forward(Layouts(size, Inside::kPlain),
-                BestDesc(size, false, [&](const Layouts& l) { return ForwardDesc(l, with_bias); })) {}
+                BestDesc(size, Thin{12}, [&](const Layouts& l) { return ForwardDesc(l, with_bias); })) {}
   Forward(const Layouts& user, const dnnl::convolution_forward::primitive_desc& desc)
       : x(user.user_x, desc.src_desc()),
         w(user.user_w, desc.weights_desc()),
@@ -159,7 +174,7 @@ struct Forward {
 
 struct BackwardX {
   explicit BackwardX(const ConvSize& size)
-      : BackwardX(Layouts(size, Inside::kPlain), BestDesc(size, size.in_channels == 1, [](const Layouts& l) {
+      : BackwardX(Layouts(size, Inside::kPlain), BestDesc(size, Thin{4, true}, [](const Layouts& l) {
           return dnnl::convolution_backward_data::primitive_desc(
               {dnnl::algorithm::convolution_direct, l.x, l.w, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(),
               CpuEngine(), ForwardDesc(l, false));
@@ -178,7 +193,7 @@ struct BackwardX {
 
 struct BackwardW {
   BackwardW(const ConvSize& size, bool with_bias)
-      : BackwardW(Layouts(size, Inside::kPlain), BestDesc(size, size.in_channels == 1, [=](const Layouts& l) {
+      : BackwardW(Layouts(size, Inside::kPlain), BestDesc(size, HasAvx512() ? Thin{3} : Thin{1, true}, [=](const Layouts& l) {
           return dnnl::convolution_backward_weights::primitive_desc(
               {dnnl::algorithm::convolution_direct, l.x, l.w, with_bias ? l.bias : memory::desc(), l.y, l.stride,
                l.dilate, l.pad, l.pad},

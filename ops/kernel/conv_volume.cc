@@ -153,9 +153,24 @@ struct SumOfChannel {
 
 template <class D>
 absl::Status AddToChannels(const OpContext& ctx, const TBlob& bias, const TBlob& y) {
+  const RowGeometry shape = RowsOf(y.shape, 1);
   return DispatchReal(y.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<D>(ctx, y.Size(), AddBias<C>{RowsOf(y.shape, 1), In<C>(bias), Out<C>(y, kAddTo)});
+    const In<C> from(bias);
+    if constexpr (std::is_same_v<D, cpu>) {
+      Parallel(ctx, shape.outer * shape.n, 1 + kGrain / shape.inner, [&](int64_t begin, int64_t end) {
+        C tile[kTile];
+        for (int64_t plane = begin; plane < end; ++plane) {
+          std::fill_n(tile, std::min(kTile, shape.inner), from[plane % shape.n]);
+          for (int64_t i = 0; i < shape.inner; i += kTile) {
+            StoreTile(y, kAddTo, plane * shape.inner + i, std::min(kTile, shape.inner - i), tile);
+          }
+        }
+      });
+      return absl::OkStatus();
+    } else {
+      return ForEach<D>(ctx, y.Size(), AddBias<C>{shape, from, Out<C>(y, kAddTo)});
+    }
   });
 }
 

@@ -157,6 +157,27 @@ class ImperativeTest : public testing::Test {
   ImperativeBench bench_;
 };
 
+// Everything is recorded, as the bench has it.
+class RecordingTest : public testing::Test {
+ protected:
+  Array Marked(const std::vector<float>& values, uint64_t gradient = 1) {
+    return bench_.Marked(bench_.Of(values), gradient);
+  }
+  template <class... Arrays>
+  Array Call(const std::string& op, Arrays... inputs) {
+    return bench_.Call(op, {}, std::move(inputs)...);
+  }
+  Array Times(const Array& x, double scalar) {
+    return bench_.Call("_mul_scalar", {{"scalar", std::to_string(scalar)}}, x);
+  }
+  std::vector<float> Grad(const Array& y, const Array& x) { return bench_.Values(bench_.Grad({y}, {x})[0]); }
+  Array Grad1(const Array& y, const Array& x) { return bench_.Grad({y}, {x})[0]; }
+
+  ImperativeBench bench_;
+};
+
+inline constexpr char kNotRecorded[] = "You need to set is_recording to true or use autograd.record()";
+
 }  // namespace gluond
 
 #endif  // TESTS_ENGINE_IMPERATIVE_IMPERATIVE_BENCH_H_
