@@ -31,7 +31,7 @@ inline absl::Status CheckColumns(const ConvSize& s) {
                                                    " positions needs more than 2^48 elements of temporary space"));
 }
 
-// y[n, c, ...] += bias[c]. Requires: y has channels.
+// y[n, c, ...] += bias[c]. Requires: y is not empty.
 template <class D>
 absl::Status AddToChannels(const OpContext& ctx, const TBlob& bias, const TBlob& y);
 // dbias[c] = the sum of dy[n, c, ...].

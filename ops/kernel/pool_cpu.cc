@@ -1,6 +1,7 @@
-// Pooling on the CPU: planes to threads. Along a row of outputs, one element of the window after the other, so that the
-// inner loops run over neighbours and vectorize; where windows are wide and outputs few, as in global pooling, along
-// the window's rows instead.
+// Pooling on the CPU: planes to threads. What a stretch of outputs sees is put together row by row, and its columns are
+// put together after that, so that the inner loops run over neighbours and vectorize, and a window of a x b x c elements
+// costs a x b + c steps. Where windows are wide and outputs few, as in global pooling, the loops run along the window's
+// rows instead.
 
 #include <limits>
 #include <type_traits>
@@ -13,6 +14,7 @@ namespace gluond::ops {
 namespace {
 
 constexpr int64_t kChunk = 128;  // Outputs of a row at a time; their state stays in the first-level cache.
+constexpr int64_t kSpan = 1024;  // Columns that they see.
 
 // Outputs [first, last) of output row (oz, oy), of which the first lies at `begin` in its plane.
 struct Stretch {
@@ -52,11 +54,64 @@ void ForEachRun(const PoolSize& s, Stride stride, const Stretch& t, const Body& 
 }
 
 // True where loops along windows are longer than loops along outputs.
-bool IsWide(const PoolSize& s) { return s.kernel[2] >= 2 * s.out[2]; }
+bool IsWide(const PoolSize& s) { return s.kernel[2] >= 2 * s.out[2] || s.kernel[2] > kSpan / 2; }
 
-// best[j] and at[j] of output j of the stretch, by the elements of their windows, in order. at[j] is set only
-// `with_index`; best[j] is minus infinity for an empty window, too.
-template <bool with_index, class C, class Stride>
+// The columns that the windows of a stretch see, padding included: column i is element `start` + i of a row, inside the
+// row for i in [begin, end).
+struct Columns {
+  int64_t start, size, begin, end;
+
+  Columns(const PoolSize& s, const Stretch& t)
+      : start(t.first * s.stride[2] - s.pad[2]), size((t.size() - 1) * s.stride[2] + s.kernel[2]) {
+    begin = std::clamp<int64_t>(-start, 0, size);
+    end = std::clamp<int64_t>(s.in[2] - start, begin, size);
+  }
+  // Whether they are part of one row of the plane, and where.
+  bool AreIn(const PoolSize& s, const Stretch& t, int64_t* first) const {
+    const Extent slices = WindowExtent(s, 0, t.oz), rows = WindowExtent(s, 1, t.oy);
+    *first = (slices.begin * s.in[1] + rows.begin) * s.in[2] + start;
+    return begin == 0 && end == size && slices.end - slices.begin == 1 && rows.end - rows.begin == 1;
+  }
+};
+
+// y[j] = fold(y[j], element) for every element of the window of output j of the stretch, `nothing` for the padding:
+// first each column's elements, in order, then the columns. A single row without padding is taken where it lies.
+template <class C, class Stride, class Fold>
+void FoldWindows(const PoolSize& s, Stride stride, const C* x, const Stretch& t, C nothing, const Fold& fold, C* y) {
+  const Columns columns(s, t);
+  C folded[kSpan];
+  const C* seen = folded;
+  if (int64_t row; columns.AreIn(s, t, &row)) {
+    seen = x + row;
+  } else {
+    std::fill_n(folded, columns.size, nothing);
+    ForEachRow(s, t, [&](int64_t row) {
+      const int64_t begin = row + columns.start;
+      for (int64_t i = columns.begin; i < columns.end; ++i) folded[i] = fold(folded[i], x[begin + i]);
+    });
+  }
+  const int64_t n = t.size(), kernel = s.kernel[2];
+  int64_t kx = 0;
+  for (; kx + 1 < kernel; kx += 2) {
+    for (int64_t j = 0; j < n; ++j) y[j] = fold(fold(y[j], seen[j * stride + kx]), seen[j * stride + kx + 1]);
+  }
+  for (; kx < kernel; ++kx) {
+    for (int64_t j = 0; j < n; ++j) y[j] = fold(y[j], seen[j * stride + kx]);
+  }
+}
+
+template <class C>
+struct Larger {
+  C operator()(C best, C v) const { return (v > best) | (v != v) ? v : best; }
+};
+template <class C>
+struct Plus {
+  C operator()(C sum, C v) const { return sum + v; }
+};
+
+// best[j] and at[j] of output j of the stretch, by the elements of their windows, in order. best[j] is minus infinity for
+// an empty window, too.
+template <class C, class Stride>
 void MaxRuns(const PoolSize& s, Stride stride, const C* x, const Stretch& t, C* best, int32_t* at) {
   ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
     const C* const from = x + row + run.offset;
@@ -64,13 +119,9 @@ void MaxRuns(const PoolSize& s, Stride stride, const C* x, const Stretch& t, C* 
     for (int64_t ox = run.begin; ox < run.end; ++ox) {
       const C v = from[ox * stride];
       const int64_t j = ox - t.first;
-      if constexpr (with_index) {
-        const bool take = (v > best[j]) | (v != v) | (at[j] < 0), keep = best[j] != best[j];
-        at[j] = take & !keep ? base + static_cast<int32_t>(ox * stride) : at[j];
-        best[j] = take & !keep ? v : best[j];
-      } else {
-        best[j] = (v > best[j]) | (v != v) ? v : best[j];
-      }
+      const bool take = (v > best[j]) | (v != v) | (at[j] < 0), keep = best[j] != best[j];
+      at[j] = take & !keep ? base + static_cast<int32_t>(ox * stride) : at[j];
+      best[j] = take & !keep ? v : best[j];
     }
   });
 }
@@ -90,7 +141,7 @@ int64_t FirstLargest(const C* x, int64_t n) {
   return 0;
 }
 
-// As MaxRuns<true>, window by window.
+// As MaxRuns, window by window.
 template <class C>
 void MaxWindows(const PoolSize& s, const C* x, const Stretch& t, C* best, int32_t* at) {
   for (int64_t j = 0; j < t.size(); ++j) {
@@ -124,32 +175,46 @@ void Store(const T* found, const Stretch& t, bool add, T* plane) {
   for (int64_t j = 0; j < t.size(); ++j) plane[t.begin + j] += found[j];
 }
 
-// y and index are planes; either may be null.
+template <class C>
+C Lowest() {
+  return -std::numeric_limits<C>::infinity();
+}
+
+// y and index are planes; y may be null.
 template <class C, class Stride>
-void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index,
-                int32_t* index) {
+void IndexStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index,
+                  int32_t* index) {
   C best[kChunk];
   int32_t at[kChunk];
-  std::fill_n(best, t.size(), -std::numeric_limits<C>::infinity());
+  std::fill_n(best, t.size(), Lowest<C>());
   std::fill_n(at, t.size(), -1);
-  if (IsWide(s)) {
-    MaxWindows(s, x, t, best, at);
-  } else if (index != nullptr) {
-    MaxRuns<true>(s, stride, x, t, best, at);
-  } else {
-    MaxRuns<false>(s, stride, x, t, best, at);
-  }
+  IsWide(s) ? MaxWindows(s, x, t, best, at) : MaxRuns(s, stride, x, t, best, at);
   ClearEmpty(s, t, best);
   if (y != nullptr) Store(best, t, add, y);
-  if (index != nullptr) Store(at, t, add_index, index);
+  Store(at, t, add_index, index);
+}
+
+template <class C, class Stride>
+void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y) {
+  C best[kChunk];
+  std::fill_n(best, t.size(), Lowest<C>());
+  if (IsWide(s)) {
+    int32_t at[kChunk];
+    std::fill_n(at, t.size(), -1);
+    MaxWindows(s, x, t, best, at);
+  } else {
+    FoldWindows(s, stride, x, t, Lowest<C>(), Larger<C>(), best);
+  }
+  ClearEmpty(s, t, best);
+  Store(best, t, add, y);
 }
 
 // v[j] /= the divisor of output j of the stretch. Windows that lie inside the row have the same.
-template <class C>
-void Divide(const PoolSize& s, const Stretch& t, C* v) {
+template <class C, class Stride>
+void Divide(const PoolSize& s, Stride stride, const Stretch& t, C* v) {
   if (s.type != PoolType::kAvg) return;
   const auto divisor = [&](int64_t ox) { return static_cast<C>(Divisor(s, t.oz, t.oy, ox)); };
-  const int64_t stride = s.stride[2], room = s.in[2] + s.pad[2] - s.kernel[2];
+  const int64_t room = s.in[2] + s.pad[2] - s.kernel[2];
   const int64_t inside = std::clamp((s.pad[2] + stride - 1) / stride, t.first, t.last);
   const int64_t beyond = std::clamp(room < 0 ? 0 : room / stride + 1, inside, t.last);
   for (int64_t ox = t.first; ox < inside; ++ox) v[ox - t.first] /= divisor(ox);
@@ -172,12 +237,9 @@ void SumStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, 
       });
     }
   } else {
-    ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
-      const C* const from = x + row + run.offset;
-      for (int64_t ox = run.begin; ox < run.end; ++ox) sums[ox - t.first] += from[ox * stride];
-    });
+    FoldWindows(s, stride, x, t, C{0}, Plus<C>(), sums);
   }
-  Divide(s, t, sums);
+  Divide(s, stride, t, sums);
   Store(sums, t, add, y);
 }
 
@@ -185,7 +247,7 @@ template <class C, class Stride>
 void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch& t, C* dx) {
   C share[kChunk];
   std::copy_n(dy + t.begin, t.size(), share);
-  Divide(s, t, share);
+  Divide(s, stride, t, share);
   if (IsWide(s)) {
     for (int64_t j = 0; j < t.size(); ++j) {
       const Extent cols = WindowExtent(s, 2, t.first + j);
@@ -195,9 +257,20 @@ void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch&
     }
     return;
   }
-  ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
-    C* const to = dx + row + run.offset;
-    for (int64_t ox = run.begin; ox < run.end; ++ox) to[ox * stride] += share[ox - t.first];
+  const Columns columns(s, t);
+  C sums[kSpan];
+  int64_t first = 0;
+  const bool in_place = columns.AreIn(s, t, &first);
+  C* const shares = in_place ? dx + first : sums;
+  if (!in_place) std::fill_n(shares, columns.size, C{0});
+  const int64_t n = t.size();
+  for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+    for (int64_t j = 0; j < n; ++j) shares[j * stride + kx] += share[j];
+  }
+  if (in_place) return;
+  ForEachRow(s, t, [&](int64_t row) {
+    const int64_t begin = row + columns.start;
+    for (int64_t i = columns.begin; i < columns.end; ++i) dx[begin + i] += shares[i];
   });
 }
 
@@ -229,9 +302,11 @@ void ForEachPlane(const OpContext& ctx, const PoolSize& s, const Body& body) {
 
 template <class Body>
 void ForEachStretch(const PoolSize& s, const Body& body) {
+  const int64_t room = std::max<int64_t>(kSpan - s.kernel[2], 0) / s.stride[2] + 1;
+  const int64_t chunk = std::min(kChunk, room);
   for (int64_t row = 0; row < s.out[0] * s.out[1]; ++row) {
-    for (int64_t ox = 0; ox < s.out[2]; ox += kChunk) {
-      body(Stretch{row / s.out[1], row % s.out[1], ox, std::min(ox + kChunk, s.out[2]), row * s.out[2] + ox});
+    for (int64_t ox = 0; ox < s.out[2]; ox += chunk) {
+      body(Stretch{row / s.out[1], row % s.out[1], ox, std::min(ox + chunk, s.out[2]), row * s.out[2] + ox});
     }
   }
 }
@@ -253,8 +328,10 @@ void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req,
       C* const to = y == nullptr ? y : y + plane * s.out_plane();
       int32_t* const at = index == nullptr ? index : index + plane * s.out_plane();
       ForEachStretch(s, [&](const Stretch& t) {
-        if (s.type == PoolType::kMax) {
-          MaxStretch(s, stride, from, t, req == kAddTo, to, index_req == kAddTo, at);
+        if (at != nullptr) {
+          IndexStretch(s, stride, from, t, req == kAddTo, to, index_req == kAddTo, at);
+        } else if (s.type == PoolType::kMax) {
+          MaxStretch(s, stride, from, t, req == kAddTo, to);
         } else {
           SumStretch(s, stride, from, t, req == kAddTo, to);
         }
@@ -276,7 +353,7 @@ void Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_
           if (at[o] >= 0) to[at[o]] += from[o];
         }
       } else {
-        ForEachStretch(s, [&](const Stretch& t) { SpreadStretch(s, stride, from, t, to); });
+          ForEachStretch(s, [&](const Stretch& t) { SpreadStretch(s, stride, from, t, to); });
       }
     });
   });
