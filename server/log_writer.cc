@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/runtime/open_mp_threads.h"
 #include "server/json_line.h"
 
 namespace gluond::server {
@@ -74,6 +75,7 @@ void LogWriter::Write(absl::string_view line) {
       state_->queue.append(line.data(), line.size());
     }
     // Detached: nobody can join a thread that a full pipe holds.
+    const ScopedRoaming roaming;
     if (!std::exchange(state_->started, true)) std::thread(&LogWriter::Loop, state_).detach();
   }
   state_->changed.notify_all();

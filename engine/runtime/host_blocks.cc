@@ -7,6 +7,8 @@
 #include <limits>
 #include <thread>
 
+#include "engine/runtime/open_mp_threads.h"
+
 namespace gluond {
 namespace {
 
@@ -30,6 +32,7 @@ void* FromKernel(size_t bytes) {
 HostBlocks& HostBlocks::OfProcess() {
   static HostBlocks& blocks = *[] {
     auto* const made = new HostBlocks;
+    const ScopedRoaming roaming;
     std::thread([made] { made->DropIdleOnes(); }).detach();
     return made;
   }();

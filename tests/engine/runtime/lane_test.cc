@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <future>
 #include <numeric>
@@ -114,6 +115,48 @@ TEST(LaneTest, UnknownDevicesAreUnavailable) {
   EXPECT_EQ(Lane::Create({DeviceType::kGpu, 99}, {}, bench.allocator()).status().code(),
             absl::StatusCode::kUnavailable);
 }
+
+#ifndef GLUOND_THREAD_SANITIZER
+// Where the calling thread may run.
+cpu_set_t Processors() {
+  cpu_set_t set;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  return set;
+}
+
+TEST(OpenMpThreadsTest, ATeamOfAllProcessorsKeepsApart) {
+  const cpu_set_t all = Processors();
+  const int count = CPU_COUNT(&all);
+  if (count == 1) GTEST_SKIP() << "there is one processor";
+  std::thread([&] {
+    std::vector<cpu_set_t> sets(count);
+    const auto note = [&](int64_t begin, int64_t) { sets[begin] = Processors(); };
+    OpenMpThreads(count + 1).ParallelFor(count, 1, note);
+    for (const cpu_set_t& set : sets) EXPECT_TRUE(CPU_EQUAL(&set, &all)) << "a team of another size";
+
+    OpenMpThreads(0).ParallelFor(count, 1, note);
+    cpu_set_t together;
+    CPU_ZERO(&together);
+    for (const cpu_set_t& set : sets) {
+      EXPECT_EQ(CPU_COUNT(&set), 1);
+      CPU_OR(&together, &together, &set);
+    }
+    EXPECT_TRUE(CPU_EQUAL(&together, &all));
+
+    const cpu_set_t own = Processors();
+    EXPECT_EQ(CPU_COUNT(&own), 1);
+    {
+      const ScopedRoaming roaming;
+      std::thread([&] {
+        const cpu_set_t inherited = Processors();
+        EXPECT_TRUE(CPU_EQUAL(&inherited, &all));
+      }).join();
+    }
+    const cpu_set_t back = Processors();
+    EXPECT_TRUE(CPU_EQUAL(&back, &own));
+  }).join();
+}
+#endif
 
 TEST(OpenMpThreadsTest, PartitionsDependOnSizesOnly) {
   const OpenMpThreads threads(4);
