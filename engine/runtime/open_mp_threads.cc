@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <random>
 
 namespace gluond {
 namespace {
@@ -40,10 +41,10 @@ void SetProcessor(int index) {
 }
 
 #ifndef GLUOND_THREAD_SANITIZER
-// Where the calling thread's team begins, so that not all begin at one.
+// Where the calling thread's team begins, so that not all begin at one, nor those of servers beside each other.
 int FirstProcessor() {
-  static std::atomic<int> teams = 0;
-  thread_local const int first = teams++ % Processors::Get().count;
+  static std::atomic<unsigned> teams = std::random_device()();
+  thread_local const int first = static_cast<int>(teams++ % static_cast<unsigned>(Processors::Get().count));
   return first;
 }
 #endif
