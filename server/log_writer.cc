@@ -75,8 +75,10 @@ void LogWriter::Write(absl::string_view line) {
       state_->queue.append(line.data(), line.size());
     }
     // Detached: nobody can join a thread that a full pipe holds.
-    const ScopedRoaming roaming;
-    if (!std::exchange(state_->started, true)) std::thread(&LogWriter::Loop, state_).detach();
+    if (!std::exchange(state_->started, true)) {
+      const ScopedRoaming roaming;
+      std::thread(&LogWriter::Loop, state_).detach();
+    }
   }
   state_->changed.notify_all();
 }

@@ -118,8 +118,8 @@ int RankOf(absl::string_view implementation) {
   return is("ref") ? 2 : is("gemm") ? 1 : 0;
 }
 
-// What tells the layouts apart: up to how many channels an input is thin, so that they are not padded to a block, and
-// whether the product of columns is then faster than generated code.
+// An input of at most so many channels is thin: its layout is a blocked one, though no block is full, or with `columns` the
+// caller's, as the product of columns is then faster than generated code.
 struct Thin {
   int64_t channels;
   bool columns = false;
@@ -130,7 +130,7 @@ std::array<Inside, 3> OrderOf(const ConvSize& size, const Thin& thin) {
   const bool is_thin = size.groups == 1 && size.in_channels <= thin.channels;
   if (is_thin && thin.columns) return {Inside::kPlain, Inside::kBlocked, Inside::kLast};
   const bool fills_blocks = size.in_channels % 16 == 0 && size.out_channels % 16 == 0;
-  const bool is_deep = size.groups == size.in_channels && size.groups > 64;  // And depthwise.
+  const bool is_deep = size.groups == size.in_channels && size.groups > 64;  // Depthwise, of many channels.
   if (!HasAvx512() || is_thin || fills_blocks || is_deep) return {Inside::kBlocked, Inside::kLast, Inside::kPlain};
   return {Inside::kLast, Inside::kBlocked, Inside::kPlain};
 }
@@ -193,7 +193,8 @@ struct BackwardX {
 
 struct BackwardW {
   BackwardW(const ConvSize& size, bool with_bias)
-      : BackwardW(Layouts(size, Inside::kPlain), BestDesc(size, HasAvx512() ? Thin{3} : Thin{1, true}, [=](const Layouts& l) {
+      : BackwardW(Layouts(size, Inside::kPlain),
+                  BestDesc(size, HasAvx512() ? Thin{3} : Thin{1, true}, [=](const Layouts& l) {
           return dnnl::convolution_backward_weights::primitive_desc(
               {dnnl::algorithm::convolution_direct, l.x, l.w, with_bias ? l.bias : memory::desc(), l.y, l.stride,
                l.dilate, l.pad, l.pad},

@@ -81,8 +81,8 @@ void FoldWindows(const PoolSize& s, Stride stride, const C* x, const Stretch& t,
   const Columns columns(s, t);
   C folded[kSpan];
   const C* seen = folded;
-  if (int64_t row; columns.AreIn(s, t, &row)) {
-    seen = x + row;
+  if (int64_t first = 0; columns.AreIn(s, t, &first)) {
+    seen = x + first;
   } else {
     std::fill_n(folded, columns.size, nothing);
     ForEachRow(s, t, [&](int64_t row) {
@@ -353,7 +353,7 @@ void Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_
           if (at[o] >= 0) to[at[o]] += from[o];
         }
       } else {
-          ForEachStretch(s, [&](const Stretch& t) { SpreadStretch(s, stride, from, t, to); });
+        ForEachStretch(s, [&](const Stretch& t) { SpreadStretch(s, stride, from, t, to); });
       }
     });
   });

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class TapeTest : public RecordingTest {};
 
-// When it ends.
+// The tape ends.
 
 TEST_F(TapeTest, IsFreedByBackward) {
   const Array x = Marked({3});
@@ -54,7 +54,7 @@ TEST_F(TapeTest, APartlyFreedTapeIsNoTape) {
   EXPECT_FALSE(Times(h, 5).entry) << "what has no history is a constant";
 }
 
-// What it keeps.
+// The tape keeps what gradients read.
 
 TEST_F(TapeTest, LeavesNothingBehind) {
   const int64_t before = bench_.used();
@@ -133,7 +133,7 @@ TEST(Gradients, OnlyThoseWantedAreComputed) {
   EXPECT_THAT(bench.Values(bench.Grad({y}, {w})[0]), Each(64));
 }
 
-// What long ones take.
+// Long tapes.
 
 TEST_F(TapeTest, LongTapesCostWhatTheirLengthIs) {
   bench_.backward_options.create_graph = true;
