@@ -11,9 +11,6 @@
 #include "server/wire_cut.h"
 
 namespace gluond::server {
-namespace {
-constexpr std::chrono::seconds kLinger{5};  // For the client to hear of the stream's end.
-}
 
 absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) {
   std::lock_guard lock(mu_);

@@ -9,12 +9,6 @@
 #include "server/sessions.h"
 
 namespace gluond::server {
-namespace {
-
-// A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
-constexpr std::chrono::seconds kLinger{5};
-
-}  // namespace
 
 SessionStream::SessionStream(Sessions& sessions, Runner& runner, const Method& method, Opening opening)
     : Stream(runner.peers, std::move(opening)), sessions_(sessions), runner_(runner), method_(method) {}

@@ -48,6 +48,9 @@ class Stream {
   void Cancel();
 
  protected:
+  // A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
+  static constexpr std::chrono::seconds kLinger{5};
+
   Stream(Peers& peers, Opening opening);
   virtual ~Stream() = default;
 

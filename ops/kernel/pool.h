@@ -25,7 +25,8 @@ struct PoolSize {
   PoolType type;
   bool count_include_pad;  // Averages divide by the window's size, padding included.
   int64_t planes;
-  std::array<int64_t, 3> in, out, kernel, stride, pad;  // One or two axes are the last ones; the first are of size 1.
+  // One or two axes are the last ones; the first are of size 1. pad < kernel.
+  std::array<int64_t, 3> in, out, kernel, stride, pad;
 
   // True where nothing happens along the first axis.
   bool flat() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
@@ -51,14 +52,16 @@ HOST_DEVICE Extent WindowExtent(const PoolSize& s, int axis, int64_t o) {
   return {start > 0 ? start : 0, stop < s.in[axis] ? stop : s.in[axis], padded};
 }
 
-// What the average of output (oz, oy, ox) divides by; 1 for sums and for windows beyond the edge.
-HOST_DEVICE int64_t Divisor(const PoolSize& s, int64_t oz, int64_t oy, int64_t ox) {
+// What the average over a window divides by; 1 for sums and for windows beyond the edge.
+HOST_DEVICE int64_t Divisor(const PoolSize& s, const Extent& z, const Extent& y, const Extent& x) {
   if (s.type != PoolType::kAvg) return 1;
-  const Extent z = WindowExtent(s, 0, oz), y = WindowExtent(s, 1, oy), x = WindowExtent(s, 2, ox);
   if (z.begin >= z.end || y.begin >= y.end || x.begin >= x.end) return 1;
   if (!s.count_include_pad) return (z.end - z.begin) * (y.end - y.begin) * (x.end - x.begin);
   const int64_t count = z.padded * y.padded * x.padded;
   return count > 0 ? count : 1;
+}
+HOST_DEVICE int64_t Divisor(const PoolSize& s, int64_t oz, int64_t oy, int64_t ox) {
+  return Divisor(s, WindowExtent(s, 0, oz), WindowExtent(s, 1, oy), WindowExtent(s, 2, ox));
 }
 
 // x: (batch, ...), planes of in. y: planes of out; index (int32, may be kNullOp): for kMax, the position in its plane

@@ -1,7 +1,7 @@
 // Pooling on the CPU: planes to threads. What a stretch of outputs sees is put together row by row, and its columns are
 // put together after that, so that the inner loops run over neighbours and vectorize, and a window of a x b x c elements
-// costs a x b + c steps. Where windows are wide and outputs few, as in global pooling, the loops run along the window's
-// rows instead.
+// costs a x b + c steps. Windows that move by one element are put together for many rows at once, in a + b + c steps.
+// Where windows are wide and outputs few, as in global pooling, the loops run along the window's rows instead.
 
 #include <limits>
 #include <type_traits>
@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kChunk = 128;  // Outputs of a row at a time; their state stays in the first-level cache.
 constexpr int64_t kSpan = 1024;  // Columns that they see.
+constexpr int64_t kBlock = 4096;  // Elements of some rows of a plane, with their padding; two such blocks stay there, too.
 
 // Outputs [first, last) of output row (oz, oy), of which the first lies at `begin` in its plane.
 struct Stretch {
@@ -213,7 +214,8 @@ void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, 
 template <class C, class Stride>
 void Divide(const PoolSize& s, Stride stride, const Stretch& t, C* v) {
   if (s.type != PoolType::kAvg) return;
-  const auto divisor = [&](int64_t ox) { return static_cast<C>(Divisor(s, t.oz, t.oy, ox)); };
+  const Extent z = WindowExtent(s, 0, t.oz), y = WindowExtent(s, 1, t.oy);
+  const auto divisor = [&](int64_t ox) { return static_cast<C>(Divisor(s, z, y, WindowExtent(s, 2, ox))); };
   const int64_t room = s.in[2] + s.pad[2] - s.kernel[2];
   const int64_t inside = std::clamp((s.pad[2] + stride - 1) / stride, t.first, t.last);
   const int64_t beyond = std::clamp(room < 0 ? 0 : room / stride + 1, inside, t.last);
@@ -223,18 +225,25 @@ void Divide(const PoolSize& s, Stride stride, const Stretch& t, C* v) {
   for (int64_t ox = beyond; ox < t.last; ++ox) v[ox - t.first] /= divisor(ox);
 }
 
+// Of n elements. One sum alone would wait for itself.
+template <class C>
+C Sum(const C* x, int64_t n) {
+  const int64_t half = n / 2;
+  const C* const second = x + half;
+  C a = n % 2 == 0 ? 0 : x[n - 1], b = 0;
+  SIMD_PRAGMA(omp simd reduction(+ : a, b))
+  for (int64_t i = 0; i < half; ++i) a += x[i], b += second[i];
+  return a + b;
+}
+
 template <class C, class Stride>
 void SumStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y) {
-  C sums[kChunk] = {};
+  C sums[kChunk];
+  std::fill_n(sums, t.size(), C{0});
   if (IsWide(s)) {
     for (int64_t j = 0; j < t.size(); ++j) {
       const Extent cols = WindowExtent(s, 2, t.first + j);
-      ForEachRow(s, t, [&](int64_t row) {
-        C sum = 0;
-        SIMD_REDUCE(+, sum)
-        for (int64_t ix = cols.begin; ix < cols.end; ++ix) sum += x[row + ix];
-        sums[j] += sum;
-      });
+      ForEachRow(s, t, [&](int64_t row) { sums[j] += Sum(x + row + cols.begin, cols.end - cols.begin); });
     }
   } else {
     FoldWindows(s, stride, x, t, C{0}, Plus<C>(), sums);
@@ -274,6 +283,91 @@ void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch&
   });
 }
 
+// Windows that move by one element, of which neighbours see nearly the same. A row of such windows sees so many columns.
+int64_t Pitch(const PoolSize& s) { return s.out[2] + s.kernel[2] - 1; }
+bool IsDense(const PoolSize& s) {
+  return s.stride == std::array<int64_t, 3>{1, 1, 1} && s.kernel[1] > 1 && 2 * s.kernel[1] * Pitch(s) <= kBlock;
+}
+
+// to[i] = fold of from[i], from[i + step], ..., of `count` of them.
+template <class C, class Fold>
+void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64_t size, const Fold& fold,
+                    C* __restrict to) {
+  if (count == 1) return (void)std::copy_n(from, size, to);
+  const C* next = from + step;
+  for (int64_t i = 0; i < size; ++i) to[i] = fold(from[i], next[i]);
+  int64_t k = 2;
+  for (; k + 1 < count; k += 2) {
+    const C* const a = from + k * step;
+    const C* const b = a + step;
+    for (int64_t i = 0; i < size; ++i) to[i] = fold(fold(to[i], a[i]), b[i]);
+  }
+  if (k == count) return;
+  next = from + k * step;
+  for (int64_t i = 0; i < size; ++i) to[i] = fold(to[i], next[i]);
+}
+
+// Puts dense windows together, those of rows [begin, end) of slice oz: row by row, Pitch elements apart, in `result`.
+template <class C, class Fold>
+void FoldDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, C nothing, const Fold& fold,
+               C* space, C* result) {
+  const Extent slices = WindowExtent(s, 0, oz);
+  const int64_t pitch = Pitch(s), left = s.pad[2], inside = std::min(s.in[2], pitch - left);
+  for (int64_t row = 0; row < end - begin + s.kernel[1] - 1; ++row) {
+    C* const to = result + row * pitch;
+    const int64_t iy = begin - s.pad[1] + row;
+    std::fill_n(to, pitch, nothing);
+    if (iy < 0 || iy >= s.in[1]) continue;
+    for (int64_t iz = slices.begin; iz < slices.end; ++iz) {
+      const C* const from = x + (iz * s.in[1] + iy) * s.in[2];
+      for (int64_t i = 0; i < inside; ++i) to[left + i] = fold(to[left + i], from[i]);
+    }
+  }
+  const int64_t size = (end - begin) * pitch;
+  FoldNeighbours(result, s.kernel[1], pitch, size, fold, space);
+  FoldNeighbours(space, s.kernel[2], 1, size - s.kernel[2] + 1, fold, result);
+}
+
+// Calls finish(stretch, what was folded) for each row of a plane of dense windows.
+template <class C, class Fold, class Finish>
+void ForEachDenseRow(const PoolSize& s, const C* x, C nothing, const Fold& fold, const Finish& finish) {
+  C space[kBlock], result[kBlock];
+  const int64_t rows = kBlock / Pitch(s) - s.kernel[1] + 1;
+  for (int64_t oz = 0; oz < s.out[0]; ++oz) {
+    for (int64_t begin = 0; begin < s.out[1]; begin += rows) {
+      const int64_t end = std::min(begin + rows, s.out[1]);
+      FoldDense(s, x, oz, begin, end, nothing, fold, space, result);
+      for (int64_t oy = begin; oy < end; ++oy) {
+        finish(Stretch{oz, oy, 0, s.out[2], (oz * s.out[1] + oy) * s.out[2]}, result + (oy - begin) * Pitch(s));
+      }
+    }
+  }
+}
+
+template <class C>
+void DensePlane(const PoolSize& s, const C* x, bool add, C* y) {
+  const std::integral_constant<int64_t, 1> stride;
+  if (s.type == PoolType::kMax) {
+    return ForEachDenseRow(s, x, Lowest<C>(), Larger<C>(), [&](const Stretch& t, C* best) {
+      ClearEmpty(s, t, best);
+      Store(best, t, add, y);
+    });
+  }
+  ForEachDenseRow(s, x, C{0}, Plus<C>(), [&](const Stretch& t, C* sums) {
+    Divide(s, stride, t, sums);
+    Store(sums, t, add, y);
+  });
+}
+
+// The sums that bring the shares of dense windows back to the inputs: each input is seen by the windows around it.
+PoolSize Transposed(const PoolSize& s) {
+  PoolSize back = s;
+  back.type = PoolType::kSum;
+  std::swap(back.in, back.out);
+  for (int axis = 0; axis < 3; ++axis) back.pad[axis] = s.kernel[axis] - 1 - s.pad[axis];
+  return back;
+}
+
 // A last axis that every window takes whole becomes part of the one before it: global pooling, a row of one window.
 PoolSize Collapsed(PoolSize s) {
   for (int axis = 0; axis < 2; ++axis) {
@@ -289,6 +383,11 @@ PoolSize Collapsed(PoolSize s) {
     merge(&s.pad, n, 0);
   }
   return s;
+}
+
+// True where each plane is one window.
+bool IsGlobal(const PoolSize& s) {
+  return s.out_plane() == 1 && s.kernel == s.in && s.pad == std::array<int64_t, 3>{};
 }
 
 // Calls body(plane) for all planes, spread over the threads.
@@ -322,6 +421,18 @@ void WithStride(int64_t stride, const F& run) {
 template <class C>
 void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, OpReqType index_req,
              int32_t* index) {
+  if (index == nullptr && IsDense(s)) {
+    return ForEachPlane(ctx, s, [&](int64_t plane) {
+      DensePlane(s, x + plane * s.in_plane(), req == kAddTo, y + plane * s.out_plane());
+    });
+  }
+  if (s.type != PoolType::kMax && IsGlobal(s)) {
+    const C divisor = static_cast<C>(Divisor(s, 0, 0, 0));
+    return ForEachPlane(ctx, s, [&](int64_t plane) {
+      const C value = Sum(x + plane * s.in_plane(), s.in_plane()) / divisor;
+      y[plane] = req == kAddTo ? y[plane] + value : value;
+    });
+  }
   WithStride(s.stride[2], [&](auto stride) {
     ForEachPlane(ctx, s, [&](int64_t plane) {
       const C* const from = x + plane * s.in_plane();
@@ -341,7 +452,31 @@ void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req,
 }
 
 template <class C>
-void Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_t* index, OpReqType req, C* dx) {
+absl::Status Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_t* index, OpReqType req,
+                      C* dx) {
+  if (s.type != PoolType::kMax && IsDense(s) && IsDense(Transposed(s))) {
+    ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(s.planes * s.out_plane() * sizeof(C)));
+    C* const shares = static_cast<C*>(space);
+    ForEachPlane(ctx, s, [&](int64_t plane) {
+      C* const share = shares + plane * s.out_plane();
+      std::copy_n(dy + plane * s.out_plane(), s.out_plane(), share);
+      ForEachStretch(s, [&](const Stretch& t) {
+        Divide(s, std::integral_constant<int64_t, 1>(), t, share + t.begin);
+      });
+      DensePlane(Transposed(s), share, req == kAddTo, dx + plane * s.in_plane());
+    });
+    return absl::OkStatus();
+  }
+  if (s.type != PoolType::kMax && IsGlobal(s)) {
+    const C divisor = static_cast<C>(Divisor(s, 0, 0, 0));
+    ForEachPlane(ctx, s, [&](int64_t plane) {
+      C* const to = dx + plane * s.in_plane();
+      const C share = dy[plane] / divisor;
+      if (req != kAddTo) return (void)std::fill_n(to, s.in_plane(), share);
+      for (int64_t i = 0; i < s.in_plane(); ++i) to[i] += share;
+    });
+    return absl::OkStatus();
+  }
   WithStride(s.stride[2], [&](auto stride) {
     ForEachPlane(ctx, s, [&](int64_t plane) {
       const C* const from = dy + plane * s.out_plane();
@@ -357,6 +492,7 @@ void Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_
       }
     });
   });
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -390,17 +526,15 @@ absl::Status PoolBackward<cpu>(const OpContext& ctx, const PoolSize& size, const
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
   const PoolSize s = Collapsed(size);
   if (dy.dtype == DType::kFloat64) {
-    Backward(ctx, s, dy.dptr<double>(), at, req, dx.dptr<double>());
-    return absl::OkStatus();
+    return Backward(ctx, s, dy.dptr<double>(), at, req, dx.dptr<double>());
   }
   if (dy.dtype == DType::kFloat32) {
-    Backward(ctx, s, dy.dptr<float>(), at, req, dx.dptr<float>());
-    return absl::OkStatus();
+    return Backward(ctx, s, dy.dptr<float>(), at, req, dx.dptr<float>());
   }
   ASSIGN_OR_RETURN(const float* wide_dy, Widen(ctx, dy.dtype, dy.data, dy.Size()));
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(dx.Size() * sizeof(float)));
   float* wide_dx = static_cast<float*>(space);
-  Backward(ctx, s, wide_dy, at, kWriteTo, wide_dx);
+  RETURN_IF_ERROR(Backward(ctx, s, wide_dy, at, kWriteTo, wide_dx));
   Narrow(ctx, dx.dtype, wide_dx, req, dx.data, dx.Size());
   return absl::OkStatus();
 }

@@ -204,7 +204,7 @@ def spatial(rounds, torch, mxnet, word):
   BENCH_CLOCK=processor takes one thread and the processor's time: for a machine that is not idle."""
   threads = "1" if os.environ.get("BENCH_CLOCK") == "processor" else "2"
   command = lambda python, name: [python, ROOT / f"tests/bench/spatial_{name}.py", threads]
-  sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads, GOMP_SPINCOUNT="20000")]
+  sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads, GOMP_SPINCOUNT="75000")]
   sides += [Side("PyTorch", command(torch, "torch"), OMP_NUM_THREADS=threads)] if torch else []
   sides += [Side("MXNet", command(mxnet, "mxnet"), OMP_NUM_THREADS=threads)] if mxnet else []
   titles = [f"{side.name}: least, median ms" for side in sides] + [f"to {side.name}" for side in sides[1:]]
@@ -256,7 +256,7 @@ def main():
       ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
       ahead = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "ahead")
       # Idle compute threads spin as long as the server lets its own spin.
-      engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps], GOMP_SPINCOUNT="20000")
+      engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps], GOMP_SPINCOUNT="75000")
       sides = [ours, ahead, engine]
       if options.torch:
         sides.append(Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps],

@@ -33,7 +33,7 @@ loader=()
 if ! "$here/bin/gluond" --help > /dev/null 2>&1; then
   loader=("$here/libc/ld-linux-x86-64.so.2" --library-path "$here/libc:$LD_LIBRARY_PATH")
 fi
-export GOMP_SPINCOUNT=20000  # The server would start itself anew to set it, which a loader of ours prevents.
+export GOMP_SPINCOUNT=75000  # The server would start itself anew to set it, which a loader of ours prevents.
 
 passed=0 failed=0
 count() {  # count NAME STATUS
