@@ -74,6 +74,7 @@ CASES = [
     pool("MaxPool2D 2x2", (16, 64, 32, 32), (2, 2), stride=(2, 2)),
     pool("MaxPool2D 3x3 stride 2", (4, 64, 56, 56), (3, 3), stride=(2, 2), pad=(1, 1)),
     pool("AvgPool2D 3x3 stride 1", (8, 32, 28, 28), (3, 3), pad=(1, 1), pool_type="avg", count_include_pad=False),
+    pool("MaxPool2D 5x5 stride 1", (8, 64, 20, 20), (5, 5), pad=(2, 2)),
     pool("GlobalAvgPool2D", (16, 256, 14, 14), pool_type="avg"),
     pool("GlobalMaxPool2D", (16, 256, 14, 14), pool_type="max"),
     pool("MaxPool3D 2x2x2", (2, 16, 8, 48, 48), (2, 2, 2), stride=(2, 2, 2)),
@@ -81,6 +82,7 @@ CASES = [
          pooling_convention="full"),
     pool("AvgPool3D 2x2x2", (2, 16, 8, 48, 48), (2, 2, 2), stride=(2, 2, 2), pool_type="avg"),
     pool("AvgPool3D 3x3x3 stride 1", (2, 16, 8, 24, 24), (3, 3, 3), pad=(1, 1, 1), pool_type="avg"),
+    pool("MaxPool3D 3x3x3 stride 1", (2, 16, 8, 24, 24), (3, 3, 3), pad=(1, 1, 1)),
     pool("GlobalAvgPool3D", (2, 64, 8, 24, 24), pool_type="avg"),
 ]
 

@@ -186,5 +186,48 @@ TEST(PoolTest, OfEqualElementsTheFirstGetsTheGradient) {
   }
 }
 
+TEST(PoolTest, TheFirstOfEqualElementsWinsInOverlappingWindows) {
+  KernelContext context;
+  const Geometry geometries[] = {
+      {"Plane", 2, {1, 9, 8}, {1, 3, 5}, {1, 1, 1}, {0, 1, 2}, false},
+      {"Volume", 1, {4, 5, 6}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1}, false},
+      {"Strided", 1, {4, 5, 6}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, false},
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Geometry& g : geometries) {
+    const PoolSize s = SizeOf(g, PoolType::kMax, true);
+    const Shape in = {s.planes, s.in_plane()}, out = {s.planes, s.out_plane()};
+    std::vector<double> x(in.Size());
+    for (size_t i = 0; i < x.size(); ++i) x[i] = i % 4 == 1 ? -inf : static_cast<double>(i * i / 3 % 3);
+    std::fill_n(x.begin(), x.size() / 3, -inf);
+    const Pooled want = Naive(s, x, std::vector<double>(out.Size()));
+    Values x_values(DType::kFloat32, x), y(DType::kFloat32, std::vector<double>(out.Size()));
+    Values index(DType::kInt32, std::vector<double>(out.Size(), -2));
+    ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x_values.blob(in), kWriteTo, y.blob(out), kWriteTo, index.blob(out)).ok());
+    for (int64_t i = 0; i < out.Size(); ++i) {
+      ASSERT_EQ(y[i], want.y[i]) << g.name << " " << i;
+      ASSERT_EQ(index[i], want.index[i]) << g.name << " " << i;
+    }
+  }
+}
+
+TEST(PoolTest, TheFirstNanWinsInOverlappingWindows) {
+  KernelContext context;
+  const double nan = std::nan("");
+  const PoolSize s = {PoolType::kMax, true, 1, {1, 3, 4}, {1, 2, 3}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}};
+  Values x(DType::kFloat32, {1, nan, 3, 4, nan, 9, 7, nan, 2, 2, 8, 1});
+  const std::vector<int32_t> at = {1, 1, 7, 4, 5, 7};
+  for (const OpReqType index_req : {kNullOp, kWriteTo}) {
+    Values y(DType::kFloat32, std::vector<double>(6)), index(DType::kInt32, std::vector<double>(6, -2));
+    ASSERT_TRUE(
+        PoolForward<cpu>(context.ctx, s, x.blob({3, 4}), kWriteTo, y.blob({2, 3}), index_req, index.blob({2, 3})).ok());
+    for (int64_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(std::isnan(y[i]), i != 4) << i;
+      EXPECT_EQ(index[i], index_req == kNullOp ? -2 : at[i]) << i;
+    }
+    EXPECT_EQ(y[4], 9);
+  }
+}
+
 }  // namespace
 }  // namespace gluond::ops
