@@ -52,7 +52,7 @@ HOST_DEVICE Extent WindowExtent(const PoolSize& s, int axis, int64_t o) {
   return {start > 0 ? start : 0, stop < s.in[axis] ? stop : s.in[axis], padded};
 }
 
-// What the average over a window divides by; 1 for sums and for windows beyond the edge.
+// The divisor of the average over a window; 1 for sums and for windows beyond the edge.
 HOST_DEVICE int64_t Divisor(const PoolSize& s, const Extent& z, const Extent& y, const Extent& x) {
   if (s.type != PoolType::kAvg) return 1;
   if (z.begin >= z.end || y.begin >= y.end || x.begin >= x.end) return 1;

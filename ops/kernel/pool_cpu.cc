@@ -1,30 +1,25 @@
 // Pooling on the CPU: planes to threads. What a stretch of outputs sees is put together row by row, and its columns are
 // put together after that, so that the inner loops run over neighbours and vectorize, and a window of a x b x c elements
-// costs a x b + c steps. Windows that move by one element are put together for many rows at once, in a + b + c steps.
-// Where windows are wide and outputs few, as in global pooling, the loops run along the window's rows instead.
+// costs a x b + c steps. Where windows are wide and outputs few, as in global pooling, the loops run along the window's
+// rows instead. Windows that move by one element have a way of their own (pool_dense.h).
 
-#include <limits>
+#include <algorithm>
 #include <type_traits>
 
 #include "engine/core/status_macros.h"
 #include "ops/kernel/pool.h"
+#include "ops/kernel/pool_dense.h"
 #include "ops/kernel/widen.h"
 
 namespace gluond::ops {
 namespace {
 
+using namespace pool_internal;
+
 constexpr int64_t kChunk = 128;  // Outputs of a row at a time; their state stays in the first-level cache.
 constexpr int64_t kSpan = 1024;  // Columns that they see.
-constexpr int64_t kBlock = 4096;  // Elements of some rows of a plane, with their padding; two such blocks stay there, too.
 
-// Outputs [first, last) of output row (oz, oy), of which the first lies at `begin` in its plane.
-struct Stretch {
-  int64_t oz, oy, first, last, begin;
-
-  int64_t size() const { return last - first; }
-};
-
-// Those of its outputs whose window element kx is inside the row, and that element of output 0.
+// Those outputs of a stretch whose window element kx is inside the row, and that element of output 0.
 struct Run {
   int64_t begin, end, offset;
 
@@ -101,15 +96,6 @@ void FoldWindows(const PoolSize& s, Stride stride, const C* x, const Stretch& t,
   }
 }
 
-template <class C>
-struct Larger {
-  C operator()(C best, C v) const { return (v > best) | (v != v) ? v : best; }
-};
-template <class C>
-struct Plus {
-  C operator()(C sum, C v) const { return sum + v; }
-};
-
 // best[j] and at[j] of output j of the stretch, by the elements of their windows, in order. best[j] is minus infinity for
 // an empty window, too.
 template <class C, class Stride>
@@ -158,29 +144,6 @@ void MaxWindows(const PoolSize& s, const C* x, const Stretch& t, C* best, int32_
   }
 }
 
-// best[j] = 0 where the window is empty. Only the last windows along an axis can be.
-template <class C>
-void ClearEmpty(const PoolSize& s, const Stretch& t, C* best) {
-  const auto empty = [&](int axis, int64_t o) {
-    const Extent e = WindowExtent(s, axis, o);
-    return e.begin >= e.end;
-  };
-  if (empty(0, t.oz) || empty(1, t.oy)) return (void)std::fill_n(best, t.size(), C{0});
-  for (int64_t ox = t.last; ox > t.first && empty(2, ox - 1); --ox) best[ox - 1 - t.first] = 0;
-}
-
-// Writes or adds what was found for a stretch to its plane.
-template <class T>
-void Store(const T* found, const Stretch& t, bool add, T* plane) {
-  if (!add) return (void)std::copy_n(found, t.size(), plane + t.begin);
-  for (int64_t j = 0; j < t.size(); ++j) plane[t.begin + j] += found[j];
-}
-
-template <class C>
-C Lowest() {
-  return -std::numeric_limits<C>::infinity();
-}
-
 // y and index are planes; y may be null.
 template <class C, class Stride>
 void IndexStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index,
@@ -210,22 +173,7 @@ void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, 
   Store(best, t, add, y);
 }
 
-// v[j] /= the divisor of output j of the stretch. Windows that lie inside the row have the same.
-template <class C, class Stride>
-void Divide(const PoolSize& s, Stride stride, const Stretch& t, C* v) {
-  if (s.type != PoolType::kAvg) return;
-  const Extent z = WindowExtent(s, 0, t.oz), y = WindowExtent(s, 1, t.oy);
-  const auto divisor = [&](int64_t ox) { return static_cast<C>(Divisor(s, z, y, WindowExtent(s, 2, ox))); };
-  const int64_t room = s.in[2] + s.pad[2] - s.kernel[2];
-  const int64_t inside = std::clamp((s.pad[2] + stride - 1) / stride, t.first, t.last);
-  const int64_t beyond = std::clamp(room < 0 ? 0 : room / stride + 1, inside, t.last);
-  for (int64_t ox = t.first; ox < inside; ++ox) v[ox - t.first] /= divisor(ox);
-  const C common = divisor(inside);
-  for (int64_t ox = inside; ox < beyond; ++ox) v[ox - t.first] /= common;
-  for (int64_t ox = beyond; ox < t.last; ++ox) v[ox - t.first] /= divisor(ox);
-}
-
-// Of n elements. One sum alone would wait for itself.
+// The sum of n elements, of each half by itself: additions to one number wait for each other.
 template <class C>
 C Sum(const C* x, int64_t n) {
   const int64_t half = n / 2;
@@ -281,169 +229,6 @@ void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch&
     const int64_t begin = row + columns.start;
     for (int64_t i = columns.begin; i < columns.end; ++i) dx[begin + i] += shares[i];
   });
-}
-
-// Windows that move by one element, of which neighbours see nearly the same. A row of such windows sees so many columns.
-int64_t Pitch(const PoolSize& s) { return s.out[2] + s.kernel[2] - 1; }
-bool IsDense(const PoolSize& s) {
-  return s.stride == std::array<int64_t, 3>{1, 1, 1} && s.kernel[1] > 1 && 2 * s.kernel[1] * Pitch(s) <= kBlock;
-}
-
-// to[i] = fold of from[i], from[i + step], ..., of `count` of them.
-template <class C, class Fold>
-void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64_t size, const Fold& fold,
-                    C* __restrict to) {
-  if (count == 1) return (void)std::copy_n(from, size, to);
-  const C* next = from + step;
-  for (int64_t i = 0; i < size; ++i) to[i] = fold(from[i], next[i]);
-  int64_t k = 2;
-  for (; k + 1 < count; k += 2) {
-    const C* const a = from + k * step;
-    const C* const b = a + step;
-    for (int64_t i = 0; i < size; ++i) to[i] = fold(fold(to[i], a[i]), b[i]);
-  }
-  if (k == count) return;
-  next = from + k * step;
-  for (int64_t i = 0; i < size; ++i) to[i] = fold(to[i], next[i]);
-}
-
-// Puts dense windows together, those of rows [begin, end) of slice oz: row by row, Pitch elements apart, in `result`.
-template <class C, class Fold>
-void FoldDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, C nothing, const Fold& fold,
-               C* space, C* result) {
-  const Extent slices = WindowExtent(s, 0, oz);
-  const int64_t pitch = Pitch(s), left = s.pad[2], inside = std::min(s.in[2], pitch - left);
-  for (int64_t row = 0; row < end - begin + s.kernel[1] - 1; ++row) {
-    C* const to = result + row * pitch;
-    const int64_t iy = begin - s.pad[1] + row;
-    std::fill_n(to, pitch, nothing);
-    if (iy < 0 || iy >= s.in[1]) continue;
-    for (int64_t iz = slices.begin; iz < slices.end; ++iz) {
-      const C* const from = x + (iz * s.in[1] + iy) * s.in[2];
-      for (int64_t i = 0; i < inside; ++i) to[left + i] = fold(to[left + i], from[i]);
-    }
-  }
-  const int64_t size = (end - begin) * pitch;
-  FoldNeighbours(result, s.kernel[1], pitch, size, fold, space);
-  FoldNeighbours(space, s.kernel[2], 1, size - s.kernel[2] + 1, fold, result);
-}
-
-// Calls body(oz, begin, end) for blocks of rows of a plane of dense windows, and finish(stretch, its place in the block)
-// for each row after that.
-template <class Body, class Finish>
-void ForEachDenseBlock(const PoolSize& s, const Body& body, const Finish& finish) {
-  const int64_t rows = kBlock / Pitch(s) - s.kernel[1] + 1;
-  for (int64_t oz = 0; oz < s.out[0]; ++oz) {
-    for (int64_t begin = 0; begin < s.out[1]; begin += rows) {
-      const int64_t end = std::min(begin + rows, s.out[1]);
-      body(oz, begin, end);
-      for (int64_t oy = begin; oy < end; ++oy) {
-        finish(Stretch{oz, oy, 0, s.out[2], (oz * s.out[1] + oy) * s.out[2]}, (oy - begin) * Pitch(s));
-      }
-    }
-  }
-}
-
-// Calls finish(stretch, what was folded) for each row of a plane of dense windows.
-template <class C, class Fold, class Finish>
-void ForEachDenseRow(const PoolSize& s, const C* x, C nothing, const Fold& fold, const Finish& finish) {
-  C space[kBlock], result[kBlock];
-  ForEachDenseBlock(
-      s,
-      [&](int64_t oz, int64_t begin, int64_t end) {
-        FoldDense(s, x, oz, begin, end, nothing, fold, space, result);
-      },
-      [&](const Stretch& t, int64_t at) { finish(t, result + at); });
-}
-
-template <class C>
-void DensePlane(const PoolSize& s, const C* x, bool add, C* y) {
-  const std::integral_constant<int64_t, 1> stride;
-  if (s.type == PoolType::kMax) {
-    return ForEachDenseRow(s, x, Lowest<C>(), Larger<C>(), [&](const Stretch& t, C* best) {
-      ClearEmpty(s, t, best);
-      Store(best, t, add, y);
-    });
-  }
-  ForEachDenseRow(s, x, C{0}, Plus<C>(), [&](const Stretch& t, C* sums) {
-    Divide(s, stride, t, sums);
-    Store(sums, t, add, y);
-  });
-}
-
-// The largest of some elements, and where each lies in its plane; -1: nowhere.
-template <class C>
-struct Maxima {
-  C best[kBlock];
-  int32_t at[kBlock];
-
-  void Clear(int64_t begin, int64_t size) {
-    std::fill_n(best + begin, size, Lowest<C>());
-    std::fill_n(at + begin, size, -1);
-  }
-  // Each takes the other from `offset` on where that is larger. The others come later in row-major order.
-  void Take(const Maxima& others, int64_t offset, int64_t size) {
-    const C* const v = others.best + offset;
-    const int32_t* const v_at = others.at + offset;
-    for (int64_t i = 0; i < size; ++i) {
-      const bool take = ((v[i] > best[i]) | (v[i] != v[i]) | (at[i] < 0)) & (best[i] == best[i]);
-      at[i] = take ? v_at[i] : at[i];
-      best[i] = take ? v[i] : best[i];
-    }
-  }
-  // Each is the largest of `count` of the others, `step` apart.
-  void SetToNeighbours(const Maxima& others, int64_t count, int64_t step, int64_t size) {
-    std::copy_n(others.best, size, best);
-    std::copy_n(others.at, size, at);
-    for (int64_t k = 1; k < count; ++k) Take(others, k * step, size);
-  }
-};
-
-// As FoldDense, with the positions. Rows are put together first: of equal elements the first in row-major order is wanted.
-template <class C>
-void MaxDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, Maxima<C>* seen, Maxima<C>* space,
-              Maxima<C>* result) {
-  const Extent slices = WindowExtent(s, 0, oz);
-  const int64_t pitch = Pitch(s), left = s.pad[2], inside = std::min(s.in[2], pitch - left);
-  const int64_t rows = end - begin + s.kernel[1] - 1, beyond = s.kernel[2] - 1;
-  const int64_t size = (end - begin) * pitch - beyond;
-  result->Clear(0, size);
-  for (int64_t iz = slices.begin; iz < slices.end; ++iz) {
-    seen->Clear(0, rows * pitch);
-    for (int64_t row = 0; row < rows; ++row) {
-      const int64_t iy = begin - s.pad[1] + row;
-      if (iy < 0 || iy >= s.in[1]) continue;
-      const int64_t first = (iz * s.in[1] + iy) * s.in[2], to = row * pitch + left;
-      std::copy_n(x + first, inside, seen->best + to);
-      for (int64_t i = 0; i < inside; ++i) seen->at[to + i] = static_cast<int32_t>(first + i);
-    }
-    space->SetToNeighbours(*seen, s.kernel[2], 1, rows * pitch - beyond);
-    seen->SetToNeighbours(*space, s.kernel[1], pitch, size);
-    result->Take(*seen, 0, size);
-  }
-}
-
-// y may be null.
-template <class C>
-void DenseIndexPlane(const PoolSize& s, const C* x, bool add, C* y, bool add_index, int32_t* index) {
-  Maxima<C> seen, space, result;
-  ForEachDenseBlock(
-      s,
-      [&](int64_t oz, int64_t begin, int64_t end) { MaxDense(s, x, oz, begin, end, &seen, &space, &result); },
-      [&](const Stretch& t, int64_t row) {
-        ClearEmpty(s, t, result.best + row);
-        if (y != nullptr) Store(result.best + row, t, add, y);
-        Store(result.at + row, t, add_index, index);
-      });
-}
-
-// The sums that bring the shares of dense windows back to the inputs: each input is seen by the windows around it.
-PoolSize Transposed(const PoolSize& s) {
-  PoolSize back = s;
-  back.type = PoolType::kSum;
-  std::swap(back.in, back.out);
-  for (int axis = 0; axis < 3; ++axis) back.pad[axis] = s.kernel[axis] - 1 - s.pad[axis];
-  return back;
 }
 
 // A last axis that every window takes whole becomes part of the one before it: global pooling, a row of one window.
