@@ -1,6 +1,7 @@
 // BumpScratch: the scratch space of a lane. Hands out pieces of one block by moving a mark; Reset moves it back. What
 // does not fit gets an overflow block, and the next Reset makes one block that would have held everything, so that
-// after the first runs nothing is allocated any more. Not thread-safe: it is its lane's.
+// after the first runs nothing is allocated any more. What nobody needs any more is given back: somebody's operator may
+// have taken gigabytes once. Not thread-safe: it is its lane's.
 
 #ifndef ENGINE_RUNTIME_BUMP_SCRATCH_H_
 #define ENGINE_RUNTIME_BUMP_SCRATCH_H_
@@ -18,6 +19,10 @@ namespace gluond {
 
 class BumpScratch final : public Scratch {
  public:
+  // A block that is at least so large, and twice what was needed since so many calls of Reset, is replaced.
+  static constexpr size_t kLargeBytes = 1 << 20;
+  static constexpr int kPeriod = 4096;
+
   // Both must outlive it. `stream` is the one that uses the space: before a block is freed, it is waited for.
   BumpScratch(Allocator& allocator, DeviceDriver& driver, void* stream)
       : allocator_(allocator), driver_(driver), stream_(stream) {}
@@ -25,11 +30,15 @@ class BumpScratch final : public Scratch {
   absl::StatusOr<void*> Get(size_t bytes) override;
   // Frees all pieces at once. On a GPU the next ones may be the same memory: the stream's order keeps them apart.
   void Reset();
+  // Frees all memory.
+  void Release();
 
   // Allocated now.
   size_t capacity() const;
 
  private:
+  void Replace(size_t bytes);
+
   Allocator& allocator_;
   DeviceDriver& driver_;
   void* const stream_;
@@ -37,6 +46,8 @@ class BumpScratch final : public Scratch {
   std::vector<std::shared_ptr<Buffer>> overflow_;  // What block_ had no room for since the last Reset.
   size_t used_ = 0;                                // Since the last Reset, overflow included.
   size_t mark_ = 0;                                // In block_.
+  size_t most_used_ = 0;                           // In this period.
+  int resets_ = 0;                                 // Likewise.
 };
 
 }  // namespace gluond

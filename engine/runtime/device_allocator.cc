@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/status_macros.h"
+#include "engine/runtime/fair_threads.h"
 #include "engine/runtime/host_blocks.h"
 
 namespace gluond {
@@ -22,7 +23,8 @@ bool IsKept([[maybe_unused]] Device device, [[maybe_unused]] size_t bytes) {
 absl::StatusOr<void*> Take(Device device, DeviceDriver& driver, size_t bytes) {
   HostBlocks& blocks = HostBlocks::OfProcess();
   if (IsKept(device, bytes)) {
-    void* const data = blocks.Take(bytes);
+    // Work of a pool is about to compute, or to compile what does. What is uploaded comes piece by piece, if it comes.
+    void* const data = blocks.Take(bytes, /*find_pages=*/FairThreads::current_queue() != nullptr);
     if (data != nullptr) return data;
     return absl::ResourceExhaustedError(absl::StrCat("the host has no ", bytes, " bytes left"));
   }

@@ -130,6 +130,10 @@ void FairThreads::Loop(Seat& seat) {
       }
     }
     if (ending_) return;
+    if (now >= seat.rests_at) {
+      Rest(lock, seat);
+      continue;
+    }
     Sleep(lock, seat);
     if (seat.joined && !seat.taking) {
       if (standby_.wait_for(lock, kStandby, [&] { return seat.taking || ending_; })) continue;
@@ -152,8 +156,17 @@ void FairThreads::Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairO
   }
   lock.lock();
   seat.since = kIdle;
-  order_.Done(piece, Clock::now());
+  const Clock::time_point now = Clock::now();
+  if (options_.rest != nullptr && !seat.joined) seat.rests_at = now + options_.rest_after;
+  order_.Done(piece, now);
   if (order_.empty()) drained_.notify_all();
+}
+
+void FairThreads::Rest(std::unique_lock<std::mutex>& lock, Seat& seat) {
+  seat.rests_at = Clock::time_point::max();
+  lock.unlock();
+  options_.rest();
+  lock.lock();
 }
 
 // Sleeps until there may be something to do.
@@ -166,7 +179,7 @@ void FairThreads::Sleep(std::unique_lock<std::mutex>& lock, Seat& seat) {
   // Work that was posted during the look may have woken a thread that must not take it.
   if (order_.ready() && MayTake(seat, Clock::now())) return;
   if (!seat.taking) return;
-  Clock::time_point until = first_timer();
+  Clock::time_point until = std::min(first_timer(), seat.rests_at);
   // One that has joined in looks now and then whether the first ones are free.
   if (seat.joined) until = std::min(until, Clock::now() + options_.patience);
   ++asleep_;

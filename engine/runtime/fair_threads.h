@@ -37,6 +37,9 @@ class FairThreads {
     std::chrono::microseconds look{0};
     // Makes a thing that each thread holds while it lives. May be null.
     std::function<std::shared_ptr<void>()> enter = nullptr;
+    // Called by a thread that has had no work for `rest_after`, once until it has some again. May be null.
+    std::function<void()> rest = nullptr;
+    std::chrono::milliseconds rest_after{1000};
   };
 
   explicit FairThreads(Options options);
@@ -67,6 +70,7 @@ class FairThreads {
     bool joined = false;             // One that came in later: it is gone again when the first ones are free.
     bool taking = true;              // It takes work now.
     Clock::time_point since = kIdle; // When its work began.
+    Clock::time_point rests_at = Clock::time_point::max();  // Unless work comes first. One that has joined in goes instead.
     std::thread thread;
   };
   struct Timer {
@@ -78,6 +82,7 @@ class FairThreads {
 
   void Loop(Seat& seat);
   void Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairOrder::Piece& piece);
+  void Rest(std::unique_lock<std::mutex>& lock, Seat& seat);
   void Sleep(std::unique_lock<std::mutex>& lock, Seat& seat);
   void Look(std::unique_lock<std::mutex>& lock);
   void Watch();

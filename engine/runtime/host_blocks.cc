@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <thread>
 
+#include "absl/functional/function_ref.h"
 #include "engine/runtime/open_mp_threads.h"
 
 namespace gluond {
@@ -15,15 +17,54 @@ namespace {
 // A block as large as this gets huge pages where the kernel has some: one fault where there were 512.
 constexpr size_t kHuge = 2 << 20;
 
-size_t InPages(size_t bytes) {
+size_t PageBytes() {
   static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
+  return page;
 }
 
-void* FromKernel(size_t bytes) {
+size_t InPages(size_t bytes) { return (bytes + PageBytes() - 1) / PageBytes() * PageBytes(); }
+
+// One thread after the other, in the order in which they came.
+class InTurn {
+ public:
+  void Do(absl::FunctionRef<void()> work) {
+    std::unique_lock lock(mu_);
+    const uint64_t ticket = next_++;
+    std::condition_variable& turn = turns_[ticket];
+    turn.wait(lock, [&] { return ticket == serving_; });
+    lock.unlock();
+    work();
+    lock.lock();
+    turns_.erase(ticket);
+    if (const auto next = turns_.find(++serving_); next != turns_.end()) next->second.notify_one();
+  }
+
+ private:
+  std::mutex mu_;
+  uint64_t next_ = 0;     // Guarded by mu_, as the others.
+  uint64_t serving_ = 0;
+  std::map<uint64_t, std::condition_variable> turns_;  // Of those that wait or work.
+};
+
+// Has the kernel find memory for the block now. One processor at most does so at a time, in pieces that threads take in
+// turns: on a virtual machine whose host has to find it, too, a page takes up to a hundred times as long as to clear it,
+// during which its processor does nothing else. Clients that fill memory on every processor would stop everybody's work.
+void FindPages(char* data, size_t bytes) {
+  static InTurn& turns = *new InTurn;
+  for (size_t begin = 0; begin < bytes; begin += kHuge) {
+    turns.Do([&] {
+      for (size_t i = begin; i < std::min(bytes, begin + kHuge); i += PageBytes()) {
+        *const_cast<volatile char*>(data + i) = 0;
+      }
+    });
+  }
+}
+
+void* FromKernel(size_t bytes, bool find_pages) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return nullptr;
   if (bytes >= kHuge) (void)madvise(data, bytes, MADV_HUGEPAGE);  // Small pages do as well.
+  if (find_pages) FindPages(static_cast<char*>(data), bytes);
   return data;
 }
 
@@ -39,13 +80,13 @@ HostBlocks& HostBlocks::OfProcess() {
   return blocks;
 }
 
-void* HostBlocks::Take(size_t bytes) {
+void* HostBlocks::Take(size_t bytes, bool find_pages) {
   if (bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
   const size_t size = InPages(bytes);
   if (void* const kept = TakeKept(size); kept != nullptr) return kept;
-  if (void* const fresh = FromKernel(size); fresh != nullptr) return fresh;
+  if (void* const fresh = FromKernel(size, find_pages); fresh != nullptr) return fresh;
   KeepAtMost(0);
-  return FromKernel(size);
+  return FromKernel(size, find_pages);
 }
 
 // The one that was used last: it may still be in the processor's cache.

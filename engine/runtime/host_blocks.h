@@ -37,7 +37,8 @@ class HostBlocks {
   HostBlocks& operator=(const HostBlocks&) = delete;
 
   // A block of `bytes`, aligned to a page, that holds whatever it held before. nullptr: the host has no more.
-  void* Take(size_t bytes);
+  // `find_pages`: who takes it writes all of it at once; the kernel finds its pages now, for one thread at a time.
+  void* Take(size_t bytes, bool find_pages = false);
   // Keeps what Take(bytes) gave for the next who wants as much. To be called before its charge is refunded.
   void GiveBack(void* block, size_t bytes);
   // Gives blocks back to the kernel, the oldest first, until no more than so many bytes are kept.

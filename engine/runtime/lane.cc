@@ -69,7 +69,8 @@ Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, vo
       threads_({.name = device.ToString(),
                 .most_threads = device.type == DeviceType::kCpu ? std::max(1, options.most_at_work) : 1,
                 .look = kLook,
-                .enter = [this] { return EnterThread(); }}),
+                .enter = [this] { return EnterThread(); },
+                .rest = [] { runner->scratch.Release(); }}),
       beside_({.name = absl::StrCat(device.ToString(), "-beside"), .most_threads = kMostBeside}) {}
 
 Lanes::~Lanes() { Drain(); }

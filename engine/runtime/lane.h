@@ -62,7 +62,7 @@ class Lane {
 
   // The rest is only for the work that is running on the lane.
 
-  // The scratch space of the thread that does the work.
+  // The scratch space of the thread that does the work, which frees it when it has had none for a second.
   Scratch& scratch();
   // Makes all scratch space free for the next node.
   void ResetScratch();

@@ -202,6 +202,18 @@ TEST(FairThreadsTest, NoWorkIsLostWhenThreadsThatJoinedInStepBack) {
   }
 }
 
+TEST(FairThreadsTest, AThreadRestsOnceAfterItsWork) {
+  std::atomic<int> rests = 0;
+  FairThreads threads({.name = "test", .rest = [&] { ++rests; }, .rest_after = milliseconds(5)});
+  const AccountPtr account = NewAccount();
+  for (int i = 1; i <= 3; ++i) {
+    DoFor(threads, account);
+    for (int looks = 0; looks < 2000 && rests < i; ++looks) std::this_thread::sleep_for(milliseconds(10));
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_EQ(rests, i);
+  }
+}
+
 TEST(FairThreadsTest, ThreadsThatJoinedInEndWhenNobodyWantsThem) {
   std::atomic<int> alive = 0;
   FairThreads threads({.name = "test", .most_threads = 8, .enter = [&]() -> std::shared_ptr<void> {

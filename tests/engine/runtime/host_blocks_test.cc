@@ -4,7 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -111,6 +114,31 @@ TEST_F(HostBlocksTest, GivesEachBlockToOneThread) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(blocks_.kept_bytes(), 4 * int64_t{kBlock});
+}
+
+// Of `bytes` at `block`, those that the kernel has found memory for.
+size_t ResidentBytes(void* block, size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(bytes / page);
+  EXPECT_EQ(mincore(block, bytes, pages.data()), 0);
+  return page * static_cast<size_t>(std::count_if(pages.begin(), pages.end(), [](auto found) { return found & 1; }));
+}
+
+constexpr size_t kOdd = 3 * kBlock + kBlock / 2;
+
+TEST_F(HostBlocksTest, FindsPagesForThoseWhoWriteAllOfThem) {
+  EXPECT_EQ(ResidentBytes(blocks_.Take(kOdd), kOdd), 0u);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < 10; ++i) {
+        void* const block = blocks_.Take(kOdd, /*find_pages=*/true);
+        EXPECT_EQ(ResidentBytes(block, kOdd), kOdd);
+        munmap(block, kOdd);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 class LargeTensorsTest : public testing::Test {

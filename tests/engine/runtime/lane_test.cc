@@ -204,5 +204,40 @@ TEST(BumpScratchTest, ReachesASteadyState) {
   EXPECT_EQ(scratch.Get(size_t{1} << 40).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(BumpScratchTest, GivesBackWhatIsNoLongerNeeded) {
+  Bench bench;
+  BumpScratch scratch(bench.allocator(), **FindDriver(Device()), nullptr);
+  const auto use = [&](size_t bytes, int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(scratch.Get(bytes).ok());
+      scratch.Reset();
+    }
+  };
+  use(4 << 20, 1);
+  use(1 << 20, BumpScratch::kPeriod);
+  EXPECT_EQ(scratch.capacity(), 4u << 20) << "was needed within the period";
+  use(1 << 20, BumpScratch::kPeriod);
+  EXPECT_EQ(scratch.capacity(), 1u << 20);
+  use(640 << 10, 2 * BumpScratch::kPeriod);
+  EXPECT_EQ(scratch.capacity(), 1u << 20) << "more than half of it is needed";
+  scratch.Release();
+  EXPECT_EQ(scratch.capacity(), 0u);
+}
+
+TEST(LaneTest, AThreadThatHasNothingToDoFreesItsScratchSpace) {
+  auto budget = std::make_shared<Budget>("test", int64_t{1} << 30, "--test");
+  const auto allocator = *DeviceAllocator::Create(Device(), budget);
+  const auto lane = *Lane::Create(Device(), {.threads = 1}, *allocator);
+  std::promise<void> done;
+  lane->Post([&] {
+    EXPECT_TRUE(lane->scratch().Get(1 << 20).ok());
+    lane->ResetScratch();
+    done.set_value();
+  });
+  done.get_future().wait();
+  for (int i = 0; i < 2000 && budget->used() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(budget->used(), 0);
+}
+
 }  // namespace
 }  // namespace gluond
