@@ -32,31 +32,25 @@ absl::StatusOr<void*> BumpScratch::Get(size_t bytes) {
 }
 
 void BumpScratch::Reset() {
-  most_used_ = std::max(most_used_, used_);
   if (!overflow_.empty()) {
-    Replace(used_);
-  } else if (++resets_ >= kPeriod) {
-    if (block_ != nullptr && block_->bytes() >= std::max(kLargeBytes, 2 * most_used_)) Replace(most_used_);
-    most_used_ = 0;
-    resets_ = 0;
+    const bool keeps = used_ <= kMostKeptBytes || allocator_.device().type != DeviceType::kCpu;
+    // Frees first, so that the new block need not fit beside the old ones. A failure is not one of this call: the
+    // stream's own is reported at the end of the run, and the allocator's by the Get that comes next.
+    (void)driver_.Synchronize(stream_);
+    overflow_.clear();
+    if (keeps) {
+      block_.reset();
+      if (auto block = allocator_.Allocate(used_); block.ok()) block_ = *std::move(block);
+    }
   }
   used_ = mark_ = 0;
 }
 
 void BumpScratch::Release() {
-  Replace(0);
-  used_ = mark_ = 0;
-}
-
-// Frees first, so that the new block need not fit beside the old ones. A failure is not one of this call: the stream's
-// own is reported at the end of the run, and the allocator's by the Get that comes next.
-void BumpScratch::Replace(size_t bytes) {
-  if (block_ == nullptr && overflow_.empty()) return;
   (void)driver_.Synchronize(stream_);
   overflow_.clear();
   block_.reset();
-  if (bytes == 0) return;
-  if (auto block = allocator_.Allocate(bytes); block.ok()) block_ = *std::move(block);
+  used_ = mark_ = 0;
 }
 
 size_t BumpScratch::capacity() const {

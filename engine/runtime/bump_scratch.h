@@ -1,7 +1,7 @@
 // BumpScratch: the scratch space of a lane. Hands out pieces of one block by moving a mark; Reset moves it back. What
 // does not fit gets an overflow block, and the next Reset makes one block that would have held everything, so that
-// after the first runs nothing is allocated any more. What nobody needs any more is given back: somebody's operator may
-// have taken gigabytes once. Not thread-safe: it is its lane's.
+// after the first runs nothing is allocated any more. On a CPU that block stays small: what one client's operator takes
+// is not for the next one to pay, and large pieces are soon had again (host_blocks.h). Not thread-safe: it is its lane's.
 
 #ifndef ENGINE_RUNTIME_BUMP_SCRATCH_H_
 #define ENGINE_RUNTIME_BUMP_SCRATCH_H_
@@ -19,9 +19,8 @@ namespace gluond {
 
 class BumpScratch final : public Scratch {
  public:
-  // A block that is at least so large, and twice what was needed since so many calls of Reset, is replaced.
-  static constexpr size_t kLargeBytes = 1 << 20;
-  static constexpr int kPeriod = 4096;
+  // What is kept on a CPU.
+  static constexpr size_t kMostKeptBytes = 1 << 20;
 
   // Both must outlive it. `stream` is the one that uses the space: before a block is freed, it is waited for.
   BumpScratch(Allocator& allocator, DeviceDriver& driver, void* stream)
@@ -30,15 +29,13 @@ class BumpScratch final : public Scratch {
   absl::StatusOr<void*> Get(size_t bytes) override;
   // Frees all pieces at once. On a GPU the next ones may be the same memory: the stream's order keeps them apart.
   void Reset();
-  // Frees all memory.
+  // Frees all pieces and the memory that is kept for the next ones.
   void Release();
 
   // Allocated now.
   size_t capacity() const;
 
  private:
-  void Replace(size_t bytes);
-
   Allocator& allocator_;
   DeviceDriver& driver_;
   void* const stream_;
@@ -46,8 +43,6 @@ class BumpScratch final : public Scratch {
   std::vector<std::shared_ptr<Buffer>> overflow_;  // What block_ had no room for since the last Reset.
   size_t used_ = 0;                                // Since the last Reset, overflow included.
   size_t mark_ = 0;                                // In block_.
-  size_t most_used_ = 0;                           // In this period.
-  int resets_ = 0;                                 // Likewise.
 };
 
 }  // namespace gluond

@@ -204,22 +204,21 @@ TEST(BumpScratchTest, ReachesASteadyState) {
   EXPECT_EQ(scratch.Get(size_t{1} << 40).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(BumpScratchTest, GivesBackWhatIsNoLongerNeeded) {
+TEST(BumpScratchTest, KeepsNothingLargeOnACpu) {
   Bench bench;
   BumpScratch scratch(bench.allocator(), **FindDriver(Device()), nullptr);
-  const auto use = [&](size_t bytes, int times) {
-    for (int i = 0; i < times; ++i) {
-      ASSERT_TRUE(scratch.Get(bytes).ok());
-      scratch.Reset();
-    }
+  const auto use = [&](size_t bytes) {
+    ASSERT_TRUE(scratch.Get(1000).ok());
+    ASSERT_TRUE(scratch.Get(bytes).ok());
+    EXPECT_GE(scratch.capacity(), bytes);
+    scratch.Reset();
   };
-  use(4 << 20, 1);
-  use(1 << 20, BumpScratch::kPeriod);
-  EXPECT_EQ(scratch.capacity(), 4u << 20) << "was needed within the period";
-  use(1 << 20, BumpScratch::kPeriod);
-  EXPECT_EQ(scratch.capacity(), 1u << 20);
-  use(640 << 10, 2 * BumpScratch::kPeriod);
-  EXPECT_EQ(scratch.capacity(), 1u << 20) << "more than half of it is needed";
+  use(BumpScratch::kMostKeptBytes / 2);
+  EXPECT_EQ(scratch.capacity(), BumpScratch::kMostKeptBytes / 2 + 1024);
+  use(64 << 20);
+  EXPECT_EQ(scratch.capacity(), BumpScratch::kMostKeptBytes / 2 + 1024) << "and what was kept before is kept";
+  use(BumpScratch::kMostKeptBytes);
+  EXPECT_EQ(scratch.capacity(), BumpScratch::kMostKeptBytes / 2 + 1024);
   scratch.Release();
   EXPECT_EQ(scratch.capacity(), 0u);
 }
@@ -230,8 +229,9 @@ TEST(LaneTest, AThreadThatHasNothingToDoFreesItsScratchSpace) {
   const auto lane = *Lane::Create(Device(), {.threads = 1}, *allocator);
   std::promise<void> done;
   lane->Post([&] {
-    EXPECT_TRUE(lane->scratch().Get(1 << 20).ok());
+    EXPECT_TRUE(lane->scratch().Get(1 << 16).ok());
     lane->ResetScratch();
+    EXPECT_EQ(budget->used(), 1 << 16);
     done.set_value();
   });
   done.get_future().wait();

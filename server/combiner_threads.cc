@@ -1,0 +1,24 @@
+// gRPC does what concerns a connection one piece after the other. Where several threads bring such pieces, and the one
+// whose turn it is has something else to do, gRPC 1.51 hands the rest to its "default executor", whose few queues all
+// connections share. A connection that floods the server stays at the front of such a queue until its flood is over, and
+// whoever comes behind it waits: 1.5 s, measured. A thread that goes on with the pieces itself is only one of many
+// (poll_threads.h).
+//
+// gRPC has no option for it. Before it hands something over it asks a function of its own whether the executor has
+// threads, and here it is told that there are none, as around a fork. To a shared library's question the program's own
+// function answers; in a static program the linker has it ask `wrapped` (BUILD). Another version of gRPC may not ask.
+
+namespace grpc_core {
+
+class Executor {
+ public:
+  static bool IsThreadedDefault();
+};
+
+// Weak, since a static program has gRPC's, too.
+__attribute__((weak)) bool Executor::IsThreadedDefault() { return false; }
+
+extern "C" bool wrapped() asm("__wrap__ZN9grpc_core8Executor17IsThreadedDefaultEv");
+extern "C" bool wrapped() { return false; }
+
+}  // namespace grpc_core

@@ -1,0 +1,61 @@
+// What concerns a connection is not handed to gRPC's default executor, where it would wait behind others' floods.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proto/server.grpc.pb.h"
+#include "tests/server/service_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+// How often the threads of this process with the name have begun to run, or been stopped.
+int64_t Switches(const std::string& name) {
+  int64_t sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string comm, word;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    if (comm != name) continue;
+    std::ifstream status(task.path() / "status");
+    while (status >> word) {
+      if (!word.ends_with("voluntary_ctxt_switches:")) continue;
+      int64_t count = 0;
+      status >> count;
+      sum += count;
+    }
+  }
+  return sum;
+}
+
+class CombinerThreadsTest : public ServiceTest {
+ protected:
+  void Configure(ServerOptions* options) override { options->address = "127.0.0.1:0"; }
+};
+
+TEST_F(CombinerThreadsTest, TheExecutorIsNotUsed) {
+  constexpr int kThreads = 8, kCalls = 500;
+  const auto stub = v1::ServerService::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
+  const int64_t before = Switches("default-executo");
+  ASSERT_GT(before, 0) << "gRPC has no such thread any more";
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&stub] {
+      for (int i = 0; i < kCalls; ++i) {
+        grpc::ClientContext context;
+        v1::GetServerInfoResponse response;
+        EXPECT_TRUE(stub->GetServerInfo(&context, {}, &response).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(Switches("default-executo") - before, kThreads * kCalls / 100);
+}
+
+}  // namespace
+}  // namespace gluond::server
