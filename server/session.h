@@ -1,6 +1,8 @@
 // Session: what lives on while streams come and go: the program with its arrays, the commands received and not yet
 // executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken in once, by its
-// number, and executed once, in order, on the session's lane, some at a time, so that clients take turns. Thread-safe; no thread ever waits. session.cc: streams, limits and ends; session_turns.cc: the lane.
+// number, and executed once, in order, on the session's lane, some at a time, so that clients take turns; what takes long
+// and computes no operator is executed beside it, while the lane does nothing else. Thread-safe; no thread ever waits.
+// session.cc: streams, limits and ends; session_turns.cc: the lane.
 //
 //   stream --Attach, Receive--> commands --lane: Turn--> SessionProgram --Answer--> SessionReplies --Write--> stream
 //
@@ -94,6 +96,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   struct Batch {
     SessionMessagePtr message;
     int index = 0;
+    const v1::Command& command() const { return message->request->commands(index); }
   };
   enum class Next { kNothing, kPosted, kTimed };  // What brings the next turn.
 
@@ -104,6 +107,8 @@ class Session final : public std::enable_shared_from_this<Session> {
     Session* const session;
   };
   void Turn();
+  void Execute(const Batch& batch);
+  void ExecuteBeside(Batch batch);
   bool Advance(Batch* batch, bool more);
   void Settle();
   void Answer(v1::Reply reply, const Attachments& attachments, int64_t bytes);

@@ -108,6 +108,7 @@ absl::Status SessionCalls::Define(const v1::DefineGraph& define) {
   absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();
+  defined.large = define.definition().nodes_size() > kLargeNodes;
   if (!graph.ok()) return defined.status;
   const int64_t bytes = kCallBytes + static_cast<int64_t>(define.ByteSizeLong()) +
                         kNodeBytes * CountNodes((*graph)->graph().outputs);
@@ -128,6 +129,11 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
 void SessionCalls::Free(const v1::Free& free) {
   for (const uint64_t name : free.calls()) FreeCall(name);
   for (const uint64_t name : free.graphs()) FreeGraph(name);
+}
+
+bool SessionCalls::IsLarge(uint64_t graph) const {
+  const auto it = graphs_.find(graph);
+  return it != graphs_.end() && it->second.large;
 }
 
 void SessionCalls::FreeCall(uint64_t name) {

@@ -22,6 +22,7 @@ namespace gluond::server {
 class SessionCalls {
  public:
   static constexpr size_t kMostInputs = 1 << 16;  // Of a call.
+  static constexpr int kLargeNodes = 256;         // Of a graph.
 
   // `memory` pays for what is needed while graphs are made.
   SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
@@ -38,6 +39,8 @@ class SessionCalls {
 
   void Free(const v1::Free& free);
 
+  // Whether the graph, if there is one, takes long to look at.
+  bool IsLarge(uint64_t graph) const;
   // Roughly what calls and graphs take.
   int64_t bytes() const { return bytes_; }
 
@@ -52,6 +55,7 @@ class SessionCalls {
     absl::Status status;
     std::shared_ptr<CachedGraph> graph;
     int64_t bytes = 0;
+    bool large = false;
   };
 
   // Counts `bytes` more, or says that they are too many.

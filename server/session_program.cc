@@ -25,6 +25,9 @@ namespace {
 constexpr int64_t kArrayBytes = 512;
 constexpr int64_t kTapeBytes = 1024;
 
+// Elements of an array that take long to make.
+constexpr int64_t kLargeArray = 1 << 18;
+
 // The places of a session, whose memory is charged to it. `lanes` are those beside its home's.
 absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
                                                         std::vector<std::shared_ptr<Lane>>* lanes) {
@@ -64,6 +67,25 @@ class Program final : public std::enable_shared_from_this<Program> {
     imperative_ = Imperative::Create(*std::move(places), on_failure, {.tape_nodes = limits.max_session_arrays});
     arrays_.emplace(*imperative_, limits.max_session_arrays);
     gradients_.emplace(*imperative_, *arrays_, [this](const ValuePtr& value) { Watch(value); });
+  }
+
+  bool TakesLong(const v1::Command& command) const {
+    const auto is_large = [this](uint64_t graph) { return calls_.IsLarge(graph); };
+    switch (command.command_case()) {
+      case v1::Command::kPut: {
+        const absl::StatusOr<Shape> shape = ShapeFromProto(command.put().tensor().shape(), /*known=*/true);
+        return shape.ok() && shape->Size() > kLargeArray;
+      }
+      case v1::Command::kDefineGraph:
+        return command.define_graph().definition().nodes_size() > SessionCalls::kLargeNodes ||
+               is_large(command.define_graph().graph());
+      case v1::Command::kInferGraph: return is_large(command.infer_graph().graph());
+      case v1::Command::kFree: {
+        const auto& graphs = command.free().graphs();
+        return std::any_of(graphs.begin(), graphs.end(), is_large);
+      }
+      default: return false;
+    }
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
@@ -303,11 +325,13 @@ class Program final : public std::enable_shared_from_this<Program> {
   void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::InferGraph> infer) {
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
-      lane->Post([weak, number, graph, infer] {
-        const auto program = weak.lock();
-        if (program == nullptr || program->answers_->ended()) return;
-        --program->inferring_;
-        program->InferGraph(number, graph, infer);
+      lane->Post([weak, number, graph, infer, lane] {
+        lane->GoOnBeside([weak, number, graph, infer] {
+          const auto program = weak.lock();
+          if (program == nullptr || program->answers_->ended()) return;
+          --program->inferring_;
+          program->InferGraph(number, graph, infer);
+        });
       });
     };
     ++inferring_;
@@ -359,6 +383,7 @@ class OwnedProgram final : public SessionProgram {
  public:
   explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
   ~OwnedProgram() override { program_->End(); }
+  bool TakesLong(const v1::Command& command) const override { return program_->TakesLong(command); }
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     program_->Execute(number, command, attachments);
   }

@@ -1,8 +1,9 @@
 // SessionProgram: what the commands of one session do: its arrays, prepared calls and graphs, by the names that the
 // client gave them. Knows nothing of streams and resumptions (session.h).
 //
-// Commands come in order, on the session's lane, and are taken up at once: a command that reads arrays
-// which are not there yet waits for them, and those after it go on. Answers come in the order in which they are ready.
+// Commands come in order, on the session's lane (but long ones, see TakesLong), and are taken up at once: a command that
+// reads arrays which are not there yet waits for them, and those after it go on. Answers come in the order in which they
+// are ready.
 
 #ifndef SERVER_SESSION_PROGRAM_H_
 #define SERVER_SESSION_PROGRAM_H_
@@ -26,7 +27,9 @@ class SessionProgram {
   static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, Lane& lane, const Limits& limits,
                                                 Answer answer);
 
-  // Takes up the command. On `lane`. `attachments` belong to the request that the command came in.
+  // Whether the command takes long and computes no operator: it is to be executed beside the lane. On `lane`.
+  virtual bool TakesLong(const v1::Command& command) const = 0;
+  // Takes up the command. On `lane`, or beside it while no work of it begins. `attachments` belong to the request that the command came in.
   virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
   // Commands taken up that have not come to an end: those that wait for a client or for another device.
   virtual int64_t pending() const = 0;

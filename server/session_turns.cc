@@ -47,11 +47,24 @@ void Session::Turn() {
   }
   Batch batch;
   for (int n = 0; Advance(&batch, n < kCommandsPerTurn && Clock::now() < end); ++n) {
-    const v1::Command& command = batch.message->request->commands(batch.index);
-    program_->Execute(batch.message->request->first_number() + static_cast<uint64_t>(batch.index), command,
-                      batch.message->attachments);
+    if (program_->TakesLong(batch.command())) return ExecuteBeside(std::move(batch));
+    Execute(batch);
   }
   Settle();
+}
+
+void Session::Execute(const Batch& batch) {
+  program_->Execute(batch.message->request->first_number() + static_cast<uint64_t>(batch.index), batch.command(),
+                    batch.message->attachments);
+}
+
+// The rest of a turn, with one command: only operators hold a lane's thread.
+void Session::ExecuteBeside(Batch batch) {
+  lane_->GoOnBeside([self = shared_from_this(), batch = std::move(batch)]() mutable {
+    self->Execute(batch);
+    self->Advance(&batch, /*more=*/false);
+    self->Settle();
+  });
 }
 
 // The command of `batch`, if there is one, has been executed. The next takes its place, if `more` are wanted.

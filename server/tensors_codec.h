@@ -37,7 +37,7 @@ absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncodin
 absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
                            Attachments* attachments);
 
-// Whether decoding takes long although the request is short: fills of more than a megabyte.
+// Whether decoding takes long although the request is short: it has large fills.
 bool HasLargeFill(const TensorList& list);
 bool HasLargeFill(const TensorMap& map);
 

@@ -100,20 +100,30 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Work* const work = queue->Pop();
   --waiting_;
   ++running_;
+  ++open_;
   return Piece{queue, work, std::move(work->account_), now};
 }
 
 void FairOrder::Done(const Piece& piece, Clock::time_point now) {
+  Leave(piece, now);
+  End(*piece.queue, now);
+}
+
+void FairOrder::Leave(const Piece& piece, Clock::time_point now) {
   Tenant& tenant = *tenants_.at(piece.account.get());
   const double length = Seconds(now - piece.begun);
   tenant.used = tenant.Used(now) + length;
   tenant.at = now;
   tenant.length = (tenant.length + length) / 2;
   tenant.running = false;
-  piece.queue->running_ = false;
   --running_;
-  if (!piece.queue->empty()) MakeReady(*piece.queue, now);
   Refresh(tenant);
+}
+
+void FairOrder::End(WorkQueue& queue, Clock::time_point now) {
+  queue.running_ = false;
+  --open_;
+  if (!queue.empty()) MakeReady(queue, now);
 }
 
 bool FairOrder::ready() const { return !able_.empty(); }

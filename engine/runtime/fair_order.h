@@ -85,12 +85,15 @@ class FairOrder {
   std::optional<Piece> Take(Clock::time_point now);
   // The piece has ended: its account has used the time since it was taken.
   void Done(const Piece& piece, Clock::time_point now);
+  // The same in two halves, in any order, for a piece that goes on elsewhere: its account may begin another one,
+  void Leave(const Piece& piece, Clock::time_point now);
+  // and so may its queue.
+  void End(WorkQueue& queue, Clock::time_point now);
 
   // Whether Take would give a piece.
   bool ready() const;
   // Nothing waits, and nothing is under way.
-  bool empty() const { return waiting_ == 0 && running_ == 0; }
-  size_t running() const { return running_; }
+  bool empty() const { return waiting_ == 0 && running_ == 0 && open_ == 0; }
 
  private:
   struct Tenant {
@@ -121,7 +124,8 @@ class FairOrder {
   size_t forget_at_ = 64;      // So many tenants are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   size_t waiting_ = 0;
-  size_t running_ = 0;
+  size_t running_ = 0;  // Pieces that were taken and not left,
+  size_t open_ = 0;     // and those that have not ended.
 };
 
 }  // namespace gluond

@@ -9,7 +9,8 @@
 namespace gluond {
 namespace {
 
-thread_local const WorkQueue* current_queue_of_thread = nullptr;
+thread_local WorkQueue* current_queue_of_thread = nullptr;
+thread_local bool current_work_goes_on = false;
 
 // A thread that has joined in waits so long for being wanted again.
 constexpr std::chrono::seconds kStandby{2};
@@ -154,12 +155,23 @@ void FairThreads::Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairO
     piece.work->Do();
     current_queue_of_thread = nullptr;
   }
+  const bool goes_on = std::exchange(current_work_goes_on, false);
   lock.lock();
   seat.since = kIdle;
   const Clock::time_point now = Clock::now();
   if (options_.rest != nullptr && !seat.joined) seat.rests_at = now + options_.rest_after;
-  order_.Done(piece, now);
+  goes_on ? order_.Leave(piece, now) : order_.Done(piece, now);
   if (order_.empty()) drained_.notify_all();
+}
+
+std::function<void()> FairThreads::Prolong() {
+  current_work_goes_on = true;
+  return [this, queue = current_queue_of_thread] {
+    std::lock_guard lock(mu_);
+    order_.End(*queue, Clock::now());
+    if (order_.empty()) drained_.notify_all();
+    Wake();
+  };
 }
 
 void FairThreads::Rest(std::unique_lock<std::mutex>& lock, Seat& seat) {

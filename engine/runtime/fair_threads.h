@@ -53,6 +53,9 @@ class FairThreads {
   void Post(std::function<void()> work);
   // Posts `work` at `when` or soon after, unless Forget comes first.
   void DoAt(WorkQueue& queue, Clock::time_point when, Work* work);
+  // For a work under way that goes on elsewhere when it returns: its thread does others' then. Its queue's next work
+  // begins after the function that is returned was called, once, on any thread.
+  std::function<void()> Prolong();
   // Forgets a work of DoAt or Post that has not begun.
   void Forget(WorkQueue& queue, Work* work);
 

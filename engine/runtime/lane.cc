@@ -45,6 +45,12 @@ void Lane::PostBeside(std::function<void()> work) {
   ++lanes_.posts_;
   lanes_.beside_.Post(std::move(work));
 }
+void Lane::GoOnBeside(std::function<void()> rest) {
+  PostBeside([end = lanes_.threads_.Prolong(), rest = std::move(rest)] {
+    rest();
+    end();
+  });
+}
 void Lane::DoAt(Clock::time_point when, Work* work) { lanes_.threads_.DoAt(queue_, when, work); }
 void Lane::Forget(Work* work) { lanes_.threads_.Forget(queue_, work); }
 

@@ -62,6 +62,8 @@ class Lane {
 
   // The rest is only for the work that is running on the lane.
 
+  // Does `rest`, which takes long and computes no operator, beside the lanes; the lane's next work comes after it.
+  void GoOnBeside(std::function<void()> rest);
   // The scratch space of the thread that does the work, which frees it when it has had none for a second.
   Scratch& scratch();
   // Makes all scratch space free for the next node.

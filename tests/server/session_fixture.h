@@ -4,6 +4,8 @@
 #ifndef TESTS_SERVER_SESSION_FIXTURE_H_
 #define TESTS_SERVER_SESSION_FIXTURE_H_
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -24,6 +26,8 @@ struct Probe {
   std::atomic<int64_t> executed = 0;
   std::atomic<int64_t> pending = 0;
   std::atomic<bool> closed = false;  // Commands wait, on the lane.
+  std::atomic<int> long_every = 0;   // Each so-manieth command takes long; 0: none.
+  std::atomic<int64_t> executed_beside = 0;
 };
 
 // Arrays are bytes. Put sets one; Invoke mixes its own number into one; Fetch and WaitAll answer; Seed sleeps so many
@@ -34,8 +38,14 @@ class TestProgram final : public SessionProgram {
   ~TestProgram() override { --probe_.programs; }
 
   int64_t pending() const override { return probe_.pending; }
+  bool TakesLong(const v1::Command&) const override {
+    return probe_.long_every > 0 && (probe_.executed + 1) % probe_.long_every == 0;
+  }
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     while (probe_.closed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    char thread[16] = "";
+    pthread_getname_np(pthread_self(), thread, sizeof(thread));
+    if (absl::string_view(thread) == "cpu-beside") ++probe_.executed_beside;
     ++probe_.executed;
     v1::Reply reply;
     reply.set_number(number);

@@ -71,6 +71,23 @@ TEST_F(SessionTest, CommandsAreExecutedInOrder) {
   EXPECT_EQ(stream.NextValue(), Mixed(numbers));
 }
 
+TEST_F(SessionTest, LongCommandsAreExecutedBesideTheLaneInTheirOrder) {
+  std::vector<v1::Command> commands(300, Mix(1));
+  commands.push_back(Fetch({1}));
+  std::vector<uint64_t> numbers;
+  for (uint64_t n = 1; n <= 300; ++n) numbers.push_back(n);
+  for (const int long_every : {1, 2, 7}) {
+    probe_.executed = probe_.executed_beside = 0;
+    probe_.long_every = long_every;
+    ClientStream stream(*stub_);
+    stream.Open();
+    stream.Send(1, commands);
+    EXPECT_EQ(stream.NextValue(), Mixed(numbers));
+    EXPECT_EQ(probe_.executed, 301);
+    EXPECT_EQ(probe_.executed_beside, 301 / long_every);
+  }
+}
+
 TEST_F(SessionTest, ManyCommandsWithoutAnAnswerAreConfirmed) {
   ClientStream stream(*stub_);
   stream.Open();

@@ -123,6 +123,36 @@ struct Counting final : Work {
   std::atomic<int> count = 0;
 };
 
+TEST(FairThreadsTest, AWorkThatGoesOnElsewhereHoldsItsQueueAndNoThread) {
+  FairThreads threads({.name = "test"});
+  const ScopedAccount scope(NewAccount());
+  WorkQueue queue, other;
+  std::promise<std::function<void()>> begun;
+  std::promise<void> next, others;
+  std::atomic<bool> has_ended = false;
+  threads.Post(queue, [&] { begun.set_value(threads.Prolong()); });
+  threads.Post(queue, [&] {
+    EXPECT_TRUE(has_ended);
+    next.set_value();
+  });
+  threads.Post(other, [&] { others.set_value(); });
+  const std::function<void()> end = begun.get_future().get();
+  others.get_future().wait();
+  has_ended = true;
+  end();
+  next.get_future().wait();
+
+  for (int i = 0; i < 1000; ++i) {  // It may end at any time, also before it has returned.
+    std::thread elsewhere;
+    threads.Post(queue, [&] { elsewhere = std::thread(threads.Prolong()); });
+    threads.Drain();
+    elsewhere.join();
+  }
+  std::promise<void> last;
+  threads.Post(queue, [&] { last.set_value(); });
+  last.get_future().wait();
+}
+
 TEST(FairThreadsTest, ForgottenTimersDoNothing) {
   FairThreads threads({.name = "test"});
   WorkQueue queue;

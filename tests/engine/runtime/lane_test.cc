@@ -87,6 +87,36 @@ TEST(LaneTest, LongWorkRunsBesideIt) {
   finished.get_future().wait();
 }
 
+TEST(LaneTest, WorkThatGoesOnBesideItHoldsItAndNoOtherLane) {
+  const auto budget = std::make_shared<Budget>("test", int64_t{1} << 30, "--test");
+  const auto allocator = *DeviceAllocator::Create(Device(), budget);
+  const auto lanes = *Lanes::Create(Device(), {.threads = 1}, *allocator);
+  const std::shared_ptr<Lane> lane = lanes->Take(), other = lanes->Take();
+  std::promise<void> let_go, next;
+  std::atomic<bool> has_ended = false;
+  lane->Post([&] {
+    lane->GoOnBeside([&] {
+      let_go.get_future().wait();
+      has_ended = true;
+    });
+  });
+  lane->Post([&] {
+    EXPECT_TRUE(has_ended);
+    next.set_value();
+  });
+  for (int i = 0; i < 3; ++i) {
+    std::promise<void> done;
+    other->Post([&] { done.set_value(); });
+    done.get_future().wait();
+  }
+  EXPECT_FALSE(has_ended);
+  let_go.set_value();
+  next.get_future().wait();
+  lane->Post([&] { lane->GoOnBeside([&] { has_ended = false; }); });
+  lanes->Drain();
+  EXPECT_FALSE(has_ended) << "and is waited for";
+}
+
 struct Tick final : Work {
   void Do() override { at.set_value(Lane::Clock::now()); }
   std::promise<Lane::Clock::time_point> at;
