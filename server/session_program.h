@@ -29,7 +29,8 @@ class SessionProgram {
 
   // Whether the command takes long and computes no operator: it is to be executed beside the lane. On `lane`.
   virtual bool TakesLong(const v1::Command& command) const = 0;
-  // Takes up the command. On `lane`, or beside it while no work of it begins. `attachments` belong to the request that the command came in.
+  // Takes up the command. On `lane`, or beside it while no work of it begins. `attachments` belong to the request that
+  // the command came in.
   virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
   // Commands taken up that have not come to an end: those that wait for a client or for another device.
   virtual int64_t pending() const = 0;

@@ -73,7 +73,8 @@ class FairThreads {
     bool joined = false;             // One that came in later: it is gone again when the first ones are free.
     bool taking = true;              // It takes work now.
     Clock::time_point since = kIdle; // When its work began.
-    Clock::time_point rests_at = Clock::time_point::max();  // Unless work comes first. One that has joined in goes instead.
+    // Unless work comes first. One that has joined in goes instead.
+    Clock::time_point rests_at = Clock::time_point::max();
     std::thread thread;
   };
   struct Timer {

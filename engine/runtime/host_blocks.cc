@@ -47,8 +47,8 @@ class InTurn {
 };
 
 // Has the kernel find memory for the block now. One processor at most does so at a time, in pieces that threads take in
-// turns: on a virtual machine whose host has to find it, too, a page takes up to a hundred times as long as to clear it,
-// during which its processor does nothing else. Clients that fill memory on every processor would stop everybody's work.
+// turns: on a virtual machine whose host has to find it, too, this takes up to thirty times as long as to clear it, and
+// the processor does nothing else meanwhile. Clients that fill memory on every processor would stop everybody's work.
 void FindPages(char* data, size_t bytes) {
   static InTurn& turns = *new InTurn;
   for (size_t begin = 0; begin < bytes; begin += kHuge) {
