@@ -1,4 +1,4 @@
-// gRPC does what concerns a connection one piece after the other. Where several threads bring such pieces, and the one
+// gRPC does a connection's work one piece after the other. Where several threads bring such pieces, and the one
 // whose turn it is has something else to do, gRPC 1.51 hands the rest to its "default executor", whose few queues all
 // connections share. A connection that floods the server stays at the front of such a queue until its flood is over, and
 // whoever comes behind it waits: 1.5 s, measured. A thread that goes on with the pieces itself is only one of many

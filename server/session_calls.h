@@ -22,7 +22,7 @@ namespace gluond::server {
 class SessionCalls {
  public:
   static constexpr size_t kMostInputs = 1 << 16;  // Of a call.
-  static constexpr int kLargeNodes = 256;         // Of a graph.
+  static constexpr int kLargeNodes = 256;         // A graph of more nodes is a large one.
 
   // `memory` pays for what is needed while graphs are made.
   SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)

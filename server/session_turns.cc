@@ -58,7 +58,7 @@ void Session::Execute(const Batch& batch) {
                     batch.message->attachments);
 }
 
-// The rest of a turn, with one command: only operators hold a lane's thread.
+// A command that computes no operator does not hold the lane's thread for long: beside the lane it ends the turn.
 void Session::ExecuteBeside(Batch batch) {
   lane_->GoOnBeside([self = shared_from_this(), batch = std::move(batch)]() mutable {
     self->Execute(batch);

@@ -19,7 +19,7 @@ namespace gluond {
 
 class BumpScratch final : public Scratch {
  public:
-  // What is kept on a CPU.
+  // On a CPU, Reset keeps no larger block than this for the next operators.
   static constexpr size_t kMostKeptBytes = 1 << 20;
 
   // Both must outlive it. `stream` is the one that uses the space: before a block is freed, it is waited for.

@@ -24,7 +24,7 @@ size_t PageBytes() {
 
 size_t InPages(size_t bytes) { return (bytes + PageBytes() - 1) / PageBytes() * PageBytes(); }
 
-// One thread after the other, in the order in which they came.
+// InTurn lets one thread work after the other, in the order in which they came.
 class InTurn {
  public:
   void Do(absl::FunctionRef<void()> work) {
@@ -43,12 +43,13 @@ class InTurn {
   std::mutex mu_;
   uint64_t next_ = 0;     // Guarded by mu_, as the others.
   uint64_t serving_ = 0;
-  std::map<uint64_t, std::condition_variable> turns_;  // Of those that wait or work.
+  std::map<uint64_t, std::condition_variable> turns_;  // Each thread that waits or works has one, by its ticket.
 };
 
-// Has the kernel find memory for the block now. One processor at most does so at a time, in pieces that threads take in
-// turns: on a virtual machine whose host has to find it, too, this takes up to thirty times as long as to clear it, and
-// the processor does nothing else meanwhile. Clients that fill memory on every processor would stop everybody's work.
+// FindPages has the kernel find memory for the block now. One processor at most does so at a time, in pieces that threads
+// take in turns: on a virtual machine whose host has to find it, too, this takes up to thirty times as long as to clear
+// it, and the processor does nothing else meanwhile. Clients that fill memory on every processor would stop everybody's
+// work.
 void FindPages(char* data, size_t bytes) {
   static InTurn& turns = *new InTurn;
   for (size_t begin = 0; begin < bytes; begin += kHuge) {

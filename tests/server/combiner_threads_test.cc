@@ -1,4 +1,4 @@
-// What concerns a connection is not handed to gRPC's default executor, where it would wait behind others' floods.
+// gRPC hands no connection's work to its default executor, where the work would wait behind others' floods.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace gluond::server {
 namespace {
 
-// How often the threads of this process with the name have begun to run, or been stopped.
+// The kernel has switched so often between other threads and those of this process that have the name.
 int64_t Switches(const std::string& name) {
   int64_t sum = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

@@ -26,7 +26,7 @@ struct Probe {
   std::atomic<int64_t> executed = 0;
   std::atomic<int64_t> pending = 0;
   std::atomic<bool> closed = false;  // Commands wait, on the lane.
-  std::atomic<int> long_every = 0;   // Each so-manieth command takes long; 0: none.
+  std::atomic<int> long_every = 0;   // One command in so many takes long; 0: none does.
   std::atomic<int64_t> executed_beside = 0;
 };
 

@@ -116,7 +116,7 @@ TEST_F(HostBlocksTest, GivesEachBlockToOneThread) {
   EXPECT_LE(blocks_.kept_bytes(), 4 * int64_t{kBlock});
 }
 
-// Of `bytes` at `block`, those that the kernel has found memory for.
+// The kernel has found memory for so many of the `bytes` at `block`.
 size_t ResidentBytes(void* block, size_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages(bytes / page);
