@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/turns.h"
 #include "server/wire_check.h"
 #include "server/wire_cut.h"
 
@@ -11,6 +12,8 @@ namespace gluond::server {
 namespace {
 
 static_assert(kShortMessage <= kAttachmentBytes, "what has attachments is weighed");
+
+using google::protobuf::Message;
 
 // A message within a message takes two bytes on the wire and hundreds in memory; graphs' nodes, the densest of what is
 // sensible, take some twenty times their bytes.
@@ -24,35 +27,49 @@ absl::Status CheckWeight(int64_t parsed, size_t bytes) {
                                                    " times as many; send it in parts"));
 }
 
-}  // namespace
-
-absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments,
-                          const ChargeParsed& charge) {
-  std::string text;
-  const auto refuse = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("the request is not a ", message->GetTypeName(), ": ", why,
-                                                   "; is the client's proto another one?"));
-  };
-  const Bytes bytes(slices);
-  if (bytes.size() < kShortMessage) {
-    if (const char* all = bytes.contiguous(); all != nullptr) {
-      if (message->ParseFromArray(all, static_cast<int>(bytes.size()))) return absl::OkStatus();
-    }
-    text.resize(bytes.size());
-    bytes.CopyTo(text.data());
-  } else if (absl::Status status = Cut(slices, *message->GetDescriptor(), &text, attachments); !status.ok()) {
-    return refuse(status.message());
-  }
-  if (bytes.size() >= kShortMessage) {
-    const int64_t parsed = ParsedBytes(text, *message->GetDescriptor());
-    RETURN_IF_ERROR(CheckWeight(parsed, bytes.size()));
-    if (charge != nullptr) RETURN_IF_ERROR(charge(parsed + static_cast<int64_t>(text.size())));
-  }
-  if (message->ParseFromString(text)) return absl::OkStatus();
-  return refuse(FindDamage(text, *message->GetDescriptor()));
+absl::Status Refusal(const Message& message, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("the request is not a ", message.GetTypeName(), ": ", why,
+                                                 "; is the client's proto another one?"));
 }
 
-absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message) {
+absl::Status ParseText(const std::string& text, Message* message) {
+  if (message->ParseFromString(text)) return absl::OkStatus();
+  return Refusal(*message, FindDamage(text, *message->GetDescriptor()));
+}
+
+// `text` is what was cut out of `bytes` that came.
+absl::Status WeighAndParse(const std::string& text, size_t bytes, Message* message, const ChargeParsed& charge) {
+  const int64_t parsed = ParsedBytes(text, *message->GetDescriptor());
+  RETURN_IF_ERROR(CheckWeight(parsed, bytes));
+  if (charge != nullptr) RETURN_IF_ERROR(charge(parsed + static_cast<int64_t>(text.size())));
+  return ParseText(text, message);
+}
+
+}  // namespace
+
+absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* attachments,
+                          const ChargeParsed& charge) {
+  std::string text;
+  const Bytes bytes(slices);
+  if (bytes.size() < kShortMessage) {
+    const char* const all = bytes.contiguous();
+    if (all != nullptr && message->ParseFromArray(all, static_cast<int>(bytes.size()))) return absl::OkStatus();
+    text.resize(bytes.size());
+    bytes.CopyTo(text.data());
+    return ParseText(text, message);
+  }
+  if (absl::Status status = Cut(slices, *message->GetDescriptor(), &text, attachments); !status.ok()) {
+    return Refusal(*message, status.message());
+  }
+  if (text.size() <= kLongText) return WeighAndParse(text, bytes.size(), message, charge);
+  // The processors are for others, too, however many clients send such messages.
+  static Turns& turns = *new Turns(2);
+  absl::Status status;
+  turns.Do([&] { status = WeighAndParse(text, bytes.size(), message, charge); });
+  return status;
+}
+
+absl::Status ParseShortMessage(const Slices& slices, Message* message) {
   constexpr size_t kMost = 16 << 10;
   if (const size_t bytes = Bytes(slices).size(); bytes > kMost) {
     return absl::ResourceExhaustedError(

@@ -15,6 +15,9 @@ namespace gluond::server {
 // Messages shorter than this are parsed without more ado: they take a few hundred KiB at the very most.
 inline constexpr size_t kShortMessage = 4096;
 
+// Messages with more than this beside their attachments are parsed two at a time: their threads wait for their turn.
+inline constexpr size_t kLongText = 256 << 10;
+
 // Asked before a message that is not short is parsed: `bytes` is about what it will take then, beside what came in.
 // An error is what becomes of the message.
 using ChargeParsed = std::function<absl::Status(int64_t bytes)>;

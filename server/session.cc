@@ -212,7 +212,9 @@ void Session::EndLocked(const absl::Status& status) {
   inbox_.clear();
   outbox_.Clear();
   (void)outbox_memory_.Cover(0);
-  lane_->Post([self = shared_from_this()] { self->Destroy(); });
+  lane_->Post([self = shared_from_this()] {
+    self->lane_->GoOnBeside([self] { self->Destroy(); });
+  });
 }
 
 Session::Clock::duration Session::Patience() const {

@@ -10,8 +10,8 @@
 // one always may come, to acknowledge or to keep the session alive); while unsent replies alone do, or too many
 // commands have not come to an end, none is executed.
 //
-// A session ends (its program is destroyed on the lane) when the client has half-closed its stream and has everything,
-// when the client is silent for longer than the lease, or when the server stops.
+// A session ends (its program is destroyed beside the lane) when the client has half-closed its stream and has
+// everything, when the client is silent for longer than the lease, or when the server stops.
 
 #ifndef SERVER_SESSION_H_
 #define SERVER_SESSION_H_
@@ -107,6 +107,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     Session* const session;
   };
   void Turn();
+  bool TakesLong(const Batch& batch) const;
   void Execute(const Batch& batch);
   void ExecuteBeside(Batch batch);
   bool Advance(Batch* batch, bool more);

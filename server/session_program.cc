@@ -25,8 +25,9 @@ namespace {
 constexpr int64_t kArrayBytes = 512;
 constexpr int64_t kTapeBytes = 1024;
 
-// Elements of an array that take long to make.
+// Elements of an array that take long to make, and recorded calls that take long to walk.
 constexpr int64_t kLargeArray = 1 << 18;
+constexpr int64_t kLongTape = 1 << 12;
 
 // The places of a session, whose memory is charged to it. `lanes` are those beside its home's.
 absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
@@ -80,6 +81,8 @@ class Program final : public std::enable_shared_from_this<Program> {
         return command.define_graph().definition().nodes_size() > SessionCalls::kLargeNodes ||
                is_large(command.define_graph().graph());
       case v1::Command::kInferGraph: return is_large(command.infer_graph().graph());
+      case v1::Command::kRunGraph: return command.run_graph().recording() && is_large(command.run_graph().graph());
+      case v1::Command::kBackward: return imperative_ != nullptr && imperative_->tape_nodes() > kLongTape;
       case v1::Command::kFree: {
         const auto& graphs = command.free().graphs();
         return std::any_of(graphs.begin(), graphs.end(), is_large);

@@ -21,13 +21,13 @@ namespace gluond::server {
 
 class SessionProgram {
  public:
-  using Answer = SessionAnswers::Send;  // Called on the lane.
+  using Answer = SessionAnswers::Send;  // Called where Execute is, or on the lane.
 
   // `lane` is one of `home`, and the session's. `devices` outlives the program and all that it has begun.
   static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, Lane& lane, const Limits& limits,
                                                 Answer answer);
 
-  // Whether the command takes long and computes no operator: it is to be executed beside the lane. On `lane`.
+  // Whether it takes long to take the command up: that is to be done beside the lane. On `lane`.
   virtual bool TakesLong(const v1::Command& command) const = 0;
   // Takes up the command. On `lane`, or beside it while no work of it begins. `attachments` belong to the request that
   // the command came in.
@@ -35,7 +35,7 @@ class SessionProgram {
   // Commands taken up that have not come to an end: those that wait for a client or for another device.
   virtual int64_t pending() const = 0;
 
-  // Cancels what is under way and lets go of all arrays; nothing is answered any more. On `lane`.
+  // Cancels what is under way and lets go of all arrays; nothing is answered any more. Where Execute is called.
   virtual ~SessionProgram() = default;
 };
 

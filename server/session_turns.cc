@@ -10,6 +10,9 @@ namespace {
 constexpr int kCommandsPerTurn = 64;
 constexpr std::chrono::microseconds kTurn{500};
 
+// Bytes of a command that takes long, whatever it is.
+constexpr size_t kLargeCommand = 64 << 10;
+
 // Commands that wait for a client or another device.
 constexpr int64_t kMostPending = 10'000;
 // A program does not say when these end; so long after one look comes the next.
@@ -47,10 +50,16 @@ void Session::Turn() {
   }
   Batch batch;
   for (int n = 0; Advance(&batch, n < kCommandsPerTurn && Clock::now() < end); ++n) {
-    if (program_->TakesLong(batch.command())) return ExecuteBeside(std::move(batch));
+    if (TakesLong(batch)) return ExecuteBeside(std::move(batch));
     Execute(batch);
   }
   Settle();
+}
+
+bool Session::TakesLong(const Batch& batch) const {
+  const bool is_large = batch.message->bytes > static_cast<int64_t>(kLargeCommand) &&  // To look at a few costs less.
+                        batch.command().ByteSizeLong() > kLargeCommand;
+  return is_large || program_->TakesLong(batch.command());
 }
 
 void Session::Execute(const Batch& batch) {
@@ -58,7 +67,7 @@ void Session::Execute(const Batch& batch) {
                     batch.message->attachments);
 }
 
-// A command that computes no operator does not hold the lane's thread for long: beside the lane it ends the turn.
+// What it takes to take a command up does not hold the lane's thread for long: beside the lane it ends the turn.
 void Session::ExecuteBeside(Batch batch) {
   lane_->GoOnBeside([self = shared_from_this(), batch = std::move(batch)]() mutable {
     self->Execute(batch);

@@ -120,6 +120,7 @@ Imperative::Results Imperative::Invoke(const CallPtr& call, std::vector<Array> i
 
 Imperative::Results Imperative::Begin(const CallPtr& call, std::vector<Array> inputs, const Options& options,
                                       bool now) {
+  now = now && home().lane->IsCurrent();
   Results results;
   Pending pending;
   pending.call = call;

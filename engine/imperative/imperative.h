@@ -9,8 +9,9 @@
 // What goes wrong makes the outputs fail, and what is computed from them; Invoke itself never fails. What has waited,
 // and a gradient of many operators, takes turns with the lane's other users.
 //
-// All of it belongs to one lane, the first place's: everything is called there. Calls on arrays of other places run on
-// their lanes. What is under way keeps the object alive.
+// All of it belongs to one lane, the first place's: everything is called there, or beside it while none of its work
+// begins (Lane::GoOnBeside); what is called beside the lane runs on it later. Calls on arrays of other places run on their
+// lanes. What is under way keeps the object alive.
 
 #ifndef ENGINE_IMPERATIVE_IMPERATIVE_H_
 #define ENGINE_IMPERATIVE_IMPERATIVE_H_
@@ -123,7 +124,7 @@ class Imperative : public std::enable_shared_from_this<Imperative> {
 
   Imperative(std::vector<Place> places, OnFailure on_failure, const Limits& limits);
 
-  // `now`: within this call, where the inputs are known.
+  // `now`: within this call, where the inputs are known and the lane is the caller's.
   Results Begin(const CallPtr& call, std::vector<Array> inputs, const Options& options, bool now);
   // A call of a gradient's node. The same one again where an executor would have to be compiled for another.
   CallPtr GradientCall(const NodePtr& node, bool recordable);

@@ -19,6 +19,7 @@ void ReadyQueue::DoLater(std::function<void()> work) {
 
 void ReadyQueue::Run() {
   if (std::exchange(is_taken_up_, true)) return;
+  if (!lane_.IsCurrent()) return RunLater();
   const auto end = Lane::Clock::now() + kTurn;
   while (!queue_.empty()) {
     if (Lane::Clock::now() >= end) return RunLater();

@@ -1,5 +1,6 @@
 // Value: a tensor that is there now, or will be, or never, because its making failed. Immutable once known, so that all
-// who hold it see the same: what would change an array makes a new Value. Used by one lane only.
+// who hold it see the same: what would change an array makes a new Value. Used by one lane only, or beside it while none
+// of its work begins (Lane::GoOnBeside).
 
 #ifndef ENGINE_IMPERATIVE_VALUE_H_
 #define ENGINE_IMPERATIVE_VALUE_H_
@@ -37,7 +38,7 @@ class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
 
   explicit ReadyQueue(Lane& lane) : lane_(lane) {}
 
-  // Does `work`: now, or when what is before it is done.
+  // Does `work`: now, or when what is before it is done; beside the lane, when the lane gets to it.
   void Do(std::function<void()> work);
   void Do(std::vector<std::function<void()>> work);
   // Does `work` when the lane gets to it.

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <thread>
 
-#include "absl/functional/function_ref.h"
 #include "engine/runtime/open_mp_threads.h"
+#include "engine/runtime/turns.h"
 
 namespace gluond {
 namespace {
@@ -24,34 +23,12 @@ size_t PageBytes() {
 
 size_t InPages(size_t bytes) { return (bytes + PageBytes() - 1) / PageBytes() * PageBytes(); }
 
-// InTurn lets one thread work after the other, in the order in which they came.
-class InTurn {
- public:
-  void Do(absl::FunctionRef<void()> work) {
-    std::unique_lock lock(mu_);
-    const uint64_t ticket = next_++;
-    std::condition_variable& turn = turns_[ticket];
-    turn.wait(lock, [&] { return ticket == serving_; });
-    lock.unlock();
-    work();
-    lock.lock();
-    turns_.erase(ticket);
-    if (const auto next = turns_.find(++serving_); next != turns_.end()) next->second.notify_one();
-  }
-
- private:
-  std::mutex mu_;
-  uint64_t next_ = 0;     // Guarded by mu_, as the others.
-  uint64_t serving_ = 0;
-  std::map<uint64_t, std::condition_variable> turns_;  // Each thread that waits or works has one, by its ticket.
-};
-
 // FindPages has the kernel find memory for the block now. One processor at most does so at a time, in pieces that threads
 // take in turns: on a virtual machine whose host has to find it, too, this takes up to thirty times as long as to clear
 // it, and the processor does nothing else meanwhile. Clients that fill memory on every processor would stop everybody's
 // work.
 void FindPages(char* data, size_t bytes) {
-  static InTurn& turns = *new InTurn;
+  static Turns& turns = *new Turns(1);
   for (size_t begin = 0; begin < bytes; begin += kHuge) {
     turns.Do([&] {
       for (size_t i = begin; i < std::min(bytes, begin + kHuge); i += PageBytes()) {

@@ -2,8 +2,13 @@
 
 #include "server/parse_message.h"
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
+#include <latch>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -119,6 +124,43 @@ TEST(ParseMessage, AsksForWhatItWillTakeBeforeItParses) {
   EXPECT_EQ(status, absl::ResourceExhaustedError("no memory"));
   EXPECT_EQ(asked, static_cast<int64_t>(text.size()) + ParsedBytes(text, *v1::DefineModelRequest::descriptor()));
   EXPECT_TRUE(Parse(Graph(1), v1::DefineModelRequest::default_instance(), refuse).ok()) << "a short one is not asked for";
+}
+
+TEST(ParseMessage, LongOnesAreParsedTwoAtATimeAndOthersMeanwhile) {
+  const std::string text = Graph(12'000);
+  ASSERT_GT(text.size(), kLongText);
+  std::mutex mu;
+  int now = 0, most = 0;
+  std::latch two_are_in(2), they_may_go(1);
+  const auto parse = [&](const std::function<void()>& meanwhile) {
+    const absl::Status status = Parse(text, v1::DefineModelRequest::default_instance(), [&](int64_t) {
+      {
+        std::lock_guard lock(mu);
+        most = std::max(most, ++now);
+      }
+      meanwhile();
+      std::lock_guard lock(mu);
+      --now;
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      parse([&] {
+        two_are_in.count_down();
+        they_may_go.wait();
+      });
+    });
+  }
+  two_are_in.wait();
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { parse([] {}); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // They may come in, if they do not wait.
+  EXPECT_TRUE(Parse(Graph(100), v1::DefineModelRequest::default_instance()).ok());
+  they_may_go.count_down();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 2);
 }
 
 }  // namespace

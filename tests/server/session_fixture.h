@@ -28,14 +28,25 @@ struct Probe {
   std::atomic<bool> closed = false;  // Commands wait, on the lane.
   std::atomic<int> long_every = 0;   // One command in so many takes long; 0: none does.
   std::atomic<int64_t> executed_beside = 0;
+  std::atomic<int64_t> ended_beside = 0;  // Programs.
 };
+
+// Whether the caller works beside a CPU's lanes.
+inline bool IsBesideLanes() {
+  char thread[16] = "";
+  pthread_getname_np(pthread_self(), thread, sizeof(thread));
+  return absl::string_view(thread) == "cpu-beside";
+}
 
 // Arrays are bytes. Put sets one; Invoke mixes its own number into one; Fetch and WaitAll answer; Seed sleeps so many
 // microseconds; Prepare does not end before the test sets Probe.pending to 0.
 class TestProgram final : public SessionProgram {
  public:
   TestProgram(Probe& probe, Answer answer) : probe_(probe), answer_(std::move(answer)) { ++probe_.programs; }
-  ~TestProgram() override { --probe_.programs; }
+  ~TestProgram() override {
+    if (IsBesideLanes()) ++probe_.ended_beside;
+    --probe_.programs;
+  }
 
   int64_t pending() const override { return probe_.pending; }
   bool TakesLong(const v1::Command&) const override {
@@ -43,9 +54,7 @@ class TestProgram final : public SessionProgram {
   }
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     while (probe_.closed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    char thread[16] = "";
-    pthread_getname_np(pthread_self(), thread, sizeof(thread));
-    if (absl::string_view(thread) == "cpu-beside") ++probe_.executed_beside;
+    if (IsBesideLanes()) ++probe_.executed_beside;
     ++probe_.executed;
     v1::Reply reply;
     reply.set_number(number);

@@ -67,8 +67,15 @@ class SessionProgramTest : public testing::Test {
     OnLane([] {});
   }
 
+  // Every other command as one that takes long.
   uint64_t Do(const v1::Command& command) {
-    OnLane([&] { program_->Execute(++number_, command, {}); });
+    std::promise<void> done;
+    const auto execute = [&] {
+      program_->Execute(++number_, command, {});
+      done.set_value();
+    };
+    lane_->Post([&] { number_ % 2 == 0 ? lane_->GoOnBeside(execute) : execute(); });
+    done.get_future().wait();
     return number_;
   }
   // As JSON: R"("invoke": {"call": 1})".

@@ -304,6 +304,44 @@ TEST_F(SessionProgramTest, EndsWhileCommandsWait) {
 
 // Failures.
 
+TEST_F(SessionProgramTest, SaysWhatTakesLong) {
+  const auto takes_long = [this](const std::string& json) {
+    const v1::Command command = Json<v1::Command>("{" + json + "}");
+    bool is_long = false;
+    OnLane([&] { is_long = program_->TakesLong(command); });
+    return is_long;
+  };
+  EXPECT_FALSE(takes_long(R"("put": {"array": 1, "tensor": {"shape": [512, 512], "fill": {"constant": 1}}})"));
+  EXPECT_TRUE(takes_long(R"("put": {"array": 1, "tensor": {"shape": [513, 512], "fill": {"constant": 1}}})"));
+
+  std::string nodes = R"({"name": "n0", "op": "relu", "inputs": ["x"]})";
+  for (int i = 1; i < 300; ++i) {
+    absl::StrAppend(&nodes, R"(, {"name": "n)", i, R"(", "op": "relu", "inputs": ["n)", i - 1, R"("]})");
+  }
+  const std::string graph = absl::StrCat(R"("define_graph": {"graph": 2, "inputs": ["x"], "definition": {"nodes": [)",
+                                         nodes, R"(], "outputs": ["n299"]}})");
+  EXPECT_TRUE(takes_long(graph));
+  Do(graph);
+  Do(kDense);
+  EXPECT_TRUE(takes_long(R"("infer_graph": {"graph": 2})"));
+  EXPECT_FALSE(takes_long(R"("infer_graph": {"graph": 1})"));
+  EXPECT_TRUE(takes_long(R"("run_graph": {"graph": 2, "recording": true})"));
+  EXPECT_FALSE(takes_long(R"("run_graph": {"graph": 1, "recording": true})"));
+  EXPECT_FALSE(takes_long(R"("run_graph": {"graph": 2})"));
+  EXPECT_TRUE(takes_long(R"("free": {"graphs": [1, 2]})"));
+
+  Put(1, {1});
+  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Prepare(1, "square");
+  const auto record = [this](int calls) {
+    for (int i = 0; i < calls; ++i) Invoke(1, {1}, {100 + static_cast<uint64_t>(i)}, R"(, "recording": true)");
+  };
+  record(4000);
+  EXPECT_FALSE(takes_long(R"("backward": {"heads": [100]})"));
+  record(4200);
+  EXPECT_TRUE(takes_long(R"("backward": {"heads": [100]})"));
+}
+
 TEST_F(SessionProgramTest, WaitAllReportsWhatIsNotTold) {
   Put(1, {1});
   Put(2, {1, 2});

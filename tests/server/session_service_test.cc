@@ -88,6 +88,23 @@ TEST_F(SessionTest, LongCommandsAreExecutedBesideTheLaneInTheirOrder) {
   }
 }
 
+TEST_F(SessionTest, LargeCommandsAndTheEndAreBesideTheLane) {
+  v1::Command large;
+  for (uint64_t name = 1; name <= 100'000; ++name) large.mutable_mark()->add_variables(name);
+  {
+    ClientStream stream(*stub_);
+    stream.Open();
+    stream.Send(1, {Mix(1), large, Mix(1), Fetch({1})});
+    EXPECT_EQ(stream.NextReply().failures(0).message(), "no such command");
+    EXPECT_EQ(stream.NextValue(), Mixed({1, 3}));
+    stream.WritesDone();
+    EXPECT_TRUE(stream.Finish().ok());
+  }
+  EXPECT_EQ(probe_.executed_beside, 1);
+  Eventually([this] { return probe_.programs == 0; });
+  EXPECT_EQ(probe_.ended_beside, 1);
+}
+
 TEST_F(SessionTest, ManyCommandsWithoutAnAnswerAreConfirmed) {
   ClientStream stream(*stub_);
   stream.Open();

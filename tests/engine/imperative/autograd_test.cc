@@ -25,6 +25,30 @@ using testing::SizeIs;
 
 class AutogradTest : public RecordingTest {};
 
+// By a value that waits, by unequal head gradients, and by a graph of the gradient's own.
+TEST_F(AutogradTest, IsTheSameBesideTheLane) {
+  std::vector<std::vector<std::vector<float>>> found;
+  for (const bool beside : {false, true}) {
+    bench_.beside = beside;
+    bench_.backward_options = {};
+    std::vector<std::vector<float>>& values = found.emplace_back();
+    const Array x = Marked({0.5, -1, 2}), head = bench_.Of({1, 2, 3});
+    const auto network = [&] {
+      Array y = x;
+      for (int i = 0; i < 50; ++i) y = Call("tanh", Call("elemwise_add", y, x));
+      return y;
+    };
+    values.push_back(bench_.Values(bench_.Grad({network()}, {x}, {head})[0]));
+    values.push_back(bench_.Values(bench_.Backward({network()}, {Call("square", head)}).at(1)));
+    bench_.backward_options.create_graph = true;
+    const Array first = bench_.Grad({network()}, {x}, {head})[0];
+    bench_.backward_options = {};
+    values.push_back(bench_.Values(bench_.Grad({first}, {x}, {head})[0]));
+  }
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_THAT(found[0][2], testing::Not(Contains(0)));
+}
+
 // A small network: dense, tanh, dense, softmax cross-entropy, with every operator's gradient behind it.
 TEST_F(AutogradTest, AgreesWithFiniteDifferences) {
   const std::vector<float> x = {0.5, -1, 2, 0.1, 0.7, -0.3};

@@ -69,19 +69,20 @@ class ImperativeBench {
   // What on_failure has heard.
   const std::vector<FailurePtr>& failures() const { return failures_; }
 
-  // Does `f` on the lane, and returns its result.
+  // Does `f` on the lane, or beside it, and returns its result.
   template <class F>
   auto OnLane(F f) -> decltype(f()) {
     if (lane_->IsCurrent()) return f();
     std::promise<decltype(f())> promise;
-    lane_->Post([&] {
+    const auto work = [&] {
       if constexpr (std::is_void_v<decltype(f())>) {
         f();
         promise.set_value();
       } else {
         promise.set_value(f());
       }
-    });
+    };
+    lane_->Post([this, work, beside = beside] { beside ? lane_->GoOnBeside(work) : work(); });
     return promise.get_future().get();
   }
   // Waits until nothing is pending.
@@ -126,6 +127,8 @@ class ImperativeBench {
   // Of Invoke and Backward, from now on.
   Imperative::Options options{.recording = true, .training = true};
   Imperative::BackwardOptions backward_options;
+  // Whether everything is done beside the lane, as a session's long commands are.
+  bool beside = false;
 
  private:
   using Gradients = absl::StatusOr<std::vector<Imperative::Gradient>>;

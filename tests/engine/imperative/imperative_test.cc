@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -46,6 +47,38 @@ TEST_F(ImperativeTest, CallsWithoutInputs) {
   EXPECT_EQ(there.value->tensor().device(), (Device{DeviceType::kCpu, 1}));
   bench_.options.device = {DeviceType::kGpu, 7};
   EXPECT_THAT(bench_.Status(bench_.Call("_ones", {{"shape", "(2,)"}})).message(), HasSubstr("no device gpu:7"));
+}
+
+TEST_F(ImperativeTest, WhatIsCalledBesideTheLaneRunsOnItLater) {
+  bench_.beside = true;
+  std::vector<Array> chain = {bench_.Of({1, 2, 3})};
+  for (int i = 0; i < 100; ++i) chain.push_back(Plus1(chain.back()));
+  EXPECT_THAT(bench_.Values(chain.back()), ElementsAre(101, 102, 103));
+  EXPECT_THAT(bench_.Values(chain[0]), ElementsAre(1, 2, 3));
+  // Memory is found on the lane, too, that the operator has there and nowhere else.
+  const Array sorted = bench_.Call("sort", {}, bench_.Of({3, 1, 2}));
+  EXPECT_THAT(bench_.Values(sorted), ElementsAre(1, 2, 3));
+  WaitingCall call;
+  const Array waiting = Waiting(5, &call);
+  const Array after = Plus1(waiting);
+  EXPECT_FALSE(bench_.IsKnown(after));
+  call.Complete();
+  EXPECT_THAT(bench_.Values(after), ElementsAre(11));
+  const Array wrong = bench_.Call("elemwise_add", {}, bench_.Of({1, 2}), bench_.Of({1, 2, 3}));
+  EXPECT_FALSE(bench_.Status(Plus1(wrong)).ok());
+  bench_.Settle();
+  EXPECT_EQ(bench_.pending(), 0);
+}
+
+TEST_F(ImperativeTest, WhatBecomesKnownBesideTheLaneSetsOffOthersOnIt) {
+  bench_.beside = true;
+  const auto value = std::make_shared<Value>();
+  std::promise<bool> is_on_lane;
+  bench_.OnLane([&] {
+    WhenKnown({value}, [&] { is_on_lane.set_value(bench_.lane().IsCurrent()); });
+    value->Set(bench_.TensorOf({1}), bench_.imperative().queue());
+  });
+  EXPECT_TRUE(is_on_lane.get_future().get());
 }
 
 // Failures.

@@ -1,0 +1,34 @@
+// Turns: threads that would get into each other's way do a thing one after the other, or a few at once, in the order in
+// which they came. Thread-safe.
+
+#ifndef ENGINE_RUNTIME_TURNS_H_
+#define ENGINE_RUNTIME_TURNS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "absl/functional/function_ref.h"
+
+namespace gluond {
+
+class Turns {
+ public:
+  // So many threads may be at it at once.
+  explicit Turns(uint64_t at_once) : at_once_(at_once) {}
+
+  // Does `work` when it is the calling thread's turn.
+  void Do(absl::FunctionRef<void()> work);
+
+ private:
+  const uint64_t at_once_;
+  std::mutex mu_;
+  uint64_t next_ = 0;   // Ticket. Guarded by mu_, as the others.
+  uint64_t ended_ = 0;  // Turns.
+  std::map<uint64_t, std::condition_variable> waiting_;  // By ticket.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_TURNS_H_

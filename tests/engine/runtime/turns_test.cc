@@ -1,0 +1,85 @@
+// So many threads at once, in the order in which they came.
+
+#include "engine/runtime/turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <latch>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace gluond {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+TEST(Turns, AreInOrder) {
+  Turns turns(1);
+  std::mutex mu;
+  std::vector<int> order;
+  std::latch first_is_in(1), first_may_go(1);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    turns.Do([&] {
+      first_is_in.count_down();
+      first_may_go.wait();
+      order.push_back(0);
+    });
+  });
+  first_is_in.wait();
+  for (int i = 1; i < 5; ++i) {
+    threads.emplace_back([&, i] {
+      turns.Do([&] {
+        std::lock_guard lock(mu);
+        order.push_back(i);
+      });
+    });
+    std::this_thread::sleep_for(milliseconds(50));  // The order in which they come.
+  }
+  first_may_go.count_down();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(Turns, AreForSoManyAtOnce) {
+  for (const int at_once : {1, 2, 3}) {
+    Turns turns(static_cast<uint64_t>(at_once));
+    std::mutex mu;
+    int now = 0, most = 0, done = 0;
+    const auto work = [&] {
+      {
+        std::lock_guard lock(mu);
+        most = std::max(most, ++now);
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+      std::lock_guard lock(mu);
+      --now, ++done;
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < 25; ++n) turns.Do(work);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(most, at_once);
+    EXPECT_EQ(done, 8 * 25);
+  }
+}
+
+TEST(Turns, ALongOneHoldsUpNoOtherThatMayGoBesideIt) {
+  Turns turns(2);
+  std::latch others_are_done(1);
+  std::thread slow([&] { turns.Do([&] { others_are_done.wait(); }); });
+  for (int i = 0; i < 10; ++i) turns.Do([] {});
+  others_are_done.count_down();
+  slow.join();
+}
+
+}  // namespace
+}  // namespace gluond
