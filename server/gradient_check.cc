@@ -16,8 +16,15 @@
 namespace gluond::server {
 namespace {
 
-constexpr int64_t kMaxElements = 10'000;
+// The operator is run twice for each element of its inputs, and all of its outputs are summed each time.
+constexpr int64_t kMostInputElements = 10'000, kMostOutputElements = 1'000'000;
 using Done = std::function<void(absl::StatusOr<v1::CheckGradientResponse>)>;
+
+absl::Status CheckElements(const char* what, int64_t elements, int64_t most) {
+  if (elements <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " have ", elements, " elements; want at most ", most, ": check a smaller case"));
+}
 
 // A copy in float64, or of the same type when that is not a floating one.
 absl::StatusOr<Tensor> ToDouble(const Tensor& from, Allocator& allocator) {
@@ -93,20 +100,20 @@ class Check : public std::enable_shared_from_this<Check> {
 
   absl::Status PrepareInputs(const OneCall& call) {
     int64_t elements = 0;
+    for (const Tensor& input : options_.inputs) elements += input.Size();
+    RETURN_IF_ERROR(CheckElements("the inputs", elements, kMostInputElements));
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       ASSIGN_OR_RETURN(Tensor value, ToDouble(options_.inputs[i], *place_.allocator));
       inputs_.push_back({call.inputs[i], value, value.dtype() == DType::kFloat64});
-      elements += value.Size();
-    }
-    if (elements > kMaxElements) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the inputs have ", elements, " elements; want at most ", kMaxElements, ": check a smaller case"));
     }
     return absl::OkStatus();
   }
 
   // Unequal head gradients, since with equal ones many a wrong gradient passes.
   absl::Status PrepareHeads() {
+    int64_t elements = 0;
+    for (const Signature& output : forward_->outputs()) elements += output.shape.Size();
+    RETURN_IF_ERROR(CheckElements("the outputs", elements, kMostOutputElements));
     const Philox random = RandomStream(options_.seed, RandomDomain::kTensor, 1);
     uint64_t at = 0;
     for (const Signature& output : forward_->outputs()) {

@@ -1,7 +1,5 @@
 #include "server/graph_codec.h"
 
-#include <algorithm>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
@@ -14,15 +12,6 @@
 
 namespace gluond::server {
 namespace {
-
-constexpr size_t kMaxName = 128;
-
-absl::Status CheckNodeName(absl::string_view name) {
-  const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isprint(c); });
-  if (printable && !name.empty() && name.size() <= kMaxName && !absl::StrContains(name, ":")) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(name), "' is no name of a node; want 1 to ", kMaxName,
-                                                 " printable characters without ':'"));
-}
 
 // "split:1"
 absl::StatusOr<EntrySpec> ParseReference(absl::string_view text) {

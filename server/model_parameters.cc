@@ -105,10 +105,8 @@ void ModelService::GetParameters(Call<v1::GetParametersRequest, v1::GetParameter
   std::vector<std::string> names(request.names().begin(), request.names().end());
   model.GetParameters(std::move(names), [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> values) {
     if (!values.ok()) return call.Finish(values.status());
-    FINISH_IF_ERROR(call, EncodeTensors(*values, ReplyForm(call.request().encoding()),
-                      call.max_reply_bytes(), call.response().mutable_parameters(), &call.reply_attachments()));
     call.response().set_version(hosted->version());
-    call.Finish();
+    call.FinishWith(*std::move(values), ReplyForm(call.request().encoding()), call.response().mutable_parameters());
   });
 }
 

@@ -104,10 +104,9 @@ void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {
   model.Predict(std::move(inputs), std::move(outputs), call.cancellation(),
                 [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> predicted) {
     if (!predicted.ok()) return call.Finish(predicted.status());
-    FINISH_IF_ERROR(call, EncodeTensors(*predicted, ReplyForm(call.request().encoding(), call.request().inputs()),
-                      call.max_reply_bytes(), call.response().mutable_outputs(), &call.reply_attachments()));
     call.response().set_version(hosted->version());
-    call.Finish();
+    call.FinishWith(*std::move(predicted), ReplyForm(call.request().encoding(), call.request().inputs()),
+                    call.response().mutable_outputs());
   });
 }
 

@@ -49,9 +49,8 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
   invocation.options.cancellation = call.cancellation();
   invoker_.Invoke(*place, std::move(invocation), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
-    FINISH_IF_ERROR(call, EncodeTensors(*outputs, ReplyForm(call.request().encoding(), call.request().inputs()),
-                      call.max_reply_bytes(), call.response().mutable_outputs(), &call.reply_attachments()));
-    call.Finish();
+    call.FinishWith(*std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
+                    call.response().mutable_outputs());
   });
 }
 

@@ -30,10 +30,8 @@ void TrainingService::GetOptimizerState(Call<v1::GetOptimizerStateRequest, v1::G
     std::erase_if(states, [&](const NamedTensor& tensor) {
       return !wanted.empty() && !wanted.contains(ParameterOf(tensor.name));
     });
-    FINISH_IF_ERROR(call, EncodeTensors(states, ReplyForm(call.request().encoding()),
-                      call.max_reply_bytes(), call.response().mutable_states(), &call.reply_attachments()));
     call.response().set_step(state->second.step);
-    call.Finish();
+    call.FinishWith(std::move(states), ReplyForm(call.request().encoding()), call.response().mutable_states());
   });
 }
 

@@ -1,5 +1,7 @@
 #include "server/row_selection.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
@@ -12,7 +14,7 @@ absl::StatusOr<Positions> CheckRange(const v1::Rows& rows, int64_t num_rows) {
                                                  rows.dataset(), "' are no range within its ", num_rows, " rows"));
 }
 
-absl::StatusOr<std::vector<int64_t>> SelectRows(const v1::Rows& rows, const Dataset& dataset) {
+absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, Allocator& host) {
   if (rows.indices().empty()) {
     ASSIGN_OR_RETURN(const Positions range, CheckRange(rows, dataset.rows()));
     return dataset.Rows({.seed = rows.seed(), .epoch = rows.epoch(), .first = range.begin,
@@ -26,7 +28,9 @@ absl::StatusOr<std::vector<int64_t>> SelectRows(const v1::Rows& rows, const Data
     return absl::InvalidArgumentError(absl::StrCat("rows.indices[", i, "] is ", rows.indices(i), "; dataset '",
                                                    rows.dataset(), "' has the rows 0 to ", dataset.rows() - 1));
   }
-  return std::vector<int64_t>(rows.indices().begin(), rows.indices().end());
+  ASSIGN_OR_RETURN(Tensor selected, Tensor::Empty(host, {rows.indices_size()}, DType::kInt64));
+  std::copy(rows.indices().begin(), rows.indices().end(), selected.data<int64_t>());
+  return selected;
 }
 
 }  // namespace gluond::server

@@ -4,7 +4,6 @@
 #define SERVER_ROW_SELECTION_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/train/dataset.h"
@@ -19,8 +18,9 @@ struct Positions {
 };
 absl::StatusOr<Positions> CheckRange(const v1::Rows& rows, int64_t num_rows);
 
-// Row numbers in the order of use. INVALID_ARGUMENT: as CheckRange; an index out of range; indices and a range.
-absl::StatusOr<std::vector<int64_t>> SelectRows(const v1::Rows& rows, const Dataset& dataset);
+// Row numbers, int64 [n], in the order of use. INVALID_ARGUMENT: as CheckRange; an index out of range; indices and a range.
+// RESOURCE_EXHAUSTED: as Dataset::Rows, or `host` has no memory for the indices.
+absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, Allocator& host);
 
 }  // namespace gluond::server
 

@@ -5,13 +5,18 @@
 namespace gluond::server {
 namespace {
 
-// Elements. Fewer are made, whatever they are, in less time than a change of threads may take.
+// Elements. Fewer are made, whatever they are, or encoded, in less time than a change of threads may take.
 constexpr int64_t kLargeFill = 1 << 12;
+constexpr int64_t kLargeReply = 1 << 14;
 
 bool IsLargeFill(const v1::Tensor& tensor) {
   if (!tensor.has_fill()) return false;
   const absl::StatusOr<Shape> shape = ShapeFromProto(tensor.shape(), /*known=*/true);
   return shape.ok() && shape->Size() > kLargeFill;
+}
+
+bool LooksAtElements(v1::OutputEncoding form, bool kept) {
+  return form == v1::TYPED || form == v1::STATISTICS || (form == v1::RAW && kept);
 }
 
 v1::OutputEncoding Resolve(v1::OutputEncoding asked, bool raw) {
@@ -72,6 +77,18 @@ absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form,
                              absl::StrCat("'", named.name, "'")));
   }
   return absl::OkStatus();
+}
+
+bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept) {
+  int64_t elements = 0;
+  for (const Tensor& tensor : tensors) elements += tensor.Size();
+  return LooksAtElements(form, kept) && elements > kLargeReply;
+}
+
+bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept) {
+  int64_t elements = 0;
+  for (const NamedTensor& named : tensors) elements += named.tensor.Size();
+  return LooksAtElements(form, kept) && elements > kLargeReply;
 }
 
 bool HasLargeFill(const TensorList& list) { return std::any_of(list.begin(), list.end(), &IsLargeFill); }

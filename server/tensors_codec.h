@@ -37,6 +37,10 @@ absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncodin
 absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
                            Attachments* attachments);
 
+// Whether encoding takes long: each element is looked at, and they are many. `kept`: the answer will be (stored_answer.h).
+bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept);
+bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept);
+
 // Whether decoding takes long although the request is short: it has large fills.
 bool HasLargeFill(const TensorList& list);
 bool HasLargeFill(const TensorMap& map);

@@ -56,13 +56,10 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
                 [call, hosted, watch, recording](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
     if (recording != 0) hosted->Changed();  // Running means.
-    FINISH_IF_ERROR(call, EncodeTensors(Only(call.request().outputs(), *std::move(outputs)),
-                                        ReplyForm(call.request().encoding(), call.request().inputs()),
-                                        call.max_reply_bytes(), call.response().mutable_outputs(),
-                                        &call.reply_attachments()));
     call.response().set_recording(recording);
     watch->Stop(call.response().mutable_timing());
-    call.Finish();
+    call.FinishWith(Only(call.request().outputs(), *std::move(outputs)),
+                    ReplyForm(call.request().encoding(), call.request().inputs()), call.response().mutable_outputs());
   });
 }
 
@@ -84,11 +81,9 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
   model.Backward(std::move(heads), std::move(names), CancellationOfBackward(model, call.cancellation()),
                  [call, hosted, watch](absl::StatusOr<BackwardReport> report) {
     if (!report.ok()) return call.Finish(report.status());
-    FINISH_IF_ERROR(call, EncodeTensors(report->gradients,
-                      ReplyForm(call.request().encoding(), call.request().head_gradients()),
-                      call.max_reply_bytes(), call.response().mutable_gradients(), &call.reply_attachments()));
     watch->Stop(call.response().mutable_timing());
-    call.Finish();
+    call.FinishWith(std::move(report->gradients), ReplyForm(call.request().encoding(), call.request().head_gradients()),
+                    call.response().mutable_gradients());
   });
 }
 
@@ -122,9 +117,7 @@ void TrainingService::GetGradients(Call<v1::GetGradientsRequest, v1::GetGradient
   std::vector<std::string> names(request.names().begin(), request.names().end());
   hosted->model().GetGradients(std::move(names), [call, hosted](absl::StatusOr<NamedTensors> gradients) {
     if (!gradients.ok()) return call.Finish(gradients.status());
-    FINISH_IF_ERROR(call, EncodeTensors(*gradients, ReplyForm(call.request().encoding()),
-                      call.max_reply_bytes(), call.response().mutable_gradients(), &call.reply_attachments()));
-    call.Finish();
+    call.FinishWith(*std::move(gradients), ReplyForm(call.request().encoding()), call.response().mutable_gradients());
   });
 }
 

@@ -12,6 +12,9 @@
 namespace gluond::server {
 namespace {
 
+// It takes longer to put more than these in an epoch's order than a gRPC thread has.
+constexpr int64_t kManyRows = 1 << 16;
+
 template <class Metrics>
 void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
   for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
@@ -68,16 +71,24 @@ void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
 }
 
 void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
-  const v1::TrainStepRequest& request = call.request();
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(request.rows().dataset()));
+  ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(call.request().rows().dataset()));
+  const bool takes_long = call.request().rows().indices().empty() && dataset->rows() > kManyRows;
+  const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer),
+                      dataset = std::move(dataset)] { TrainOnRows(call, hosted, *trainer, dataset); };
+  takes_long ? runner().workers.Post(train) : train();
+}
+
+void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
+                                  const std::shared_ptr<const Dataset>& dataset) {
+  const v1::TrainStepRequest& request = call.request();
   DatasetSteps steps;
-  ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset));
+  ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset, hosted->host_allocator()));
   const bool is_range = request.rows().indices().empty();
   if (is_range && request.batch_size() == 0) {
     return call.Finish(absl::InvalidArgumentError("a range of rows needs a batch_size"));
   }
-  const auto count = static_cast<int64_t>(steps.rows.size());
+  const int64_t count = steps.rows.Size();
   steps.batch_size = request.batch_size() == 0 ? count : std::min(request.batch_size(), count);
   const int64_t whole = count / steps.batch_size;
   steps.steps = request.drop_last() || count % steps.batch_size == 0 ? whole : whole + 1;
@@ -87,11 +98,11 @@ void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
     return call.Finish(absl::InvalidArgumentError(
         absl::StrCat("the ", count, " rows make no batch of ", request.batch_size(), "; leave `drop_last` out")));
   }
-  steps.dataset = std::move(dataset);
+  steps.dataset = dataset;
   steps.keep_last = !request.drop_last();
   const int64_t batch_size = steps.batch_size;
-  trainer->TrainSteps(std::move(steps), call.cancellation(),
-                      Answer(call, hosted, batch_size, is_range ? request.rows().begin() : -1));
+  trainer.TrainSteps(std::move(steps), call.cancellation(),
+                     Answer(call, hosted, batch_size, is_range ? request.rows().begin() : -1));
 }
 
 void TrainingService::Evaluate(EvaluateCall call) {

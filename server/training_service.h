@@ -36,6 +36,8 @@ class TrainingService final : public RawService {
   void TrainStep(TrainStepCall call);
   void TrainOnBatch(TrainStepCall call, HostedModelPtr hosted);
   void TrainOnRows(TrainStepCall call, HostedModelPtr hosted);
+  void TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
+                   const std::shared_ptr<const Dataset>& dataset);
   void Evaluate(EvaluateCall call);
 
   void UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDatasetResponse> call);

@@ -157,6 +157,16 @@ class Call {
   bool numbered() const { return state_->numbered(); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
+  // Ends the call with `tensors` in `field` of the response, which is complete but for them. What takes long to encode is
+  // encoded on a worker: whoever has results is on a lane, which is for operators.
+  template <class Tensors, class Field>
+  void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
+    const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
+    auto finish = [call = *this, tensors = std::move(tensors), form, field] {
+      call.Finish(EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments()));
+    };
+    takes_long ? state_->runner().workers.Post(std::move(finish)) : finish();
+  }
 
  private:
   std::shared_ptr<State> state_;

@@ -9,6 +9,8 @@ namespace gluond {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 48;
+// Of a shape with an empty dimension: nothing is allocated for it that memory would limit, and kernels may walk the others.
+constexpr int64_t kMaxBesideEmpty = int64_t{1} << 28;
 
 std::string DimsText(absl::Span<const int64_t> dims) {
   return absl::StrCat("[", absl::StrJoin(dims, ",", [](std::string* out, int64_t d) {
@@ -48,6 +50,10 @@ absl::StatusOr<Shape> Shape::FromDims(absl::Span<const int64_t> dims) {
           absl::StrCat("shape ", DimsText(dims), " has more than 2^48 elements"));
     }
     elements *= d;
+  }
+  if (elements > kMaxBesideEmpty && std::find(dims.begin(), dims.end(), 0) != dims.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", DimsText(dims), " is empty, and its other dimensions' product "
+                                                   "is more than 2^28"));
   }
   return Shape(dims.data(), dims.data() + dims.size());
 }

@@ -34,7 +34,8 @@ class Shape {
   static Shape Scalar() { return Shape(nullptr, nullptr); }
   // `rank` unknown dimensions.
   static Shape OfRank(int rank);
-  // INVALID_ARGUMENT: rank over kMaxRank, a dimension below -1, more than 2^48 elements.
+  // INVALID_ARGUMENT: rank over kMaxRank, a dimension below -1, more than 2^48 elements, an empty dimension beside others
+  // whose product is more than 2^28.
   static absl::StatusOr<Shape> FromDims(absl::Span<const int64_t> dims);
 
   int ndim() const { return ndim_; }  // -1 when unknown.
@@ -81,7 +82,7 @@ bool ShapeAssign(Shape* to, const Shape& from);
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int ndim);
 
 // The number of elements of known dimensions, and the bytes of `count` elements of `size` bytes.
-// INVALID_ARGUMENT when the product does not fit in 2^48: checked before anything is allocated.
+// INVALID_ARGUMENT as FromDims: checked before anything is allocated.
 absl::StatusOr<int64_t> CheckedBytes(const Shape& shape, int64_t element_bytes);
 
 }  // namespace gluond

@@ -2,6 +2,7 @@
 
 #include "engine/core/op.h"
 #include "engine/nn/blocks.h"
+#include "engine/nn/initializer.h"
 #include "engine/nn/node_spec.h"
 
 namespace gluond {
@@ -116,7 +117,11 @@ absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope
   const uint32_t count = op->num_inputs(attrs);
   if (count != kVarg) {
     const std::vector<std::string> names = op->input_names(attrs, count);
-    for (uint32_t i = 1; i < count; ++i) inputs.push_back(scope.NewParameter(names[i], Parameter()));
+    for (uint32_t i = 1; i < count; ++i) {
+      Parameter parameter;
+      parameter.initializer = InitializerByName(names[i]);
+      inputs.push_back(scope.NewParameter(names[i], std::move(parameter)));
+    }
     if (count == 0) inputs.clear();
   }
   return scope.Call(name, "fwd", std::move(inputs), dict);

@@ -197,4 +197,11 @@ absl::StatusOr<Spec> ParseInitializer(absl::string_view text) {
   return spec;
 }
 
+Spec InitializerByName(absl::string_view name) {
+  const auto ends_with = [name](absl::string_view end) { return absl::EndsWith(name, end); };
+  if (ends_with("bias") || ends_with("beta") || ends_with("mean")) return {"Zero", {}};
+  if (ends_with("gamma") || ends_with("var")) return {"One", {}};
+  return {};
+}
+
 }  // namespace gluond

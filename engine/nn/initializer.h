@@ -28,6 +28,9 @@ const InitializerCatalog& Initializers();
 // catalog, letter case ignored. An empty text is an empty Spec. NOT_FOUND, INVALID_ARGUMENT.
 absl::StatusOr<Spec> ParseInitializer(absl::string_view text);
 
+// MXNet's rule for variables that say nothing themselves: by the end of the name. Empty where it has none.
+Spec InitializerByName(absl::string_view name);
+
 }  // namespace gluond
 
 #endif  // ENGINE_NN_INITIALIZER_H_

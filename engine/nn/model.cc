@@ -86,9 +86,11 @@ absl::StatusOr<std::unique_ptr<BoundGraph>> Model::Bind(std::vector<GraphOutput>
 
 void Model::Initialize(const InitializeOptions& options, OnStatus done) {
   Enqueue([self = shared_from_this(), options, done = std::move(done)](Finished finished) {
-    const absl::Status status = self->InitializeNow(options);
-    finished();
-    done(status);
+    self->options_.lane->GoOnBeside([self, options, done, finished = std::move(finished)] {
+      const absl::Status status = self->InitializeNow(options);
+      finished();
+      done(status);
+    });
   });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -13,13 +14,6 @@
 
 namespace gluond {
 namespace {
-
-// MXNet's rule for variables that say nothing themselves: by the end of the name.
-const char* InitializerByName(absl::string_view name) {
-  if (absl::EndsWith(name, "bias") || absl::EndsWith(name, "beta") || absl::EndsWith(name, "mean")) return "Zero";
-  if (absl::EndsWith(name, "gamma") || absl::EndsWith(name, "var")) return "One";
-  return "";
-}
 
 absl::StatusOr<double> Multiplier(const AttrDict& attrs, absl::string_view key) {
   const auto it = attrs.find(std::string_view(key.data(), key.size()));
@@ -169,6 +163,7 @@ class NodeExpansion {
         return absl::InvalidArgumentError(absl::StrCat("input ", i, " '", names[i], "' is missing, and the name '",
                                                        Excerpt(variable.name), "' for its variable is taken"));
       }
+      RETURN_IF_ERROR(Annotate(CheckNodeName(variable.name), absl::StrCat("input ", i, " is missing, and its variable")));
       RETURN_IF_ERROR(AddParameter(variable.name, variable.dict, known));
       inputs->push_back({made_.at(variable.name), 0});
     }
@@ -179,7 +174,7 @@ class NodeExpansion {
                             const absl::flat_hash_map<std::string, Parameter>& known) {
     Parameter parameter;
     parameter.dtype = DType::kFloat32;
-    ASSIGN_OR_RETURN(parameter.initializer, ParseInitializer(InitializerByName(name)));
+    parameter.initializer = InitializerByName(name);
     if (const auto it = known.find(name); it != known.end()) {
       const Spec by_name = parameter.initializer;
       parameter = it->second;
@@ -254,6 +249,14 @@ absl::Status OrderAs(const std::vector<Parameter>& listed, std::vector<Parameter
 }
 
 }  // namespace
+
+absl::Status CheckNodeName(absl::string_view name) {
+  constexpr size_t kMost = 128;
+  const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isprint(c); });
+  if (printable && !name.empty() && name.size() <= kMost && !absl::StrContains(name, ":")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(name), "' is no name of a node; want 1 to ", kMost,
+                                                 " printable characters without ':'"));
+}
 
 absl::StatusOr<const Op*> OfferedOp(absl::string_view name) {
   ASSIGN_OR_RETURN(const Op* op, Op::Get(name));

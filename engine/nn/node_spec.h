@@ -25,6 +25,9 @@ struct NodeSpec {
   AttrDict attrs = {};  // Of a variable: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
 };
 
+// INVALID_ARGUMENT: a graph cannot name a node so.
+absl::Status CheckNodeName(absl::string_view name);
+
 // The operator that a client names. NOT_FOUND: none. INVALID_ARGUMENT: a gradient's, which trusts that the shapes it gets
 // are those of a forward pass.
 absl::StatusOr<const Op*> OfferedOp(absl::string_view name);

@@ -1,7 +1,6 @@
 #include "engine/train/batches.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,12 +53,12 @@ class FromDataset : public BatchSource {
 
   bool done() const override {
     if (options_.batches > 0 && drawn_ == options_.batches) return true;
-    if (!options_.rows.empty()) return given_ == options_.rows.size();
+    if (options_.rows.defined()) return given_ == options_.rows.Size();
     return options_.batches == 0 && !EpochHasMore();
   }
 
   absl::Status Next(Batch* batch) override {
-    const absl::Span<const int64_t> rows = options_.rows.empty() ? NextRows() : NextGivenRows();
+    ASSIGN_OR_RETURN(const absl::Span<const int64_t> rows, options_.rows.defined() ? NextGivenRows() : NextRows());
     ++drawn_;
     batch->samples = static_cast<int64_t>(rows.size());
     batch->host.assign(inputs_.size(), Tensor());
@@ -76,7 +75,7 @@ class FromDataset : public BatchSource {
     return absl::OkStatus();
   }
 
-  const DatasetPosition* position() const override { return options_.rows.empty() ? &position_ : nullptr; }
+  const DatasetPosition* position() const override { return options_.rows.defined() ? nullptr : &position_; }
 
  private:
   bool EpochHasMore() const {
@@ -84,30 +83,32 @@ class FromDataset : public BatchSource {
     return rest >= options_.batch_size || (options_.keep_last && rest > 0);
   }
 
-  absl::Span<const int64_t> NextGivenRows() {
-    const auto rows = absl::MakeConstSpan(options_.rows).subspan(given_, static_cast<size_t>(options_.batch_size));
-    given_ += rows.size();
-    return rows;
+  absl::StatusOr<absl::Span<const int64_t>> NextGivenRows() {
+    const int64_t begin = given_, count = std::min(options_.rows.Size() - begin, options_.batch_size);
+    given_ += count;
+    return Numbers(options_.rows, begin, count);
   }
 
-  absl::Span<const int64_t> NextRows() {
+  absl::StatusOr<absl::Span<const int64_t>> NextRows() {
     if (!EpochHasMore()) {
       ++position_.epoch;
       position_.row = 0;
     }
-    const auto begin = static_cast<size_t>(position_.row);
-    const auto count = static_cast<size_t>(std::min(options_.end - position_.row, options_.batch_size));
-    position_.row += static_cast<int64_t>(count);
+    const int64_t begin = position_.row, count = std::min(options_.end - begin, options_.batch_size);
     if (options_.shuffle) {
-      if (order_ == nullptr || order_epoch_ != position_.epoch) {
-        order_ = options_.dataset->Order(position_.seed, position_.epoch);
+      if (!order_.defined() || order_epoch_ != position_.epoch) {
+        ASSIGN_OR_RETURN(order_, options_.dataset->Order(position_.seed, position_.epoch));
         order_epoch_ = position_.epoch;
       }
-      return absl::MakeConstSpan(*order_).subspan(begin, count);
+    } else {
+      ASSIGN_OR_RETURN(plain_, options_.dataset->Rows({.first = begin, .count = count, .shuffle = false}));
     }
-    plain_.resize(count);
-    std::iota(plain_.begin(), plain_.end(), static_cast<int64_t>(begin));
-    return plain_;
+    position_.row += count;
+    return options_.shuffle ? Numbers(order_, begin, count) : Numbers(plain_, 0, count);
+  }
+
+  static absl::Span<const int64_t> Numbers(const Tensor& rows, int64_t begin, int64_t count) {
+    return {rows.data<int64_t>() + begin, static_cast<size_t>(count)};
   }
 
   const DatasetBatchesOptions options_;
@@ -116,10 +117,10 @@ class FromDataset : public BatchSource {
   Staging* const staging_;
   DatasetPosition position_;
   int64_t drawn_ = 0;   // Batches.
-  size_t given_ = 0;    // Of options_.rows.
-  std::shared_ptr<const std::vector<int64_t>> order_;
+  int64_t given_ = 0;   // Of options_.rows.
+  Tensor order_;
   uint64_t order_epoch_ = 0;
-  std::vector<int64_t> plain_;
+  Tensor plain_;  // Rows in their own order.
 };
 
 absl::Status CheckColumn(const Column& column, const ModelInput& input) {
@@ -161,7 +162,7 @@ absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOption
   if (options.batch_size < 1) {
     return absl::InvalidArgumentError(absl::StrCat("batch_size is ", options.batch_size, "; want 1 or more"));
   }
-  if (options.rows.empty() && !options.keep_last && options.batch_size > dataset.rows()) {
+  if (!options.rows.defined() && !options.keep_last && options.batch_size > dataset.rows()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch of ", options.batch_size, " rows is more than the dataset's ", dataset.rows()));
   }

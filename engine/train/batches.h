@@ -68,7 +68,7 @@ struct DatasetBatchesOptions {
   int64_t end = 0;            // One after the last row of an epoch that is used; 0: all.
   bool shuffle = true;
   bool keep_last = false;     // A smaller last batch of an epoch is used.
-  std::vector<int64_t> rows;  // If not empty, these instead.
+  Tensor rows;                // int64 [n], on the CPU. If defined, these instead.
 };
 
 // FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the

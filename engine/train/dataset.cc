@@ -16,17 +16,15 @@ namespace {
 constexpr size_t kKeptOrders = 4;
 
 // Fisher and Yates. Element i changes places with one of [0, i], chosen by 64 random bits of its own.
-std::vector<int64_t> Permutation(uint64_t seed, uint64_t epoch, int64_t n) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
+void Permute(uint64_t seed, uint64_t epoch, absl::Span<int64_t> order) {
   std::iota(order.begin(), order.end(), int64_t{0});
   const Philox random = RandomStream(seed, RandomDomain::kOrder, epoch);
-  for (int64_t i = n - 1; i > 0; --i) {
+  for (auto i = static_cast<int64_t>(order.size()) - 1; i > 0; --i) {
     const Philox::Block block = random(static_cast<uint64_t>(i));
     const uint64_t bits = uint64_t{block.word[0]} << 32 | block.word[1];
     const auto j = static_cast<int64_t>(static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(i + 1) >> 64);
     std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(j)]);
   }
-  return order;
 }
 
 }  // namespace
@@ -54,7 +52,7 @@ absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> col
     if (!tensor.ok()) return Annotate(tensor.status(), where);
     tensors.push_back(*std::move(tensor));
   }
-  std::shared_ptr<Dataset> dataset(new Dataset(std::move(columns), rows));
+  std::shared_ptr<Dataset> dataset(new Dataset(std::move(columns), rows, host_allocator));
   dataset->appended_.resize(tensors.size());
   dataset->tensors_ = std::move(tensors);
   return dataset;
@@ -113,26 +111,45 @@ int64_t Dataset::bytes() const {
   return sum;
 }
 
-std::shared_ptr<const std::vector<int64_t>> Dataset::Order(uint64_t seed, uint64_t epoch) const {
-  std::lock_guard<std::mutex> lock(mu_);
-  for (const KeptOrder& order : orders_) {
-    if (order.seed == seed && order.epoch == epoch) return order.rows;
+// Kept orders make room for it.
+absl::StatusOr<Tensor> Dataset::Numbers(int64_t count) const {
+  absl::StatusOr<Tensor> numbers = Tensor::Empty(host_allocator_, {count}, DType::kInt64);
+  if (numbers.ok() || !absl::IsResourceExhausted(numbers.status())) return numbers;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    orders_.clear();
   }
-  if (orders_.size() == kKeptOrders) orders_.erase(orders_.begin());
-  orders_.push_back({seed, epoch, std::make_shared<const std::vector<int64_t>>(Permutation(seed, epoch, rows_))});
-  return orders_.back().rows;
+  return Tensor::Empty(host_allocator_, {count}, DType::kInt64);
 }
 
-absl::StatusOr<std::vector<int64_t>> Dataset::Rows(const RowRange& range) const {
+absl::StatusOr<Tensor> Dataset::Order(uint64_t seed, uint64_t epoch) const {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const KeptOrder& order : orders_) {
+      if (order.seed == seed && order.epoch == epoch) return order.rows;
+    }
+  }
+  // Without the lock: an order of many rows takes long. Two who want the same one make it twice.
+  ASSIGN_OR_RETURN(Tensor rows, Numbers(rows_));
+  Permute(seed, epoch, {rows.data<int64_t>(), static_cast<size_t>(rows_)});
+  std::lock_guard<std::mutex> lock(mu_);
+  if (orders_.size() == kKeptOrders) orders_.erase(orders_.begin());
+  orders_.push_back({seed, epoch, rows});
+  return rows;
+}
+
+absl::StatusOr<Tensor> Dataset::Rows(const RowRange& range) const {
   if (range.first < 0 || range.count < 0 || range.first > rows_ || range.count > rows_ - range.first) {
     return absl::InvalidArgumentError(absl::StrCat("rows [", range.first, ", ", range.first, " + ", range.count,
                                                    ") are not within the dataset's ", rows_));
   }
-  std::vector<int64_t> rows(static_cast<size_t>(range.count));
-  std::iota(rows.begin(), rows.end(), range.first);
-  if (!range.shuffle) return rows;
-  const auto order = Order(range.seed, range.epoch);
-  for (int64_t& row : rows) row = (*order)[static_cast<size_t>(row)];
+  if (range.shuffle) {
+    ASSIGN_OR_RETURN(const Tensor order, Order(range.seed, range.epoch));
+    const auto offset = static_cast<size_t>(range.first) * sizeof(int64_t);
+    return Tensor(order.buffer(), offset, {range.count}, DType::kInt64);
+  }
+  ASSIGN_OR_RETURN(Tensor rows, Numbers(range.count));
+  std::iota(rows.data<int64_t>(), rows.data<int64_t>() + range.count, range.first);
   return rows;
 }
 

@@ -45,6 +45,7 @@ struct RowRange {
 class Dataset {
  public:
   // INVALID_ARGUMENT: no columns or rows, a name twice, an unknown shape. RESOURCE_EXHAUSTED: as Allocator::Allocate.
+  // `host_allocator` outlives the dataset.
   static absl::StatusOr<std::shared_ptr<Dataset>> Create(std::vector<Column> columns, int64_t rows,
                                                          Allocator& host_allocator);
 
@@ -63,26 +64,30 @@ class Dataset {
   // NOT_FOUND lists the closest names.
   absl::StatusOr<size_t> FindColumn(absl::string_view name) const;
 
-  // All row numbers in the order of an epoch. The last few are kept.
-  std::shared_ptr<const std::vector<int64_t>> Order(uint64_t seed, uint64_t epoch) const;
-  // The row numbers of a range. INVALID_ARGUMENT: outside [0, rows()].
-  absl::StatusOr<std::vector<int64_t>> Rows(const RowRange& range) const;
+  // All row numbers, int64 [rows()], in the order of an epoch. The last few orders are kept while there is memory for them:
+  // they may take more of it than the rows. RESOURCE_EXHAUSTED: as Allocator::Allocate.
+  absl::StatusOr<Tensor> Order(uint64_t seed, uint64_t epoch) const;
+  // The row numbers of a range, int64 [range.count]. INVALID_ARGUMENT: outside [0, rows()]. RESOURCE_EXHAUSTED: as Order.
+  absl::StatusOr<Tensor> Rows(const RowRange& range) const;
 
   // Copies rows of column `column` into `batch`, whose first axis has one place for each; scaled, shifted and converted
   // to its dtype. Requires: committed; a batch on the CPU, of the column's row shape. OUT_OF_RANGE: no such row.
   absl::Status Gather(size_t column, absl::Span<const int64_t> rows, const Tensor& batch) const;
 
  private:
-  Dataset(std::vector<Column> columns, int64_t rows) : columns_(std::move(columns)), rows_(rows) {}
+  Dataset(std::vector<Column> columns, int64_t rows, Allocator& host_allocator)
+      : columns_(std::move(columns)), rows_(rows), host_allocator_(host_allocator) {}
+  absl::StatusOr<Tensor> Numbers(int64_t count) const;
 
   struct KeptOrder {
     uint64_t seed;
     uint64_t epoch;
-    std::shared_ptr<const std::vector<int64_t>> rows;
+    Tensor rows;
   };
 
   const std::vector<Column> columns_;
   const int64_t rows_;
+  Allocator& host_allocator_;
   std::vector<Tensor> tensors_;  // By column. Written before the commit under mu_, read after it without.
 
   mutable std::mutex mu_;

@@ -85,7 +85,8 @@ struct DatasetSteps {
   std::optional<DatasetPosition> from = {};
   bool shuffle = true;
   bool keep_last = false;  // An epoch's last batch, if smaller, is trained on; otherwise left out.
-  std::vector<int64_t> rows = {};  // If not empty: these rows in this order, batch_size for each step; no shuffling.
+  // int64 [n], on the CPU. If defined: these rows in this order, batch_size for each step; no shuffling.
+  Tensor rows = {};
 };
 
 // What a checkpoint keeps of a trainer.

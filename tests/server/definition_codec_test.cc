@@ -85,6 +85,22 @@ TEST(DefinitionCodecTest, EveryVariableHasAName) {
   EXPECT_EQ(status.message(), "variables[1] has no name");
 }
 
+// What is told of a model defines it again, also the variables of inputs that were left out.
+TEST(DefinitionCodecTest, TheVariableOfAMissingInputHasANodesName) {
+  v1::DefineModelRequest request;
+  v1::Node* const node = request.mutable_graph()->add_nodes();
+  node->set_op("FullyConnected");
+  node->add_inputs("x");
+  (*node->mutable_attributes())["num_hidden"].set_number_value(2);
+  node->set_name(std::string(121, 'n'));
+  EXPECT_TRUE(DefinitionFromProto(request, kMaxNodes).ok());
+  node->set_name(std::string(122, 'n'));
+  const absl::Status status = DefinitionFromProto(request, kMaxNodes).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "input 1 is missing, and its variable: 'nnn")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "want 1 to 128 printable characters")) << status;
+}
+
 // A model whose nodes nobody wants is told as a graph without nodes.
 TEST(DefinitionCodecTest, AGraphMayHaveOutputsAndNoNodes) {
   v1::DefineModelRequest request;

@@ -82,6 +82,18 @@ TEST_F(OperatorServiceTest, ARepliesMemoryIsNotReusedUnderIt) {
   EXPECT_EQ(first, 1);
 }
 
+// Lanes are for operators: what looks at each element of a large result is done elsewhere.
+TEST_F(OperatorServiceTest, LargeRepliesAreEncodedBesideTheLane) {
+  Invoke(R"({"op": "_ones", "attributes": {"shape": [20000000]}, "encoding": "TYPED"})", StatusCode::RESOURCE_EXHAUSTED);
+  ExpectMessage("takes 4 bytes or more for each of its 20000000 values");
+  EXPECT_EQ(log_.thread(), "worker");
+  const std::string arange = R"({"op": "_arange", "attributes": {"stop": 20001}, "encoding": )";
+  const auto typed = Invoke(arange + R"("TYPED"})");
+  ASSERT_EQ(typed.outputs(0).float_data_size(), 20001);
+  EXPECT_EQ(typed.outputs(0).float_data(20000), 20000);
+  EXPECT_EQ(Invoke(arange + R"("STATISTICS"})").outputs(0).statistics().mean(), 10000);
+}
+
 TEST_F(OperatorServiceTest, TheSeedDecidesRandomNumbers) {
   const std::string text = R"({"op": "_random_uniform", "attributes": {"shape": [4]}, "seed": )";
   const auto a = Invoke(text + "\"1\"}"), b = Invoke(text + "\"1\"}"), c = Invoke(text + "\"2\"}");
@@ -135,6 +147,10 @@ TEST_F(OperatorServiceTest, ChecksGradients) {
   EXPECT_FALSE(kink.passed());
   Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [20000], "fill": {}}]})",
        StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("the inputs have 20000 elements; want at most 10000");
+  Call(operators_, &Stub::CheckGradient, R"({"op": "tile", "attributes": {"reps": [1000001]}, "inputs": [
+      {"shape": [1], "fill": {}}]})", StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("the outputs have 1000001 elements; want at most 1000000");
   Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "epsilon": -1, "inputs": [{"shape": [1], "fill": {}}]})",
        StatusCode::INVALID_ARGUMENT);
 }

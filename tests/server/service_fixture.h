@@ -37,16 +37,25 @@ class Log {
     return [this](absl::string_view line) {
       std::lock_guard lock(mu_);
       lines_.emplace_back(line);
+      char thread[16] = "";
+      pthread_getname_np(pthread_self(), thread, sizeof(thread));
+      thread_ = thread;
     };
   }
   std::vector<std::string> Take() {
     std::lock_guard lock(mu_);
     return std::move(lines_);
   }
+  // The name of the thread that logged the last line.
+  std::string thread() {
+    std::lock_guard lock(mu_);
+    return thread_;
+  }
 
  private:
   std::mutex mu_;
   std::vector<std::string> lines_;
+  std::string thread_;
 };
 
 class ServiceTest : public testing::Test {

@@ -125,6 +125,20 @@ TEST_F(TrainingServiceTest, StepsOnADatasetEqualStepsOnItsRows) {
   EXPECT_EQ(Call(training_, &Stub::Evaluate, R"({"model": "a", "rows": {"dataset": "toy"}})").samples(), 30);
 }
 
+// Their numbers, not their bytes, are what takes memory.
+TEST_F(TrainingServiceTest, RowsWithoutElementsTakeNoMoreThanThereIs) {
+  StartServer({.max_tensor_bytes = 1 << 30});
+  DefineMlp("mlp");
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "nothing", "commit": true, "columns": [
+      {"name": "data", "shape": [268435456, 0], "dtype": "UINT8"}]})");
+  for (const char* rows : {R"({"dataset": "nothing", "shuffle": true})", R"({"dataset": "nothing"})"}) {
+    Call(training_, &Stub::TrainStep, absl::StrCat(R"({"model": "mlp", "batch_size": 8, "steps": 1, "rows": )", rows, "}"),
+         StatusCode::RESOURCE_EXHAUSTED);
+    ExpectMessage("2147483648 bytes wanted");
+    EXPECT_EQ(log_.thread(), "worker") << "many rows are ordered by no gRPC thread";
+  }
+}
+
 TEST_F(TrainingServiceTest, DatasetsTravelInChunks) {
   auto request = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "client_id": "ann", "columns": [
       {"name": "data", "shape": [6, 4], "dtype": "UINT8", "scale": 0.5}, {"name": "label", "shape": [6], "dtype": "UINT8"}]})");

@@ -47,6 +47,8 @@ TEST(Shape, ChecksDimensionsFromOutside) {
       {{INT64_MAX, 2}, "2^48"},
       {{INT64_MAX, INT64_MAX, 0}, "2^48"},  // Empty, and still a product that overflows.
       {{-1, INT64_MAX}, "2^48"},
+      {{(1 << 28) + 1, 0}, "[268435457,0] is empty, and its other dimensions' product is more than 2^28"},
+      {{1 << 14, 0, -1, 1 << 15}, "2^28"},
   };
   for (const auto& wrong : kWrong) {
     const absl::Status status = Shape::FromDims(wrong.dims).status();

@@ -85,7 +85,9 @@ INSTANTIATE_TEST_SUITE_P(Blocks, BlockOutputTest, testing::ValuesIn<OutputCase>(
     {"Activation", {"Activation", "", {{"activation", "sigmoid"}}}, {2, 3}, {2, 3}, 0.731059f},
     {"LeakyReLU", {"LeakyReLU", "", {{"alpha", "0.1"}}}, {2, 3}, {2, 3}, 1},
     {"Lambda", {"Lambda", "", {{"function", "_mul_scalar"}, {"scalar", "3"}}}, {2, 3}, {2, 3}, 3},
-    {"LambdaWithParameters", {"Lambda", "", {{"function", "FullyConnected"}, {"num_hidden", "2"}}}, {2, 3}, {2, 2}, 2},
+    // As in MXNet, a bias is 0 and a gamma 1 by their names.
+    {"LambdaWithParameters", {"Lambda", "", {{"function", "FullyConnected"}, {"num_hidden", "2"}}}, {2, 3}, {2, 2}, 1.5},
+    {"LambdaWithStates", {"Lambda", "", {{"function", "BatchNorm"}, {"fix_gamma", "False"}}}, {4, 3}, {4, 3}, 0.9995f},
     {"Sequential", {"Sequential", "", {}, {kHalf, kHalf}}, {2, 3}, {2, 3}, 2.25},
     {"EmptySequential", {"HybridSequential"}, {2, 3}, {2, 3}, 1},
     {"Concurrent", {"Concurrent", "", {{"axis", "1"}}, {kHalf, kHalf}}, {2, 3}, {2, 6}, 1.5},

@@ -24,6 +24,10 @@ class DatasetTest : public TrainerTest {
     EXPECT_OK(dataset->Commit());
     return dataset;
   }
+  static std::vector<int64_t> RowsOf(const absl::StatusOr<Tensor>& rows) {
+    EXPECT_OK(rows.status());
+    return {rows->data<int64_t>(), rows->data<int64_t>() + rows->Size()};
+  }
 };
 
 TEST_F(DatasetTest, ArrivesInPieces) {
@@ -64,16 +68,43 @@ TEST_F(DatasetTest, GathersScaledAndConverted) {
 
 TEST_F(DatasetTest, AnEpochsOrderIsAPermutationOfItsOwn) {
   auto dataset = Numbers(100);
-  auto first = *dataset->Order(1, 0), second = *dataset->Order(1, 1);
+  auto first = RowsOf(dataset->Order(1, 0)), second = RowsOf(dataset->Order(1, 1));
   EXPECT_NE(first, second);
-  EXPECT_NE(first, *dataset->Order(2, 0));
-  EXPECT_EQ(first, *Numbers(100)->Order(1, 0));
+  EXPECT_NE(first, RowsOf(dataset->Order(2, 0)));
+  EXPECT_EQ(first, RowsOf(Numbers(100)->Order(1, 0)));
   // The order is part of what a checkpoint promises: these rows may never change.
-  EXPECT_EQ(std::vector<int64_t>(first.begin(), first.begin() + 5), *dataset->Rows({1, 0, 0, 5, true}));
+  EXPECT_EQ(std::vector<int64_t>(first.begin() + 3, first.begin() + 8), RowsOf(dataset->Rows({1, 0, 3, 5, true})));
   std::sort(first.begin(), first.end());
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(first[static_cast<size_t>(i)], i);
   EXPECT_EQ(dataset->Rows({1, 0, 98, 3, true}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(*dataset->Rows({1, 0, 98, 2, false}), (std::vector<int64_t>{98, 99}));
+  EXPECT_EQ(RowsOf(dataset->Rows({1, 0, 98, 2, false})), (std::vector<int64_t>{98, 99}));
+}
+
+// The numbers of rows take more memory than rows of a byte, or of none.
+TEST_F(DatasetTest, OrdersArePaidForAndKeptWhileThereIsMemory) {
+  const auto budget = std::make_shared<Budget>("the test", 100'000, "--max_tensor_bytes");
+  const auto memory = *DeviceAllocator::Create(Device(), budget);
+  auto dataset = *Dataset::Create({{"x", Shape::Scalar(), DType::kUint8}}, 1000, *memory);
+  ASSERT_OK(dataset->Append("x", std::string(1000, 'x')));
+  ASSERT_OK(dataset->Commit());
+  const int64_t rows_alone = budget->used();
+  ASSERT_OK(dataset->Order(1, 0).status());
+  const int64_t order = budget->used() - rows_alone;
+  EXPECT_GE(order, 8000);
+  for (uint64_t epoch = 0; epoch < 6; ++epoch) ASSERT_OK(dataset->Order(1, epoch).status());
+  EXPECT_EQ(budget->used(), rows_alone + 4 * order) << "so many are kept";
+  const Tensor held = *dataset->Order(1, 5);
+  Tensor rest = *Tensor::Empty(*memory, {budget->limit() - budget->used() - order / 2}, DType::kInt8);
+  ASSERT_OK(dataset->Order(1, 9).status());
+  rest = {};
+  EXPECT_EQ(budget->used(), rows_alone + 2 * order) << "the others made room";
+
+  auto nothing = *Dataset::Create({{"x", {0}, DType::kUint8}}, 1 << 28, *memory);
+  ASSERT_OK(nothing->Commit());
+  EXPECT_EQ(nothing->Order(1, 0).status().code(), absl::StatusCode::kResourceExhausted);
+  for (const bool shuffle : {false, true}) {
+    EXPECT_EQ(nothing->Rows({1, 0, 5, 1 << 27, shuffle}).status().code(), absl::StatusCode::kResourceExhausted);
+  }
 }
 
 TEST_F(DatasetTest, BatchesGoFromEpochToEpoch) {
