@@ -62,10 +62,8 @@ absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* a
     return Refusal(*message, status.message());
   }
   if (text.size() <= kLongText) return WeighAndParse(text, bytes.size(), message, charge);
-  // The processors are for others, too, however many clients send such messages.
-  static Turns& turns = *new Turns(2);
   absl::Status status;
-  turns.Do([&] { status = WeighAndParse(text, bytes.size(), message, charge); });
+  Turns::OfLongWork().Do([&] { status = WeighAndParse(text, bytes.size(), message, charge); });
   return status;
 }
 

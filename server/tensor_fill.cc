@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/runtime/random_stream.h"
+#include "engine/runtime/turns.h"
 #include "server/dtype_switch.h"
 
 namespace gluond::server {
@@ -32,10 +33,13 @@ absl::Status Generate(const Tensor& tensor, double low, double high, Value value
   }
   T* out = tensor.data<T>();
   using W = typename Wide<T>::Type;
-  for (int64_t i = 0; i < n; ++i) {
-    const double v = value(i);
-    out[i] = std::is_same_v<T, bool> ? T(v >= 1) : T(static_cast<W>(v));
-  }
+  constexpr int64_t kPiece = 1 << 18;
+  Turns::OfLongWork().DoInPieces(n, kPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const double v = value(i);
+      out[i] = std::is_same_v<T, bool> ? T(v >= 1) : T(static_cast<W>(v));
+    }
+  });
   return absl::OkStatus();
 }
 

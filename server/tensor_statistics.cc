@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/runtime/turns.h"
 #include "server/dtype_switch.h"
 
 namespace gluond::server {
@@ -30,11 +31,14 @@ struct Moments {
 
 template <class T>
 void AddAll(const char* data, size_t size, Moments* moments) {
-  for (size_t i = 0; i + sizeof(T) <= size; i += sizeof(T)) {
-    T value;
-    std::memcpy(&value, data + i, sizeof(T));
-    moments->Add(static_cast<double>(static_cast<typename Wide<T>::Type>(value)));
-  }
+  constexpr int64_t kPiece = 1 << 18;
+  Turns::OfLongWork().DoInPieces(static_cast<int64_t>(size / sizeof(T)), kPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T value;
+      std::memcpy(&value, data + static_cast<size_t>(i) * sizeof(T), sizeof(T));
+      moments->Add(static_cast<double>(static_cast<typename Wide<T>::Type>(value)));
+    }
+  });
 }
 
 }  // namespace

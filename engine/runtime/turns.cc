@@ -1,6 +1,13 @@
 #include "engine/runtime/turns.h"
 
+#include <algorithm>
+
 namespace gluond {
+
+Turns& Turns::OfLongWork() {
+  static Turns& turns = *new Turns(2);
+  return turns;
+}
 
 void Turns::Do(absl::FunctionRef<void()> work) {
   std::unique_lock lock(mu_);
@@ -14,6 +21,13 @@ void Turns::Do(absl::FunctionRef<void()> work) {
   lock.lock();
   ++ended_;
   if (const auto next = waiting_.find(ended_ + at_once_ - 1); next != waiting_.end()) next->second.notify_one();
+}
+
+void Turns::DoInPieces(int64_t n, int64_t piece, absl::FunctionRef<void(int64_t, int64_t)> work) {
+  if (n <= piece) return work(0, n);
+  for (int64_t begin = 0; begin < n; begin += piece) {
+    Do([&] { work(begin, std::min(n, begin + piece)); });
+  }
 }
 
 }  // namespace gluond

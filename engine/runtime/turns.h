@@ -18,8 +18,16 @@ class Turns {
   // So many threads may be at it at once.
   explicit Turns(uint64_t at_once) : at_once_(at_once) {}
 
+  // What takes long beside operators, such as to parse, to fill or to look at many numbers: two threads of the process do
+  // it at once, so that whatever clients ask for leaves processors to others. For threads that may wait: no lane, none of
+  // gRPC's.
+  static Turns& OfLongWork();
+
   // Does `work` when it is the calling thread's turn.
   void Do(absl::FunctionRef<void()> work);
+  // Does `work` for all of [0, n), from the beginning to the end, in pieces that each have their turn; at once where it is
+  // one piece.
+  void DoInPieces(int64_t n, int64_t piece, absl::FunctionRef<void(int64_t begin, int64_t end)> work);
 
  private:
   const uint64_t at_once_;

@@ -10,7 +10,7 @@ from proto import checkpoint_pb2, dataset_pb2, graph_pb2, model_pb2, parameters_
 from proto import trainer_pb2, training_pb2
 from tests.fault import http2
 from tests.fault.attack_flow import connect, part
-from tests.fault.attack_work import define, filled, step
+from tests.fault.attack_work import ONES, define, filled, step
 from tests.fault.peer import Session, Told, crowd, wait_for_all
 
 AT_ONCE = 32
@@ -63,6 +63,37 @@ def datasets(target):
   return many(target, "TrainingService/UploadDataset", lambda i, n: dataset_pb2.UploadDatasetRequest(
       dataset=f"many-{i}-{n}", columns=[dataset_pb2.Column(name="data", shape=[25_000_000])], column="data",
       chunk=tensor_pb2.Chunk(data=bytes(1000))))
+
+
+def orders(target, rows=5_000_000):
+  """Datasets of rows of a byte, whose order takes eight times as much, in ever other orders."""
+  column = tensor_pb2.Tensor(shape=[rows, 1], dtype=tensor_pb2.UINT8, fill=ONES)
+  epochs = itertools.count()
+
+  def call(peer, told, i):
+    define(peer, f"orders{i}", 1, 1)
+    peer.call("TrainingService/UploadDataset", dataset_pb2.UploadDatasetRequest(
+        dataset=f"orders{i}", tensors={"data": column, "label": column}, commit=True))
+    while time.monotonic() < target.end:
+      peer.call("TrainingService/TrainStep", training_pb2.TrainStepRequest(
+          model=f"orders{i}", batch_size=8, steps=1,
+          rows=dataset_pb2.Rows(dataset=f"orders{i}", shuffle=True, epoch=next(epochs))))
+      told.note()
+
+  return crowd(target, call)
+
+
+def downloads(target):
+  """Parameters of 36 MB, fetched and read as fast as they come."""
+  request = lambda i: parameters_pb2.GetParametersRequest(model=f"downloads{i}", encoding=tensor_pb2.RAW)
+
+  def call(peer, told, i):
+    define(peer, f"downloads{i}", 3000, 3000)
+    while time.monotonic() < target.end:
+      peer.call("ModelService/GetParameters", request(i), target.seconds + 1)
+      told.note()
+
+  return crowd(target, call)
 
 
 def checkpoints(target):

@@ -80,6 +80,45 @@ def shapes(target):
   return crowd(target, multiply)
 
 
+def statistics(target):
+  """Calls that compute little, and ask for the statistics of 40 million results."""
+  request = operator_pb2.InvokeRequest(op="_ones", encoding=tensor_pb2.STATISTICS)
+  request.attributes["shape"].number_value = 40_000_000
+  return invoke(target, request)
+
+
+def definitions(target, nodes=50_000):
+  """A model of so many nodes, defined, described and run, again and again."""
+  chain = graph_pb2.Graph(nodes=[graph_pb2.Node(name=f"n{i}", op="relu", inputs=[f"n{i - 1}" if i else "data"])
+                                 for i in range(nodes)])
+
+  def define_and_run(peer, told, i):
+    model = f"definitions{i}"
+    for name, request in [
+        ("ModelService/DefineModel", model_pb2.DefineModelRequest(
+            model=model, graph=chain, replace=True,
+            variables=[graph_pb2.Variable(name="data", shape=[-1], kind=graph_pb2.Variable.INPUT)])),
+        ("ModelService/GetModel", model_pb2.GetModelRequest(model=model, graph=True)),
+        ("ModelService/Predict", model_pb2.PredictRequest(model=model, inputs={"data": filled(4)}))]:
+      peer.call(name, request, target.seconds + 1)
+      told.note()
+
+  return crowd(target, define_and_run)
+
+
+def commands(target):
+  """Sessions that send small commands without a pause."""
+  def body(session, told):
+    session.send({"prepare": session_pb2.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})},
+                 {"put": session_pb2.Put(array=1, tensor=filled(1))})
+    while time.monotonic() < target.end:
+      session.send(*[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[1])}] * 2000)
+      session.wait(told)
+      told.note()
+
+  return sessions(target, body)
+
+
 def convolutions(target):
   request = operator_pb2.InvokeRequest(
       op="Convolution", inputs=[filled(16, 64, 112, 112), filled(128, 64, 5, 5), filled(128)], encoding=tensor_pb2.NONE)

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <latch>
 #include <mutex>
@@ -70,6 +71,37 @@ TEST(Turns, AreForSoManyAtOnce) {
     EXPECT_EQ(most, at_once);
     EXPECT_EQ(done, 8 * 25);
   }
+}
+
+TEST(Turns, PiecesCoverAll) {
+  Turns turns(1);
+  for (const int64_t n : {0, 1, 9, 10, 11, 20, 25}) {
+    std::vector<int> times(static_cast<size_t>(n));
+    int64_t next = 0;
+    turns.DoInPieces(n, 10, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(begin, next);
+      EXPECT_LE(end - begin, 10);
+      next = end;
+      for (int64_t i = begin; i < end; ++i) ++times[static_cast<size_t>(i)];
+    });
+    EXPECT_THAT(times, testing::Each(1)) << n;
+  }
+}
+
+TEST(Turns, OthersHaveTheirTurnBetweenPieces) {
+  Turns turns(1);
+  std::atomic<bool> other_had_its_turn = false;
+  std::latch first_is_in(1);
+  std::thread other([&] {
+    first_is_in.wait();
+    turns.Do([&] { other_had_its_turn = true; });
+  });
+  turns.DoInPieces(1000, 1, [&](int64_t begin, int64_t) {
+    if (begin == 0) first_is_in.count_down();
+    if (!other_had_its_turn) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(begin < 999 || other_had_its_turn);
+  });
+  other.join();
 }
 
 TEST(Turns, ALongOneHoldsUpNoOtherThatMayGoBesideIt) {
