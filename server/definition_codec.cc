@@ -98,7 +98,8 @@ absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter
     ASSIGN_OR_RETURN(parameter->dtype, FromProto(declared.dtype()));
   }
   if (declared.has_initializer()) {
-    ASSIGN_OR_RETURN(parameter->initializer, SpecFromProto(declared.initializer(), Initializers()));
+    ASSIGN_OR_RETURN(Spec initializer, SpecFromProto(declared.initializer(), Initializers()));
+    if (!initializer.type.empty()) parameter->initializer = std::move(initializer);  // An empty one says nothing.
   }
   for (const auto& [given, value] : {std::pair(declared.has_lr_mult(), declared.lr_mult()),
                                      std::pair(declared.has_wd_mult(), declared.wd_mult())}) {

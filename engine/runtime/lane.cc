@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::microseconds kLook{500};
 
-// Threads for long work beside the lanes: one, and more while that is held.
+// Threads for long work beside the lanes: one, and more while that is held; as many at least as may be at work on them.
 constexpr int kMostBeside = 4;
 
 // A thread that runs operators.
@@ -77,7 +77,8 @@ Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, vo
                 .look = kLook,
                 .enter = [this] { return EnterThread(); },
                 .rest = [] { runner->scratch.Release(); }}),
-      beside_({.name = absl::StrCat(device.ToString(), "-beside"), .most_threads = kMostBeside}) {}
+      beside_({.name = absl::StrCat(device.ToString(), "-beside"),
+               .most_threads = std::max(kMostBeside, options.most_at_work)}) {}
 
 Lanes::~Lanes() { Drain(); }
 

@@ -101,6 +101,27 @@ TEST(DefinitionCodecTest, TheVariableOfAMissingInputHasANodesName) {
   EXPECT_TRUE(absl::StrContains(status.message(), "want 1 to 128 printable characters")) << status;
 }
 
+// It leaves what the name says, as without it; a checkpoint of the model keeps no difference.
+TEST(DefinitionCodecTest, AnEmptyInitializerSaysNothing) {
+  v1::DefineModelRequest request;
+  v1::Node* const node = request.mutable_graph()->add_nodes();
+  node->set_op("BatchNorm");
+  node->set_name("bn");
+  node->add_inputs("x");
+  Declare("x", &request);
+  request.add_variables()->set_name("bn_moving_mean");
+  request.mutable_variables(1)->mutable_initializer();
+  request.add_variables()->set_name("bn_gamma");
+  request.mutable_variables(2)->mutable_initializer()->set_name("Zero");
+  const absl::StatusOr<ModelDefinition> definition = DefinitionFromProto(request, kMaxNodes);
+  ASSERT_TRUE(definition.ok()) << definition.status();
+  for (const Parameter& parameter : definition->parameters) {
+    const bool is_var = parameter.name == "bn_moving_var";
+    EXPECT_EQ(parameter.initializer.type, is_var ? "One" : "Zero") << parameter.name;
+  }
+  EXPECT_EQ(definition->parameters.size(), 4u);
+}
+
 // A model whose nodes nobody wants is told as a graph without nodes.
 TEST(DefinitionCodecTest, AGraphMayHaveOutputsAndNoNodes) {
   v1::DefineModelRequest request;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/nn/orthogonal.h"
 #include "engine/runtime/random_stream.h"
 #include "tests/engine/nn/model_fixture.h"
 
@@ -65,6 +66,12 @@ TEST(InitializersTest, ConstantsAreConstant) {
   EXPECT_EQ(*Fill({"Zero", {}}, {3}), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(*Fill({"One", {}}, {3}), (std::vector<float>{1, 1, 1}));
   EXPECT_EQ(*Fill({"Constant", {{"value", "2.5"}}}, {2}), (std::vector<float>{2.5, 2.5}));
+}
+
+TEST(InitializersTest, OrthogonalTakesNoMoreThanItSays) {
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, (1 << 26) + 1}, {1 << 13, (1 << 12) + 1}, {1 << 13, 1 << 13}}) {
+    EXPECT_EQ(Orthogonalize({}, rows, cols, 1).code(), absl::StatusCode::kInvalidArgument) << rows << " by " << cols;
+  }
 }
 
 TEST(InitializersTest, OrthogonalRowsOrColumns) {
