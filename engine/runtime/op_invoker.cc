@@ -38,10 +38,8 @@ struct Call {
 
   void Finish(const absl::Status& status) {
     std::vector<Tensor> outputs;
-    if (status.ok()) {
-      outputs = std::move(executor->TakeRun().outputs);
-      executor->ForgetOutputs();  // They are the caller's: their memory goes with the answer.
-    }
+    if (status.ok()) outputs = std::move(executor->TakeRun().outputs);
+    executor->ForgetOutputs();  // They are the caller's: their memory goes with the answer, or with a run that failed.
     executor = ExecutorLease();  // Before the caller can make the next call.
     status.ok() ? done(std::move(outputs)) : done(status);
   }

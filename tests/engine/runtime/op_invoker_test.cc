@@ -132,7 +132,10 @@ TEST_F(OpInvokerTest, IsCancelled) {
   OpInvoker::Options options;
   options.cancellation = std::make_shared<Cancellation>();
   options.cancellation->Cancel();
+  const int64_t before = bench_.budget().used();
   EXPECT_EQ(Invoke("t_add", {}, {two_, two_}, options).status().code(), absl::StatusCode::kCancelled);
+  bench_.Drain();
+  EXPECT_EQ(bench_.budget().used(), before) << "the results that it would have had are not kept";
 }
 
 }  // namespace
