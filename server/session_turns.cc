@@ -67,7 +67,7 @@ void Session::Execute(const Batch& batch) {
                     batch.message->attachments);
 }
 
-// What it takes to take a command up does not hold the lane's thread for long: beside the lane it ends the turn.
+// A thread beside the lane takes the command up and ends the turn; the lane's own thread is free for other lanes.
 void Session::ExecuteBeside(Batch batch) {
   lane_->GoOnBeside([self = shared_from_this(), batch = std::move(batch)]() mutable {
     self->Execute(batch);

@@ -33,8 +33,7 @@ absl::Status Generate(const Tensor& tensor, double low, double high, Value value
   }
   T* out = tensor.data<T>();
   using W = typename Wide<T>::Type;
-  constexpr int64_t kPiece = 1 << 18;
-  Turns::OfLongWork().DoInPieces(n, kPiece, [&](int64_t begin, int64_t end) {
+  Turns::OfLongWork().DoInPieces(n, Turns::kPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const double v = value(i);
       out[i] = std::is_same_v<T, bool> ? T(v >= 1) : T(static_cast<W>(v));

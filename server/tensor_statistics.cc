@@ -31,8 +31,7 @@ struct Moments {
 
 template <class T>
 void AddAll(const char* data, size_t size, Moments* moments) {
-  constexpr int64_t kPiece = 1 << 18;
-  Turns::OfLongWork().DoInPieces(static_cast<int64_t>(size / sizeof(T)), kPiece, [&](int64_t begin, int64_t end) {
+  Turns::OfLongWork().DoInPieces(static_cast<int64_t>(size / sizeof(T)), Turns::kPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       T value;
       std::memcpy(&value, data + static_cast<size_t>(i) * sizeof(T), sizeof(T));

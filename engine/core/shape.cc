@@ -9,7 +9,7 @@ namespace gluond {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 48;
-// Of a shape with an empty dimension: nothing is allocated for it that memory would limit, and kernels may walk the others.
+// Kernels may walk the other dimensions of an empty shape, which takes no memory that would limit them: so this does.
 constexpr int64_t kMaxBesideEmpty = int64_t{1} << 28;
 
 std::string DimsText(absl::Span<const int64_t> dims) {

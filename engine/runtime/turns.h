@@ -18,10 +18,12 @@ class Turns {
   // So many threads may be at it at once.
   explicit Turns(uint64_t at_once) : at_once_(at_once) {}
 
-  // What takes long beside operators, such as to parse, to fill or to look at many numbers: two threads of the process do
-  // it at once, so that whatever clients ask for leaves processors to others. For threads that may wait: no lane, none of
-  // gRPC's.
+  // Two threads of the process take these turns at once, for work that takes long and computes no operator: parsing,
+  // filling, looking at many numbers. Processors are left to others so, whatever clients ask for. The callers are threads
+  // that may wait: no lane's, none of gRPC's.
   static Turns& OfLongWork();
+  // Elements that such work does in one turn, in a few milliseconds.
+  static constexpr int64_t kPiece = 1 << 18;
 
   // Does `work` when it is the calling thread's turn.
   void Do(absl::FunctionRef<void()> work);

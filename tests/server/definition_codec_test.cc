@@ -85,7 +85,7 @@ TEST(DefinitionCodecTest, EveryVariableHasAName) {
   EXPECT_EQ(status.message(), "variables[1] has no name");
 }
 
-// What is told of a model defines it again, also the variables of inputs that were left out.
+// GetModel's answer defines the model again, also with the variables of inputs that were left out.
 TEST(DefinitionCodecTest, TheVariableOfAMissingInputHasANodesName) {
   v1::DefineModelRequest request;
   v1::Node* const node = request.mutable_graph()->add_nodes();
