@@ -19,6 +19,14 @@ bool LooksAtElements(v1::OutputEncoding form, bool kept) {
   return form == v1::TYPED || form == v1::STATISTICS || (form == v1::RAW && kept);
 }
 
+// `size_of` tells the number of an entry's elements.
+template <class List, class SizeOf>
+bool AreLarge(const List& list, SizeOf size_of) {
+  int64_t elements = 0;
+  for (const auto& entry : list) elements += size_of(entry);
+  return elements > kLargeReply;
+}
+
 v1::OutputEncoding Resolve(v1::OutputEncoding asked, bool raw) {
   if (asked == v1::AUTO || !v1::OutputEncoding_IsValid(asked)) return raw ? v1::RAW : v1::TYPED;
   return asked;
@@ -80,15 +88,11 @@ absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form,
 }
 
 bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept) {
-  int64_t elements = 0;
-  for (const Tensor& tensor : tensors) elements += tensor.Size();
-  return LooksAtElements(form, kept) && elements > kLargeReply;
+  return LooksAtElements(form, kept) && AreLarge(tensors, [](const Tensor& tensor) { return tensor.Size(); });
 }
 
 bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept) {
-  int64_t elements = 0;
-  for (const NamedTensor& named : tensors) elements += named.tensor.Size();
-  return LooksAtElements(form, kept) && elements > kLargeReply;
+  return LooksAtElements(form, kept) && AreLarge(tensors, [](const auto& named) { return named.tensor.Size(); });
 }
 
 bool HasLargeFill(const TensorList& list) { return std::any_of(list.begin(), list.end(), &IsLargeFill); }

@@ -15,7 +15,7 @@ INVOKE = "OperatorService/Invoke"
 CANCEL = (8).to_bytes(4, "big")
 
 
-def floods(target, body):
+def floods(target, body, reads=True):
   """`body(connection)` again and again on each connection, which is made anew where the server closes it."""
 
   def flood(_, told, i):
@@ -24,7 +24,7 @@ def floods(target, body):
         while time.monotonic() < target.end:
           body(connection)
           told.note("sent")
-          for _ in connection.read():  # An attacker who does not read is another row's.
+          for _ in connection.read() if reads else ():
             pass
       except OSError:
         pass
@@ -169,8 +169,12 @@ def settings(target):
   return floods(target, lambda connection: connection.send(frame(SETTINGS) * 500))
 
 
-def pings(target):
-  return floods(target, lambda connection: connection.send(frame(PING, payload=bytes(8)) * 500))
+def pings(target, reads=True):
+  return floods(target, lambda connection: connection.send(frame(PING, payload=bytes(8)) * 500), reads)
+
+
+def unread_pings(target):
+  return pings(target, reads=False)
 
 
 def zero_windows(target, streams=50):

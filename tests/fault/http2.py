@@ -61,6 +61,7 @@ class Connection:
     host, _, port = address.rpartition(":")
     self.socket = socket.create_connection((host, int(port)), timeout=10)
     self._next, self._window, self._initial = 1, 65535, 65535
+    self._unread = bytearray()  # Frames that have come and nobody has asked for, the last one not whole.
     if preface:
       self.send(PREFACE + frame(SETTINGS, payload=b"".join(struct.pack(">HI", *pair) for pair in settings)))
 
@@ -120,22 +121,20 @@ class Connection:
     self.socket.settimeout(max(seconds, 0.001))
     try:
       while True:
-        head = self._exactly(9)
-        length = int.from_bytes(head[:3], "big")
-        yield head[3], head[4], int.from_bytes(head[5:], "big"), self._exactly(length)
+        end = 9 + int.from_bytes(self._unread[:3], "big")
+        if len(self._unread) < end:
+          piece = self.socket.recv(1 << 16)
+          if not piece:
+            raise ConnectionResetError("closed")
+          self._unread += piece
+          continue
+        head, payload = self._unread[:9], bytes(self._unread[9:end])
+        del self._unread[:end]
+        yield head[3], head[4], int.from_bytes(head[5:], "big"), payload
     except socket.timeout:
       return
     finally:
       self.socket.settimeout(10)
-
-  def _exactly(self, length):
-    data = b""
-    while len(data) < length:
-      piece = self.socket.recv(length - len(data))
-      if not piece:
-        raise ConnectionResetError("closed")
-      data += piece
-    return data
 
   def farewell(self, seconds=1.0):
     """How the server sees this connection: as text, for Told."""

@@ -90,6 +90,7 @@ FRAMES = [
     Row("malformed", "random frames, and frames with wrong bytes", attack_frames.malformed, CUT),
     Row("settings", "SETTINGS by thousands", attack_frames.settings, CUT),
     Row("pings", "PING by thousands", attack_frames.pings, CUT),
+    Row("unread pings", "the same, and no answer is read", attack_frames.unread_pings, CUT),
     Row("zero windows", "replies of 400 KB fetched byte by byte", attack_frames.zero_windows, CUT),
 ]
 

@@ -3,6 +3,8 @@
 #ifndef TESTS_SERVER_SERVICE_FIXTURE_H_
 #define TESTS_SERVER_SERVICE_FIXTURE_H_
 
+#include <pthread.h>
+
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -30,6 +32,12 @@ Message Json(const std::string& text) {
   return message;
 }
 
+inline std::string ThreadName() {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return name;
+}
+
 // Lines that the server logged.
 class Log {
  public:
@@ -37,9 +45,7 @@ class Log {
     return [this](absl::string_view line) {
       std::lock_guard lock(mu_);
       lines_.emplace_back(line);
-      char thread[16] = "";
-      pthread_getname_np(pthread_self(), thread, sizeof(thread));
-      thread_ = thread;
+      thread_ = ThreadName();
     };
   }
   std::vector<std::string> Take() {

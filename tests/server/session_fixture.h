@@ -4,8 +4,6 @@
 #ifndef TESTS_SERVER_SESSION_FIXTURE_H_
 #define TESTS_SERVER_SESSION_FIXTURE_H_
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -32,11 +30,7 @@ struct Probe {
 };
 
 // Whether the caller works beside a CPU's lanes.
-inline bool IsBesideLanes() {
-  char thread[16] = "";
-  pthread_getname_np(pthread_self(), thread, sizeof(thread));
-  return absl::string_view(thread) == "cpu-beside";
-}
+inline bool IsBesideLanes() { return ThreadName() == "cpu-beside"; }
 
 // Arrays are bytes. Put sets one; Invoke mixes its own number into one; Fetch and WaitAll answer; Seed sleeps so many
 // microseconds; Prepare does not end before the test sets Probe.pending to 0.

@@ -302,8 +302,6 @@ TEST_F(SessionProgramTest, EndsWhileCommandsWait) {
   EXPECT_FALSE(replies_.contains(fetch));
 }
 
-// Failures.
-
 TEST_F(SessionProgramTest, SaysWhatTakesLong) {
   const auto takes_long = [this](const std::string& json) {
     const v1::Command command = Json<v1::Command>("{" + json + "}");
@@ -341,6 +339,8 @@ TEST_F(SessionProgramTest, SaysWhatTakesLong) {
   record(4200);
   EXPECT_TRUE(takes_long(R"("backward": {"heads": [100]})"));
 }
+
+// Failures.
 
 TEST_F(SessionProgramTest, WaitAllReportsWhatIsNotTold) {
   Put(1, {1});
