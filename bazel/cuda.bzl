@@ -3,12 +3,18 @@
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_AVAILABLE", "CUDA_HOME", "CUDA_LIB", "CUDA_VERSION")
 
-# Machine code for Hopper, and portable code that any newer or older GPU from Ampere on compiles when
-# it first loads the plugin.
-GENCODE = [
-    "arch=compute_90,code=sm_90",
-    "arch=compute_80,code=compute_80",
-]
+# Portable code, which any GPU from Ampere on compiles when it first loads the plugin, and machine code for those that are in
+# data centres: Ampere, Hopper and Blackwell; in a bundle, which is to be small, for Hopper.
+_PORTABLE = ["arch=compute_80,code=compute_80"]
+
+GENCODE = select({
+    "//bazel:bundle": _PORTABLE + ["arch=compute_90,code=sm_90"],
+    "//conditions:default": _PORTABLE + [
+        "arch=compute_80,code=sm_80",
+        "arch=compute_90,code=sm_90",
+        "arch=compute_100,code=sm_100",
+    ],
+})
 
 # target_compatible_with = CUDA_ONLY: skipped by //... unless --config=cuda.
 CUDA_ONLY = select({
@@ -32,7 +38,7 @@ def _cuda_objects_impl(ctx):
     ).compilation_context
     headers = depset(ctx.files.hdrs, transitive = [compilation.headers])
 
-    flags = ["-std=c++20", "--expt-relaxed-constexpr", "--extended-lambda", "-Xcompiler=-fPIC"]
+    flags = ["-DGLUOND_GPU", "-std=c++20", "--expt-relaxed-constexpr", "--extended-lambda", "-Xcompiler=-fPIC"]
     # A file shared with the CPU has functions that only its other half uses.
     flags += ["-Werror=all-warnings", "-diag-suppress=177"]
     flags += ["-Xcompiler=-Wall,-Wextra,-Werror,-Wno-restrict,-Wno-unused-function,-Wno-unused-variable"]
@@ -80,11 +86,26 @@ _cuda_objects = rule(
         "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
         "deps": attr.label_list(providers = [CcInfo]),
         "copts": attr.string_list(),
-        "gencode": attr.string_list(default = GENCODE),
+        "gencode": attr.string_list(mandatory = True),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
+
+def cuda_objects(name, **kwargs):
+    """Objects that nvcc makes of srcs, for --config=cuda only."""
+    _cuda_objects(name = name, gencode = GENCODE, target_compatible_with = CUDA_ONLY, **kwargs)
+
+def _headers_only_impl(ctx):
+    infos = cc_common.merge_cc_infos(cc_infos = [d[CcInfo] for d in ctx.attr.deps])
+    return [CcInfo(compilation_context = infos.compilation_context)]
+
+headers_only = rule(
+    implementation = _headers_only_impl,
+    doc = "The headers of its deps without their code: what a shared object finds in the program that loads it.",
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+    provides = [CcInfo],
 )
 
 def cuda_plugin(name, srcs, hdrs = [], deps = [], copts = [], testonly = False, visibility = None):
@@ -97,12 +118,11 @@ def cuda_plugin(name, srcs, hdrs = [], deps = [], copts = [], testonly = False, 
     The CUDA runtime is linked statically. cuBLAS and cuDNN are looked up in the toolkit that built
     the plugin, then in ../lib beside the plugin, then where the system looks.
     """
-    _cuda_objects(
+    cuda_objects(
         name = name + "_objects",
         srcs = srcs,
         hdrs = hdrs,
         copts = copts,
-        target_compatible_with = CUDA_ONLY,
         testonly = testonly,
         visibility = ["//visibility:private"],
         deps = deps,

@@ -100,7 +100,7 @@ struct MarkLast {
   unsigned long long* last;
   HOST_DEVICE void operator()(int64_t column) const {
     const unsigned long long mark = static_cast<unsigned long long>(column) + 1;
-#ifdef __CUDA_ARCH__
+#ifdef GLUOND_GPU_CODE
     atomicMax(last + row[column], mark);
 #else
     last[row[column]] = mark;

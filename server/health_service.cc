@@ -81,9 +81,15 @@ void HealthService::SetServing(bool serving) {
   for (Watcher* watcher : watchers_) watcher->Tell();
 }
 
+void HealthService::SetBroken(const std::string& service) {
+  std::lock_guard lock(mu_);
+  broken_.insert(service);
+  for (Watcher* watcher : watchers_) watcher->Tell();
+}
+
 HealthService::Status HealthService::StatusOf(const std::string& service) const {
   if (!services_.contains(service)) return HealthCheckResponse::SERVICE_UNKNOWN;
-  return serving_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+  return serving_ && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
 void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {

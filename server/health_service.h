@@ -24,6 +24,8 @@ class HealthService final : public RawService {
   void AddService(const std::string& service) { services_.insert(service); }
   // All services, and "", which means the server, are SERVING from now on, or NOT_SERVING. Who watches one is told.
   void SetServing(bool serving);
+  // This one is NOT_SERVING for good.
+  void SetBroken(const std::string& service);
 
  private:
   class Watcher;
@@ -37,6 +39,7 @@ class HealthService final : public RawService {
 
   std::mutex mu_;
   bool serving_ = false;                    // Guarded by mu_,
+  absl::flat_hash_set<std::string> broken_;
   absl::flat_hash_set<Watcher*> watchers_;  // as these are and all that is theirs.
 };
 

@@ -17,7 +17,7 @@ struct Limits {
   int64_t max_request_bytes = int64_t{1} << 30;   // Of all requests at work or waiting.
   int64_t max_graph_nodes = 200'000;              // Of one expanded graph.
   int64_t max_model_bytes = int64_t{8} << 30;     // Of tensors, held for one model.
-  int64_t max_tensor_bytes = int64_t{16} << 30;   // Of tensors, held in all on one device.
+  int64_t max_tensor_bytes = int64_t{1} << 40;    // Of tensors, held in all on one device; never more than it has.
   int64_t max_models = 1024;
   int64_t max_datasets = 256;
   int64_t max_clients = 10'000;                   // Whose sequence numbers are remembered.

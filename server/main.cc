@@ -18,6 +18,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/gpu_math.h"
 #include "engine/core/status_macros.h"
 #include "server/address.h"
 #include "server/cpu_check.h"
@@ -34,6 +35,12 @@ ABSL_FLAG(bool, insecure_public, false, "Allows an --address that other machines
 ABSL_FLAG(std::string, port_file, "", "Writes the port to this file once the server listens.");
 ABSL_FLAG(std::string, devices, "auto", "auto (every GPU found, then the CPU), cpu, gpu:0, or a list, the default first.");
 ABSL_FLAG(std::string, cuda_plugin, "", "libgluond_cuda.so. Empty: looked for beside the server, in ../lib and ../ops.");
+ABSL_FLAG(std::string, tf32, "conv",
+          "Where a GPU may multiply float32 as TF32, with 10 bits of fraction: conv (convolutions), all, or none.");
+ABSL_FLAG(bool, deterministic, true, "Whether a GPU's convolutions give the same bits each time; else they may be faster.");
+ABSL_FLAG(bool, exit_on_device_error, false,
+          "Ends the process with status 4 when a GPU has failed for good, so that an orchestrator starts another. Otherwise "
+          "other devices go on, and health tells of this one by its name.");
 ABSL_FLAG(std::string, store_dir, "", "Folder for checkpoints; made if missing. Empty: nothing can be saved.");
 ABSL_FLAG(int, cpu_threads, 0, "Threads that compute on the CPU. 0: one for each processor.");
 ABSL_FLAG(int, lame_duck_seconds, 0,
@@ -50,7 +57,7 @@ ABSL_FLAG(int64_t, max_requests, Limits().max_requests, "Most requests at work o
 ABSL_FLAG(int64_t, max_request_bytes, Limits().max_request_bytes, "Most bytes of all requests at work or waiting.");
 ABSL_FLAG(int64_t, max_graph_nodes, Limits().max_graph_nodes, "Most nodes of one expanded graph.");
 ABSL_FLAG(int64_t, max_model_bytes, Limits().max_model_bytes, "Most bytes of tensors held for one model.");
-ABSL_FLAG(int64_t, max_tensor_bytes, Limits().max_tensor_bytes, "Most bytes of tensors held in all on one device.");
+ABSL_FLAG(int64_t, max_tensor_bytes, Limits().max_tensor_bytes, "Most bytes of tensors held in all on one device; never more than it has.");
 ABSL_FLAG(int64_t, max_models, Limits().max_models, "Most models.");
 ABSL_FLAG(int64_t, max_datasets, Limits().max_datasets, "Most datasets.");
 ABSL_FLAG(int64_t, max_clients, Limits().max_clients, "Most clients (per model) whose sequence numbers are remembered.");
@@ -148,8 +155,16 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
 }
 
-// The exit status of a server that was told to stop and had to cut calls.
+// The exit status of a server that was told to stop and had to cut calls, and of one whose GPU has failed.
 constexpr int kCut = 3;
+constexpr int kDeviceError = 4;
+
+void OnDeviceError(const absl::Status& why) {
+  LogToStderr(absl::StrCat("gluond-server: ", why.message(), "\n"));
+  if (!absl::GetFlag(FLAGS_exit_on_device_error)) return;
+  FlushLogs(kLastWords);
+  _exit(kDeviceError);
+}
 
 int ExitStatus(int64_t cut) {
   if (cut == 0) return 0;
@@ -186,6 +201,10 @@ absl::StatusOr<int> Main() {
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
   options.store_dir = absl::GetFlag(FLAGS_store_dir);
   options.limits = LimitsFromFlags();
+  options.on_device_error = &OnDeviceError;
+  const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
+  if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
+  SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
   RETURN_IF_ERROR(CheckAddress(options.address, absl::GetFlag(FLAGS_insecure_public)));
   if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));

@@ -128,6 +128,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
     RETURN_IF_ERROR(service->CheckComplete());
     health_->AddService(service->name());
   }
+  for (const Place* place : devices_->offered()) health_->AddService(place->device.ToString());
+  on_device_error_ = options.on_device_error;
   // A short lease wants a closer look.
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
@@ -135,7 +137,20 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// Health tells of each device by its name. Clients that name none are on the first one, which stands for the server.
+void Server::LookAtDevices() {
+  for (const Place* place : devices_->offered()) {
+    const std::string name = place->device.ToString();
+    const absl::Status health = Annotate(place->lanes->driver().health(), name);
+    if (health.ok() || !failed_devices_.insert(name).second) continue;
+    health_->SetBroken(name);
+    if (place == devices_->offered().front()) health_->SetBroken("");
+    if (on_device_error_ != nullptr) on_device_error_(health);
+  }
+}
+
 void Server::Sweep() {
+  LookAtDevices();
   runner_->peers.Sweep();
   runner_->unsent.Sweep(Unsent::Clock::now());
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });

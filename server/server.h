@@ -10,10 +10,12 @@
 #define SERVER_SERVER_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
 #include "engine/store/checkpoint.h"
@@ -42,6 +44,8 @@ struct ServerOptions {
   std::string store_dir;         // Empty: no checkpoints.
   Limits limits;
   LogSink log = &LogToStderr;
+  // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
+  std::function<void(const absl::Status& why)> on_device_error;
   SessionProgramFactory session_program = &SessionProgram::Create;
 };
 
@@ -70,6 +74,7 @@ class Server {
   Server() = default;
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
+  void LookAtDevices();
   void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
@@ -85,6 +90,8 @@ class Server {
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
   HealthService* health_ = nullptr;  // One of them.
+  std::function<void(const absl::Status& why)> on_device_error_;
+  absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
   std::unique_ptr<UnknownMethods> unknown_methods_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;

@@ -30,6 +30,8 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
     device->set_threads(place->threads);
     device->set_memory_bytes(place->memory_bytes);
     device->set_tensor_bytes(place->budget->used());
+    device->set_memory_peak_bytes(place->budget->peak());
+    device->set_memory_used_bytes(place->lanes->driver().used_bytes());
   }
   const Limits& limits = runner().limits;
   info.mutable_limits()->set_max_message_bytes(limits.max_message_bytes);

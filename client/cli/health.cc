@@ -47,7 +47,9 @@ absl::Status DescribeServer(const ServerOptions& server) {
       {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
   for (const v1::Device& device : info.devices()) {
     rows.push_back({"device", absl::StrCat(device.name(), ": ", device.description(), ", ",
-                                           Bytes(device.memory_bytes()))});
+                                           Bytes(device.memory_bytes()), ", of which ", Bytes(device.memory_used_bytes()),
+                                           " are used; tensors ", Bytes(device.tensor_bytes()), ", at most ",
+                                           Bytes(device.memory_peak_bytes()))});
   }
   std::cout << Aligned(rows);
   return absl::OkStatus();

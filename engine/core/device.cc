@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <vector>
 
@@ -20,6 +21,12 @@ class CpuDriver final : public DeviceDriver {
   int64_t total_bytes() const override {
     return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   }
+  int64_t used_bytes() const override {
+    std::ifstream statm("/proc/self/statm");
+    int64_t size = 0, resident = 0;
+    statm >> size >> resident;
+    return resident * sysconf(_SC_PAGESIZE);
+  }
   absl::StatusOr<void*> Allocate(size_t bytes) override {
     const size_t rounded = (bytes + 63) / 64 * 64;  // aligned_alloc wants a multiple of the alignment.
     void* data = std::aligned_alloc(64, rounded == 0 ? 64 : rounded);
@@ -30,6 +37,7 @@ class CpuDriver final : public DeviceDriver {
   absl::StatusOr<void*> CreateStream() override { return nullptr; }
   void DestroyStream(void*) override {}
   absl::Status Synchronize(void*) override { return absl::OkStatus(); }
+  absl::Status Pace(void*, size_t) override { return absl::OkStatus(); }
   absl::Status CopyFromHost(void* to, const void* from, size_t bytes, void*) override {
     return Copy(to, from, bytes, nullptr);
   }

@@ -43,6 +43,10 @@ class DeviceDriver {
 
   virtual std::string description() const = 0;  // "NVIDIA H100, 78 GiB", for people.
   virtual int64_t total_bytes() const = 0;
+  // Of a GPU, what all processes use; of the CPU's memory, what this one does.
+  virtual int64_t used_bytes() const = 0;
+  // UNAVAILABLE: the device has failed for good, with all that it held; every call for it fails with this.
+  virtual absl::Status health() const { return absl::OkStatus(); }
 
   // At least 64-byte aligned. RESOURCE_EXHAUSTED when the device has no more.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
@@ -53,10 +57,15 @@ class DeviceDriver {
   // Returns when everything put on `stream` so far has run. Reports what failed there.
   virtual absl::Status Synchronize(void* stream) = 0;
 
-  // Copies between host and device, or within the device. Asynchronous on `stream` where the device is:
-  // the host memory must stay until Synchronize.
+  // Called behind `operators` that were put on `stream`. Where many are under way, or a few that take long, it waits until the
+  // earlier ones have run: whoever comes next does not stand behind more than some 20 ms of them.
+  virtual absl::Status Pace(void* stream, size_t operators) = 0;
+
+  // Copies between host and device, behind what is on `stream`. `from` may change as soon as CopyFromHost returns, and
+  // CopyToHost waits until `to` is filled.
   virtual absl::Status CopyFromHost(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes, void* stream) = 0;
+  // Within the device, on `stream`, as all below.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual absl::Status Zero(void* to, size_t bytes, void* stream) = 0;
 };

@@ -107,7 +107,7 @@ class OpRegistration {
  public:
   OpRegistration(const char* name, const char* file, int line);
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
   // In the plugin: only the GPU's kernels count.
   template <class... A> OpRegistration& describe(const A&...) { return *this; }
   template <class... A> OpRegistration& add_alias(const A&...) { return *this; }

@@ -123,7 +123,8 @@ absl::Status RunKernel(const Call& call, Lane& lane, Allocator& allocator, Direc
   context.scratch = &lane.scratch();
   context.random = run->random;
   const FCompute& kernel = *call.compute[Call::Index(lane.device().type)];
-  return kernel(call.node->attrs, context, run->in, run->req, run->out);
+  RETURN_IF_ERROR(kernel(call.node->attrs, context, run->in, run->req, run->out));
+  return lane.driver().Pace(lane.stream(), 1);
 }
 
 }  // namespace
@@ -156,19 +157,20 @@ absl::StatusOr<Tensor> CopyBetween(const Tensor& from, Lane& to, Allocator& allo
   ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, from.shape(), from.dtype()));
   const bool from_host = from.device().type == DeviceType::kCpu, to_host = to.device().type == DeviceType::kCpu;
   DeviceDriver& driver = by.driver();
-  absl::Status status;
-  if (from_host) {
-    status = driver.CopyFromHost(copy.data(), from.data(), from.bytes(), by.stream());
-  } else if (to_host) {
-    status = driver.CopyToHost(copy.data(), from.data(), from.bytes(), by.stream());
-  } else {
-    std::vector<char> staged(from.bytes());
-    RETURN_IF_ERROR(driver.CopyToHost(staged.data(), from.data(), from.bytes(), by.stream()));
-    RETURN_IF_ERROR(driver.Synchronize(by.stream()));
-    RETURN_IF_ERROR(to.driver().CopyFromHost(copy.data(), staged.data(), from.bytes(), by.stream()));
+  if (from_host || to_host) {
+    RETURN_IF_ERROR(from_host ? driver.CopyFromHost(copy.data(), from.data(), from.bytes(), by.stream())
+                              : driver.CopyToHost(copy.data(), from.data(), from.bytes(), by.stream()));
+    return copy;
   }
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(driver.Synchronize(by.stream()));
+  // Piece by piece, through memory of the host. Each GPU has its half in its own stream: what its memory was used for before
+  // is over there.
+  constexpr size_t kPiece = size_t{16} << 20;
+  std::vector<char> staged(std::min(from.bytes(), kPiece));
+  for (size_t at = 0; at < from.bytes(); at += kPiece) {
+    const size_t bytes = std::min(from.bytes() - at, kPiece);
+    RETURN_IF_ERROR(driver.CopyToHost(staged.data(), static_cast<const char*>(from.data()) + at, bytes, by.stream()));
+    RETURN_IF_ERROR(to.driver().CopyFromHost(static_cast<char*>(copy.data()) + at, staged.data(), bytes, to.stream()));
+  }
   return copy;
 }
 

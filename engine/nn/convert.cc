@@ -96,8 +96,7 @@ absl::Status CopyFromHost(Lane& lane, const Tensor& from, const Tensor& to) {
 }
 
 absl::Status CopyToHost(Lane& lane, const Tensor& from, const Tensor& to) {
-  RETURN_IF_ERROR(lane.driver().CopyToHost(to.data(), from.data(), to.bytes(), lane.stream()));
-  return lane.driver().Synchronize(lane.stream());
+  return lane.driver().CopyToHost(to.data(), from.data(), to.bytes(), lane.stream());
 }
 
 absl::StatusOr<Tensor> ToDevice(Lane& lane, const Tensor& value, DType dtype, Allocator& device, Allocator& host) {
@@ -109,8 +108,6 @@ absl::StatusOr<Tensor> ToDevice(Lane& lane, const Tensor& value, DType dtype, Al
   if (lane.device().type == DeviceType::kCpu) return converted;
   ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(device, value.shape(), dtype));
   RETURN_IF_ERROR(CopyFromHost(lane, converted, copy));
-  // The converted values and the caller's may go as soon as this returns.
-  RETURN_IF_ERROR(lane.driver().Synchronize(lane.stream()));
   return copy;
 }
 

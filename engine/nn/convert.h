@@ -17,7 +17,7 @@ void ConvertValues(const void* from, DType from_type, void* to, DType to_type, i
                    double shift = 0);
 
 // For work on `lane`, between the host and the lane's device. The shapes and types are equal. ToHost waits until the
-// values are there; FromHost leaves that to the stream, and `from` must stay until then.
+// values are there; FromHost leaves that to the stream, and `from` may change at once.
 absl::Status CopyFromHost(Lane& lane, const Tensor& from, const Tensor& to);
 absl::Status CopyToHost(Lane& lane, const Tensor& from, const Tensor& to);
 

@@ -207,7 +207,6 @@ absl::Status Model::Fill(size_t parameter, const Spec& initializer) {
   ASSIGN_OR_RETURN(Tensor converted, Tensor::Empty(*options_.host_allocator, p.shape, p.dtype));
   ConvertValues(values.data(), DType::kFloat32, converted.data(), p.dtype, values.Size());
   RETURN_IF_ERROR(CopyFromHost(lane, converted, memory.data));
-  RETURN_IF_ERROR(lane.driver().Synchronize(lane.stream()));
   parameters_.SetTensors(parameter, std::move(memory.data), std::move(memory.grad));
   parameters_.SetDeferred(parameter, {});
   return ForgetGradient(parameter);
@@ -271,7 +270,6 @@ absl::Status Model::SetNow(const NamedTensors& values) {
   for (size_t k = 0; k < values.size(); ++k) {
     RETURN_IF_ERROR(CopyFromHost(*options_.lane, values[k].tensor, memory[k].data));
   }
-  RETURN_IF_ERROR(options_.lane->driver().Synchronize(options_.lane->stream()));
   for (size_t k = 0; k < values.size(); ++k) {
     RETURN_IF_ERROR(parameters_.MergeShape(indices[k], values[k].tensor.shape()));
     parameters_.SetTensors(indices[k], std::move(memory[k].data), std::move(memory[k].grad));

@@ -1,8 +1,14 @@
 #include "engine/runtime/budget.h"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/host_blocks.h"
 
@@ -10,7 +16,7 @@ namespace gluond {
 namespace {
 
 // Of a budget that accounts share: the part that is kept for those who hold little, and how much that is.
-constexpr int64_t kKept = 8;
+constexpr int64_t kKept = 8;  // For those that hold less than an equal share; half of it for those that hold little.
 constexpr int64_t kLittle = 256;
 
 // Of Reservation::Cover.
@@ -24,15 +30,39 @@ void MakeRoom(int64_t left) {
   if (blocks.kept_bytes() > left) blocks.KeepAtMost(left);
 }
 
+// Of Budget::Holders.
+constexpr size_t kMostHolders = 8;
+
+std::string Size(int64_t bytes) {
+  if (bytes < 1 << 10) return absl::StrCat(bytes, " bytes");
+  if (bytes < 1 << 20) return absl::StrFormat("%.1f KiB", bytes / 1024.0);
+  if (bytes < 1 << 30) return absl::StrFormat("%.1f MiB", bytes / (1024.0 * 1024));
+  return absl::StrFormat("%.1f GiB", bytes / (1024.0 * 1024 * 1024));
+}
+
 }  // namespace
 
 Budget::Budget(std::string name, int64_t limit, std::string flag, std::shared_ptr<Budget> parent)
     : name_(std::move(name)), limit_(limit), flag_(std::move(flag)), parent_(std::move(parent)),
-      mu_(parent_ == nullptr ? own_mu_ : parent_->mu_) {}
+      outermost_(parent_ == nullptr ? *this : parent_->outermost_), mu_(outermost_.own_mu_) {
+  if (parent_ == nullptr) return;
+  const std::lock_guard lock(mu_);
+  outermost_.within_.insert(this);
+}
 
+// Requires: mu_ is held.
 Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account)
     : name_(absl::StrCat(whole->name_, ", for ", account->name())), limit_(whole->limit_), flag_(whole->flag_),
-      parent_(std::move(whole)), account_(std::move(account)), mu_(parent_->mu_) {}
+      parent_(std::move(whole)), account_(std::move(account)), outermost_(parent_->outermost_),
+      mu_(outermost_.own_mu_) {
+  outermost_.within_.insert(this);
+}
+
+Budget::~Budget() {
+  if (parent_ == nullptr) return;
+  const std::lock_guard lock(mu_);
+  outermost_.within_.erase(this);
+}
 
 std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
   const AccountPtr& account = CurrentAccount();
@@ -51,9 +81,67 @@ std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
 }
 
 int64_t Budget::Available(const Budget* within, int64_t bytes) const {
-  const bool is_part = within != nullptr && within->account_ != nullptr;
-  const bool little = is_part && bytes <= limit_ / kLittle - within->used();
-  return limit_ - used() - (is_part && !little ? limit_ / kKept : 0);
+  const int64_t left = limit_ - used();
+  if (within == nullptr || within->account_ == nullptr || bytes <= limit_ / kLittle - within->used()) return left;
+  const int64_t kept = limit_ / kKept;
+  if (bytes <= left - kept) return left - kept;
+  int64_t parts = 1;
+  for (const Budget* part : outermost_.within_) {
+    parts += part != within && part->parent_.get() == this && part->account_ != nullptr && part->used() > limit_ / kLittle;
+  }
+  return left - (bytes <= limit_ / parts - within->used() ? kept / 2 : kept);
+}
+
+bool Budget::IsWithin(const Budget& other) const {
+  const Budget* budget = parent_.get();
+  while (budget != nullptr && budget != &other) budget = budget->parent_.get();
+  return budget != nullptr;
+}
+
+bool Budget::IsOwn() const {
+  const Budget* budget = this;
+  while (budget != nullptr && budget->account_ == nullptr) budget = budget->parent_.get();
+  return budget == nullptr || budget->account_ == CurrentAccount();
+}
+
+std::string Budget::Holder() const {
+  if (account_ != nullptr) return IsOwn() ? "this connection's calls" : "another connection's calls";
+  return absl::StrCat(name_, IsOwn() ? "" : " of another connection");
+}
+
+std::string Budget::Holders() const {
+  const std::lock_guard lock(mu_);
+  return outermost_.HoldersLocked();
+}
+
+std::string Budget::HoldersLocked() const {
+  // What each holds by itself: what it uses, less what those within it use.
+  absl::flat_hash_map<const Budget*, int64_t> own = {{this, used()}};
+  for (const Budget* budget : outermost_.within_) {
+    if (!budget->IsWithin(*this)) continue;
+    const int64_t bytes = budget->used();
+    own[budget] += bytes;
+    own[budget->parent_.get()] -= bytes;
+  }
+  if (own.size() == 1) return "";
+  std::map<std::string, std::pair<int64_t, int>> sums;  // Bytes and how many, of all that are called the same.
+  for (const auto& [budget, bytes] : own) {
+    if (bytes <= 0) continue;
+    auto& [sum, count] = sums[budget == this ? "the rest" : budget->Holder()];
+    sum += bytes;
+    ++count;
+  }
+  std::vector<std::tuple<int64_t, int, std::string>> holders;
+  for (const auto& [name, sum] : sums) holders.emplace_back(sum.first, sum.second, name);
+  std::sort(holders.rbegin(), holders.rend());
+  const size_t left_out = holders.size() - std::min(holders.size(), kMostHolders);
+  holders.resize(holders.size() - left_out);
+  std::string text = absl::StrJoin(holders, ", ", [](std::string* out, const auto& holder) {
+    const auto& [bytes, count, name] = holder;
+    absl::StrAppend(out, count == 1 ? "" : absl::StrCat(count, " x "), name, " ", Size(bytes));
+  });
+  if (left_out > 0) absl::StrAppend(&text, " and ", left_out, " more");
+  return text;
 }
 
 absl::Status Budget::Charge(int64_t bytes) {
@@ -61,19 +149,20 @@ absl::Status Budget::Charge(int64_t bytes) {
   const Budget* within = nullptr;
   for (const Budget* budget = this; budget != nullptr; within = budget, budget = budget->parent_.get()) {
     const int64_t available = budget->Available(within, bytes);
-    if (bytes <= available) continue;
+    if (bytes <= available || budget->account_ != nullptr) continue;  // Of a part, the whole tells more.
     const int64_t kept = budget->limit_ - budget->used() - available;
+    const std::string holders = budget->HoldersLocked();
     return absl::ResourceExhaustedError(absl::StrCat(
         "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->used(), " of ", budget->limit_, " in use",
+        holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
         kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"), "; free some, or raise ",
         budget->flag_));
   }
-  Budget* outermost = this;
   for (Budget* budget = this; budget != nullptr; budget = budget->parent_.get()) {
-    budget->used_.fetch_add(bytes, std::memory_order_acq_rel);
-    outermost = budget;
+    const int64_t used = budget->used_.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
+    budget->peak_.store(std::max(budget->peak(), used), std::memory_order_relaxed);
   }
-  MakeRoom(outermost->limit_ - outermost->used());
+  MakeRoom(outermost_.limit_ - outermost_.used());
   return absl::OkStatus();
 }
 

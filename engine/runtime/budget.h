@@ -6,7 +6,8 @@
 //   RETURN_IF_ERROR(model->Charge(bytes));  // Charges both, or neither.
 //
 // Accounts share a budget by parts of it, Budget::PartOf(server): no part may take the last eighth of the whole, but those
-// that hold less than a 256th of it. So a few that take all they can get leave the others something.
+// that hold less than an equal share of it; and of that eighth the last half is for those that hold less than a 256th. So a
+// few that take all they can get leave the others something.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
 #define ENGINE_RUNTIME_BUDGET_H_
@@ -19,6 +20,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/runtime/account.h"
@@ -29,20 +31,35 @@ class Budget {
  public:
   // `name` says whose it is and `flag` what sets the limit, for the message of a refusal.
   Budget(std::string name, int64_t limit, std::string flag, std::shared_ptr<Budget> parent = nullptr);
+  ~Budget();
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
 
   // The part of `whole` that is the calling thread's account's; `whole` itself for a thread without an account.
   static std::shared_ptr<Budget> PartOf(const std::shared_ptr<Budget>& whole);
 
   // RESOURCE_EXHAUSTED names this budget or the one around it that is used up, the bytes wanted, used and allowed,
-  // and the flag. Nothing is charged then.
+  // who holds most of them, and the flag. Nothing is charged then.
   absl::Status Charge(int64_t bytes);
   // Requires: `bytes` were charged.
   void Refund(int64_t bytes);
 
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  // The most that was in use at once.
+  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_; }
 
+  // Who holds most of the outermost budget, by those within it: "model 'lenet' 1.5 GiB, the session 20 MiB, 3 x the session
+  // of another connection 2.0 MiB". Empty where there are none.
+  std::string Holders() const;
+
  private:
+  bool IsWithin(const Budget& other) const;
+  // Of the calling thread's account, or of none.
+  bool IsOwn() const;
+  // What it is called among those that hold something.
+  std::string Holder() const;
+  std::string HoldersLocked() const;
   // What `bytes` more, for a part or a budget of its own within this one, may take now.
   int64_t Available(const Budget* within, int64_t bytes) const;
 
@@ -51,9 +68,12 @@ class Budget {
   const std::string flag_;
   const std::shared_ptr<Budget> parent_;
   const AccountPtr account_;  // Whose part of the parent it is; null: it is no part.
-  std::mutex own_mu_;
+  Budget& outermost_;
+  mutable std::mutex own_mu_;
   std::mutex& mu_;                 // The outermost budget's: a charge sees no half of another one.
   std::atomic<int64_t> used_ = 0;  // Added to under mu_.
+  std::atomic<int64_t> peak_ = 0;  // Written under mu_.
+  absl::flat_hash_set<const Budget*> within_;                         // All, of the outermost. Guarded by mu_.
   absl::flat_hash_map<const Account*, std::weak_ptr<Budget>> parts_;  // Guarded by mu_.
   size_t tidy_at_ = 64;                                               // Guarded by mu_.
 

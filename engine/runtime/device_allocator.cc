@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/fair_threads.h"
 #include "engine/runtime/host_blocks.h"
@@ -52,7 +53,10 @@ absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Allocate(size_t bytes) 
   absl::StatusOr<void*> data = Take(device_, *driver_, bytes);
   if (!data.ok()) {
     payer->Refund(charge);
-    return Annotate(data.status(), device_.ToString());
+    const std::string holders = absl::IsResourceExhausted(data.status()) ? budget_->Holders() : "";
+    if (holders.empty()) return Annotate(data.status(), device_.ToString());
+    return absl::ResourceExhaustedError(
+        absl::StrCat(device_.ToString(), ": ", data.status().message(), "; here by: ", holders));
   }
   // The buffer holds the budget: it may be the last of its model's to go.
   const bool is_kept = IsKept(device_, bytes);

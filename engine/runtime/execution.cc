@@ -199,9 +199,11 @@ absl::Status Execution::At(uint32_t step, const absl::Status& status) const {
 }
 
 void Execution::Finish(absl::Status status) {
-  // Even after an error: what was put on the stream uses the caller's memory.
-  absl::Status synchronized = lane_.driver().Synchronize(lane_.stream());
-  if (status.ok()) status = Annotate(synchronized, lane_.device().ToString());
+  // Nobody waits for what is on the stream: whoever reads results there or copies them to the host comes behind it, and the
+  // memory that it uses is freed behind it, too.
+  absl::Status paced = lane_.driver().Pace(lane_.stream(), program_->steps.size());
+  // Of a device that has failed, the first sentence tells most.
+  if (status.ok() || !lane_.driver().health().ok()) status = Annotate(paced, lane_.device().ToString());
   const std::shared_ptr<Execution> self = std::move(self_);
   const Executor::Done done = std::exchange(done_, nullptr);  // Goes first: it may own the executor.
   running_.store(false, std::memory_order_release);

@@ -133,7 +133,7 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
 absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite,
                             StepReport* report) {
   for (size_t i : parameters) model_->fresh_gradients()[i] = false;
-  ASSIGN_OR_RETURN(const double norm, parts_->updater.GradientNorm(parameters));
+  ASSIGN_OR_RETURN(const double norm, parts_->updater.GradientNorm());
   report->gradient_norm = norm / divisor;
   report->learning_rate = learning_rate();
   const bool clip = options_.clip_global_norm > 0;
@@ -198,6 +198,7 @@ void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
             absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
                          "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
       }
+      RETURN_IF_ERROR(self->parts_->updater.StartNorm(fresh));
       return self->Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report);
     };
     const absl::Status status = step();

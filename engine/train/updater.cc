@@ -74,7 +74,7 @@ absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, dou
     RETURN_IF_ERROR(Annotate(slot.call->Run(), absl::StrCat("parameter '", p.name, "'")));
     slot.updates = t;
   }
-  return absl::OkStatus();
+  return lane_.driver().Synchronize(lane_.stream());  // Who hears of a step's success can rely on it.
 }
 
 absl::Status Updater::PrepareNorm(absl::Span<const size_t> parameters) {
@@ -98,10 +98,15 @@ absl::Status Updater::PrepareNorm(absl::Span<const size_t> parameters) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Updater::GradientNorm(absl::Span<const size_t> parameters) {
-  if (parameters.empty()) return 0.0;
+absl::Status Updater::StartNorm(absl::Span<const size_t> parameters) {
+  has_norm_ = !parameters.empty();
+  if (!has_norm_) return absl::OkStatus();
   RETURN_IF_ERROR(PrepareNorm(parameters));
-  RETURN_IF_ERROR(norm_call_->Run());
+  return norm_call_->Run();
+}
+
+absl::StatusOr<double> Updater::GradientNorm() {
+  if (!has_norm_) return 0.0;
   RETURN_IF_ERROR(CopyToHost(lane_, squares_, host_squares_));
   double sum = 0;
   for (int64_t i = 0; i < host_squares_.Size(); ++i) sum += host_squares_.data<float>()[i];
@@ -160,15 +165,14 @@ absl::StatusOr<Tensor> Updater::AsType(const Tensor& tensor, DType type) const {
 }
 
 absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<Target>& targets) {
-  std::vector<Tensor> values;  // Until the lane has copied them.
+  const auto to = [&](size_t k) -> const Tensor& { return slots_[targets[k].parameter].states[targets[k].state]; };
+  std::vector<Tensor> values;  // All first: no state changes where there is no memory to convert another.
   for (size_t k = 0; k < states.size(); ++k) {
-    const auto [parameter, state] = targets[k];
-    const Tensor& to = slots_[parameter].states[state];
-    ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to.dtype()));
+    ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to(k).dtype()));
     values.push_back(std::move(value));
-    RETURN_IF_ERROR(CopyFromHost(lane_, values.back(), to));
   }
-  return lane_.driver().Synchronize(lane_.stream());
+  for (size_t k = 0; k < states.size(); ++k) RETURN_IF_ERROR(CopyFromHost(lane_, values[k], to(k)));
+  return absl::OkStatus();
 }
 
 absl::Status Updater::SetStates(const NamedTensors& states) {

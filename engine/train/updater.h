@@ -34,8 +34,9 @@ class Updater {
   // times `rescale`. Allocates states, zero at first, when it meets a parameter for the first time.
   absl::Status Update(absl::Span<const size_t> parameters, double lr, double rescale);
 
-  // The L2 norm of the gradients of these parameters together. Waits for the device.
-  absl::StatusOr<double> GradientNorm(absl::Span<const size_t> parameters);
+  // Puts the L2 norm of the gradients of these parameters together on the lane's stream; GradientNorm waits for it.
+  absl::Status StartNorm(absl::Span<const size_t> parameters);
+  absl::StatusOr<double> GradientNorm();
 
   // Names are "<parameter>/<state>".
   absl::StatusOr<NamedTensors> SnapshotStates() const;
@@ -78,6 +79,7 @@ class Updater {
   std::vector<Slot> slots_;  // By parameter.
 
   std::vector<std::pair<size_t, const void*>> norm_of_;  // Parameters and gradients' memory of norm_call_.
+  bool has_norm_ = false;  // Of some gradients.
   std::unique_ptr<OpCall> norm_call_;
   Tensor squares_, host_squares_;
 };

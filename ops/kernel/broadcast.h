@@ -58,7 +58,7 @@ void Rows(const F& f, const Walk<2>& walk, const TBlob* x, OpReqType req, const 
   }
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 template <class C, class F>
 __global__ void Kernel(Walk<2> walk, F f, In<C> a, In<C> b, Out<C> y) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
@@ -90,10 +90,9 @@ absl::Status Broadcast(const OpContext& ctx, const F& f, const TBlob* x, OpReqTy
       });
       return absl::OkStatus();
     } else {
-#ifdef __CUDACC__
-      broadcast_internal::Kernel<C><<<Blocks(walk.size), kBlockThreads, 0, Stream(ctx)>>>(
-          walk, f, In<C>(x[0]), In<C>(x[1]), Out<C>(y, req));
-      return Launched();
+#ifdef GLUOND_GPU
+      return Launch(ctx, broadcast_internal::Kernel<C, F>, Blocks(walk.size), kBlockThreads, walk, f, In<C>(x[0]),
+                    In<C>(x[1]), Out<C>(y, req));
 #endif
     }
   };

@@ -52,7 +52,7 @@ void SumRange(const F& f, int64_t rows, int64_t cols, const ColumnSum (&sums)[te
   }
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 
 template <class C, int terms>
 struct Outputs {
@@ -83,7 +83,7 @@ __global__ void SumKernel(int64_t rows, int64_t cols, F f, Outputs<C, terms> out
   }
 }
 
-#endif  // __CUDACC__
+#endif  // GLUOND_GPU
 
 }  // namespace column_sums_internal
 
@@ -99,15 +99,14 @@ absl::Status ColumnSums(const OpContext& ctx, int64_t rows, int64_t cols, const 
     });
     return absl::OkStatus();
   } else {
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
     column_sums_internal::Outputs<C, terms> out;
     for (int k = 0; k < terms; ++k) {
       out.y[k] = Out<C>(sums[k].y, sums[k].req);
       out.set[k] = sums[k].req != kNullOp;
     }
     const auto blocks = static_cast<unsigned>(std::min<int64_t>((cols + 31) / 32, int64_t{1} << 20));
-    column_sums_internal::SumKernel<C, terms><<<blocks, kBlockThreads, 0, Stream(ctx)>>>(rows, cols, f, out);
-    return Launched();
+    return Launch(ctx, column_sums_internal::SumKernel<C, terms, F>, blocks, kBlockThreads, rows, cols, f, out);
 #endif
   }
 }

@@ -1,5 +1,5 @@
-// Convolution by cuDNN. Algorithms are chosen once for each geometry: the fastest, by cuDNN's own model, that gives the
-// same bits each time. float32 is computed in float32 (no TF32), so that a GPU agrees with a CPU.
+// Convolution by cuDNN. Algorithms are chosen once for each geometry: the fastest, by cuDNN's own model, that GpuMath
+// allows and that finds memory. Biases are for our own kernels: cuDNN does not add up those of every type.
 
 #include "ops/kernel/conv.h"
 
@@ -7,22 +7,26 @@
 #include <memory>
 #include <tuple>
 
+#include "engine/core/gpu_math.h"
 #include "ops/kernel/cudnn.h"
 #include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
 
-// One way to compute, and the temporary space that it takes.
+// The way that was chosen to compute one of the three. Its workspace is enough in its math only.
 template <class A>
 struct Choice {
-  bool made = false;
+  bool made = false, found = false;
+  size_t most_workspace = size_t{1} << 30;
   A algorithm = {};
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
   size_t workspace = 0;
 };
 
 struct Plan {
-  DnnTensor x, y, bias;
+  DType dtype;
+  DnnTensor x, y;
   DnnFilter w;
   DnnConvolution conv;
   Choice<cudnnConvolutionFwdAlgo_t> forward;
@@ -33,14 +37,14 @@ struct Plan {
 absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
   for (int64_t n : {s.batch, s.groups, s.in_channels, s.out_channels, s.in[1], s.in[2], s.out[1], s.out[2]}) {
     if (n > std::numeric_limits<int>::max()) {
-      return absl::InvalidArgumentError(absl::StrCat("Convolution: a dimension is ", n, ", expected less than 2^31"));
+      return absl::UnimplementedError(absl::StrCat("Convolution: a dimension is ", n, ", and cuDNN counts to 2^31"));
     }
   }
   const auto i = [](int64_t n) { return static_cast<int>(n); };
   constexpr absl::string_view kWhat = "Convolution";
+  plan->dtype = dtype;
   RETURN_IF_ERROR(Describe(dtype, {s.batch, s.in_channels, s.in[1], s.in[2]}, &plan->x));
   RETURN_IF_ERROR(Describe(dtype, {s.batch, s.out_channels, s.out[1], s.out[2]}, &plan->y));
-  RETURN_IF_ERROR(Describe(dtype, {1, s.out_channels, 1, 1}, &plan->bias));
   RETURN_IF_ERROR(plan->w.Create());
   RETURN_IF_ERROR(plan->conv.Create());
   RETURN_IF_ERROR(CudaStatus(cudnnSetFilter4dDescriptor(plan->w, DnnType(dtype), CUDNN_TENSOR_NCHW, i(s.out_channels),
@@ -51,9 +55,14 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
                                       i(s.dilate[1]), i(s.dilate[2]), CUDNN_CROSS_CORRELATION,
                                       dtype == DType::kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
       kWhat));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionGroupCount(plan->conv, i(s.groups)), kWhat));
+  return CudaStatus(cudnnSetConvolutionGroupCount(plan->conv, i(s.groups)), kWhat);
+}
+
+// What cuDNN may take. For float32, tensor cores mean TF32.
+cudnnMathType_t MostMath(DType dtype) {
   const bool half = dtype == DType::kFloat16 || dtype == DType::kBfloat16;
-  return CudaStatus(cudnnSetConvolutionMathType(plan->conv, half ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH), kWhat);
+  const bool tf32 = dtype == DType::kFloat32 && TheGpuMath().tf32 != GpuMath::Tf32::kNone;
+  return half || tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH;
 }
 
 absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, DType dtype, const ConvSize& size) {
@@ -65,80 +74,117 @@ absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, DType dtype, const ConvSize& 
   });
 }
 
-// Asks `get(count, &returned, perf)` for cuDNN's ranking, and takes the first that is deterministic and small enough.
-template <class Perf, class A, class Get>
-absl::Status Choose(Choice<A>* choice, Get get) {
-  if (choice->made) return absl::OkStatus();
+// Asks `rank(most, &count, ranking)` for cuDNN's ranking, takes the first algorithm that GpuMath allows and whose
+// `workspace(algorithm, &bytes)` is small enough, and sets the descriptor to its math. UNIMPLEMENTED: there is none.
+template <class Perf, class A, class Rank, class Workspace>
+absl::Status Choose(const Plan& plan, Choice<A>* choice, const Rank& rank, const Workspace& workspace) {
   constexpr int kMost = 16;
-  constexpr size_t kMostWorkspace = size_t{1} << 30;
-  Perf ranking[kMost];
-  int count = 0;
-  RETURN_IF_ERROR(CudaStatus(get(kMost, &count, ranking), "Convolution"));
-  for (int i = 0; i < count; ++i) {
-    const Perf& perf = ranking[i];
-    if (perf.status != CUDNN_STATUS_SUCCESS || perf.determinism != CUDNN_DETERMINISTIC) continue;
-    if (perf.memory > kMostWorkspace) continue;
-    *choice = {true, perf.algo, perf.memory};
-    return absl::OkStatus();
+  if (!choice->made) {
+    RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionMathType(plan.conv, MostMath(plan.dtype)), "Convolution"));
+    Perf ranking[kMost];
+    int count = 0;
+    RETURN_IF_ERROR(CudaStatus(rank(kMost, &count, ranking), "Convolution"));
+    choice->made = true;
+    for (int i = 0; i < count && !choice->found; ++i) {
+      const Perf& perf = ranking[i];
+      if (perf.status != CUDNN_STATUS_SUCCESS) continue;
+      if (TheGpuMath().deterministic && perf.determinism != CUDNN_DETERMINISTIC) continue;
+      // What the ranking says holds for its own math. Where that must be exact, the workspace is asked for anew.
+      const cudnnMathType_t math = MostMath(plan.dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : perf.mathType;
+      RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionMathType(plan.conv, math), "Convolution"));
+      size_t bytes = 0;
+      ASSIGN_OR_RETURN(const bool taken, Done(CudaStatus(workspace(perf.algo, &bytes), "Convolution")));
+      if (!taken || bytes > choice->most_workspace) continue;
+      choice->found = true;
+      choice->algorithm = perf.algo;
+      choice->math = math;
+      choice->workspace = bytes;
+    }
   }
-  return absl::UnimplementedError("Convolution: cuDNN has no deterministic algorithm for this geometry; use the CPU");
+  if (!choice->found) return absl::UnimplementedError("Convolution: cuDNN has no algorithm for it that is allowed");
+  return CudaStatus(cudnnSetConvolutionMathType(plan.conv, choice->math), "Convolution");
 }
 
-absl::StatusOr<void*> Workspace(const OpContext& ctx, size_t bytes) {
-  if (bytes == 0) return nullptr;
-  return ctx.scratch->Get(bytes);
+// Chooses, and gets the workspace. Where memory for that is refused, from now on an algorithm that wants less is taken.
+template <class Perf, class A, class Rank, class Workspace>
+absl::StatusOr<void*> ChooseWithSpace(const OpContext& ctx, const Plan& plan, Choice<A>* choice, const Rank& rank,
+                                      const Workspace& workspace) {
+  while (true) {
+    RETURN_IF_ERROR(Choose<Perf>(plan, choice, rank, workspace));
+    if (choice->workspace == 0) return nullptr;
+    absl::StatusOr<void*> space = ctx.scratch->Get(choice->workspace);
+    if (!absl::IsResourceExhausted(space.status())) return space;
+    choice->made = choice->found = false;
+    choice->most_workspace = choice->workspace - 1;
+  }
+}
+
+absl::Status Forward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
+                     OpReqType req, void* y) {
+  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
+  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
+  Choice<cudnnConvolutionFwdAlgo_t>& way = p->forward;
+  const auto rank = [&](int most, int* count, auto* ranking) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(handle, p->x, p->w, p->conv, p->y, most, count, ranking);
+  };
+  const auto workspace = [&](auto algorithm, size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(handle, p->x, p->w, p->conv, p->y, algorithm, bytes);
+  };
+  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<cudnnConvolutionFwdAlgoPerf_t>(ctx, *p, &way, rank, workspace)));
+  const Scalar one(dtype, 1), beta(dtype, req == kAddTo ? 1 : 0);
+  return CudaStatus(cudnnConvolutionForward(handle, one.get(), p->x, x, p->w, w, p->conv, way.algorithm, space,
+                                            way.workspace, beta.get(), p->y, y), "Convolution");
+}
+
+absl::Status DataGradient(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* w,
+                          ConvOut dx) {
+  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
+  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
+  Choice<cudnnConvolutionBwdDataAlgo_t>& way = p->backward_x;
+  const auto rank = [&](int most, int* count, auto* ranking) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p->w, p->y, p->conv, p->x, most, count, ranking);
+  };
+  const auto workspace = [&](auto algorithm, size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, p->w, p->y, p->conv, p->x, algorithm, bytes);
+  };
+  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<cudnnConvolutionBwdDataAlgoPerf_t>(ctx, *p, &way, rank, workspace)));
+  const Scalar one(dtype, 1), beta(dtype, dx.req == kAddTo ? 1 : 0);
+  return CudaStatus(cudnnConvolutionBackwardData(handle, one.get(), p->w, w, p->y, dy, p->conv, way.algorithm, space,
+                                                 way.workspace, beta.get(), p->x, dx.data),
+                    "Convolution's data gradient");
+}
+
+absl::Status FilterGradient(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
+                            ConvOut dw) {
+  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
+  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
+  Choice<cudnnConvolutionBwdFilterAlgo_t>& way = p->backward_w;
+  const auto rank = [&](int most, int* count, auto* ranking) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p->x, p->y, p->conv, p->w, most, count, ranking);
+  };
+  const auto workspace = [&](auto algorithm, size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, p->x, p->y, p->conv, p->w, algorithm, bytes);
+  };
+  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<cudnnConvolutionBwdFilterAlgoPerf_t>(ctx, *p, &way, rank, workspace)));
+  const Scalar one(dtype, 1), beta(dtype, dw.req == kAddTo ? 1 : 0);
+  return CudaStatus(cudnnConvolutionBackwardFilter(handle, one.get(), p->x, x, p->y, dy, p->conv, way.algorithm, space,
+                                                   way.workspace, beta.get(), p->w, dw.data),
+                    "Convolution's weight gradient");
 }
 
 }  // namespace
 
-template <>
-absl::Status ConvForward<gpu>(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
-                              const void* bias, OpReqType req, void* y) {
-  if (req == kNullOp) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
-  RETURN_IF_ERROR(Choose<cudnnConvolutionFwdAlgoPerf_t>(&p->forward, [&](int most, int* count, auto* ranking) {
-    return cudnnGetConvolutionForwardAlgorithm_v7(handle, p->x, p->w, p->conv, p->y, most, count, ranking);
-  }));
-  ASSIGN_OR_RETURN(void* space, Workspace(ctx, p->forward.workspace));
-  const Scalar one(dtype, 1), beta(dtype, req == kAddTo ? 1 : 0);
-  RETURN_IF_ERROR(CudaStatus(cudnnConvolutionForward(handle, one.get(), p->x, x, p->w, w, p->conv, p->forward.algorithm,
-                                                     space, p->forward.workspace, beta.get(), p->y, y), "Convolution"));
-  if (bias == nullptr) return absl::OkStatus();
-  return CudaStatus(cudnnAddTensor(handle, one.get(), p->bias, bias, one.get(), p->y, y), "Convolution's bias");
+absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x,
+                                      const void* w, OpReqType req, void* y) {
+  return Done(Forward(ctx, dtype, size, x, w, req, y));
 }
-
-template <>
-absl::Status ConvBackward<gpu>(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
-                               const void* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
-  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
-  const Scalar one(dtype, 1);
-  const auto beta = [&](const ConvOut& out) { return Scalar(dtype, out.req == kAddTo ? 1 : 0); };
-  if (dx.req != kNullOp) {
-    RETURN_IF_ERROR(Choose<cudnnConvolutionBwdDataAlgoPerf_t>(&p->backward_x, [&](int most, int* count, auto* ranking) {
-      return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p->w, p->y, p->conv, p->x, most, count, ranking);
-    }));
-    ASSIGN_OR_RETURN(void* space, Workspace(ctx, p->backward_x.workspace));
-    RETURN_IF_ERROR(CudaStatus(
-        cudnnConvolutionBackwardData(handle, one.get(), p->w, w, p->y, dy, p->conv, p->backward_x.algorithm, space,
-                                     p->backward_x.workspace, beta(dx).get(), p->x, dx.data),
-        "Convolution's data gradient"));
-  }
-  if (dw.req != kNullOp) {
-    RETURN_IF_ERROR(Choose<cudnnConvolutionBwdFilterAlgoPerf_t>(&p->backward_w, [&](int most, int* count,
-                                                                                    auto* ranking) {
-      return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p->x, p->y, p->conv, p->w, most, count, ranking);
-    }));
-    ASSIGN_OR_RETURN(void* space, Workspace(ctx, p->backward_w.workspace));
-    RETURN_IF_ERROR(CudaStatus(
-        cudnnConvolutionBackwardFilter(handle, one.get(), p->x, x, p->y, dy, p->conv, p->backward_w.algorithm, space,
-                                       p->backward_w.workspace, beta(dw).get(), p->w, dw.data),
-        "Convolution's weight gradient"));
-  }
-  if (dbias.req == kNullOp) return absl::OkStatus();
-  return CudaStatus(cudnnConvolutionBackwardBias(handle, one.get(), p->y, dy, beta(dbias).get(), p->bias, dbias.data),
-                    "Convolution's bias gradient");
+absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
+                                           const void* w, ConvOut dx) {
+  return Done(DataGradient(ctx, dtype, size, dy, w, dx));
+}
+absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
+                                             const void* x, ConvOut dw) {
+  return Done(FilterGradient(ctx, dtype, size, dy, x, dw));
 }
 
 }  // namespace gluond::ops

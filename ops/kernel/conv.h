@@ -1,7 +1,7 @@
 // Convolution over one to three spatial axes, and its gradients: y[n,o] = sum over the inputs i of o's group of
 // x[n,i] * w[o,i] + bias[o], with x and y of layout NCDHW and w of layout OIDHW. oneDNN on a CPU (for float64: columns
-// of windows, multiplied by OpenBLAS), cuDNN on a GPU, for flat sizes only: see conv_volume.h. The 16-bit types add up
-// in float32.
+// of windows, multiplied by OpenBLAS), cuDNN on a GPU, for flat sizes and without a bias: see conv_volume.h. The 16-bit
+// types add up in float32.
 
 #ifndef OPS_KERNEL_CONV_H_
 #define OPS_KERNEL_CONV_H_
@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/core/device.h"
 #include "engine/core/dtype.h"
 #include "engine/core/host_device.h"
@@ -46,24 +46,20 @@ struct ConvOut {
   OpReqType req = kNullOp;
 };
 
-// `bias` may be null. Requires: a floating dtype, and sizes that fit each other, none of them 0; on a GPU, flat ones.
-template <class D>
+// On a CPU. `bias` may be null. Requires: a floating dtype, and sizes that fit each other, none of them 0.
 absl::Status ConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
                          const void* bias, OpReqType req, void* y);
-template <class D>
 absl::Status ConvBackward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
                           const void* w, ConvOut dx, ConvOut dw, ConvOut dbias);
 
-#define GLUOND_DECLARE_CONV(D)                                                                                       \
-  template <>                                                                                                        \
-  absl::Status ConvForward<D>(const OpContext&, DType, const ConvSize&, const void*, const void*, const void*,       \
-                              OpReqType, void*);                                                                     \
-  template <>                                                                                                        \
-  absl::Status ConvBackward<D>(const OpContext&, DType, const ConvSize&, const void*, const void*, const void*,      \
-                               ConvOut, ConvOut, ConvOut)
-GLUOND_DECLARE_CONV(cpu);
-GLUOND_DECLARE_CONV(gpu);
-#undef GLUOND_DECLARE_CONV
+// On a GPU. False where cuDNN has no deterministic way, and then nothing is written. Requires: as above, flat sizes, and
+// outputs that are wanted.
+absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x,
+                                      const void* w, OpReqType req, void* y);
+absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
+                                           const void* w, ConvOut dx);
+absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
+                                             const void* x, ConvOut dw);
 
 // The CPU's implementations, by type. `add`: to add to y instead of writing it.
 absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,

@@ -23,9 +23,8 @@ struct WideOut {
 
 }  // namespace
 
-template <>
-absl::Status ConvForward<cpu>(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
-                              const void* bias, OpReqType req, void* y) {
+absl::Status ConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
+                         const void* bias, OpReqType req, void* y) {
   if (req == kNullOp) return absl::OkStatus();
   const bool add = req == kAddTo;
   if (dtype == DType::kFloat32) {
@@ -49,9 +48,8 @@ absl::Status ConvForward<cpu>(const OpContext& ctx, DType dtype, const ConvSize&
   return absl::OkStatus();
 }
 
-template <>
-absl::Status ConvBackward<cpu>(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
-                               const void* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
+absl::Status ConvBackward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
+                          const void* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
   if (dtype == DType::kFloat32) {
     return ConvBackwardFloat(ctx, size, static_cast<const float*>(dy), static_cast<const float*>(x),
                              static_cast<const float*>(w), dx, dw, dbias);

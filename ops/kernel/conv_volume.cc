@@ -188,26 +188,42 @@ absl::Status SumChannels(const OpContext& ctx, const TBlob& dy, const Target& db
 template <class D>
 absl::Status VolumeForward(const OpContext& ctx, const ConvSize& s, const TBlob& x, const TBlob& w,
                            const TBlob* bias, const Target& y) {
-  if (std::is_same_v<D, cpu> || s.flat()) {
-    return ConvForward<D>(ctx, x.dtype, s, x.data, w.data, bias == nullptr ? nullptr : bias->data, y.req,
-                          y.blob.data);
+  if constexpr (std::is_same_v<D, cpu>) {
+    return ConvForward(ctx, x.dtype, s, x.data, w.data, bias == nullptr ? nullptr : bias->data, y.req, y.blob.data);
+  } else {
+    if (y.req == kNullOp) return absl::OkStatus();
+    if (s.flat()) {
+      ASSIGN_OR_RETURN(const bool done, ConvForwardByDnn(ctx, x.dtype, s, x.data, w.data, y.req, y.blob.data));
+      if (done) return bias == nullptr ? absl::OkStatus() : AddToChannels<D>(ctx, *bias, y.blob);
+    }
+    return DispatchReal(x.dtype, [&](auto c) { return Forward<D, decltype(c)>(ctx, s, x, w, bias, y); });
   }
-  return DispatchReal(x.dtype, [&](auto c) { return Forward<D, decltype(c)>(ctx, s, x, w, bias, y); });
 }
 
 template <class D>
 absl::Status VolumeBackward(const OpContext& ctx, const ConvSize& s, const TBlob& dy, const TBlob& x, const TBlob& w,
                             const Target& dx, const Target& dw, const Target& dbias) {
-  if (std::is_same_v<D, cpu> || s.flat()) {
-    const auto to = [](const Target& t) { return ConvOut{t.blob.data, t.req}; };
-    return ConvBackward<D>(ctx, dy.dtype, s, dy.data, x.data, w.data, to(dx), to(dw), to(dbias));
+  const auto to = [](const Target& t) { return ConvOut{t.blob.data, t.req}; };
+  if constexpr (std::is_same_v<D, cpu>) {
+    return ConvBackward(ctx, dy.dtype, s, dy.data, x.data, w.data, to(dx), to(dw), to(dbias));
+  } else {
+    bool has_dx = dx.req == kNullOp, has_dw = dw.req == kNullOp;
+    if (s.flat() && !has_dx) {
+      ASSIGN_OR_RETURN(has_dx, ConvDataGradientByDnn(ctx, dy.dtype, s, dy.data, w.data, to(dx)));
+    }
+    if (s.flat() && !has_dw) {
+      ASSIGN_OR_RETURN(has_dw, ConvFilterGradientByDnn(ctx, dy.dtype, s, dy.data, x.data, to(dw)));
+    }
+    if (!has_dx || !has_dw) {
+      RETURN_IF_ERROR(DispatchReal(dy.dtype, [&](auto c) {
+        return Backward<D, decltype(c)>(ctx, s, dy, x, w, has_dx ? Target() : dx, has_dw ? Target() : dw);
+      }));
+    }
+    return SumChannels<D>(ctx, dy, dbias);
   }
-  RETURN_IF_ERROR(
-      DispatchReal(dy.dtype, [&](auto c) { return Backward<D, decltype(c)>(ctx, s, dy, x, w, dx, dw); }));
-  return SumChannels<D>(ctx, dy, dbias);
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 using Here = gpu;
 #else
 using Here = cpu;

@@ -128,12 +128,12 @@ HOST_DEVICE void StoreAs(DType dtype, void* y, int64_t i, C v, bool add) {
   }
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 // Out of line: kernels stay small, and the common type stays on the fast path.
 template <class C>
-__device__ __noinline__ C LoadOther(DType dtype, const void* x, int64_t i) { return LoadAs<C>(dtype, x, i); }
+__attribute__((noinline)) __device__ C LoadOther(DType dtype, const void* x, int64_t i) { return LoadAs<C>(dtype, x, i); }
 template <class C>
-__device__ __noinline__ void StoreOther(DType dtype, void* y, int64_t i, C v, bool add) {
+__attribute__((noinline)) __device__ void StoreOther(DType dtype, void* y, int64_t i, C v, bool add) {
   StoreAs(dtype, y, i, v, add);
 }
 #endif
@@ -148,7 +148,7 @@ struct In {
   explicit In(const TBlob& x) : data(x.data), dtype(x.dtype) {}
   HOST_DEVICE C operator[](int64_t i) const {
     if (dtype == DTypeOf<C>) return static_cast<const C*>(data)[i];
-#ifdef __CUDA_ARCH__
+#ifdef GLUOND_GPU_CODE
     return LoadOther<C>(dtype, data, i);
 #else
     return LoadAs<C>(dtype, data, i);
@@ -170,7 +170,7 @@ struct Out {
       static_cast<C*>(data)[i] = v;
       return;
     }
-#ifdef __CUDA_ARCH__
+#ifdef GLUOND_GPU_CODE
     StoreOther<C>(dtype, data, i, v, add);
 #else
     StoreAs<C>(dtype, data, i, v, add);

@@ -26,9 +26,8 @@ absl::Status Copy(const OpContext& ctx, const TBlob& x, OpReqType req, const TBl
     });
     return absl::OkStatus();
   } else {
-#ifdef __CUDACC__
-    cudaMemcpyAsync(y.data, x.data, y.bytes(), cudaMemcpyDeviceToDevice, Stream(ctx));
-    return Launched();
+#ifdef GLUOND_GPU
+    return CudaStatus(cudaMemcpyAsync(y.data, x.data, y.bytes(), cudaMemcpyDeviceToDevice, Stream(ctx)), "a copy");
 #endif
   }
 }

@@ -13,17 +13,13 @@
 #include "engine/core/dtype.h"
 #include "engine/core/op_context.h"
 #include "engine/core/status_macros.h"
+#include "ops/kernel/launch.h"
 
 namespace gluond::ops {
 
-inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  const std::string message = absl::StrCat(what, ": CUDA: ", cudaGetErrorString(error));
-  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
-  return absl::InternalError(message);
-}
 inline absl::Status CudaStatus(cublasStatus_t status, absl::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  (void)cudaGetLastError();  // That of a call that cuBLAS made.
   return absl::InternalError(absl::StrCat(what, ": cuBLAS: ", cublasGetStatusString(status)));
 }
 
@@ -31,10 +27,15 @@ inline absl::Status CudaStatus(cublasStatus_t status, absl::string_view what) {
 // library frees after the driver has shut down is freed twice.
 inline absl::StatusOr<cublasHandle_t> BlasHandle(const OpContext& ctx) {
   thread_local absl::flat_hash_map<int, cublasHandle_t> handles;
-  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ctx.device.id), "cudaSetDevice"));
+  const cudaStream_t stream = Stream(ctx);
   cublasHandle_t& handle = handles[ctx.device.id];
-  if (handle == nullptr) RETURN_IF_ERROR(CudaStatus(cublasCreate(&handle), "cublasCreate"));
-  RETURN_IF_ERROR(CudaStatus(cublasSetStream(handle, static_cast<cudaStream_t>(ctx.stream)), "cublasSetStream"));
+  if (handle == nullptr) {
+    RETURN_IF_ERROR(CudaStatus(cublasCreate(&handle), "cublasCreate"));
+    // Otherwise products of 16-bit types may be added up in 16 bits where they are split.
+    RETURN_IF_ERROR(CudaStatus(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+                               "cublasSetMathMode"));
+  }
+  RETURN_IF_ERROR(CudaStatus(cublasSetStream(handle, stream), "cublasSetStream"));
   return handle;
 }
 

@@ -19,6 +19,7 @@ namespace gluond::ops {
 // UNIMPLEMENTED: cuDNN does not support it.
 inline absl::Status CudaStatus(cudnnStatus_t status, absl::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  (void)cudaGetLastError();  // That of a launch that cuDNN tried: the next kernel is not blamed for it.
   const std::string message = absl::StrCat(what, ": cuDNN: ", cudnnGetErrorString(status));
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return absl::UnimplementedError(message);
   return absl::InternalError(message);
@@ -26,21 +27,18 @@ inline absl::Status CudaStatus(cudnnStatus_t status, absl::string_view what) {
 
 // True for OK, false for UNIMPLEMENTED; other errors as they are.
 inline absl::StatusOr<bool> Done(const absl::Status& status) {
-  if (!absl::IsUnimplemented(status)) {
-    RETURN_IF_ERROR(status);
-    return true;
-  }
-  (void)cudaGetLastError();  // That of a launch that cuDNN tried is not to be found by the next kernel's.
-  return false;
+  if (absl::IsUnimplemented(status)) return false;
+  RETURN_IF_ERROR(status);
+  return true;
 }
 
 // The calling thread's handle, as BlasHandle.
 inline absl::StatusOr<cudnnHandle_t> DnnHandle(const OpContext& ctx) {
   thread_local absl::flat_hash_map<int, cudnnHandle_t> handles;
-  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ctx.device.id), "cudaSetDevice"));
+  const cudaStream_t stream = Stream(ctx);
   cudnnHandle_t& handle = handles[ctx.device.id];
   if (handle == nullptr) RETURN_IF_ERROR(CudaStatus(cudnnCreate(&handle), "cudnnCreate"));
-  RETURN_IF_ERROR(CudaStatus(cudnnSetStream(handle, static_cast<cudaStream_t>(ctx.stream)), "cudnnSetStream"));
+  RETURN_IF_ERROR(CudaStatus(cudnnSetStream(handle, stream), "cudnnSetStream"));
   return handle;
 }
 

@@ -27,9 +27,8 @@ absl::Status FillZero(const OpContext& ctx, const TBlob& y) {
     });
     return absl::OkStatus();
   } else {
-#ifdef __CUDACC__
-    cudaMemsetAsync(y.data, 0, y.bytes(), Stream(ctx));
-    return Launched();
+#ifdef GLUOND_GPU
+    return CudaStatus(cudaMemsetAsync(y.data, 0, y.bytes(), Stream(ctx)), "zeros");
 #endif
   }
 }

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/core/gpu_math.h"
 #include "ops/kernel/cuda_library.h"
 
 namespace gluond::ops {
@@ -16,10 +17,15 @@ cudaDataType_t CudaType(DType type) {
   }
 }
 
+cublasComputeType_t ComputeType(DType type) {
+  if (type == DType::kFloat64) return CUBLAS_COMPUTE_64F;
+  const bool tf32 = type == DType::kFloat32 && TheGpuMath().tf32 == GpuMath::Tf32::kAll;
+  return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 }  // namespace
 
-// cuBLAS counts by columns: what it sees are the transposed matrices, so C^T = op(B)^T op(A)^T. It computes float32
-// in float32 (no TF32), so that a GPU agrees with a CPU.
+// cuBLAS counts by columns: what it sees are the transposed matrices, so C^T = op(B)^T op(A)^T.
 template <>
 absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b,
                        OpReqType req, void* c) {
@@ -28,17 +34,17 @@ absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
   if (s.k == 0) {  // An empty sum.
     if (req == kAddTo) return absl::OkStatus();
     const size_t bytes = static_cast<size_t>(outputs * SizeOf(dtype));
-    return CudaStatus(cudaMemsetAsync(c, 0, bytes, static_cast<cudaStream_t>(ctx.stream)), "matrix product");
+    return CudaStatus(cudaMemsetAsync(c, 0, bytes, Stream(ctx)), "matrix product");
   }
   ASSIGN_OR_RETURN(const cublasHandle_t handle, BlasHandle(ctx));
   const cudaDataType_t type = CudaType(dtype);
-  const cublasComputeType_t compute = dtype == DType::kFloat64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
   const Scalar alpha(dtype, s.alpha), beta(dtype, req == kAddTo ? 1 : 0);
   return CudaStatus(
       cublasGemmStridedBatchedEx_64(handle, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                                     s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, s.n, s.m, s.k, alpha.get(), b, type,
                                     s.transpose_b ? s.k : s.n, s.k * s.n, a, type, s.transpose_a ? s.m : s.k, s.m * s.k,
-                                    beta.get(), c, type, s.n, s.m * s.n, s.batch, compute, CUBLAS_GEMM_DEFAULT),
+                                    beta.get(), c, type, s.n, s.m * s.n, s.batch, ComputeType(dtype),
+                                    CUBLAS_GEMM_DEFAULT),
       "matrix product");
 }
 

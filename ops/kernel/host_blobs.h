@@ -38,8 +38,9 @@ class CopyBack final : public Completion::Call {
   }
   void Add(Copy copy) { copies_.push_back(copy); }
 
+  // The first answer counts: once it was passed on, the device's memory may be another's.
   void Complete(absl::Status status) override {
-    done_(status.ok() ? CopyAll() : std::move(status));
+    if (!answered_.exchange(true)) done_(status.ok() ? CopyAll() : std::move(status));
   }
   void AddRef() override { references_.fetch_add(1, std::memory_order_relaxed); }
   void Release() override {
@@ -51,13 +52,14 @@ class CopyBack final : public Completion::Call {
     for (const Copy& copy : copies_) {
       RETURN_IF_ERROR(driver_.CopyFromHost(copy.to.data, copy.from.data, copy.to.bytes(), stream_));
     }
-    return driver_.Synchronize(stream_);
+    return absl::OkStatus();
   }
 
   DeviceDriver& driver_;
   void* const stream_;
   Completion done_;
   std::atomic<int> references_ = 0;
+  std::atomic<bool> answered_ = false;
   std::vector<std::unique_ptr<char[]>> kept_;
   std::vector<Copy> copies_;
 };
@@ -70,7 +72,6 @@ class HostBlobs {
   HostBlobs(const HostBlobs&) = delete;
   HostBlobs& operator=(const HostBlobs&) = delete;
 
-  // On the host after Finish.
   absl::StatusOr<TBlob> Input(const TBlob& blob) {
     if constexpr (kOnHost) {
       return blob;
@@ -84,9 +85,15 @@ class HostBlobs {
   // Its contents count where `req` adds to them.
   absl::StatusOr<TBlob> Output(const TBlob& blob, OpReqType req) {
     if (req == kNullOp) return TBlob{nullptr, blob.shape, blob.dtype, Device()};
-    ASSIGN_OR_RETURN(const TBlob copy, Input(blob));
-    WriteBack(blob, copy);
-    return copy;
+    if constexpr (kOnHost) {
+      return blob;
+    } else {
+      RETURN_IF_ERROR(Open());
+      const TBlob copy = Like(blob);
+      if (req == kAddTo) RETURN_IF_ERROR(driver_->CopyToHost(copy.data, blob.data, blob.bytes(), ctx_.stream));
+      WriteBack(blob, copy);
+      return copy;
+    }
   }
   void WriteBack(const TBlob& blob, const TBlob& copy) {
     if constexpr (!kOnHost) copy_back_->Add({blob, copy});
@@ -104,13 +111,12 @@ class HostBlobs {
       return absl::OkStatus();
     }
   }
-  // The inputs are there; what the returned completion ends, writes back first.
+  // What the returned completion ends, writes back first.
   absl::StatusOr<Completion> Finish(const Completion& done) && {
     if constexpr (kOnHost) {
       return done;
     } else {
       RETURN_IF_ERROR(Open());
-      RETURN_IF_ERROR(driver_->Synchronize(ctx_.stream));
       copy_back_->SetDone(done);
       return Completion(std::exchange(copy_back_, nullptr));
     }

@@ -17,7 +17,7 @@
 #include "engine/core/op_context.h"
 
 // OpenMP's promise that a loop's iterations may be reordered to add up `var`; nvcc builds no CPU loops.
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 #define SIMD_REDUCE(op, var)
 #else
 #define SIMD_PRAGMA(text) _Pragma(#text)
@@ -40,22 +40,39 @@ void Parallel(const OpContext& ctx, int64_t n, int64_t grain, const Body& body) 
   }
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 
 inline constexpr int kBlockThreads = 256;
 
-inline cudaStream_t Stream(const OpContext& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
+// What a call of CUDA returned. A failure is taken from the thread's state, so that no later call is blamed for it.
+inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();
+  const std::string message = absl::StrCat(what, ": CUDA: ", cudaGetErrorString(error));
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
+  return absl::InternalError(message);
+}
+
+// The context's stream. Its device becomes the thread's current one, as CUDA refuses kernels on a stream of another, and
+// whoever used the thread before may have chosen another.
+inline cudaStream_t Stream(const OpContext& ctx) {
+  (void)cudaSetDevice(ctx.device.id);  // What fails here fails again when the stream is used.
+  return static_cast<cudaStream_t>(ctx.stream);
+}
 
 // Blocks for a grid-stride loop over n > 0 indices.
 inline unsigned Blocks(int64_t n) {
   return static_cast<unsigned>(std::min<int64_t>((n + kBlockThreads - 1) / kBlockThreads, int64_t{1} << 20));
 }
 
-// The outcome of the launches so far. Errors of the kernels themselves appear when the stream is synchronized.
-inline absl::Status Launched() {
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("CUDA kernel launch: ", cudaGetErrorString(error)));
+// Puts kernel(args...) on the context's stream. Errors of the kernel itself appear when the stream is synchronized.
+template <class... P, class... A>
+absl::Status Launch(const OpContext& ctx, void (*kernel)(P...), unsigned blocks, unsigned threads, const A&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = Stream(ctx);
+  return CudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "a kernel's launch");
 }
 
 template <class F>
@@ -64,7 +81,7 @@ __global__ void ForEachKernel(int64_t n, F f) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < n; i += step) f(i);
 }
 
-#endif  // __CUDACC__
+#endif  // GLUOND_GPU
 
 // f(i) for i in [0, n). The calls must not write what others read. `grain` as for Parallel.
 template <class D, class F>
@@ -77,11 +94,10 @@ absl::Status ForEach(const OpContext& ctx, int64_t n, F f, int64_t grain = kGrai
     });
     return absl::OkStatus();
   } else {
-#ifdef __CUDACC__
-    ForEachKernel<<<Blocks(n), kBlockThreads, 0, Stream(ctx)>>>(n, f);
-    return Launched();
+#ifdef GLUOND_GPU
+    return Launch(ctx, ForEachKernel<F>, Blocks(n), kBlockThreads, n, f);
 #else
-    static_assert(sizeof(D) == 0, "FCompute<gpu> is built by nvcc");
+    static_assert(sizeof(D) == 0, "FCompute<gpu> is compiled for the GPU");
 #endif
   }
 }

@@ -55,7 +55,7 @@ void MapRange(const F& f, const TBlob* x, OpReqType req, const TBlob& y, int64_t
   }
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 template <class C, class F, class... X>
 __global__ void MapKernel(int64_t n, F f, Out<C> y, X... x) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
@@ -63,10 +63,11 @@ __global__ void MapKernel(int64_t n, F f, Out<C> y, X... x) {
 }
 
 template <class F, class C, size_t... k>
-void LaunchMap(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
-               std::index_sequence<k...>) {
+absl::Status LaunchMap(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
+                       std::index_sequence<k...>) {
   const int64_t n = y.Size();
-  MapKernel<C><<<Blocks(n), kBlockThreads, 0, Stream(ctx)>>>(n, f, Out<C>(y, req), In<C>(x[k])...);
+  return Launch(ctx, MapKernel<C, F, Repeat<In<C>, k>...>, Blocks(n), kBlockThreads, n, f, Out<C>(y, req),
+                In<C>(x[k])...);
 }
 #endif
 
@@ -99,9 +100,8 @@ absl::Status Map(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req
       });
       return absl::OkStatus();
     } else {
-#ifdef __CUDACC__
-      map_internal::LaunchMap<F, C>(ctx, f, x, req, y, kAll);
-      return Launched();
+#ifdef GLUOND_GPU
+      return map_internal::LaunchMap<F, C>(ctx, f, x, req, y, kAll);
 #endif
     }
   };

@@ -60,7 +60,7 @@ HOST_DEVICE double Erf(double x) { return ::erf(x); }
 
 // lgamma sets the global `signgam`; its reentrant form does not.
 HOST_DEVICE double LogGamma(double x) {
-#ifdef __CUDA_ARCH__
+#ifdef GLUOND_GPU_CODE
   return ::lgamma(x);
 #else
   int sign;
@@ -69,7 +69,7 @@ HOST_DEVICE double LogGamma(double x) {
 }
 HOST_DEVICE float LogGamma(float x) { return static_cast<float>(LogGamma(static_cast<double>(x))); }
 
-#ifdef __CUDA_ARCH__
+#ifdef GLUOND_GPU_CODE
 
 HOST_DEVICE float Exp(float x) { return ::expf(x); }
 HOST_DEVICE float Log(float x) { return ::logf(x); }
@@ -165,7 +165,7 @@ HOST_DEVICE float Erf(float x) {
   return t <= 0.921875f ? near : (t > 0.921875f ? far : x);  // NaN stays.
 }
 
-#endif  // __CUDA_ARCH__
+#endif  // GLUOND_GPU_CODE
 
 template <class C>
 HOST_DEVICE C Sigmoid(C x) { return C(1) / (C(1) + Exp(-x)); }
@@ -179,7 +179,7 @@ HOST_DEVICE C Softplus(C x) {
 
 // The y with erf(y) = x; infinite at -1 and 1, NaN outside.
 HOST_DEVICE double ErfInv(double x) {
-#ifdef __CUDA_ARCH__
+#ifdef GLUOND_GPU_CODE
   return ::erfinv(x);
 #else
   if (!(x > -1 && x < 1)) {

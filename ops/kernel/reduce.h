@@ -149,7 +149,7 @@ void InnerKept(const OpContext& ctx, const ReduceWalk& walk, const R& r, const T
   });
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 
 template <class A, class R>
 __device__ A CombineWarp(const R& r, A acc) {
@@ -226,8 +226,8 @@ __global__ void InnerKeptKernel(ReduceWalk walk, R r, In<C> x, Out<C> y) {
 }
 
 template <class C, class R>
-absl::Status Launch(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
-                    const TBlob& y) {
+absl::Status ReduceOnGpu(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
+                         const TBlob& y) {
   const auto grid = [](int64_t blocks) { return static_cast<unsigned>(std::min<int64_t>(blocks, int64_t{1} << 20)); };
   const int64_t outputs = walk.kept.size, count = walk.reduced.size;
   if (outputs == 1 && count >= (1 << 16)) {
@@ -235,18 +235,19 @@ absl::Status Launch(const OpContext& ctx, const ReduceWalk& walk, const R& r, co
     absl::StatusOr<void*> scratch = ctx.scratch->Get(kPieces * sizeof(C));
     if (!scratch.ok()) return scratch.status();
     C* partial = static_cast<C*>(*scratch);
-    PartialKernel<C><<<kPieces, kBlockThreads, 0, Stream(ctx)>>>(count, r, In<C>(x), partial);
-    CombineKernel<C><<<1, kBlockThreads, 0, Stream(ctx)>>>(count, r, partial, kPieces, Out<C>(y, req));
-  } else if (walk.inner_reduced) {
-    const int threads = count <= 1024 ? 32 : kBlockThreads;
-    InnerReducedKernel<C><<<grid(outputs), threads, 0, Stream(ctx)>>>(walk, r, In<C>(x), Out<C>(y, req));
-  } else {
-    InnerKeptKernel<C><<<grid((outputs + 31) / 32), kBlockThreads, 0, Stream(ctx)>>>(walk, r, In<C>(x), Out<C>(y, req));
+    const absl::Status launched =
+        Launch(ctx, PartialKernel<C, R>, kPieces, kBlockThreads, count, r, In<C>(x), partial);
+    if (!launched.ok()) return launched;
+    return Launch(ctx, CombineKernel<C, R>, 1, kBlockThreads, count, r, partial, kPieces, Out<C>(y, req));
   }
-  return Launched();
+  if (walk.inner_reduced) {
+    const int threads = count <= 1024 ? 32 : kBlockThreads;
+    return Launch(ctx, InnerReducedKernel<C, R>, grid(outputs), threads, walk, r, In<C>(x), Out<C>(y, req));
+  }
+  return Launch(ctx, InnerKeptKernel<C, R>, grid((outputs + 31) / 32), kBlockThreads, walk, r, In<C>(x), Out<C>(y, req));
 }
 
-#endif  // __CUDACC__
+#endif  // GLUOND_GPU
 
 }  // namespace reduce_internal
 
@@ -266,8 +267,8 @@ absl::Status Reduce(const OpContext& ctx, const ReduceWalk& walk, const R& r, co
       }
       return absl::OkStatus();
     } else {
-#ifdef __CUDACC__
-      return reduce_internal::Launch<C>(ctx, walk, r, x, req, y);
+#ifdef GLUOND_GPU
+      return reduce_internal::ReduceOnGpu<C>(ctx, walk, r, x, req, y);
 #endif
     }
   };

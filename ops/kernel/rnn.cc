@@ -303,7 +303,7 @@ absl::Status RnnBackward(const OpContext& ctx, const RnnSize& size, const RnnInp
   });
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 using Here = gpu;
 #else
 using Here = cpu;

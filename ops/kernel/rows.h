@@ -66,7 +66,7 @@ struct CpuGroup {
   bool first() const { return true; }
 };
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 
 // The 32 threads of a warp, in step. Every thread gets the result.
 struct WarpGroup {
@@ -128,7 +128,7 @@ __global__ void ForEachGroupKernel(int64_t rows, F f) {
   }
 }
 
-#endif  // __CUDACC__
+#endif  // GLUOND_GPU
 
 // f(group, row) for row in [0, rows); `n`, the work in one row, decides how rows are shared out.
 template <class D, class F>
@@ -141,9 +141,8 @@ absl::Status ForEachGroup(const OpContext& ctx, int64_t rows, int64_t n, F f) {
     });
     return absl::OkStatus();
   } else {
-#ifdef __CUDACC__
-    ForEachGroupKernel<<<Blocks(rows * 32), kBlockThreads, 0, Stream(ctx)>>>(rows, f);
-    return Launched();
+#ifdef GLUOND_GPU
+    return Launch(ctx, ForEachGroupKernel<F>, Blocks(rows * 32), kBlockThreads, rows, f);
 #endif
   }
 }

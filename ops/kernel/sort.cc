@@ -27,7 +27,7 @@ absl::StatusOr<T*> Space(const OpContext& ctx, int64_t n) {
   return static_cast<T*>(space);
 }
 
-#ifndef __CUDACC__
+#ifndef GLUOND_GPU
 template <class C>
 void SortRows(const OpContext& ctx, const RowGeometry& rows, Precedes<C> precedes, int64_t k, const C* keys,
               int64_t* order) {
@@ -57,7 +57,7 @@ absl::StatusOr<const int64_t*> SortedOrder(const OpContext& ctx, const RowGeomet
     using C = decltype(c);
     ASSIGN_OR_RETURN(C* const keys, Space<C>(ctx, size));
     RETURN_IF_ERROR(ForEach<D>(ctx, size, LoadKey<C>{rows, In<C>(x), keys, order}));
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
     ASSIGN_OR_RETURN(int64_t* merged, Space<int64_t>(ctx, size));
     for (int64_t width = 1; width < rows.n; width *= 2) {
       RETURN_IF_ERROR(ForEach<D>(ctx, size, MergePass<C>{rows.n, width, keys, order, merged, {ascending}}));
@@ -72,7 +72,7 @@ absl::StatusOr<const int64_t*> SortedOrder(const OpContext& ctx, const RowGeomet
   return order;
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 template absl::StatusOr<const int64_t*> SortedOrder<gpu>(const OpContext&, const RowGeometry&, bool, int64_t,
                                                          const TBlob&);
 #else

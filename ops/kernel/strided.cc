@@ -20,7 +20,7 @@ auto DispatchSize(int64_t bytes, const Fn& fn) {
   }
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 
 template <class T>
 __global__ void CopyKernel(Walk<2> walk, const T* x, T* y) {
@@ -123,10 +123,9 @@ absl::Status CopyStrided(const OpContext& ctx, const StridedCopy& copy, const TB
   if (req == kAddTo || copy.scale != 1) {
     return DispatchCompute(y.dtype, [&](auto c) -> absl::Status {
       using C = decltype(c);
-#ifdef __CUDACC__
-      ScaleKernel<C><<<Blocks(walk.size), kBlockThreads, 0, Stream(ctx)>>>(
-          walk, In<C>(x), copy.x_offset, Convert<C>(copy.scale), Out<C>(y, req), copy.y_offset);
-      return Launched();
+#ifdef GLUOND_GPU
+      return Launch(ctx, ScaleKernel<C>, Blocks(walk.size), kBlockThreads, walk, In<C>(x), copy.x_offset,
+                    Convert<C>(copy.scale), Out<C>(y, req), copy.y_offset);
 #else
       ScaleAll<C>(ctx, walk, copy, x, Out<C>(y, req));
       return absl::OkStatus();
@@ -137,9 +136,8 @@ absl::Status CopyStrided(const OpContext& ctx, const StridedCopy& copy, const TB
     using T = decltype(t);
     const T* from = static_cast<const T*>(x.data) + copy.x_offset;
     T* to = static_cast<T*>(y.data) + copy.y_offset;
-#ifdef __CUDACC__
-    CopyKernel<T><<<Blocks(walk.size), kBlockThreads, 0, Stream(ctx)>>>(walk, from, to);
-    return Launched();
+#ifdef GLUOND_GPU
+    return Launch(ctx, CopyKernel<T>, Blocks(walk.size), kBlockThreads, walk, from, to);
 #else
     CopyAll<T>(ctx, walk, from, to);
     return absl::OkStatus();
@@ -147,7 +145,7 @@ absl::Status CopyStrided(const OpContext& ctx, const StridedCopy& copy, const TB
   });
 }
 
-#ifdef __CUDACC__
+#ifdef GLUOND_GPU
 template absl::Status CopyStrided<gpu>(const OpContext&, const StridedCopy&, const TBlob&, OpReqType, const TBlob&);
 #else
 template absl::Status CopyStrided<cpu>(const OpContext&, const StridedCopy&, const TBlob&, OpReqType, const TBlob&);

@@ -46,7 +46,7 @@ TEST(Math, Log) {
   EXPECT_LE(WorstUlps("log", Log, 1, 3e38), 1.5);
 }
 TEST(Math, Tanh) {
-  EXPECT_LE(WorstUlps("tanh", Tanh, -1, 1), 2);
+  EXPECT_LE(WorstUlps("tanh", Tanh, -1, 1), 2.5);  // A GPU may have the C library's.
   EXPECT_LE(WorstUlps("tanh", Tanh, -20, 20), 2);
 }
 TEST(Math, Sigmoid) { EXPECT_LE(WorstUlps("sigmoid", Sigmoid, -80, 80), 3); }

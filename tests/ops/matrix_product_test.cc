@@ -106,5 +106,17 @@ TEST(FullyConnected, TheBiasGradientIsExact) {
   }
 }
 
+// 683 * 3 - 2048, where 2049 is no number of 16 bits.
+TEST(Dot, AddsUpSixteenBitsInFloat32) {
+  for (const DType type : {DType::kFloat16, DType::kBfloat16}) {
+    std::vector<HostTensor> inputs = {HostTensor::Of({{1, 2}, {683, -2048}}, type), HostTensor::Of({{2, 1}, {3, 1}}, type)};
+    const double factor = inputs[0].values()[0];  // 684 in bfloat16.
+    const auto ys =
+        OneByOne().Call(**TryMakeNode("dot", "y", {MakeVariable("a"), MakeVariable("b")}, {}), &inputs);
+    ASSERT_TRUE(ys.ok()) << ys.status();
+    EXPECT_EQ((*ys)[0].values()[0], 3 * factor - 2048) << Name(type);
+  }
+}
+
 }  // namespace
 }  // namespace gluond::testing

@@ -30,12 +30,77 @@ TEST(BudgetTest, ChargesTheBudgetAroundIt) {
   Budget one("model 'one'", 80, "--max_model_bytes", server);
   Budget two("model 'two'", 80, "--max_model_bytes", server);
   ASSERT_EQ(one.Charge(70), absl::OkStatus());
-  EXPECT_EQ(two.Charge(40), absl::ResourceExhaustedError("memory of the server: 40 bytes wanted, 70 of 100 in use; "
-                                                         "free some, or raise --max_tensor_bytes"));
+  EXPECT_EQ(two.Charge(40), absl::ResourceExhaustedError("memory of the server: 40 bytes wanted, 70 of 100 in use "
+                                                         "(model 'one' 70 bytes); free some, or raise "
+                                                         "--max_tensor_bytes"));
   EXPECT_EQ(two.used(), 0) << "charged both or neither";
   one.Refund(70);
   EXPECT_EQ(server->used(), 0);
   EXPECT_EQ(two.Charge(40), absl::OkStatus());
+}
+
+TEST(BudgetTest, TellsWhoHoldsIt) {
+  const auto server = std::make_shared<Budget>("the server", 100 << 20, "--max_tensor_bytes");
+  const auto mine = std::make_shared<const Account>("me"), other = std::make_shared<const Account>("other");
+  std::vector<std::shared_ptr<Budget>> held;
+  std::vector<std::pair<std::shared_ptr<Budget>, int64_t>> charged;
+  const auto hold = [&](AccountPtr account, const char* name, int64_t bytes) {
+    const ScopedAccount scope(std::move(account));
+    held.push_back(Budget::PartOf(server));
+    if (name != nullptr) held.push_back(std::make_shared<Budget>(name, 100 << 20, "--max", held.back()));
+    ASSERT_EQ(held.back()->Charge(bytes), absl::OkStatus());
+    charged.emplace_back(held.back(), bytes);
+  };
+  EXPECT_EQ(server->Holders(), "");
+  hold(mine, "model 'a'", 4 << 20);
+  hold(mine, nullptr, 1 << 10);
+  hold(other, "the session", 2 << 20);
+  hold(other, "the session", 1 << 20);
+  hold(other, nullptr, 7);
+  ASSERT_EQ(server->Charge(5), absl::OkStatus());
+  const ScopedAccount scope(mine);
+  EXPECT_EQ(server->Holders(),
+            "model 'a' 4.0 MiB, 2 x the session of another connection 3.0 MiB, this connection's calls 1.0 KiB, another "
+            "connection's calls 7 bytes, the rest 5 bytes");
+  EXPECT_THAT(held[0]->Charge(99 << 20).message(),
+              ::testing::HasSubstr("memory of the server: 103809024 bytes wanted, 7341068 of 104857600 in use (model 'a' 4.0 "
+                                   "MiB, 2 x the session of another connection 3.0 MiB, "));
+  for (const auto& [budget, bytes] : charged) budget->Refund(bytes);
+  for (int i = 0; i < 12; ++i) {
+    held.push_back(std::make_shared<Budget>(absl::StrCat("model ", i), 100, "--max", held[0]));
+    ASSERT_EQ(held.back()->Charge(1 + i), absl::OkStatus());
+  }
+  EXPECT_THAT(server->Holders(), ::testing::EndsWith("model 5 6 bytes, the rest 5 bytes and 5 more"));
+}
+
+TEST(BudgetTest, WhoTakesAllLeavesSomethingToThoseWhoHoldLess) {
+  const auto server = std::make_shared<Budget>("the server", 2560, "--f");  // 320 are kept, 160 of them for whom 10 suffice.
+  std::vector<std::shared_ptr<Budget>> parts;
+  for (const char* name : {"greedy", "fair", "small"}) {
+    const ScopedAccount scope(std::make_shared<const Account>(name));
+    parts.push_back(Budget::PartOf(server));
+  }
+  Budget &greedy = *parts[0], &fair = *parts[1], &small = *parts[2];
+  ASSERT_EQ(fair.Charge(100), absl::OkStatus());
+  EXPECT_EQ(greedy.Charge(2140), absl::OkStatus());
+  EXPECT_THAT(greedy.Charge(1).message(), ::testing::HasSubstr("320 kept for clients that hold little"));
+  EXPECT_EQ(fair.Charge(100), absl::OkStatus());
+  EXPECT_EQ(fair.Charge(60), absl::OkStatus());
+  EXPECT_FALSE(fair.Charge(1).ok());
+  EXPECT_EQ(small.Charge(10), absl::OkStatus());
+  EXPECT_FALSE(small.Charge(1).ok());
+  for (const auto& part : parts) part->Refund(part->used());
+  EXPECT_EQ(fair.Charge(2240), absl::OkStatus());
+}
+
+TEST(BudgetTest, RemembersItsPeak) {
+  Budget budget("b", 100, "--f");
+  EXPECT_EQ(budget.peak(), 0);
+  ASSERT_EQ(budget.Charge(70), absl::OkStatus());
+  budget.Refund(50);
+  ASSERT_EQ(budget.Charge(40), absl::OkStatus());
+  EXPECT_FALSE(budget.Charge(41).ok());
+  EXPECT_EQ(budget.peak(), 70);
 }
 
 TEST(BudgetTest, SumsDoNotOverflow) {

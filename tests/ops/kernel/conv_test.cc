@@ -62,7 +62,7 @@ TEST_P(ConvTest, ForwardEqualsItsDefinition) {
       if (with_bias) for (size_t i = 0; i < want.size(); ++i) want[i] += bias[i / positions % s.out_channels];
       ForEachProduct(s, [&](int64_t i, int64_t j, int64_t k) { want[k] += x[i] * w[j]; });
       Values x_values(type, x), w_values(type, w), bias_values(type, bias), y(type, before);
-      const absl::Status status = ConvForward<cpu>(context.ctx, type, s, x_values.data(), w_values.data(),
+      const absl::Status status = ConvForward(context.ctx, type, s, x_values.data(), w_values.data(),
                                                    with_bias ? bias_values.data() : nullptr, req, y.data());
       ASSERT_TRUE(status.ok()) << status;
       y.ExpectNear(want, Tolerance(type), absl::StrCat(Name(type), " bits ", bits));
@@ -94,7 +94,7 @@ TEST_P(ConvTest, BackwardEqualsItsDefinition) {
 
       Values dy_values(type, dy), x_values(type, x), w_values(type, w);
       Values dx_values(type, dx_before), dw_values(type, dw_before), db_values(type, db_before);
-      const absl::Status status = ConvBackward<cpu>(context.ctx, type, s, dy_values.data(), x_values.data(),
+      const absl::Status status = ConvBackward(context.ctx, type, s, dy_values.data(), x_values.data(),
                                                     w_values.data(), {dx_values.data(), req(1)},
                                                     {dw_values.data(), req(2)}, {db_values.data(), req(4)});
       ASSERT_TRUE(status.ok()) << status;

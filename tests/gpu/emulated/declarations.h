@@ -1,0 +1,18 @@
+// What a set of CUDA headers declares: names, and their values or types.
+
+#ifndef TESTS_GPU_EMULATED_DECLARATIONS_H_
+#define TESTS_GPU_EMULATED_DECLARATIONS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gluond::emulated {
+
+using Declarations = std::vector<std::pair<std::string, std::string>>;
+Declarations DeclaredHere();
+Declarations DeclaredByNvidia();
+
+}  // namespace gluond::emulated
+
+#endif  // TESTS_GPU_EMULATED_DECLARATIONS_H_
