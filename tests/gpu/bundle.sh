@@ -2,44 +2,57 @@
 # Makes one archive to try the GPU with, on a Linux machine that has nothing but a GPU and CUDA's libraries:
 #
 #   tests/gpu/bundle.sh [OUT.tar.xz]                 here, with the CUDA toolkit
-#   tar xf gluond-gpu.tar.xz && gluond-gpu/run.sh    there
+#   tar xf gluond-gpu.tar.xz && gluond-gpu/run.sh    there; with a python3 that has PyTorch, side by side with it
+#   tests/gpu/bundle.sh --check                      makes one, and runs it here on an emulated GPU; ends with run.sh's count
 #
-# It holds the server, the client, the plugin, the operator cases, Fashion-MNIST, and every library but CUDA's own.
+# It holds the server, the clients with a Python of their own, the plugin, the operator cases, 20,000 images of Fashion-MNIST,
+# and every library but CUDA's own.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' tests/gpu/bundle.sh; exit 0 ;; esac
-out=${1:-gluond-gpu.tar.xz}
 data=/usr/share/datasets/fashion-mnist
-limit=$((60 << 20))
+limit=$((52 << 20))
 read -ra bazel <<< "${BAZEL:-bazel}"
-
-targets=(//server:gluond-server //client/cli:gluond //ops:libgluond_cuda.so //tests/gpu:gpu_op_test)
-"${bazel[@]}" build --config=cuda "${targets[@]}" >&2
-bin=$("${bazel[@]}" info --config=cuda bazel-bin 2> /dev/null)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-root=$stage/gluond-gpu
-mkdir -p "$root"/{bin,lib,libc,data}
-install -m 755 "$bin"/{server/gluond-server,client/cli/gluond,ops/libgluond_cuda.so,tests/gpu/gpu_op_test} "$root/bin"
-strip "$root"/bin/*
+out=${1:-gluond-gpu.tar.xz}
+[ "$out" != --check ] || out=$stage/gluond-gpu.tar.xz
 
-# What the programs load, but CUDA's. The C library goes apart: it is used only where the machine's own is older.
-ldd "$root"/bin/{gluond-server,gluond,gpu_op_test} | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  while read -r library; do
-    case $(basename "$library") in
-      libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libresolv.so.* | libmvec.so.*) folder=libc ;;
-      *) folder=lib ;;
-    esac
-    cp -L "$library" "$root/$folder"
-  done
-cp -L /lib64/ld-linux-x86-64.so.2 "$root/libc"
-cp "$data"/*.gz "$root/data"
+targets=(//server:gluond-server //client/cli:gluond //client/python:descriptors //ops:libgluond_cuda.so //tests/gpu:gpu_op_test
+  //tests/gpu/emulated:libgluond_cuda_emulated.so)
+"${bazel[@]}" build --config=bundle "${targets[@]}" >&2
+bin=$("${bazel[@]}" info --config=bundle bazel-bin 2> /dev/null)
+root=$stage/gluond-gpu
+mkdir -p "$root"/{bin,data,tests}
+install -m 755 "$bin"/{server/gluond-server,client/cli/gluond,ops/libgluond_cuda.so,tests/gpu/gpu_op_test} "$root/bin"
+install -m 755 "$bin"/tests/gpu/emulated/libgluond_cuda_emulated.so "$root/bin"
+strip "$root"/bin/*
+install -m 755 tests/gpu/bundle/inside.sh "$root/bin/inside"
+install -m 755 tests/gpu/bundle/server.sh "$root/bin/server"
 install -m 755 tests/gpu/run_bundle.sh "$root/run.sh"
 
-tar -C "$stage" --owner=0 --group=0 --sort=name -cf - gluond-gpu | xz -T0 -6 > "$out"
+cp -r --parents tests/case_runner.py tests/client/python/*.py tests/server/running_server.py tests/gpu/emulated/on_gpu.py "$root"
+cp -r tests/gpu/bundle "$root/bundle"
+rm -f "$root"/bundle/{*.sh,BUILD,*_test.py}
+/usr/bin/python3 tests/gpu/bundle/images.py "$data" "$root/data"
+# The files of tests/client/python that tests/gpu/emulated runs on a GPU.
+"${bazel[@]}" query 'filter(":client_.*_test$", tests(//tests/gpu/emulated:all))' 2> /dev/null |
+  sed 's/.*:client_\(.*\)_test$/\1/' > "$root/bundle/client_cases.txt"
+cp -r client/python "$root/client"
+install -m 644 "$bin/client/python/gluond/_proto/descriptors.binpb" "$root/client/gluond/_proto"
+/usr/bin/python3 tests/gpu/bundle/pack_python.py "$root"
+/usr/bin/python3 tests/gpu/bundle/pack_libraries.py "$root"
+
+# The filter for x86's code, and a dictionary in which the programs find what they have in common.
+tar -C "$stage" --owner=0 --group=0 --sort=name -cf - gluond-gpu | xz --x86 --lzma2=preset=6,dict=64MiB > "$out"
 size=$(stat -c %s "$out")
-echo "$out: $((size >> 20)) MiB"
+echo "$out: $((size >> 20)) MiB" >&2
 if ((size >= limit)); then
   echo "bundle: more than $((limit >> 20)) MiB" >&2
   exit 1
+fi
+if [ "${1:-}" = --check ]; then
+  mkdir "$stage/there"
+  tar -C "$stage/there" -xf "$out"
+  "$stage/there/gluond-gpu/run.sh" --emulated
 fi

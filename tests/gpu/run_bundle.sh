@@ -1,86 +1,85 @@
 #!/bin/bash
-# Runs what tests/gpu/bundle.sh packed: every operator case on the GPU and against the CPU, then LeNet's training through
-# server and client. The last line is `N passed, N failed`. Fails where a case fails, and where there is no GPU.
+# Runs what tests/gpu/bundle.sh packed, within 8 minutes. Prints what it does, tables for docs/performance.md, and, as the last
+# line, `N passed, N failed`. Fails where a case fails, and where there is no GPU.
 #
-#   run.sh [EPOCHS]      epochs of the training; 2 unless said
+#   run.sh                    on the machine's GPU
+#   run.sh --emulated         on one that the processor emulates: a few operator cases, and each table with one small row
+#   run.sh --torch PYTHON     an interpreter that has PyTorch, to compare with; python3 unless said
 set -uo pipefail
+case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;; esac
 here=$(dirname "$(readlink -f "$0")")
-epochs=${1:-2}
-work=$(mktemp -d)
-server=
-stop() {
-  [ -n "$server" ] && kill "$server" 2> /dev/null && wait "$server" 2> /dev/null
-  rm -rf "$work"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM
+scale=full torch=python3
+export GLUOND_PLUGIN=$here/bin/libgluond_cuda.so
+while (($#)); do
+  case $1 in
+    --emulated) scale=tiny GLUOND_PLUGIN=$here/bin/libgluond_cuda_emulated.so ;;
+    --torch) torch=${2:?"--torch wants a PYTHON"} && shift ;;
+    *) echo "run.sh: '$1' is no option; see run.sh --help" >&2 && exit 2 ;;
+  esac
+  shift
+done
 
+# What the machine's own programs get, PyTorch above all.
+for name in LD_LIBRARY_PATH PYTHONHOME PYTHONPATH PYTHONNOUSERSITE; do
+  if [ -n "${!name:-}" ]; then export "MACHINE_$name=${!name}"; fi
+done
 # CUDA's libraries: a toolkit's, or those that PyTorch brought.
 cuda=
 for folder in "${CUDA_HOME:-/usr/local/cuda}"/{lib64,lib,targets/x86_64-linux/lib}; do
   [ -d "$folder" ] && cuda=$cuda:$folder
 done
-if command -v python3 > /dev/null; then
-  while read -r folder; do cuda=$cuda:$folder; done < <(python3 -c '
+if command -v "$torch" > /dev/null; then
+  while read -r folder; do cuda=$cuda:$folder; done < <("$torch" -c '
 import glob, site, sys
 for root in sys.path + site.getsitepackages() + [site.getusersitepackages()]:
   for folder in glob.glob(root + "/nvidia/*/lib"): print(folder)' 2> /dev/null | sort -u)
 fi
-export LD_LIBRARY_PATH=$here/lib$cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-
+export GLUOND_LIBRARIES=$here/lib$cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # The machine's C library, or ours where it is too old for the programs.
-loader=()
-if ! "$here/bin/gluond" --help > /dev/null 2>&1; then
-  loader=("$here/libc/ld-linux-x86-64.so.2" --library-path "$here/libc:$LD_LIBRARY_PATH")
-fi
-export GOMP_SPINCOUNT=75000  # The server would start itself anew to set it, which a loader of ours prevents.
+export GLUOND_OLD_LIBC=
+"$here/bin/inside" gluond --help > /dev/null 2>&1 || GLUOND_OLD_LIBC=1
 
-passed=0 failed=0
-count() {  # count NAME STATUS
-  if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED: $1"; fi
-}
+passed=0 failed=0 log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+trap 'exit 130' INT TERM
 finish() {
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
   exit
 }
+# part SECONDS FILE ARGUMENT...: adds what a part counted. One that fails without a count, or in spite of it, is one failure.
+part() {
+  local limit=$1 file=$2 begin=$SECONDS
+  shift 2
+  echo "== $file $*"
+  timeout --kill-after=5 "$limit" "$here/bin/inside" python3 "$here/bundle/$file" "$@" 2>&1 | tee "$log"
+  local status=${PIPESTATUS[0]}
+  if [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    [[ $status == 0 || ${BASH_REMATCH[2]} != 0 ]] || failed=$((failed + 1))
+  elif [ "$status" != 0 ]; then
+    echo "FAILED: $file ended with status $status and no count$([ "$status" = 124 ] && echo ", after its $limit seconds")"
+    failed=$((failed + 1))
+  fi
+  echo "== $file: $((SECONDS - begin)) seconds"
+  return "$status"
+}
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2> /dev/null
-plugin=$here/bin/libgluond_cuda.so
-"${loader[@]}" "$here/bin/gpu_op_test" --plugin="$plugin" --gtest_brief=1 > "$work/ops" 2>&1
-status=$?
-grep -v '^Running\|^\[ *=' "$work/ops" | tail -200
-if [ $status = 3 ]; then  # No GPU, or no CUDA libraries: its one line stands above.
-  count "a GPU" 1
-  finish
+if [ $scale = tiny ]; then
+  part 120 operators.py few
+else
+  part 150 operators.py all
 fi
-passed=$((passed + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\?\.$/\1/p' "$work/ops" | tail -1)))
-failures=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) tests\?, listed below:$/\1/p' "$work/ops" | tail -1)
-failed=$((failed + ${failures:-0}))
-if [ $status != 0 ] && [ -z "$failures" ]; then count "gpu_op_test ended with status $status" 1; fi
-
-"${loader[@]}" "$here/bin/gluond-server" --address=127.0.0.1:0 --port_file="$work/port" --devices=gpu:0,cpu \
-  --cuda_plugin="$plugin" > "$work/server" 2>&1 &
-server=$!
-for _ in $(seq 300); do
-  [ -s "$work/port" ] && break
-  kill -0 "$server" 2> /dev/null || break
-  sleep 0.1
-done
-if [ ! -s "$work/port" ]; then
-  cat "$work/server"
-  count "the server on gpu:0" 1
-  finish
+[ $? != 3 ] || finish  # No GPU, or no CUDA libraries: its one line stands above.
+if [ $scale = tiny ]; then
+  part 120 client_cases.py autograd
+  part 120 trainings.py tiny
+else
+  part 80 client_cases.py
+  part 80 trainings.py full
+  part 90 operators.py sanitizer
 fi
-grep device "$work/server"
-"${loader[@]}" "$here/bin/gluond" train --address="127.0.0.1:$(cat "$work/port")" --data="$here/data" --device=gpu:0 \
-  --epochs="$epochs" --checkpoint=- --curve=- | tee "$work/train" | tr '\r' '\n' | tail -5
-count "LeNet's training on gpu:0" "${PIPESTATUS[0]}"
-accuracy=$(sed -n 's/.*test accuracy: \([0-9.]*\).*/\1/p' "$work/train" | tail -1)
-awk -v a="${accuracy:-0}" 'BEGIN {exit !(a >= 0.85)}'
-count "test accuracy ${accuracy:-unknown}, expected 0.85 or more" $?
-kill -TERM "$server"
-wait "$server"
-count "the server's stop" $?
-server=
+left=$((475 - SECONDS))
+part "$left" compare.py $scale --torch "$torch" --seconds $((left - 30))
 finish
