@@ -3,18 +3,10 @@
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_AVAILABLE", "CUDA_HOME", "CUDA_LIB", "CUDA_VERSION")
 
-# Portable code, which any GPU from Ampere on compiles when it first loads the plugin, and machine code for those that are in
-# data centres: Ampere, Hopper and Blackwell; in a bundle, which is to be small, for Hopper.
-_PORTABLE = ["arch=compute_80,code=compute_80"]
-
-GENCODE = select({
-    "//bazel:bundle": _PORTABLE + ["arch=compute_90,code=sm_90"],
-    "//conditions:default": _PORTABLE + [
-        "arch=compute_80,code=sm_80",
-        "arch=compute_90,code=sm_90",
-        "arch=compute_100,code=sm_100",
-    ],
-})
+# Machine code for the GPUs of data centres (Ampere, Hopper and Blackwell) and, at the end, portable code, which any later GPU
+# compiles when it first loads the plugin. All four are made from the portable one: no kernel asks which GPU it is compiled
+# for, and nvcc reads the source once, not once for each.
+GENCODE = "arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80]"
 
 # target_compatible_with = CUDA_ONLY: skipped by //... unless --config=cuda.
 CUDA_ONLY = select({
@@ -43,8 +35,7 @@ def _cuda_objects_impl(ctx):
     flags += ["-Werror=all-warnings", "-diag-suppress=177"]
     flags += ["-Xcompiler=-Wall,-Wextra,-Werror,-Wno-restrict,-Wno-unused-function,-Wno-unused-variable"]
     flags += _MODE_FLAGS[ctx.var["COMPILATION_MODE"]]
-    for gencode in ctx.attr.gencode:
-        flags += ["-gencode", gencode]
+    flags += ["-gencode", GENCODE]
 
     objects = []
     for src in ctx.files.srcs:
@@ -86,7 +77,6 @@ _cuda_objects = rule(
         "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
         "deps": attr.label_list(providers = [CcInfo]),
         "copts": attr.string_list(),
-        "gencode": attr.string_list(mandatory = True),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
@@ -95,7 +85,7 @@ _cuda_objects = rule(
 
 def cuda_objects(name, **kwargs):
     """Objects that nvcc makes of srcs, for --config=cuda only."""
-    _cuda_objects(name = name, gencode = GENCODE, target_compatible_with = CUDA_ONLY, **kwargs)
+    _cuda_objects(name = name, target_compatible_with = CUDA_ONLY, **kwargs)
 
 def _headers_only_impl(ctx):
     infos = cc_common.merge_cc_infos(cc_infos = [d[CcInfo] for d in ctx.attr.deps])

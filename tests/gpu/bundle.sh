@@ -20,8 +20,8 @@ out=${1:-gluond-gpu.tar.xz}
 
 targets=(//server:gluond-server //client/cli:gluond //client/python:descriptors //ops:libgluond_cuda.so //tests/gpu:gpu_op_test
   //tests/gpu/emulated:libgluond_cuda_emulated.so)
-"${bazel[@]}" build --config=bundle "${targets[@]}" >&2
-bin=$("${bazel[@]}" info --config=bundle bazel-bin 2> /dev/null)
+"${bazel[@]}" build --config=cuda "${targets[@]}" >&2
+bin=$("${bazel[@]}" info --config=cuda bazel-bin 2> /dev/null)
 root=$stage/gluond-gpu
 mkdir -p "$root"/{bin,data,tests}
 install -m 755 "$bin"/{server/gluond-server,client/cli/gluond,ops/libgluond_cuda.so,tests/gpu/gpu_op_test} "$root/bin"

@@ -107,9 +107,7 @@ def request(name):
 
 
 def memory():
-  """The most bytes of the GPU's memory that the server's tensors had, or `-` where it does not say."""
-  if "memory_peak_bytes" not in server_pb2.Device.DESCRIPTOR.fields_by_name:
-    return "-"
+  """The most bytes of the GPU's memory that the server's tensors had."""
   with grpc.insecure_channel(os.environ["GLUOND_ADDRESS"]) as channel:
     ask = channel.unary_unary("/gluond.v1.ServerService/GetServerInfo",
                               request_serializer=server_pb2.GetServerInfoRequest.SerializeToString,

@@ -125,8 +125,8 @@ cudnnStatus_t CheckConvolution(const Planes& x, const Planes& w, const cudnnConv
   return IsRefused(x) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
-// The ranking: what gives other bits each time, what rounds as the user may not want, and what is left. The math of a
-// 16-bit convolution is not the one that its descriptor asked for.
+// The ranking: what gives other bits each time, what rounds float32 even where its descriptor says FMA, and what is left. The
+// math of a 16-bit convolution is not the one that its descriptor asked for.
 template <class Perf>
 cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y, int most,
                    int* count, Perf* ranking) {
@@ -140,7 +140,7 @@ cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruc
   add(0, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH);
   if (!TheOptions().deterministic_algorithms) return CUDNN_STATUS_SUCCESS;
   if (TheOptions().workspace > 0) add(kGreedy, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
-  if (x.dtype == CUDNN_DATA_FLOAT && conv.math != CUDNN_FMA_MATH) add(1, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH);
+  if (x.dtype == CUDNN_DATA_FLOAT) add(1, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH);
   add(1, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
   return CUDNN_STATUS_SUCCESS;
 }
