@@ -218,9 +218,16 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
   v1::HostResponse response;
   response.mutable_opened()->set_lease_seconds(limits.session_lease_seconds);
   response.mutable_opened()->set_callback_seconds(static_cast<double>(limits.callback_seconds));
-  Send(response);  // Before anything else can be sent.
+  // A client that reads this may be called at once, and it reads this first: what is to be sent meanwhile waits behind it.
+  {
+    std::lock_guard lock(mu_);
+    queue_.push_back({0, {grpc::Slice(response.SerializeAsString())}});
+    queued_bytes_ += BytesOf(queue_.back());
+    writing_ = true;
+  }
   CustomHosts::Get().Attach(open.scope(), shared_from_this(),
                             {std::chrono::seconds(limits.callback_seconds), limits.max_callbacks});
+  WriteNext();
   std::unique_lock lock(mu_);
   if (!finished_) return absl::OkStatus();
   lock.unlock();

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <thread>
 
 #include "grpcpp/generic/generic_stub.h"
 #include "proto/health/v1/health.grpc.pb.h"
+#include "server/custom_hosts.h"
 #include "server/host_scope.h"
 #include "tests/server/custom_host_fixture.h"
 
@@ -360,6 +362,38 @@ TEST_F(CustomStreamTest, AnotherStreamOfTheSameScopeTakesOver) {
     Expect(Invoke("bad"), StatusCode::OK, "", "takeover");
     ExpectHealthy("takeover");
   });
+}
+
+// Has a scope, and is slow to give it up.
+class SlowChannel final : public HostChannel {
+ public:
+  void Send(const v1::HostResponse&) override {}
+  void SendCall(uint64_t) override {}
+  void Replaced() override {
+    asked_.set_value();
+    may_go_.get_future().wait();
+  }
+  void WaitUntilAsked() { asked_.get_future().wait(); }
+  void Go() { may_go_.set_value(); }
+
+ private:
+  std::promise<void> asked_, may_go_;
+};
+
+// A program begins to use its operators when it has heard that the stream is open.
+TEST_F(CustomStreamTest, SaysThatItIsOpenOnceItCanBeCalled) {
+  const std::string scope = "a secret that was another's";
+  const auto slow = std::make_shared<SlowChannel>();
+  CustomHosts::Get().Attach(scope, slow, {});
+  HostStreamClient stream(address());
+  ASSERT_TRUE(stream.Open(scope));
+  slow->WaitUntilAsked();
+  v1::HostResponse response;
+  std::future<bool> read = std::async(std::launch::async, [&] { return stream.Read(&response); });
+  EXPECT_EQ(read.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  slow->Go();
+  EXPECT_TRUE(read.get());
+  EXPECT_TRUE(response.has_opened());
 }
 
 TEST_F(CustomStreamTest, ASilentStreamEndsAndOneThatSaysNothingMuchDoesNot) {
