@@ -34,7 +34,7 @@ BINARY(elemwise_mul, Mul, dy * b, dy * a, "a b.").add_alias("_mul").add_alias("_
 BINARY(elemwise_div, Div, dy / b, -(dy / b * y), "a / b.").add_alias("_div").add_alias("_Div")
     .add_alias("_scatter_elemwise_div");
 // What the gradient pass adds contributions with.
-BINARY(_grad_add, Add, dy, dy, "a + b.");
+BINARY(_grad_add, Add, dy, dy, "a + b.").set_attr<TIsSum>("TIsSum", true);
 
 BINARY(_mod, Mod, dy, -(dy * Call("floor", {a / b})), "a modulo b, with the sign of b.").add_alias("_Mod");
 BINARY(_power, Power, dy * (b * Call("_power", {a, CallScalar("_minus_scalar", b, 1)})),
@@ -102,6 +102,7 @@ GLUOND_REGISTER_OP(add_n)
     .describe("The sum of all inputs.")
     .add_alias("ElementWiseSum")
     .add_argument("args", "NDArray[]", "One or more of one shape.")
+    .set_attr<TIsSum>("TIsSum", true)
     .add_arguments(AddNParam::__FIELDS__())
     .set_attr_parser(ParamParser<AddNParam>)
     .set_attr<key_var_num_args>("key_var_num_args", "num_args")

@@ -9,7 +9,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 #include "ops/custom_attributes.h"
 #include "ops/gradient.h"

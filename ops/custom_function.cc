@@ -2,7 +2,6 @@
 // what its attributes mean; engine/core/custom_host.h, who reaches the client.
 
 #include "absl/strings/numbers.h"
-#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 #include "ops/custom_attributes.h"
 #include "ops/gradient.h"

@@ -3,6 +3,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "ops/gradient.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
@@ -132,8 +133,8 @@ GLUOND_REGISTER_OP(Dropout)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", Random)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      // A second derivative by the mask alone: what there is not of y is zeros, and the tape does not keep y for them.
-      if (!dy[0].node->is_variable() && dy[0].node->op()->name() == "zeros_like") return {{}};
+      // Where only the mask has a head gradient, that of y is zeros: the tape need not keep y to make them.
+      if (dy[0].node->facts().zeros) return {{}};
       const bool shared = !node->param<DropoutParam>().axes.empty();
       return {Call(shared ? "broadcast_mul" : "elemwise_mul", {dy[0], Output(node, 1)})};
     })

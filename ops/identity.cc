@@ -1,7 +1,6 @@
 // Operators that pass their input on: _copy; BlockGrad, which stops gradients; make_loss, whose gradient is ones; Cast;
 // _widen; and zeros_like, ones_like, which take from it only the shape and type.
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
@@ -145,7 +144,7 @@ struct FillLike {
       .set_attr<FGradient>("FGradient", NoGradient)               \
       .compute<FillLike<value>>()
 
-FILL_LIKE(zeros_like, 0, "Zeros of the shape and type of x.");
+FILL_LIKE(zeros_like, 0, "Zeros of the shape and type of x.").set_attr<TIsZeros>("TIsZeros", true);
 FILL_LIKE(ones_like, 1, "Ones of the shape and type of x.");
 
 }  // namespace

@@ -1,6 +1,5 @@
 // MakeLoss: y = x, as a loss: dx = grad_scale / normalization, whatever head gradient comes in.
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"

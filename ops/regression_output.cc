@@ -2,7 +2,6 @@
 // loss against the labels, whatever head gradient comes in: dx = grad_scale / outputs * (y - label), or its sign for
 // MAE; `outputs` is how many numbers one sample has.
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"

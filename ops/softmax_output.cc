@@ -1,7 +1,6 @@
 // SoftmaxOutput: softmax whose gradient is that of the cross-entropy with the labels, whatever head gradient comes in:
 // dx = grad_scale (y - onehot(label)) / normalization. And softmax_cross_entropy, that loss as a number.
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"

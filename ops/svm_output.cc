@@ -2,7 +2,6 @@
 // in. With s = x for the label's class and -x for the others, and C the regularization coefficient, it is that of
 // C max(0, margin - s) (use_linear) or C max(0, margin - s)^2.
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"

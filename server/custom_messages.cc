@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/half.h"
+#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "server/dtype_switch.h"
 #include "server/tensor_codec.h"
 
 namespace gluond::server {
@@ -101,13 +100,10 @@ void Write(const Result& result) {
     std::memcpy(to.data, result.value.data(), to.bytes());
     return;
   }
-  DTypeSwitch(to.dtype, [&](auto zero) {
+  DispatchType(to.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using W = typename Wide<T>::Type;
-    for (int64_t i = 0; i < to.Size(); ++i) {
-      T* const y = to.dptr<T>() + i;
-      *y = static_cast<T>(static_cast<W>(*y) + static_cast<W>(result.value.data<T>()[i]));
-    }
+    const T* const value = result.value.data<T>();
+    for (int64_t i = 0; i < to.Size(); ++i) Assign(to.dptr<T>(), i, Convert<Acc<T>>(value[i]), /*add=*/true);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/core/op_facts.h"
 
 namespace gluond::server {
 namespace {
@@ -33,8 +34,8 @@ void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
   for (const std::string& alias : op.aliases()) proto->add_aliases(alias);
   proto->set_description(op.description());
   proto->set_differentiable(op.HasAttr("FGradient"));
-  if (op.RunsOn(DeviceType::kCpu)) proto->add_devices("cpu");
-  if (op.RunsOn(DeviceType::kGpu)) proto->add_devices("gpu");
+  if (op.kernel(DeviceType::kCpu) != nullptr) proto->add_devices("cpu");
+  if (op.kernel(DeviceType::kGpu) != nullptr) proto->add_devices("gpu");
   if (const auto* count = op.GetAttr<key_var_num_args>("key_var_num_args"); count != nullptr) {
     proto->set_variable_inputs(*count);
   }
@@ -53,7 +54,7 @@ void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
   attrs.op = &op;
   if (!op.ParseAttrs(&attrs).ok()) return;  // Required attributes decide its outputs.
   const std::vector<std::string> names = op.output_names(attrs);
-  const size_t visible = std::min<size_t>(op.num_visible_outputs(attrs), names.size());
+  const size_t visible = std::min<size_t>(attrs.facts->num_visible, names.size());
   for (size_t i = 0; i < visible; ++i) proto->add_outputs(names[i]);
 }
 

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/gradient.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/random_stream.h"
-#include "server/dtype_switch.h"
 #include "server/one_call.h"
 
 namespace gluond::server {
@@ -28,18 +28,9 @@ absl::Status CheckElements(const char* what, int64_t elements, int64_t most) {
 
 // A copy in float64, or of the same type when that is not a floating one.
 absl::StatusOr<Tensor> ToDouble(const Tensor& from, Allocator& allocator) {
-  const bool floating = IsFloating(from.dtype());
-  ASSIGN_OR_RETURN(Tensor to, Tensor::Empty(allocator, from.shape(), floating ? DType::kFloat64 : from.dtype()));
-  if (!floating) {
-    std::memcpy(to.data(), from.data(), from.bytes());
-    return to;
-  }
-  DTypeSwitch(from.dtype(), [&](auto t) {
-    using T = decltype(t);
-    for (int64_t i = 0; i < from.Size(); ++i) {
-      to.data<double>()[i] = static_cast<typename Wide<T>::Type>(from.data<T>()[i]);
-    }
-  });
+  const DType type = IsFloating(from.dtype()) ? DType::kFloat64 : from.dtype();
+  ASSIGN_OR_RETURN(Tensor to, Tensor::Empty(allocator, from.shape(), type));
+  ConvertValues(from.data(), from.dtype(), to.data(), type, from.Size());
   return to;
 }
 

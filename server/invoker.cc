@@ -7,7 +7,7 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/node_spec.h"
-#include "server/device_copy.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond::server {
 namespace {
@@ -21,7 +21,7 @@ constexpr std::chrono::minutes kKept{1};
 
 absl::Status CopyAll(std::vector<Tensor>* tensors, Place& place) {
   for (Tensor& tensor : *tensors) {
-    ASSIGN_OR_RETURN(tensor, CopyToDevice(tensor, place));
+    ASSIGN_OR_RETURN(tensor, CopyToDevice(tensor, *place.lanes, *place.allocator));
   }
   return absl::OkStatus();
 }
@@ -63,7 +63,7 @@ void Invoker::Sweep() {
 void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) {
   const absl::StatusOr<const Op*> op = OfferedOp(invocation.op);
   if (!op.ok()) return done(op.status());
-  if (!(*op)->RunsOn(place.device.type)) {
+  if ((*op)->kernel(place.device.type) == nullptr) {
     return done(absl::FailedPreconditionError(absl::StrCat("operator '", invocation.op, "' has no kernel for ",
                                                            place.device.ToString(), "; choose another device")));
   }
@@ -81,7 +81,7 @@ void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) 
                    [this, &place, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> outputs) {
       if (!outputs.ok()) return done(std::move(outputs));
       for (Tensor& output : *outputs) {
-        absl::StatusOr<Tensor> copy = CopyToHost(output, place, *devices_.host().allocator);
+        absl::StatusOr<Tensor> copy = CopyToHost(output, *place.lanes, *devices_.host().allocator);
         if (!copy.ok()) return done(copy.status());
         output = *std::move(copy);
       }

@@ -59,10 +59,10 @@ void ModelService::InitializeParameters(
   }
   Model& model = hosted->model();
   auto before = std::make_shared<absl::flat_hash_set<std::string>>();
-  model.Enqueue([hosted, before, force = options.force_reinit](Model::Finished finished) {
+  model.strand().Do<absl::Status>([hosted, before, force = options.force_reinit] {
     if (!force) *before = Initialized(hosted->model());
-    finished();
-  });
+    return absl::OkStatus();
+  }, [](const absl::Status&) {});
   model.Initialize(options, [call, hosted, before](absl::Status status) {
     if (!status.ok()) return call.Finish(status);
     for (const Parameter& parameter : hosted->model().parameters().List()) {

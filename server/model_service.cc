@@ -88,10 +88,8 @@ void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelRespo
   runner().sequences.DropAnswersOf(call.request().model());
   // Answered when the calls before it have ended, so that its memory is free.
   Model& model = hosted->model();
-  model.Enqueue([call, hosted = std::move(hosted)](Model::Finished finished) {
-    finished();
-    call.Finish();
-  });
+  model.strand().Do<absl::Status>([hosted = std::move(hosted)] { return absl::OkStatus(); },
+                                  [call](const absl::Status&) { call.Finish(); });
 }
 
 void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/node_spec.h"
 
@@ -15,10 +16,7 @@ absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& 
   parsed.op = op;
   parsed.name = op_name;
   parsed.dict = attrs;
-  if (const auto* count = op->GetAttr<key_var_num_args>("key_var_num_args"); count != nullptr) {
-    parsed.dict.try_emplace(*count, absl::StrCat(num_inputs));
-  }
-  RETURN_IF_ERROR(op->ParseAttrs(&parsed));
+  RETURN_IF_ERROR(op->ParseAttrs(&parsed, num_inputs));
   const uint32_t want = op->num_inputs(parsed);
   if (want != kVarg && want != num_inputs) {
     return absl::InvalidArgumentError(absl::StrCat("operator '", op_name, "' takes ", want, " inputs, got ", num_inputs));
@@ -28,7 +26,7 @@ absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& 
   std::vector<NodeEntry> entries;
   for (const std::string& input : call.inputs) entries.push_back(MakeVariable(input));
   ASSIGN_OR_RETURN(call.node, TryMakeNode(op_name, op_name, std::move(entries), parsed.dict));
-  for (uint32_t i = 0; i < op->num_visible_outputs(call.node->attrs); ++i) {
+  for (uint32_t i = 0; i < call.node->facts().num_visible; ++i) {
     call.graph.outputs.push_back({call.node, i});
   }
   return call;

@@ -95,7 +95,7 @@ absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
   }
   RETURN_IF_ERROR(OfferedOp(prepared.op).status());
   ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
-  const int64_t bytes = kCallBytes + kArgumentBytes * static_cast<int64_t>(num_inputs + call->num_outputs);
+  const int64_t bytes = kCallBytes + kArgumentBytes * static_cast<int64_t>(num_inputs + call->facts().num_outputs);
   RETURN_IF_ERROR(Charge(bytes));
   prepared.bytes += bytes;
   return prepared.made.emplace_back(num_inputs, std::move(call)).second;
@@ -154,10 +154,7 @@ absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
   ASSIGN_OR_RETURN(const Op* op, OfferedOp(describe.op()));
   NodeAttrs attrs;
   attrs.dict = ToAttrs(describe.attributes());
-  if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args"); key != nullptr) {
-    attrs.dict.try_emplace(*key, absl::StrCat(describe.num_inputs()));
-  }
-  RETURN_IF_ERROR(op->ParseAttrs(&attrs));
+  RETURN_IF_ERROR(op->ParseAttrs(&attrs, describe.num_inputs()));
   uint32_t num_inputs = op->num_inputs(attrs);
   if (num_inputs == kVarg) num_inputs = describe.num_inputs();
   if (num_inputs > SessionCalls::kMostInputs) {
@@ -166,11 +163,9 @@ absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
   }
   v1::CallType type;
   for (std::string& name : op->input_names(attrs, num_inputs)) type.add_inputs(std::move(name));
-  if (const auto* mutate = op->GetAttr<FMutateInputs>("FMutateInputs")) {
-    for (const uint32_t i : (*mutate)(attrs)) type.add_auxiliary(i);
-  }
+  for (const uint32_t i : attrs.facts->mutated) type.add_auxiliary(i);
   std::vector<std::string> outputs = op->output_names(attrs);
-  outputs.resize(std::min<size_t>(outputs.size(), op->num_visible_outputs(attrs)));
+  outputs.resize(std::min<size_t>(outputs.size(), attrs.facts->num_visible));
   for (std::string& name : outputs) type.add_outputs(std::move(name));
   const auto* on_compose = op->GetAttr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose");
   for (uint32_t i = 0; on_compose != nullptr && i < num_inputs; ++i) {

@@ -176,7 +176,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       if (!place.ok()) return Poison(invoke.outputs(), place.status());
       options.device = (*place)->device;
     }
-    Run(invoke.inputs(), invoke.outputs(), (*call)->num_visible, (*call)->written, options.recording,
+    Run(invoke.inputs(), invoke.outputs(), (*call)->facts(), options.recording,
         [&](std::vector<Array> inputs) { return imperative_->Invoke(*call, std::move(inputs), options); });
   }
 
@@ -188,17 +188,16 @@ class Program final : public std::enable_shared_from_this<Program> {
       return Poison(run.outputs(), absl::InvalidArgumentError(absl::StrCat(
                                        "the graph has ", cached.inputs().size(), " inputs, got ", run.inputs_size())));
     }
-    Run(run.inputs(), run.outputs(), cached.plain()->num_visible, cached.plain()->written, run.recording(),
+    Run(run.inputs(), run.outputs(), cached.plain()->facts(), run.recording(),
         [&](std::vector<Array> inputs) {
           return imperative_->InvokeGraph(**graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
         });
   }
 
   template <class Call>
-  void Run(const Names& inputs, const Names& outputs, uint32_t num_outputs, const std::vector<uint32_t>& written,
-           bool recording, Call call) {
-    if (static_cast<uint32_t>(outputs.size()) > num_outputs) {
-      return Poison(outputs, absl::InvalidArgumentError(absl::StrCat("the call has ", num_outputs, " outputs, got ",
+  void Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call) {
+    if (static_cast<uint32_t>(outputs.size()) > facts.num_visible) {
+      return Poison(outputs, absl::InvalidArgumentError(absl::StrCat("the call has ", facts.num_visible, " outputs, got ",
                                                                      outputs.size(), " names for them")));
     }
     // Most names are new.
@@ -208,7 +207,8 @@ class Program final : public std::enable_shared_from_this<Program> {
       kinds_.push_back(arrays_->KindOf(name));
       replaces = replaces || kinds_.back() != nullptr;
     }
-    absl::StatusOr<std::vector<Array>> arrays = arrays_->Take(inputs, replaces ? outputs : kNone, written, recording);
+    absl::StatusOr<std::vector<Array>> arrays =
+        arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording);
     if (!arrays.ok()) return Poison(outputs, arrays.status());
     Imperative::Results results = call(*std::move(arrays));
     for (auto& [i, value] : results.written) {

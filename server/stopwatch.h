@@ -14,15 +14,15 @@ namespace gluond::server {
 
 class Stopwatch {
  public:
-  explicit Stopwatch(const Model& model) : model_(model) {}
+  explicit Stopwatch(Model& model) : model_(model) {}
   // To be made just before the call of `model` that it measures. The callback that stops it keeps the model alive.
-  static std::shared_ptr<Stopwatch> Start(const Model& model) { return std::make_shared<Stopwatch>(model); }
+  static std::shared_ptr<Stopwatch> Start(Model& model) { return std::make_shared<Stopwatch>(model); }
 
   // To be called in the callback of that call.
   void Stop(v1::Timing* timing) const {
-    Set(model_.begun() - arrived_, timing->mutable_queue());
-    Set(Clock::now() - model_.begun(), timing->mutable_compute());
-    const ClientTime* const clients = model_.client_time().get();
+    Set(model_.strand().begun() - arrived_, timing->mutable_queue());
+    Set(Clock::now() - model_.strand().begun(), timing->mutable_compute());
+    const ClientTime* const clients = model_.runs().client_time().get();
     if (clients == nullptr || clients->calls == 0) return;
     Set(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
     Set(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
@@ -37,7 +37,7 @@ class Stopwatch {
     proto->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
   }
 
-  const Model& model_;
+  Model& model_;
   const Clock::time_point arrived_ = Clock::now();
 };
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
-#include "server/dtype_switch.h"
 #include "server/tensor_fill.h"
 #include "server/tensor_statistics.h"
 #include "server/wire_cut.h"
@@ -51,12 +51,12 @@ bool Holds(From value) {
 }
 
 template <class From>
-absl::Status Convert(const google::protobuf::RepeatedField<From>& values, const char* field, const Tensor& tensor) {
+absl::Status ConvertField(const google::protobuf::RepeatedField<From>& values, const char* field, const Tensor& tensor) {
   if (values.size() != tensor.Size()) {
     return absl::InvalidArgumentError(absl::StrCat("shape ", tensor.shape().ToString(), " has ", tensor.Size(),
                                                    " elements, but ", field, " has ", values.size()));
   }
-  return DTypeSwitch(tensor.dtype(), [&](auto t) {
+  return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
     T* out = tensor.data<T>();
     for (int i = 0; i < values.size(); ++i) {
@@ -64,7 +64,7 @@ absl::Status Convert(const google::protobuf::RepeatedField<From>& values, const 
         return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "] is ", values[i], ", which ",
                                                        Name(tensor.dtype()), " cannot hold"));
       }
-      out[i] = T(static_cast<typename Wide<T>::Type>(values[i]));
+      out[i] = Convert<T>(values[i]);
     }
     return absl::OkStatus();
   });
@@ -179,11 +179,11 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
   absl::Status status;
   if (proto.has_fill()) status = FillTensor(proto.fill(), tensor);
-  if (proto.float_data_size() > 0) status = Convert(proto.float_data(), "float_data", tensor);
-  if (proto.double_data_size() > 0) status = Convert(proto.double_data(), "double_data", tensor);
-  if (proto.int_data_size() > 0) status = Convert(proto.int_data(), "int_data", tensor);
-  if (proto.int64_data_size() > 0) status = Convert(proto.int64_data(), "int64_data", tensor);
-  if (proto.bool_data_size() > 0) status = Convert(proto.bool_data(), "bool_data", tensor);
+  if (proto.float_data_size() > 0) status = ConvertField(proto.float_data(), "float_data", tensor);
+  if (proto.double_data_size() > 0) status = ConvertField(proto.double_data(), "double_data", tensor);
+  if (proto.int_data_size() > 0) status = ConvertField(proto.int_data(), "int_data", tensor);
+  if (proto.int64_data_size() > 0) status = ConvertField(proto.int64_data(), "int64_data", tensor);
+  if (proto.bool_data_size() > 0) status = ConvertField(proto.bool_data(), "bool_data", tensor);
   RETURN_IF_ERROR(status);
   return tensor;
 }

@@ -5,9 +5,9 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/runtime/random_stream.h"
 #include "engine/runtime/turns.h"
-#include "server/dtype_switch.h"
 
 namespace gluond::server {
 namespace {
@@ -32,11 +32,10 @@ absl::Status Generate(const Tensor& tensor, double low, double high, Value value
                                                    Name(tensor.dtype()), "; choose another range or dtype"));
   }
   T* out = tensor.data<T>();
-  using W = typename Wide<T>::Type;
   Turns::OfLongWork().DoInPieces(n, Turns::kPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const double v = value(i);
-      out[i] = std::is_same_v<T, bool> ? T(v >= 1) : T(static_cast<W>(v));
+      out[i] = std::is_same_v<T, bool> ? T(v >= 1) : Convert<T>(v);
     }
   });
   return absl::OkStatus();
@@ -64,7 +63,7 @@ absl::Status FillUniform(const v1::Fill::Uniform& uniform, const Tensor& tensor)
     return absl::InvalidArgumentError(absl::StrCat("fill: uniform wants low < high, got ", low, " and ", high));
   }
   Words words(uniform.seed());
-  return DTypeSwitch(tensor.dtype(), [&](auto t) {
+  return DispatchType(tensor.dtype(), [&](auto t) {
     return Generate<decltype(t)>(tensor, low, high, [&](int64_t) { return low + (high - low) * words.Uniform(); });
   });
 }
@@ -80,7 +79,7 @@ absl::Status FillNormal(const v1::Fill::Normal& normal, const Tensor& tensor) {
     const double u = 1 - words.Uniform();
     return normal.mean() + sigma * std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * words.Uniform());
   };
-  return DTypeSwitch(tensor.dtype(), [&](auto t) {
+  return DispatchType(tensor.dtype(), [&](auto t) {
     return Generate<decltype(t)>(tensor, normal.mean() - 6 * sigma, normal.mean() + 6 * sigma, value);
   });
 }
@@ -89,7 +88,7 @@ absl::Status FillArange(const v1::Fill::Arange& arange, const Tensor& tensor) {
   const double step = arange.step() == 0 ? 1 : arange.step();
   const double last = arange.start() + step * static_cast<double>(std::max<int64_t>(tensor.Size() - 1, 0));
   const bool rises = arange.start() <= last;  // Where `last` is no number, one end of the range is none.
-  return DTypeSwitch(tensor.dtype(), [&](auto t) {
+  return DispatchType(tensor.dtype(), [&](auto t) {
     return Generate<decltype(t)>(tensor, rises ? arange.start() : last, rises ? last : arange.start(),
                                  [&](int64_t i) { return arange.start() + step * static_cast<double>(i); });
   });
@@ -106,7 +105,7 @@ absl::Status FillTensor(const v1::Fill& fill, const Tensor& tensor) {
     case v1::Fill::VALUES_NOT_SET: break;
   }
   const double constant = fill.constant();
-  return DTypeSwitch(tensor.dtype(), [&](auto t) {
+  return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
     if (std::is_integral_v<T> && constant != std::floor(constant)) {
       return absl::InvalidArgumentError(
@@ -114,7 +113,7 @@ absl::Status FillTensor(const v1::Fill& fill, const Tensor& tensor) {
     }
     if (!std::is_integral_v<T> && !std::isfinite(constant)) {  // A NaN or an infinity that is asked for.
       T* out = tensor.data<T>();
-      std::fill_n(out, tensor.Size(), T(static_cast<typename Wide<T>::Type>(constant)));
+      std::fill_n(out, tensor.Size(), Convert<T>(constant));
       return absl::OkStatus();
     }
     return Generate<T>(tensor, constant, constant, [constant](int64_t) { return constant; });

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "engine/core/convert.h"
 #include "engine/runtime/turns.h"
-#include "server/dtype_switch.h"
 
 namespace gluond::server {
 namespace {
@@ -35,7 +35,7 @@ void AddAll(const char* data, size_t size, Moments* moments) {
     for (int64_t i = begin; i < end; ++i) {
       T value;
       std::memcpy(&value, data + static_cast<size_t>(i) * sizeof(T), sizeof(T));
-      moments->Add(static_cast<double>(static_cast<typename Wide<T>::Type>(value)));
+      moments->Add(Convert<double>(value));
     }
   });
 }
@@ -44,7 +44,7 @@ void AddAll(const char* data, size_t size, Moments* moments) {
 
 v1::Statistics TensorStatistics(DType dtype, const Bytes& bytes) {
   Moments moments;
-  DTypeSwitch(dtype, [&](auto t) {
+  DispatchType(dtype, [&](auto t) {
     if (bytes.contiguous() != nullptr) {
       AddAll<decltype(t)>(bytes.contiguous(), bytes.size(), &moments);
     } else {

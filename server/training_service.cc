@@ -101,11 +101,11 @@ void TrainingService::SetLearningRate(Call<v1::SetLearningRateRequest, v1::SetLe
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   // In order with the steps before and after it.
   Model& model = hosted->model();
-  model.Enqueue([call, hosted = std::move(hosted), trainer = std::move(trainer)](Model::Finished finished) {
-    const absl::Status status = trainer->SetLearningRate(call.request().learning_rate());
-    finished();
-    call.Finish(status);
-  });
+  model.strand().Do<absl::Status>(
+      [hosted = std::move(hosted), trainer = std::move(trainer), rate = call.request().learning_rate()] {
+        return trainer->SetLearningRate(rate);
+      },
+      [call](const absl::Status& status) { call.Finish(status); });
 }
 
 void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDatasetResponse> call) {

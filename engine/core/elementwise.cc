@@ -7,15 +7,6 @@ namespace {
 
 absl::string_view Side(absl::string_view list) { return list == "in" ? "input" : list == "out" ? "output" : list; }
 
-Gradients Call(const char* op, const NodePtr& node, const Gradients& out_grads, bool use_in, bool use_out) {
-  std::vector<NodeEntry> inputs(out_grads.begin(), out_grads.begin() + node->op()->num_visible_outputs(node->attrs));
-  if (use_in) inputs.insert(inputs.end(), node->inputs.begin(), node->inputs.end());
-  if (use_out) {
-    for (uint32_t i = 0; i < node->num_outputs(); ++i) inputs.push_back(Output(node, i));
-  }
-  return MakeGradNode(op, node, std::move(inputs), node->attrs.dict);
-}
-
 }  // namespace
 
 absl::Status AssignShape(absl::string_view list, ShapeVector* shapes, size_t i, const Shape& shape) {
@@ -78,24 +69,24 @@ absl::StatusOr<bool> SameType(const NodeAttrs&, TypeVector* in, TypeVector* out)
 Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<NodeEntry> inputs, AttrDict dict) {
   const NodeEntry first =
       MakeNode(op, absl::StrCat(node->name(), "_backward"), std::move(inputs), std::move(dict));
-  first.node->control_deps.push_back(node);
   Gradients gradients;
   for (uint32_t i = 0; i < first.node->num_outputs(); ++i) gradients.push_back(Output(first.node, i));
   return gradients;
 }
 
-Gradients ElemwiseGradUseIn::operator()(const NodePtr& node, const Gradients& out_grads) const {
-  return Call(op, node, out_grads, true, false);
+template <bool use_in, bool use_out>
+Gradients ElemwiseGradUse<use_in, use_out>::operator()(const NodePtr& node, const Gradients& out_grads) const {
+  std::vector<NodeEntry> inputs(out_grads.begin(), out_grads.begin() + node->op()->num_visible_outputs(node->attrs));
+  if (use_in) inputs.insert(inputs.end(), node->inputs.begin(), node->inputs.end());
+  if (use_out) {
+    for (uint32_t i = 0; i < node->num_outputs(); ++i) inputs.push_back(Output(node, i));
+  }
+  return MakeGradNode(op, node, std::move(inputs), node->attrs.dict);
 }
-Gradients ElemwiseGradUseOut::operator()(const NodePtr& node, const Gradients& out_grads) const {
-  return Call(op, node, out_grads, false, true);
-}
-Gradients ElemwiseGradUseInOut::operator()(const NodePtr& node, const Gradients& out_grads) const {
-  return Call(op, node, out_grads, true, true);
-}
-Gradients ElemwiseGradUseNone::operator()(const NodePtr& node, const Gradients& out_grads) const {
-  return Call(op, node, out_grads, false, false);
-}
+template struct ElemwiseGradUse<true, false>;
+template struct ElemwiseGradUse<false, true>;
+template struct ElemwiseGradUse<true, true>;
+template struct ElemwiseGradUse<false, false>;
 
 Gradients NoGradient(const NodePtr& node, const Gradients&) { return Gradients(node->num_inputs()); }
 

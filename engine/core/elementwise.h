@@ -40,8 +40,7 @@ absl::StatusOr<bool> ElemwiseType(const NodeAttrs& attrs, TypeVector* in, TypeVe
   return SameType(attrs, in, out);
 }
 
-// A call of `op` on `inputs`, one entry per output of the call; named "<node>_backward", with `node` as its first
-// control dependency. `dict` is the call's attributes.
+// A call of `op` on `inputs`, one entry per output of the call; named "<node>_backward". `dict` is the call's attributes.
 Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<NodeEntry> inputs,
                        AttrDict dict = {});
 
@@ -50,22 +49,15 @@ inline NodeEntry Output(const NodePtr& node, uint32_t i = 0) { return {node, i};
 
 // FGradient: one call of `op` on the head gradients and the forward inputs (UseIn), outputs (UseOut), both (UseInOut)
 // or neither (UseNone), with the forward node's attributes.
-struct ElemwiseGradUseIn {
+template <bool use_in, bool use_out>
+struct ElemwiseGradUse {
   const char* op;
   Gradients operator()(const NodePtr& node, const Gradients& out_grads) const;
 };
-struct ElemwiseGradUseOut {
-  const char* op;
-  Gradients operator()(const NodePtr& node, const Gradients& out_grads) const;
-};
-struct ElemwiseGradUseInOut {
-  const char* op;
-  Gradients operator()(const NodePtr& node, const Gradients& out_grads) const;
-};
-struct ElemwiseGradUseNone {
-  const char* op;
-  Gradients operator()(const NodePtr& node, const Gradients& out_grads) const;
-};
+using ElemwiseGradUseIn = ElemwiseGradUse<true, false>;
+using ElemwiseGradUseOut = ElemwiseGradUse<false, true>;
+using ElemwiseGradUseInOut = ElemwiseGradUse<true, true>;
+using ElemwiseGradUseNone = ElemwiseGradUse<false, false>;
 
 // FGradient of an operator through which no gradient flows (floor, comparisons, labels).
 Gradients NoGradient(const NodePtr& node, const Gradients& out_grads);

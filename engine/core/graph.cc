@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond {
@@ -31,9 +32,7 @@ Node::~Node() {
   std::vector<NodePtr> orphans;  // A node may be here more than once: it ends with the last.
   const auto take = [&orphans](Node& node) {
     for (NodeEntry& e : node.inputs) orphans.push_back(std::move(e.node));
-    for (NodePtr& n : node.control_deps) orphans.push_back(std::move(n));
     node.inputs.clear();
-    node.control_deps.clear();
   };
   take(*this);
   while (!orphans.empty()) {
@@ -43,7 +42,12 @@ Node::~Node() {
   }
 }
 
-uint32_t Node::num_outputs() const { return is_variable() ? 1 : op()->num_outputs(attrs); }
+const OpFacts& Node::facts() const {
+  static const OpFacts& of_a_variable = *new OpFacts;
+  return is_variable() ? of_a_variable : *attrs.facts;
+}
+
+uint32_t Node::num_outputs() const { return facts().num_outputs; }
 
 NodeEntry MakeVariable(std::string name, AttrDict dict) {
   auto node = std::make_shared<Node>();
@@ -59,10 +63,7 @@ absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name,
   node->attrs.op = op;
   node->attrs.name = std::move(name);
   node->attrs.dict = std::move(dict);
-  if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args")) {
-    node->attrs.dict.try_emplace(*key, absl::StrCat(inputs.size()));
-  }
-  RETURN_IF_ERROR(op->ParseAttrs(&node->attrs));
+  RETURN_IF_ERROR(op->ParseAttrs(&node->attrs, inputs.size()));
   const uint32_t expected = op->num_inputs(node->attrs);
   if (expected != kVarg && expected != inputs.size()) {
     constexpr uint32_t kMostNamed = 32;
@@ -98,7 +99,7 @@ namespace graph_internal {
 std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
   struct Frame {
     NodePtr node;
-    size_t next = 0;  // The next dependency to look at.
+    size_t next = 0;  // The next input to look at.
   };
   std::vector<NodePtr> order;
   absl::flat_hash_set<const Node*> seen;
@@ -110,12 +111,8 @@ std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
     push(output.node);
     while (!stack.empty()) {
       Frame& top = stack.back();
-      const size_t num_inputs = top.node->inputs.size();
-      const size_t next = top.next++;
-      if (next < num_inputs) {
-        push(top.node->inputs[next].node);
-      } else if (next < num_inputs + top.node->control_deps.size()) {
-        push(top.node->control_deps[next - num_inputs]);
+      if (top.next < top.node->inputs.size()) {
+        push(top.node->inputs[top.next++].node);
       } else {
         order.push_back(std::move(top.node));
         stack.pop_back();
@@ -136,7 +133,6 @@ std::vector<NodeEntry> NearestFirst(const std::vector<NodeEntry>& outputs) {
   PostOrderVisit(outputs, [&](const NodePtr& node) {
     uint32_t depth = 0;
     for (const NodeEntry& e : node->inputs) depth = std::max(depth, depths.at(e.node.get()) + 1);
-    for (const NodePtr& n : node->control_deps) depth = std::max(depth, depths.at(n.get()) + 1);
     depths[node.get()] = depth;
   });
   std::vector<NodeEntry> sorted = outputs;
@@ -158,7 +154,6 @@ IndexedGraph::IndexedGraph(const Graph& graph) {
       const uint32_t from = ids_.at(e.node.get());
       indexed.inputs.push_back({from, e.index, nodes_[from].first_entry + e.index});
     }
-    for (const NodePtr& dep : node->control_deps) indexed.control_deps.push_back(ids_.at(dep.get()));
     indexed.first_entry = num_entries_;
     num_entries_ += node->num_outputs();
     if (node->is_variable()) variables_.push_back(id);

@@ -36,8 +36,6 @@ struct NodeEntry {
 struct Node {
   NodeAttrs attrs;  // attrs.op is nullptr for a variable; attrs.name is the node's name.
   std::vector<NodeEntry> inputs;
-  // Nodes that must run before. The first one of a node whose operator has TIsBackward is its forward node.
-  std::vector<NodePtr> control_deps;
 
   ~Node();
 
@@ -47,6 +45,7 @@ struct Node {
   template <class P>
   const P& param() const { return attrs.param<P>(); }
   uint32_t num_inputs() const { return static_cast<uint32_t>(inputs.size()); }
+  const OpFacts& facts() const;
   uint32_t num_outputs() const;  // 1 for a variable.
 };
 
@@ -76,7 +75,7 @@ NodeEntry operator*(double a, const NodeEntry& b);
 NodeEntry operator/(const NodeEntry& a, double b);
 NodeEntry operator-(const NodeEntry& a);
 
-// Calls visit(node) once for each node that the outputs need, inputs and control dependencies first.
+// Calls visit(node) once for each node that the outputs need, inputs first.
 template <class Visit>
 void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit);
 
@@ -94,7 +93,6 @@ class IndexedGraph {
   struct IndexedNode {
     NodePtr node;
     std::vector<Input> inputs;
-    std::vector<uint32_t> control_deps;
     uint32_t first_entry;  // Output i is entry first_entry + i.
   };
 

@@ -6,6 +6,7 @@
 
 #include <any>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace gluond {
 
 class Op;
 class SchemaBase;
+struct OpFacts;
 
 // Ordered, so that equal attributes print and hash alike.
 using AttrDict = std::map<std::string, std::string, std::less<>>;
@@ -24,6 +26,7 @@ struct NodeAttrs {
   std::any parsed;                              // Set by Store.
   const SchemaBase* schema = nullptr;           // Set by ParamParser.
   void* (*mutable_param)(std::any&) = nullptr;  // Set by Store.
+  std::shared_ptr<const OpFacts> facts;         // Set by Op::ParseAttrs.
 
   // Makes `parsed` hold `param`.
   template <class P>

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "absl/strings/str_join.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
@@ -101,14 +102,19 @@ absl::Status Op::ParseAttrs(NodeAttrs* attrs) const {
   if (!status.ok()) return Annotate(status, absl::StrCat("operator '", name_, "'"));
   // An attribute may be the count, and to name them all comes before counting those that are there.
   const uint32_t count = num_inputs(*attrs);
-  if (count <= kMostInputs || count == kVarg) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("operator '", name_, "' would take ", count, " inputs, expected at most ", kMostInputs));
+  if (count > kMostInputs && count != kVarg) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operator '", name_, "' would take ", count, " inputs, expected at most ", kMostInputs));
+  }
+  attrs->facts = std::make_shared<OpFacts>(*attrs);
+  return absl::OkStatus();
 }
 
-bool Op::RunsOn(DeviceType device) const {
-  return device == DeviceType::kCpu ? HasAttr("FCompute<cpu>") || HasAttr("FStatefulCompute<cpu>")
-                                    : HasAttr("FCompute<gpu>") || HasAttr("FStatefulCompute<gpu>");
+absl::Status Op::ParseAttrs(NodeAttrs* attrs, size_t num_inputs) const {
+  if (const auto* key = GetAttr<key_var_num_args>("key_var_num_args")) {
+    attrs->dict.try_emplace(*key, absl::StrCat(num_inputs));
+  }
+  return ParseAttrs(attrs);
 }
 
 OpRegistration::OpRegistration(const char* name, const char* file, int line) : file_(file), line_(line) {

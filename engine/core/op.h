@@ -59,8 +59,10 @@ class Op {
   uint32_t num_visible_outputs(const NodeAttrs& attrs) const;
   std::vector<std::string> input_names(const NodeAttrs& attrs, uint32_t num_inputs) const;
   std::vector<std::string> output_names(const NodeAttrs& attrs) const;
-  // Parses attrs->dict into attrs->parsed. INVALID_ARGUMENT: starts with "operator 'name'".
+  // Parses attrs->dict into attrs->parsed, and finds attrs->facts. INVALID_ARGUMENT: starts with "operator 'name'".
   absl::Status ParseAttrs(NodeAttrs* attrs) const;
+  // The same for a call with so many inputs, which a variadic operator reads as its attribute.
+  absl::Status ParseAttrs(NodeAttrs* attrs, size_t num_inputs) const;
 
   // The attribute `key`, or nullptr. Requires: T is the type the key was declared with.
   template <class T>
@@ -74,8 +76,10 @@ class Op {
     return value == nullptr ? otherwise : *value;
   }
   bool HasAttr(absl::string_view key) const { return attrs_.contains(key); }
-  // True when there is a kernel, stateful or not, for the device.
-  bool RunsOn(DeviceType device) const;
+  // nullptr: there is none for such devices.
+  const FCompute* kernel(DeviceType device) const {
+    return GetAttr<FCompute>(device == DeviceType::kCpu ? "FCompute<cpu>" : "FCompute<gpu>");
+  }
 
  private:
   friend class OpRegistration;
@@ -117,14 +121,11 @@ class OpRegistration {
   template <class... A> OpRegistration& set_num_outputs(const A&...) { return *this; }
   template <class... A> OpRegistration& set_attr_parser(const A&...) { return *this; }
   template <class T> OpRegistration& set_attr(absl::string_view key, T value) {
-    if (key == "FCompute<gpu>" || key == "FStatefulCompute<gpu>") Set(key, std::any(std::move(value)));
+    if (key == "FCompute<gpu>") Set(key, std::any(std::move(value)));
     return *this;
   }
   template <class K> OpRegistration& compute() {
     return set_attr<FCompute>("FCompute<gpu>", &K::template Run<gpu>);
-  }
-  template <class K> OpRegistration& stateful_compute() {
-    return set_attr<FStatefulCompute>("FStatefulCompute<gpu>", &K::template Run<gpu>);
   }
 #else
   OpRegistration& describe(std::string text);
@@ -147,9 +148,6 @@ class OpRegistration {
   // FCompute<cpu>, from K::Run<cpu>; the plugin's build of the same file takes K::Run<gpu>.
   template <class K> OpRegistration& compute(int line = __builtin_LINE()) {
     return set_attr<FCompute>("FCompute<cpu>", &K::template Run<cpu>, line);
-  }
-  template <class K> OpRegistration& stateful_compute(int line = __builtin_LINE()) {
-    return set_attr<FStatefulCompute>("FStatefulCompute<cpu>", &K::template Run<cpu>, line);
   }
 #endif
 

@@ -1,6 +1,5 @@
 #include "engine/core/op_attr_types.h"
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
 
 namespace gluond {
@@ -16,15 +15,12 @@ GLUOND_DECLARE_OP_ATTR(FIgnoreInputs, "FIgnoreInputs");
 GLUOND_DECLARE_OP_ATTR(FMutateInputs, "FMutateInputs");
 GLUOND_DECLARE_OP_ATTR(FGradient, "FGradient");
 GLUOND_DECLARE_OP_ATTR(FBeginsGradient, "FBeginsGradient");
-GLUOND_DECLARE_OP_ATTR(TIsBackward, "TIsBackward");
-GLUOND_DECLARE_OP_ATTR(TIsLayerOpBackward, "TIsLayerOpBackward");
+GLUOND_DECLARE_OP_ATTR(TIsSum, "TIsSum");
+GLUOND_DECLARE_OP_ATTR(TIsZeros, "TIsZeros");
 GLUOND_DECLARE_OP_ATTR(FResourceRequest, "FResourceRequest");
 GLUOND_DECLARE_OP_ATTR(THasDeterministicOutput, "THasDeterministicOutput");
 GLUOND_DECLARE_OP_ATTR(FCompute, "FCompute<cpu>");
 GLUOND_DECLARE_OP_ATTR(FCompute, "FCompute<gpu>");
-GLUOND_DECLARE_OP_ATTR(FCreateOpState, "FCreateOpState");
-GLUOND_DECLARE_OP_ATTR(FStatefulCompute, "FStatefulCompute<cpu>");
-GLUOND_DECLARE_OP_ATTR(FStatefulCompute, "FStatefulCompute<gpu>");
 GLUOND_DECLARE_OP_ATTR(FExecType, "FExecType");
 GLUOND_DECLARE_OP_ATTR(FSetInputVarAttrOnCompose, "FSetInputVarAttrOnCompose");
 GLUOND_DECLARE_OP_ATTR(key_var_num_args, "key_var_num_args");

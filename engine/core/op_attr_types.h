@@ -60,11 +60,6 @@ using FMutateInputs = std::function<std::vector<uint32_t>(const NodeAttrs&)>;
 using Gradients = std::vector<NodeEntry>;
 using FGradient = std::function<absl::StatusOr<Gradients>(const NodePtr& node, const Gradients& out_grads)>;
 
-// "TIsBackward": its first control dependency is the forward node, whose shapes and types it takes.
-using TIsBackward = bool;
-// "TIsLayerOpBackward": it shares the forward node's OpState.
-using TIsLayerOpBackward = bool;
-
 // "FResourceRequest": what of the context it uses beside threads and stream.
 enum class ResourceRequest { kTempSpace, kRandom };
 using FResourceRequest = std::function<std::vector<ResourceRequest>(const NodeAttrs&)>;
@@ -76,26 +71,24 @@ using THasDeterministicOutput = bool;
 using FCompute = std::function<absl::Status(const NodeAttrs&, const OpContext&, absl::Span<const TBlob> in,
                                             absl::Span<const OpReqType> req, absl::Span<const TBlob> out)>;
 
-// "FCreateOpState" makes what a kernel keeps between calls of one node (primitives, descriptors); the compiled
-// executor owns it and never runs two calls of one state at a time.
-class OpState {
- public:
-  virtual ~OpState() = default;
-};
-using OpStatePtr = std::shared_ptr<OpState>;
-using FCreateOpState = std::function<absl::StatusOr<OpStatePtr>(const NodeAttrs&, Device, const ShapeVector& in,
-                                                                const TypeVector& types)>;
-// "FStatefulCompute<cpu>", "FStatefulCompute<gpu>".
-using FStatefulCompute = std::function<absl::Status(OpState&, const NodeAttrs&, const OpContext&,
-                                                    absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
-                                                    absl::Span<const TBlob> out)>;
-
 // "FExecType": kAsync: the kernel returns at once and calls ctx.on_complete later; its run is suspended meanwhile.
 enum class ExecType { kSync, kAsync };
 using FExecType = std::function<ExecType(const NodeAttrs&)>;
 
 // "FSetInputVarAttrOnCompose": sets attributes ("__init__") of the variable made for input `index`.
 using FSetInputVarAttrOnCompose = std::function<void(const NodeAttrs&, NodeAttrs* variable, int index)>;
+
+// "FBeginsGradient": whether the call begins a gradient: the gradient of its inputs need not come from that of its outputs.
+// Losses (SoftmaxOutput, make_loss) have their own, and an operator that a client computes may be a loss. Such a node is
+// differentiated wherever a head leads to it, also where nothing flows to it from above: behind BlockGrad, or as an output
+// that nobody uses. Its FGradient then gets zeros. A node of any other operator is left out.
+using FBeginsGradient = std::function<bool(const NodeAttrs&)>;
+inline bool AlwaysBeginsGradient(const NodeAttrs&) { return true; }
+
+// "TIsSum": the output is the sum of the inputs, so that a term may be added where another one lies.
+using TIsSum = bool;
+// "TIsZeros": the output is zeros, whatever the inputs are.
+using TIsZeros = bool;
 
 // "key_var_num_args": the attribute that holds the number of inputs of a variadic operator; filled in when absent.
 using key_var_num_args = std::string;

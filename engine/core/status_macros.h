@@ -9,8 +9,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
+// A loop of no or one turn, and no `if`, which would take an `else` that follows for its own.
 #define RETURN_IF_ERROR(expr) \
-  if (absl::Status status_ = (expr); !status_.ok()) return status_
+  for (absl::Status returned_ = (expr); !returned_.ok();) return returned_
 
 #define ASSIGN_OR_RETURN(lhs, expr) \
   GLUOND_ASSIGN_OR_RETURN_(GLUOND_CONCAT_(or_, __LINE__), lhs, expr)

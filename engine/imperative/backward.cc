@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/dtype.h"
+#include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/gradient.h"
 
@@ -194,7 +195,7 @@ absl::StatusOr<const Node*> Imperative::Pass::Run() {
     // A whole graph takes long. Later: first comes what the client asks for meanwhile, the loss above all.
     const bool now = call->graph == nullptr && Lane::Clock::now() < turn_ends;
     std::vector<Array*> states;
-    for (const uint32_t i : call->written) states.push_back(TakeState(&inputs_[i]));
+    for (const uint32_t i : call->facts().mutated) states.push_back(TakeState(&inputs_[i]));
     Results results = imperative_.Begin(call, std::move(inputs_), invoke, now);
     for (size_t i = 0; i < states.size(); ++i) if (states[i] != nullptr) states[i]->value = results.written[i].second;
     for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
@@ -242,8 +243,7 @@ void Imperative::Pass::Tie(Array* gradient, const NodeEntry& variable) const {
   NodeEntry from = gradient->entry;
   if (!from) from = {imperative_.NewNode(), 0};  // A constant.
   const RecordedNodePtr tied = imperative_.NewNode();
-  tied->attrs.op = Op::Find("_identity_with_attr_like_rhs");
-  tied->attrs.name = "gradient";
+  tied->attrs = MakeNode("_identity_with_attr_like_rhs", "gradient", {from, variable}).node->attrs;
   tied->inputs = {std::move(from), variable};
   tied->values.resize(1);
   gradient->entry = {tied, 0};
@@ -286,7 +286,7 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
 
 CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
   // A client's function is called once or twice, each by a call of its own.
-  if (!NeedsExecutor(node->attrs) || node->op()->name() == "_backward_CustomFunction") return CallAlone(node, recordable);
+  if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return CallAlone(node, recordable);
   std::string key = absl::StrCat(node->op()->name(), "\n", node->num_inputs(), recordable ? "\nrecordable" : "");
   for (const auto& [name, text] : node->attrs.dict) absl::StrAppend(&key, "\n", name.size(), ":", name, "=", text);
   constexpr size_t kMostKept = 256;

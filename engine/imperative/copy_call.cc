@@ -8,17 +8,9 @@
 namespace gluond {
 namespace {
 
-NodePtr NodeOf(const char* op, std::vector<NodeEntry> inputs) {
-  auto node = std::make_shared<Node>();
-  node->attrs.op = Op::Find(op);
-  node->attrs.name = op;
-  node->inputs = std::move(inputs);
-  return node;
-}
-
 Gradients CopyBack(const NodePtr& node, const Gradients& dy) {
   Gradients gradients(node->num_inputs());
-  gradients[0] = {NodeOf("_CopyLike", {dy[0], node->inputs[0]}), 0};
+  gradients[0] = {MakeUnnamed("_CopyLike", {}, {dy[0], node->inputs[0]}), 0};
   return gradients;
 }
 
@@ -39,9 +31,7 @@ GLUOND_REGISTER_OP(_CopyLike)
 }  // namespace
 
 CallPtr MakeCopyCall(Device to) {
-  const NodePtr node = NodeOf("_CopyTo", {MakeVariable("input")});
-  node->attrs.parsed = to;
-  return CallOf(node, /*recordable=*/true);
+  return CallOf(MakeUnnamed("_CopyTo", to, {MakeVariable("input")}), /*recordable=*/true);
 }
 
 bool IsCopyCall(const Op& op) {

@@ -37,17 +37,12 @@ absl::Status Infer(const Call& call, DirectRun* run) {
     run->in_shapes.push_back(input.shape());
     run->in_types.push_back(input.dtype());
   }
-  run->out_shapes.assign(call.num_outputs, Shape());
-  run->out_types.assign(call.num_outputs, DType::kUnknown);
-  if (call.infer_shape != nullptr) {
-    ASSIGN_OR_RETURN(const bool known, (*call.infer_shape)(attrs, &run->in_shapes, &run->out_shapes));
-    if (!known) RETURN_IF_ERROR((*call.infer_shape)(attrs, &run->in_shapes, &run->out_shapes).status());
-  }
-  if (call.infer_type != nullptr) {
-    RETURN_IF_ERROR((*call.infer_type)(attrs, &run->in_types, &run->out_types).status());
-  } else {
-    RETURN_IF_ERROR(SameType(attrs, &run->in_types, &run->out_types).status());
-  }
+  const uint32_t num_outputs = call.facts().num_outputs;
+  run->out_shapes.assign(num_outputs, Shape());
+  run->out_types.assign(num_outputs, DType::kUnknown);
+  ASSIGN_OR_RETURN(const bool known, InferShape(attrs, &run->in_shapes, &run->out_shapes));
+  if (!known) RETURN_IF_ERROR(InferShape(attrs, &run->in_shapes, &run->out_shapes).status());
+  RETURN_IF_ERROR(InferType(attrs, &run->in_types, &run->out_types).status());
   for (size_t i = 0; i < run->inputs.size(); ++i) {
     if (run->in_shapes[i] == run->inputs[i].shape() && run->in_types[i] == run->inputs[i].dtype()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -61,22 +56,23 @@ absl::Status Infer(const Call& call, DirectRun* run) {
 // The input whose memory output `o` may take, or -1. Nobody else may hold it: neither another output nor, for an input
 // that the call writes, run.written.
 int InPlaceInput(const Call& call, const DirectRun& run, uint32_t o) {
-  for (const auto& [i, to] : call.in_place) {
-    if (static_cast<uint32_t>(to) != o) continue;
-    const Tensor& input = run.inputs[static_cast<size_t>(i)];
+  for (const auto& [i, to, identity] : call.facts().in_place) {
+    if (to != o) continue;
+    const Tensor& input = run.inputs[i];
     if (input.dtype() != run.out_types[o] || input.Size() != run.out_shapes[o].Size()) continue;
-    if (IsOnlyHolder(input.buffer())) return i;
+    if (IsOnlyHolder(input.buffer())) return static_cast<int>(i);
   }
   return -1;
 }
 
 // The input whose bytes are the output's, so that no kernel is needed, or -1.
 int IdenticalInput(const Call& call, const DirectRun& run) {
-  if (call.num_outputs != 1 || !call.written.empty()) return -1;
-  for (size_t p = 0; p < call.in_place.size(); ++p) {
-    if (!call.identity[p]) continue;
-    const Tensor& input = run.inputs[static_cast<size_t>(call.in_place[p].first)];
-    if (input.dtype() == run.out_types[0] && input.Size() == run.out_shapes[0].Size()) return call.in_place[p].first;
+  const OpFacts& facts = call.facts();
+  if (facts.num_outputs != 1 || !facts.mutated.empty()) return -1;
+  for (const auto& [i, to, identity] : facts.in_place) {
+    if (!identity) continue;
+    const Tensor& input = run.inputs[i];
+    if (input.dtype() == run.out_types[0] && input.Size() == run.out_shapes[0].Size()) return static_cast<int>(i);
   }
   return -1;
 }
@@ -87,7 +83,7 @@ absl::Status Allocate(const Call& call, Allocator& allocator, Device device, Dir
   run->req.clear();
   run->in.clear();
   for (const Tensor& input : run->inputs) run->in.push_back(input.blob());
-  for (uint32_t o = 0; o < call.num_outputs; ++o) {
+  for (uint32_t o = 0; o < call.facts().num_outputs; ++o) {
     Tensor& output = run->outputs.emplace_back();
     run->req.push_back(kNullOp);
     run->out.push_back({nullptr, run->out_shapes[o], run->out_types[o], device});
@@ -105,32 +101,26 @@ absl::Status Allocate(const Call& call, Allocator& allocator, Device device, Dir
   return absl::OkStatus();
 }
 
-absl::Status RunKernel(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
+absl::Status InferAndRun(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
   RETURN_IF_ERROR(Infer(call, run));
   if (const int i = IdenticalInput(call, *run); i >= 0) {
     run->written.clear();
     run->outputs.assign(1, run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[0]));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(TakeWritten(call.written, lane, allocator, run));
+  RETURN_IF_ERROR(TakeWritten(call.facts().mutated, lane, allocator, run));
   RETURN_IF_ERROR(Allocate(call, allocator, lane.device(), run));
-  lane.ResetScratch();
-  OpContext context;
-  context.is_train = run->training;
-  context.device = lane.device();
-  context.stream = lane.stream();
-  context.threads = lane.threads();
-  context.scratch = &lane.scratch();
+  OpContext context = lane.NewContext(run->training);
   context.random = run->random;
-  const FCompute& kernel = *call.compute[Call::Index(lane.device().type)];
-  RETURN_IF_ERROR(kernel(call.node->attrs, context, run->in, run->req, run->out));
+  lane.LendScratch(&context);
+  RETURN_IF_ERROR(RunKernel(call.node->attrs, context, run->in, run->req, run->out));
   return lane.driver().Pace(lane.stream(), 1);
 }
 
 }  // namespace
 
 absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
-  const absl::Status status = RunKernel(call, lane, allocator, run);
+  const absl::Status status = InferAndRun(call, lane, allocator, run);
   run->inputs.clear();
   if (status.ok()) return status;
   run->outputs.clear();
@@ -151,27 +141,6 @@ absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocat
   bound.seed = run->random.seed;
   bound.random_run = run->random.run;
   return bound;
-}
-
-absl::StatusOr<Tensor> CopyBetween(const Tensor& from, Lane& to, Allocator& allocator, Lane& by) {
-  ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, from.shape(), from.dtype()));
-  const bool from_host = from.device().type == DeviceType::kCpu, to_host = to.device().type == DeviceType::kCpu;
-  DeviceDriver& driver = by.driver();
-  if (from_host || to_host) {
-    RETURN_IF_ERROR(from_host ? driver.CopyFromHost(copy.data(), from.data(), from.bytes(), by.stream())
-                              : driver.CopyToHost(copy.data(), from.data(), from.bytes(), by.stream()));
-    return copy;
-  }
-  // Piece by piece, through memory of the host. Each GPU has its half in its own stream: what its memory was used for before
-  // is over there.
-  constexpr size_t kPiece = size_t{16} << 20;
-  std::vector<char> staged(std::min(from.bytes(), kPiece));
-  for (size_t at = 0; at < from.bytes(); at += kPiece) {
-    const size_t bytes = std::min(from.bytes() - at, kPiece);
-    RETURN_IF_ERROR(driver.CopyToHost(staged.data(), static_cast<const char*>(from.data()) + at, bytes, by.stream()));
-    RETURN_IF_ERROR(to.driver().CopyFromHost(static_cast<char*>(copy.data()) + at, staged.data(), bytes, to.stream()));
-  }
-  return copy;
 }
 
 }  // namespace gluond

@@ -22,7 +22,7 @@ struct DirectRun {
   Philox random;
   // Results.
   std::vector<Tensor> outputs;
-  std::vector<Tensor> written;  // By Call::written.
+  std::vector<Tensor> written;  // By OpFacts::mutated.
 
   // Of RunDirectly, here so that nothing is allocated for each call.
   ShapeVector in_shapes, out_shapes;
@@ -36,9 +36,6 @@ absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, Dir
 
 // A Run of the graph of run->call on the inputs. Takes run->written from them.
 absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run);
-
-// Copies from host to device or back, or from one GPU to another, on the lane `by`, whose thread is the caller.
-absl::StatusOr<Tensor> CopyBetween(const Tensor& from, Lane& to, Allocator& allocator, Lane& by);
 
 }  // namespace gluond
 

@@ -8,8 +8,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/core/begins_gradient.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/gradient.h"
@@ -23,32 +23,10 @@ using GraphCallPtr = std::shared_ptr<const GraphCall>;
 constexpr size_t kMostKept = 8;   // Differentiable calls of a graph,
 constexpr size_t kMostKeys = 64;  // and signatures of a call.
 
-// The variables that operators write.
-absl::flat_hash_set<std::string> WrittenVariables(const Graph& graph) {
-  absl::flat_hash_set<std::string> names;
-  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    const auto* mutate = node->is_variable() ? nullptr : node->op()->GetAttr<FMutateInputs>("FMutateInputs");
-    if (mutate == nullptr) return;
-    for (const uint32_t i : (*mutate)(node->attrs)) {
-      if (i < node->num_inputs() && node->inputs[i].node->is_variable()) names.insert(node->inputs[i].node->name());
-    }
-  });
-  return names;
-}
-
-NodePtr NodeOf(const char* op, GraphCallPtr call, std::vector<NodeEntry> inputs) {
-  auto node = std::make_shared<Node>();
-  node->attrs.op = Op::Find(op);
-  node->attrs.name = op;
-  node->attrs.parsed = std::move(call);
-  node->inputs = std::move(inputs);
-  return node;
-}
-
 CallPtr MakeGraphCall(const char* op, GraphCallPtr call) {
   std::vector<NodeEntry> inputs;
   for (const std::string& name : call->inputs) inputs.push_back(MakeVariable(name));
-  return CallOf(NodeOf(op, std::move(call), std::move(inputs)), /*recordable=*/true);
+  return CallOf(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
 }
 
 // Copies the gradient's nodes, and puts variables in the place of what they read of the forward pass.
@@ -113,7 +91,7 @@ absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& he
   const auto num_outputs = static_cast<uint32_t>(call.graph->outputs.size());
   for (uint32_t i = call.num_visible; i < num_outputs; ++i) inputs.push_back({node, i});
   for (const uint32_t i : call.backward_reads) inputs.push_back(node->inputs[i]);
-  const NodePtr backward = NodeOf("_backward_CachedOp", call.backward, std::move(inputs));
+  const NodePtr backward = MakeUnnamed("_backward_CachedOp", call.backward, std::move(inputs));
   Gradients gradients(node->num_inputs());
   for (uint32_t i = 0; i < call.gradients.size(); ++i) gradients[call.gradients[i]] = {backward, i};
   return gradients;
@@ -197,11 +175,11 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
         absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
   }
   auto call = std::make_shared<GraphCall>();
-  const absl::flat_hash_set<std::string> written = WrittenVariables(graph);
+  const absl::flat_hash_set<std::string> written = MutatedVariables(graph.outputs);
   for (uint32_t i = 0; i < inputs.size(); ++i) if (written.contains(inputs[i])) call->written.push_back(i);
   call->num_visible = static_cast<uint32_t>(graph.outputs.size());
   PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    call->begins_gradient = call->begins_gradient || BeginsGradient(*node);
+    call->begins_gradient = call->begins_gradient || node->facts().begins_gradient;
   });
   call->graph = std::make_shared<Graph>(std::move(graph));
   call->inputs = std::move(inputs);
@@ -259,7 +237,7 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
     forward->backward_reads.push_back(i);
     backward->inputs.push_back(plain_->inputs[i]);
   }
-  const absl::flat_hash_set<std::string> written = WrittenVariables(*backward_graph);
+  const absl::flat_hash_set<std::string> written = MutatedVariables(backward_graph->outputs);
   for (uint32_t i = 0; i < backward->inputs.size(); ++i) {
     if (written.contains(backward->inputs[i])) backward->written.push_back(i);
   }

@@ -90,8 +90,9 @@ absl::Status Imperative::Record(const Call& call, std::vector<Array>& inputs, Pe
       constant->state = input.state;
       input.entry = {std::move(constant), 0};
       // The gradient sees what the call has made of it.
-      const auto written = std::find(call.written.begin(), call.written.end(), i);
-      if (written != call.written.end()) value = &pending.written[static_cast<size_t>(written - call.written.begin())];
+      const std::vector<uint32_t>& mutated = call.facts().mutated;
+      const auto written = std::find(mutated.begin(), mutated.end(), i);
+      if (written != mutated.end()) value = &pending.written[static_cast<size_t>(written - mutated.begin())];
     }
     if (call.gradient_reads_input[i]) {
       std::vector<ValuePtr>& values = input.recorded().values;
@@ -100,8 +101,9 @@ absl::Status Imperative::Record(const Call& call, std::vector<Array>& inputs, Pe
     }
     node->inputs.push_back(input.entry);
   }
-  node->values.resize(call.num_outputs);
-  for (uint32_t i = 0; i < call.num_outputs; ++i) {
+  const uint32_t num_outputs = call.facts().num_outputs;
+  node->values.resize(num_outputs);
+  for (uint32_t i = 0; i < num_outputs; ++i) {
     if (!call.gradient_reads_output[i]) continue;
     if (pending.out[i] == nullptr) pending.out[i] = std::make_shared<Value>();
     node->values[i] = pending.out[i];
@@ -128,14 +130,15 @@ Imperative::Results Imperative::Begin(const CallPtr& call, std::vector<Array> in
   pending.device = options.device;
   pending.command = options.command;
   pending.seed = seed_;
-  if (call->draws || call->graph != nullptr) pending.draw = draws_++;
-  pending.out.resize(call->num_outputs);
-  results.outputs.resize(options.wanted != nullptr ? call->num_outputs : call->num_visible);
+  const OpFacts& facts = call->facts();
+  if (facts.random || call->graph != nullptr) pending.draw = draws_++;
+  pending.out.resize(facts.num_outputs);
+  results.outputs.resize(options.wanted != nullptr ? facts.num_outputs : facts.num_visible);
   for (uint32_t i = 0; i < results.outputs.size(); ++i) {
     if (options.wanted != nullptr && !(*options.wanted)[i]) continue;
     results.outputs[i].value = pending.out[i] = std::make_shared<Value>();
   }
-  for (const uint32_t i : call->written) {
+  for (const uint32_t i : facts.mutated) {
     pending.written.push_back(std::make_shared<Value>());
     results.written.emplace_back(i, pending.written.back());
   }

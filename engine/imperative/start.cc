@@ -8,6 +8,7 @@
 #include "engine/imperative/copy_call.h"
 #include "engine/imperative/pending.h"
 #include "engine/passes/operator_error.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 
@@ -21,7 +22,7 @@ absl::StatusOr<const Imperative::Place*> Imperative::PlaceOf(const Pending& pend
   }
   const Place* place = Find(device);
   if (place == nullptr) return absl::NotFoundError(absl::StrCat("there is no device ", device.ToString(), " here"));
-  if (pending.call->graph == nullptr && pending.call->compute[Call::Index(device.type)] == nullptr) {
+  if (pending.call->graph == nullptr && pending.call->facts().kernel(device.type) == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("it has no kernel for ", device.ToString(),
                                                       "; bring its inputs to another device"));
   }
@@ -110,7 +111,7 @@ void Imperative::StartCopy(PendingPtr pending) {
   const Place* const by = from.device().type == DeviceType::kCpu ? to : Find(from.device());
   by->lane->Post([self = shared_from_this(), from = std::move(from), to, by, pending = std::move(pending),
                   direct]() mutable {
-    absl::StatusOr<Tensor> copy = CopyBetween(from, *to->lane, *to->allocator, *by->lane);
+    absl::StatusOr<Tensor> copy = CopyBetween(from, by->lane->lanes(), to->lane->lanes(), *to->allocator);
     if (copy.ok()) direct->outputs = {*copy};
     from = {};
     Imperative& imperative = *self;

@@ -111,8 +111,7 @@ absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope
   attrs.dict.erase(function);
   const AttrDict dict = attrs.dict;
   ASSIGN_OR_RETURN(const Op* op, OfferedOp(name));
-  if (const auto* key = op->GetAttr<key_var_num_args>("key_var_num_args")) attrs.dict.try_emplace(*key, "1");
-  RETURN_IF_ERROR(op->ParseAttrs(&attrs));
+  RETURN_IF_ERROR(op->ParseAttrs(&attrs, 1));
   std::vector<NodeEntry> inputs = {std::move(x)};
   const uint32_t count = op->num_inputs(attrs);
   if (count != kVarg) {

@@ -9,49 +9,41 @@
 #include "engine/runtime/await_fact.h"
 
 namespace gluond {
+namespace {
 
-struct BoundGraph::Compiled {
-  std::vector<Signature> inputs;
-  std::unique_ptr<Executor> executor;
-  // By executor input: which of Call::inputs, or which parameter.
-  struct Source {
-    bool is_parameter;
-    size_t index;
-  };
-  std::vector<Source> sources;
-  bool ran = false;
+constexpr size_t kMostSignatures = 64;
 
-  bool Fits(absl::Span<const Tensor> tensors) const {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (inputs[i].dtype != tensors[i].dtype() || inputs[i].shape != tensors[i].shape()) return false;
-    }
-    return true;
+}  // namespace
+
+bool BoundGraph::Compiled::Fits(absl::Span<const Tensor> tensors) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (inputs[i].dtype != tensors[i].dtype() || inputs[i].shape != tensors[i].shape()) return false;
   }
-};
-
-BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterStore& parameters,
-                       std::function<absl::Status()> initialize, Lane& lane, Allocator& allocator)
-    : outputs_(std::move(outputs)), options_(std::move(options)), parameters_(parameters),
-      initialize_(std::move(initialize)), lane_(lane), allocator_(allocator) {
-  for (const GraphOutput& output : outputs_) {
-    graph_.outputs.push_back(output.entry);
-    if (output.kind == GraphOutput::kGradient) gradients_.push_back(output.parameter);
-  }
+  return true;
 }
 
-BoundGraph::~BoundGraph() = default;
+BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterStore& parameters,
+                       std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane)
+    : outputs_(std::move(outputs)), options_(std::move(options)), parameters_(parameters),
+      initialize_(std::move(initialize)), cache_(cache), lane_(lane) {
+  auto graph = std::make_shared<Graph>();
+  for (const GraphOutput& output : outputs_) {
+    graph->outputs.push_back(output.entry);
+    if (output.kind == GraphOutput::kGradient) gradients_.push_back(output.parameter);
+  }
+  graph_ = std::move(graph);
+}
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> BoundGraph::Create(std::vector<GraphOutput> outputs,
                                                                BoundGraphOptions options, ParameterStore& parameters,
-                                                               std::function<absl::Status()> initialize, Lane& lane,
-                                                               Allocator& allocator) {
+                                                               std::function<absl::Status()> initialize,
+                                                               ExecutorCache& cache, Lane& lane) {
   std::unique_ptr<BoundGraph> graph(new BoundGraph(std::move(outputs), std::move(options), parameters,
-                                                   std::move(initialize), lane, allocator));
-  RETURN_IF_ERROR(CheckKernels(graph->graph_, lane.device().type));
+                                                   std::move(initialize), cache, lane));
+  RETURN_IF_ERROR(CheckKernels(*graph->graph_, lane.device().type));
   return graph;
 }
 
-// What the executor is compiled for. Shapes of parameters that the batch tells are stored, and these initialized.
 absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tensor> inputs) {
   Signatures known;
   for (size_t i = 0; i < inputs.size(); ++i) known[options_.inputs[i]] = {inputs[i].shape(), inputs[i].dtype()};
@@ -62,8 +54,11 @@ absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tenso
     known[p.name] = {p.shape, p.dtype};
     incomplete = incomplete || !p.shape.known();
   }
-  if (!incomplete) return known;
-  const IndexedGraph indexed(graph_);
+  if (!incomplete) {
+    RETURN_IF_ERROR(initialize_());
+    return known;
+  }
+  const IndexedGraph indexed(*graph_);
   ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   for (uint32_t id : indexed.variables()) {
     const absl::StatusOr<size_t> parameter = parameters_.Find(indexed[id].node->name());
@@ -72,56 +67,30 @@ absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tenso
     RETURN_IF_ERROR(parameters_.MergeShape(*parameter, shape));
     known[indexed[id].node->name()].shape = shape;
   }
+  RETURN_IF_ERROR(initialize_());
   return known;
 }
 
-absl::StatusOr<std::unique_ptr<BoundGraph::Compiled>> BoundGraph::Compile(absl::Span<const Tensor> inputs) {
-  ASSIGN_OR_RETURN(const Signatures signatures, CompleteSignatures(inputs));
-  RETURN_IF_ERROR(initialize_());
-  auto compiled = std::make_unique<Compiled>();
-  for (const Tensor& input : inputs) compiled->inputs.push_back({input.shape(), input.dtype()});
-  ASSIGN_OR_RETURN(compiled->executor,
-                   Executor::Compile(graph_, signatures, {.is_train = options_.is_train}, lane_, allocator_));
+absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const {
   std::vector<std::string> uninitialized;
-  for (const Executor::Variable& variable : compiled->executor->inputs()) {
+  for (const Executor::Variable& variable : executor.inputs()) {
     const auto it = std::find(options_.inputs.begin(), options_.inputs.end(), variable.name);
     if (it != options_.inputs.end()) {
-      compiled->sources.push_back({false, static_cast<size_t>(it - options_.inputs.begin())});
+      sources->push_back({false, static_cast<size_t>(it - options_.inputs.begin())});
       continue;
     }
     ASSIGN_OR_RETURN(const size_t parameter, parameters_.Find(variable.name));
-    compiled->sources.push_back({true, parameter});
+    sources->push_back({true, parameter});
     if (!parameters_[parameter].initialized()) uninitialized.push_back(variable.name);
   }
-  if (!uninitialized.empty()) {
-    if (uninitialized.size() > 8) uninitialized.resize(8), uninitialized.push_back("...");
-    return absl::FailedPreconditionError(absl::StrCat("parameters are not initialized: ",
-                                                      absl::StrJoin(uninitialized, ", "),
-                                                      ". Initialize the model, or upload their values"));
-  }
-  return compiled;
+  if (uninitialized.empty()) return absl::OkStatus();
+  if (uninitialized.size() > 8) uninitialized.resize(8), uninitialized.push_back("...");
+  return absl::FailedPreconditionError(absl::StrCat("parameters are not initialized: ",
+                                                    absl::StrJoin(uninitialized, ", "),
+                                                    ". Initialize the model, or upload their values"));
 }
 
-absl::StatusOr<BoundGraph::Compiled*> BoundGraph::Find(absl::Span<const Tensor> inputs) {
-  for (size_t i = compiled_.size(); i-- > 0;) {
-    // One that is not idle was cancelled in an operator that has not come back: it is no use, and goes with the others.
-    if (!compiled_[i]->Fits(inputs) || !compiled_[i]->executor->idle()) continue;
-    std::rotate(compiled_.begin() + static_cast<ptrdiff_t>(i), compiled_.begin() + static_cast<ptrdiff_t>(i) + 1,
-                compiled_.end());
-    return compiled_.back().get();
-  }
-  if (static_cast<int>(compiled_.size()) >= options_.max_compiled) compiled_.erase(compiled_.begin());
-  absl::StatusOr<std::unique_ptr<Compiled>> made = Compile(inputs);
-  if (absl::IsResourceExhausted(made.status()) && !compiled_.empty()) {
-    compiled_.clear();  // Their arenas are idle.
-    made = Compile(inputs);
-  }
-  RETURN_IF_ERROR(made.status());
-  compiled_.push_back(*std::move(made));
-  return compiled_.back().get();
-}
-
-void BoundGraph::FillRun(const Compiled& compiled, Call* call, Run* run) const {
+void BoundGraph::FillRun(const Compiled& compiled, Call* call, gluond::Run* run) const {
   for (size_t i = 0; i < compiled.sources.size(); ++i) {
     const Compiled::Source& source = compiled.sources[i];
     run->inputs[i] = source.is_parameter ? parameters_[source.index].data : call->inputs[source.index];
@@ -144,37 +113,51 @@ void BoundGraph::FillRun(const Compiled& compiled, Call* call, Run* run) const {
   run->client_time = std::move(call->client_time);
 }
 
-void BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation,
-                         std::function<void(absl::Status)> ready) {
-  const absl::Status status = Find(inputs).status();
-  if (status.ok()) return ready(status);
-  const auto again = [this, inputs = std::move(inputs), cancellation, ready](const absl::Status& answered) {
-    answered.ok() ? Prepare(inputs, cancellation, ready) : ready(answered);
-  };
-  if (!AwaitFactOnLane(status, lane_, cancellation, again)) ready(status);
+Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
+  const auto known = std::find_if(compiled_.begin(), compiled_.end(), [&](const auto& each) { return each->Fits(inputs); });
+  // An executor that is not idle was cancelled in an operator that has not come back: it is no use.
+  if (known + 1 != compiled_.end() || (executor_ && !executor_->idle())) executor_ = {};
+  if (known != compiled_.end()) {
+    std::rotate(known, known + 1, compiled_.end());
+    if (!executor_) executor_ = cache_.TakeIdle(compiled_.back()->key);
+    if (executor_) co_return absl::OkStatus();
+  } else {
+    absl::StatusOr<Signatures> signatures;
+    while (true) {
+      co_await Beside(lane_);  // To infer shapes and to make first values takes long.
+      signatures = CompleteSignatures(inputs);
+      co_await BackOn(lane_);
+      if (signatures.ok()) break;
+      CO_RETURN_IF_ERROR(co_await Answer(signatures.status(), lane_, cancellation));
+    }
+    auto compiled = std::make_unique<Compiled>();
+    for (const Tensor& input : inputs) compiled->inputs.push_back({input.shape(), input.dtype()});
+    compiled->key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
+    if (compiled_.size() >= kMostSignatures) compiled_.erase(compiled_.begin());
+    compiled_.push_back(std::move(compiled));
+  }
+  Compiled& compiled = *compiled_.back();
+  absl::StatusOr<ExecutorLease> lease = co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
+    cache_.Checkout(compiled.key, std::move(ready), cancellation);
+  });
+  absl::Status status = lease.status();
+  if (status.ok() && compiled.sources.empty()) status = FindSources(**lease, &compiled.sources);
+  if (!status.ok()) {
+    compiled_.pop_back();
+    co_return status;
+  }
+  executor_ = *std::move(lease);
+  co_return absl::OkStatus();
 }
 
-void BoundGraph::Start(Call call, std::function<void(absl::Status)> done) {
-  const absl::StatusOr<Compiled*> found = Find(call.inputs);
-  if (found.ok()) return StartNow(**found, std::move(call), std::move(done));
-  const auto again = [this, call, done](const absl::Status& answered) {
-    answered.ok() ? Start(call, done) : done(answered);
-  };
-  if (!AwaitFactOnLane(found.status(), lane_, call.cancellation, again)) done(found.status());
-}
-
-void BoundGraph::StartNow(Compiled& compiled, Call call, std::function<void(absl::Status)> done) {
-  Run run = compiled.ran ? compiled.executor->TakeRun() : compiled.executor->NewRun();
-  compiled.ran = true;
-  FillRun(compiled, &call, &run);
-  compiled.executor->StartHere(std::move(run), std::move(done));
-}
-
-const Tensor& BoundGraph::output(size_t i) const { return compiled_.back()->executor->run().outputs[i]; }
-
-int64_t BoundGraph::arena_bytes() const { return compiled_.empty() ? 0 : compiled_.back()->executor->arena_bytes(); }
-int64_t BoundGraph::unshared_bytes() const {
-  return compiled_.empty() ? 0 : compiled_.back()->executor->unshared_bytes();
+Task<absl::Status> BoundGraph::Run(Call call) {
+  CO_RETURN_IF_ERROR(co_await Prepare(call.inputs, call.cancellation));
+  gluond::Run run = executor_->TakeRun();
+  if (run.outputs.size() != outputs_.size()) run = executor_->NewRun();
+  FillRun(*compiled_.back(), &call, &run);
+  co_return co_await Callback<absl::Status>([&](Executor::Done done) {
+    executor_->StartHere(std::move(run), std::move(done));
+  });
 }
 
 }  // namespace gluond

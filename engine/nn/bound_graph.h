@@ -1,5 +1,5 @@
-// BoundGraph: a graph over a model's parameters and some inputs, compiled once for each signature of the inputs and
-// bound to the parameters' memory. For work on the model's strand only.
+// BoundGraph: a graph over a model's parameters and some inputs, and the way from their names to their memory. The model's
+// cache compiles it, once for each signature of the inputs. For work on the model's strand only.
 
 #ifndef ENGINE_NN_BOUND_GRAPH_H_
 #define ENGINE_NN_BOUND_GRAPH_H_
@@ -15,9 +15,10 @@
 #include "absl/types/span.h"
 #include "engine/nn/parameter.h"
 #include "engine/runtime/cancellation.h"
-#include "engine/runtime/executor.h"
+#include "engine/runtime/executor_cache.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/random_state.h"
+#include "engine/runtime/task.h"
 
 namespace gluond {
 
@@ -34,8 +35,7 @@ struct GraphOutput {
 
 struct BoundGraphOptions {
   bool is_train = false;
-  std::vector<std::string> inputs;  // The variables that Start feeds, in its order; all others are parameters.
-  int max_compiled = 8;             // The least recently used one goes first.
+  std::vector<std::string> inputs;  // The variables that Run feeds, in its order; all others are parameters.
 };
 
 class BoundGraph {
@@ -44,10 +44,8 @@ class BoundGraph {
   // INVALID_ARGUMENT: an operator has no kernel on the lane's device.
   static absl::StatusOr<std::unique_ptr<BoundGraph>> Create(std::vector<GraphOutput> outputs, BoundGraphOptions options,
                                                             ParameterStore& parameters,
-                                                            std::function<absl::Status()> initialize, Lane& lane,
-                                                            Allocator& allocator);
-
-  ~BoundGraph();
+                                                            std::function<absl::Status()> initialize,
+                                                            ExecutorCache& cache, Lane& lane);
 
   struct Call {
     std::vector<Tensor> inputs;  // On the device.
@@ -58,42 +56,54 @@ class BoundGraph {
     std::shared_ptr<ClientTime> client_time;  // May be null.
   };
   // Compiles for inputs like these, unless that is done already; a client may have to be asked for the shapes of its
-  // operators first. `ready` is called once, on the lane, possibly within this call; until then nothing else, and the
-  // graph must live. FAILED_PRECONDITION: a parameter is not initialized, or a shape cannot be inferred.
-  void Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation,
-               std::function<void(absl::Status)> ready);
-  // Prepares and starts. `done` is called once, on the lane, possibly within this call. Until then no other Start.
-  void Start(Call call, std::function<void(absl::Status)> done);
+  // operators first. Begins and ends on the lane; until the end, nothing else. FAILED_PRECONDITION: a parameter is not
+  // initialized, or a shape cannot be inferred.
+  Task<absl::Status> Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation);
+  // Prepares and runs.
+  Task<absl::Status> Run(Call call);
   // Output i of the last call, until the next one.
-  const Tensor& output(size_t i) const;
+  const Tensor& output(size_t i) const { return executor_->run().outputs[i]; }
 
   // The parameters whose gradients it writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
 
   // Bytes of the arenas, and what the same values would take unshared, of the signature used last.
-  int64_t arena_bytes() const;
-  int64_t unshared_bytes() const;
+  int64_t arena_bytes() const { return executor_ ? executor_->arena_bytes() : 0; }
+  int64_t unshared_bytes() const { return executor_ ? executor_->unshared_bytes() : 0; }
 
  private:
-  struct Compiled;
+  // What is known of one signature of the inputs.
+  struct Compiled {
+    // Of an executor's input: which of Call::inputs it is, or which parameter.
+    struct Source {
+      bool is_parameter;
+      size_t index;
+    };
+    std::vector<Signature> inputs;
+    ExecutorKeyPtr key;
+    std::vector<Source> sources;
+
+    bool Fits(absl::Span<const Tensor> tensors) const;
+  };
 
   BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterStore& parameters,
-             std::function<absl::Status()> initialize, Lane& lane, Allocator& allocator);
-  absl::StatusOr<Compiled*> Find(absl::Span<const Tensor> inputs);
-  absl::StatusOr<std::unique_ptr<Compiled>> Compile(absl::Span<const Tensor> inputs);
-  void StartNow(Compiled& compiled, Call call, std::function<void(absl::Status)> done);
+             std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane);
+  // The signatures of all variables. Shapes of parameters that the inputs tell are stored, and these initialized.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
-  void FillRun(const Compiled& compiled, Call* call, Run* run) const;
+  // FAILED_PRECONDITION: a parameter has no value.
+  absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
+  void FillRun(const Compiled& compiled, Call* call, gluond::Run* run) const;
 
   const std::vector<GraphOutput> outputs_;
   const BoundGraphOptions options_;
   ParameterStore& parameters_;
   const std::function<absl::Status()> initialize_;
+  ExecutorCache& cache_;
   Lane& lane_;
-  Allocator& allocator_;
-  Graph graph_;
+  std::shared_ptr<const Graph> graph_;
   std::vector<size_t> gradients_;
   std::vector<std::unique_ptr<Compiled>> compiled_;  // The most recently used last.
+  ExecutorLease executor_;  // For compiled_.back(), or empty.
 };
 
 }  // namespace gluond

@@ -4,13 +4,16 @@
 #ifndef ENGINE_NN_DEFINITION_H_
 #define ENGINE_NN_DEFINITION_H_
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/types/span.h"
 #include "engine/core/graph.h"
+#include "engine/core/tensor.h"
 #include "engine/nn/parameter.h"
+#include "engine/passes/infer.h"
+#include "engine/runtime/lane.h"
 
 namespace gluond {
 
@@ -27,8 +30,19 @@ struct ModelDefinition {
   std::vector<Parameter> parameters;      // Every variable that is not an input; without tensors.
 };
 
-// The names of the variables that an operator writes.
-absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodeEntry> outputs);
+struct ModelOptions {
+  std::string name;
+  uint64_t seed = 0;
+  Lane* lane = nullptr;                       // Must outlive the model.
+  std::shared_ptr<Allocator> allocator;       // Of the lane's device: parameters, gradients, arenas.
+  std::shared_ptr<Allocator> host_allocator;  // Of the CPU; may be the same.
+  int max_compiled = 32;                      // Compiled graphs kept; the least recently used one goes first.
+};
+
+struct ModelOutput {
+  std::string name;
+  Signature signature;  // As far as it is known without a batch; -1 for the batch's axis.
+};
 
 // Marks as auxiliary the parameters that an operator of the graph mutates, and sets their grad_req to kNull.
 void MarkAuxiliary(ModelDefinition* definition);

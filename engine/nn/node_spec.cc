@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/nn/initializer.h"
 
 namespace gluond {
@@ -100,7 +101,7 @@ class NodeExpansion {
     for (const NodeSpec& spec : specs_) {
       if (IsVariable(spec) || used.contains(spec.name)) continue;
       const Node& node = *made_.at(spec.name);
-      for (uint32_t i = 0; i < node.op()->num_visible_outputs(node.attrs); ++i) entries.push_back({spec.name, i});
+      for (uint32_t i = 0; i < node.facts().num_visible; ++i) entries.push_back({spec.name, i});
     }
     return entries;
   }

@@ -1,6 +1,5 @@
-// Strand: runs pieces of work one at a time, in the order of arrival, on a lane. A piece may end long after its
-// function has returned. A long one may yield between two parts of its own: readers that would come next go first.
-// Thread-safe.
+// Strand: runs tasks one at a time, in the order of arrival, on a lane. A long one may yield between two parts of its own:
+// readers that would come next go first. Thread-safe.
 
 #ifndef ENGINE_NN_STRAND_H_
 #define ENGINE_NN_STRAND_H_
@@ -13,46 +12,57 @@
 #include <utility>
 
 #include "engine/runtime/lane.h"
+#include "engine/runtime/task.h"
 
 namespace gluond {
 
 class Strand {
  public:
-  using Finished = std::function<void()>;
-  using Work = std::function<void(Finished)>;
-
   // The lane must outlive all work. The strand itself may go before its work has run.
   explicit Strand(Lane& lane) : queue_(std::make_shared<Queue>(lane)) {}
 
-  // Posts work(finished) to the lane when all work before it has called its `finished`. A `reader` changes nothing that
-  // a yielding piece goes by.
-  void Enqueue(Work work, bool reader = false) {
-    {
-      std::lock_guard<std::mutex> lock(queue_->mu);
-      if (queue_->busy) return queue_->waiting.push_back({std::move(work), reader, CurrentAccount()});
-      queue_->busy = true;
-    }
-    Run(queue_, std::move(work));
+  // Runs the task that `make` makes, on the lane, when all tasks before it have ended, and tells `done` its result when the
+  // next one may begin. The task may refer to what `make` holds. A `reader` changes nothing that a yielding task goes by.
+  template <class T>
+  void Run(std::function<Task<T>()> make, std::function<void(T)> done, bool reader = false) {
+    Enqueue([make = std::move(make), done = std::move(done)](Finished finished) mutable {
+      RunTask<T>(std::move(make), [done = std::move(done), finished = std::move(finished)](T result) {
+        finished();
+        done(std::move(result));
+      });
+    }, reader);
+  }
+  // The same for what does not wait.
+  template <class T>
+  void Do(std::function<T()> work, std::function<void(T)> done) {
+    Enqueue([work = std::move(work), done = std::move(done)](const Finished& finished) {
+      T result = work();
+      finished();
+      done(std::move(result));
+    }, /*reader=*/false);
   }
 
-  // For the piece that runs: posts `resume` when the readers that wait first in the queue, now and not later, have run.
-  // It is still the piece that runs, with its `finished` to call.
-  void Yield(std::function<void()> resume) {
-    size_t readers = 0;
-    {
-      std::lock_guard<std::mutex> lock(queue_->mu);
-      while (readers < queue_->waiting.size() && queue_->waiting[readers].reader) ++readers;
-    }
-    YieldOn(queue_, readers, [queue = queue_, begun = queue_->begun, resume = std::move(resume)] {
-      queue->begun = begun;  // Not when the last reader began.
-      resume();
-    }, CurrentAccount());
+  // For the task that runs, and goes on when the readers that wait first in the queue, now and not later, have run.
+  Callback<absl::Status> Yield() {
+    return Callback<absl::Status>([queue = queue_](const Callback<absl::Status>::Done& resume) {
+      size_t readers = 0;
+      {
+        std::lock_guard<std::mutex> lock(queue->mu);
+        while (readers < queue->waiting.size() && queue->waiting[readers].reader) ++readers;
+      }
+      YieldOn(queue, readers, [queue, begun = queue->begun, resume] {
+        queue->begun = begun;  // Not when the last reader began.
+        resume(absl::OkStatus());
+      }, CurrentAccount());
+    });
   }
 
-  // On the lane: when the piece began that runs, or the one that has just called its `finished`.
+  // On the lane: when the task began that runs, or whose `done` is told.
   std::chrono::steady_clock::time_point begun() const { return queue_->begun; }
 
  private:
+  using Finished = std::function<void()>;
+  using Work = std::function<void(Finished)>;
   struct Waiting {
     Work work;
     bool reader;
@@ -67,9 +77,18 @@ class Strand {
     std::chrono::steady_clock::time_point begun;  // The lane's.
   };
 
-  static void Run(const std::shared_ptr<Queue>& queue, Work work) {
+  void Enqueue(Work work, bool reader) {
+    {
+      std::lock_guard<std::mutex> lock(queue_->mu);
+      if (queue_->busy) return queue_->waiting.push_back({std::move(work), reader, CurrentAccount()});
+      queue_->busy = true;
+    }
+    Post(queue_, std::move(work));
+  }
+
+  static void Post(const std::shared_ptr<Queue>& queue, Work work) {
     queue->lane.Post([queue, work = std::move(work)]() mutable {
-      Work now = std::move(work);  // Gone, with all that it holds, before the next piece begins.
+      Work now = std::move(work);  // Gone, with all that it holds, before the next one begins.
       queue->begun = std::chrono::steady_clock::now();
       now([queue] { Next(queue); });
     });
@@ -87,10 +106,10 @@ class Strand {
       queue->waiting.pop_front();
     }
     const ScopedAccount account(std::move(next.account));
-    Run(queue, std::move(next.work));
+    Post(queue, std::move(next.work));
   }
 
-  // `by`: the account of the piece that yields.
+  // `by`: the account of the task that yields.
   static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume,
                       const AccountPtr& by) {
     if (readers == 0) {

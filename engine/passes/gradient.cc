@@ -5,9 +5,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
@@ -90,12 +90,12 @@ class ReverseAccumulation {
       heads[i] = Sum({node, i});
       any = any || heads[i];
     }
-    if (!any && !BeginsGradient(*node)) return absl::OkStatus();
+    if (!any && !node->facts().begins_gradient) return absl::OkStatus();
     for (uint32_t i = 0; i < heads.size(); ++i) {
       if (!heads[i]) heads[i] = MakeNode("zeros_like", absl::StrCat(node->name(), "_no_grad"), {{node, i}});
     }
 
-    const auto* gradient = node->op()->GetAttr<FGradient>("FGradient");
+    const FGradient* gradient = node->facts().gradient;
     if (gradient == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("gradient: ", Describe(*node), " cannot be differentiated: operator '", node->op()->name(),

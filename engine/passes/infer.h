@@ -1,6 +1,5 @@
 // InferShapeType: every shape and type of a graph from what is known of its variables, sweeping forward and backward
-// until nothing more becomes known, as MXNet does. A node whose operator has TIsBackward and no rule of its own
-// takes the shapes and types of its forward node's inputs for its outputs.
+// until nothing more becomes known, as MXNet does.
 
 #ifndef ENGINE_PASSES_INFER_H_
 #define ENGINE_PASSES_INFER_H_

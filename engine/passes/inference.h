@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/operator_error.h"
@@ -21,28 +21,22 @@ namespace gluond {
 // What shapes and types differ in.
 struct Shapes {
   using Value = Shape;
-  using Rule = FInferShape;
-  static constexpr const char* kKey = "FInferShape";
   static constexpr const char* kNoun = "shape";
   static Shape Nothing() { return Shape(); }
   static bool Assign(Shape* to, const Shape& from) { return ShapeAssign(to, from); }
   static bool Known(const Shape& s) { return s.known(); }
   static std::string Text(const Shape& s) { return s.ToString(); }
-  static absl::StatusOr<bool> Default(const NodeAttrs&, ShapeVector*, ShapeVector*) { return false; }
+  static constexpr auto kInfer = InferShape;
 };
 
 struct Types {
   using Value = DType;
-  using Rule = FInferType;
-  static constexpr const char* kKey = "FInferType";
   static constexpr const char* kNoun = "type";
   static DType Nothing() { return DType::kUnknown; }
   static bool Assign(DType* to, DType from) { return TypeAssign(to, from); }
   static bool Known(DType t) { return t != DType::kUnknown; }
   static std::string Text(DType t) { return std::string(Name(t)); }
-  static absl::StatusOr<bool> Default(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-    return SameType(attrs, in, out);
-  }
+  static constexpr auto kInfer = InferType;
 };
 
 // Runs the rules of all nodes until nothing more becomes known. A node runs again only when something that it looks
@@ -72,32 +66,16 @@ class Inference {
   }
 
  private:
-  // Calls see(entry) for each entry that node `id` looks at, but its own outputs.
-  template <class See>
-  void ForEachSeen(uint32_t id, See see) const {
-    for (const IndexedGraph::Input& input : graph_[id].inputs) see(input.entry);
-    if (!TakesFromForward(id)) return;
-    const IndexedGraph::IndexedNode& forward = graph_[graph_[id].control_deps[0]];
-    for (const IndexedGraph::Input& input : forward.inputs) see(input.entry);
-    for (uint32_t i = 0; i < forward.node->num_outputs(); ++i) see(forward.first_entry + i);
-  }
-
   void IndexUsers() {
-    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
-      ForEachSeen(id, [this](uint32_t entry) { ++first_user_[entry + 1]; });
+    for (const IndexedGraph::IndexedNode& node : graph_.nodes()) {
+      for (const IndexedGraph::Input& input : node.inputs) ++first_user_[input.entry + 1];
     }
     for (uint32_t e = 0; e < graph_.num_entries(); ++e) first_user_[e + 1] += first_user_[e];
     users_.resize(first_user_.back());
     std::vector<uint32_t> next(first_user_.begin(), first_user_.end() - 1);
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
-      ForEachSeen(id, [&](uint32_t entry) { users_[next[entry]++] = id; });
+      for (const IndexedGraph::Input& input : graph_[id].inputs) users_[next[input.entry]++] = id;
     }
-  }
-
-  bool TakesFromForward(uint32_t id) const {
-    const Op* op = graph_[id].node->op();
-    return op != nullptr && op->GetAttr<TIsBackward>("TIsBackward", false) && !op->HasAttr(Kind::kKey) &&
-           !graph_[id].control_deps.empty();
   }
 
   template <class Queue>
@@ -126,7 +104,7 @@ class Inference {
     const auto first_output = values_.begin() + indexed.first_entry;
     out_.assign(first_output, first_output + node.num_outputs());
 
-    const absl::StatusOr<bool> complete = Apply(id);
+    const absl::StatusOr<bool> complete = Kind::kInfer(node.attrs, &in_, &out_);
     if (!complete.ok()) return OperatorError(node, complete.status());
 
     bool changed = false, known = true;
@@ -140,37 +118,6 @@ class Inference {
     // What a rule learned of its inputs may tell it more about its outputs.
     if (changed && !*complete) Enqueue(id, up_);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<bool> Apply(uint32_t id) {
-    const Node& node = *graph_[id].node;
-    if (TakesFromForward(id)) return TakeFromForward(id);
-    if (const auto* rule = node.op()->GetAttr<typename Kind::Rule>(Kind::kKey)) return (*rule)(node.attrs, &in_, &out_);
-    return Kind::Default(node.attrs, &in_, &out_);
-  }
-
-  // Output i is the gradient of the forward node's input i. The first inputs are the gradients of its visible outputs,
-  // which tells what they are once all else is known (they may be in another order where an operator says so).
-  absl::StatusOr<bool> TakeFromForward(uint32_t id) {
-    const IndexedGraph::IndexedNode& forward = graph_[graph_[id].control_deps[0]];
-    bool known = true;
-    for (uint32_t i = 0; i < forward.inputs.size(); ++i) {
-      const Value& value = values_[forward.inputs[i].entry];
-      known = known && Kind::Known(value);
-      if (i < out_.size() && !Kind::Assign(&out_[i], value)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("output ", i, " has ", Kind::kNoun, " ", Kind::Text(out_[i]), ", expected that of ",
-                         ArgumentText(*forward.node, true, i), " of its forward node '", Excerpt(forward.node->name()),
-                         "', ", Kind::Text(value)));
-      }
-    }
-    if (forward.node->is_variable()) return known;
-    const uint32_t visible = forward.node->op()->num_visible_outputs(forward.node->attrs);
-    for (uint32_t i = 0; i < visible; ++i) known = known && Kind::Known(values_[forward.first_entry + i]);
-    for (uint32_t i = 0; known && i < std::min<size_t>(visible, in_.size()); ++i) {
-      if (in_[i] == Kind::Nothing()) in_[i] = values_[forward.first_entry + i];
-    }
-    return known;
   }
 
   absl::Status Merge(uint32_t id, uint32_t entry, const Value& found, bool is_input, uint32_t i, bool* changed,

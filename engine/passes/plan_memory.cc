@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/arena_layout.h"
@@ -15,28 +15,6 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kMaxBytes = int64_t{1} << 62;
 constexpr int32_t kNoStorage = -1;
-
-// What PlanMemory asks an operator call for, once.
-struct Facts {
-  std::vector<bool> ignored, mutated;          // By input.
-  std::vector<std::pair<int, int>> inplace;    // (input, output)
-  std::vector<bool> identity;                  // By pair of `inplace`.
-
-  explicit Facts(const Node& node) : ignored(node.num_inputs()), mutated(node.num_inputs()) {
-    if (node.is_variable()) return;
-    const NodeAttrs& attrs = node.attrs;
-    if (const auto* f = node.op()->GetAttr<FIgnoreInputs>("FIgnoreInputs")) Mark((*f)(attrs), &ignored);
-    if (const auto* f = node.op()->GetAttr<FMutateInputs>("FMutateInputs")) Mark((*f)(attrs), &mutated);
-    if (const auto* f = node.op()->GetAttr<FInplaceOption>("FInplaceOption")) inplace = (*f)(attrs);
-    if (const auto* f = node.op()->GetAttr<FInplaceIdentity>("FInplaceIdentity")) identity = (*f)(attrs);
-    identity.resize(inplace.size());
-  }
-
- private:
-  static void Mark(const std::vector<uint32_t>& indices, std::vector<bool>* marks) {
-    for (const uint32_t i : indices) if (i < marks->size()) (*marks)[i] = true;
-  }
-};
 
 // A range of the arena that holds one value after (or, for identities, beside) another.
 struct Storage {
@@ -62,8 +40,6 @@ class Planner {
     mutated_.resize(entries);
     storage_of_.assign(entries, kNoStorage);
     added_.resize(graph.num_nodes());
-    facts_.reserve(graph.num_nodes());
-    for (const auto& indexed : graph.nodes()) facts_.emplace_back(*indexed.node);
   }
 
   absl::StatusOr<MemoryPlan> Plan() {
@@ -86,26 +62,19 @@ class Planner {
 
   // Finds the nodes that have to run, and counts their reads. In reverse order: users first.
   void CountReads() {
-    std::vector<bool> needed(graph_.num_nodes());
     for (uint32_t id = graph_.num_nodes(); id-- > 0;) {
       const IndexedGraph::IndexedNode& indexed = graph_[id];
       const Node& node = *indexed.node;
       if (node.is_variable()) continue;
-      const Facts& facts = facts_[id];
-      bool runs = needed[id] || std::find(facts.mutated.begin(), facts.mutated.end(), true) != facts.mutated.end();
-      if (const auto* type = node.op()->GetAttr<FExecType>("FExecType")) {
-        runs = runs || (*type)(node.attrs) == ExecType::kAsync;  // Its far end may count on the call.
-      }
+      const OpFacts& facts = node.facts();
+      bool runs = !facts.mutated.empty() || facts.async;  // Who computes an async call may count on it.
       for (uint32_t i = 0; i < node.num_outputs(); ++i) runs = runs || Wanted(indexed.first_entry + i);
       if (!runs) continue;
       plan_.skipped[id] = false;
-      if (node.op()->GetAttr<TIsLayerOpBackward>("TIsLayerOpBackward", false) && !indexed.control_deps.empty()) {
-        needed[indexed.control_deps[0]] = true;  // It reads the state that the forward node leaves.
-      }
       for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
         const uint32_t entry = indexed.inputs[i].entry;
-        if (facts.mutated[i]) mutated_[entry] = true;
-        if (facts.ignored[i]) continue;
+        if (facts.Mutates(i)) mutated_[entry] = true;
+        if (facts.Ignores(i)) continue;
         if (reads_[entry]++ == 0) last_reader_[entry] = id;
       }
     }
@@ -148,7 +117,7 @@ class Planner {
       for (uint32_t i = 0; i < indexed.node->num_outputs(); ++i) PlaceOutput(id, i);
     }
     for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
-      if (!facts_[id].ignored[i]) Release(storage_of_[indexed.inputs[i].entry]);
+      if (!indexed.node->facts().Ignores(i)) Release(storage_of_[indexed.inputs[i].entry]);
     }
   }
 
@@ -193,12 +162,11 @@ class Planner {
   // nobody writes there. An output of the graph has no part in the arena, nor in a variable, which is the caller's own.
   bool PlaceIdentity(uint32_t id) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
-    const Facts& facts = facts_[id];
+    const OpFacts& facts = indexed.node->facts();
     const uint32_t entry = indexed.first_entry;
-    if (indexed.node->num_outputs() != 1 || mutated_[entry]) return false;
-    for (size_t k = 0; k < facts.inplace.size(); ++k) {
-      const auto [input, output] = facts.inplace[k];
-      if (!facts.identity[k] || output != 0 || facts.ignored[input] || facts.mutated[input]) continue;
+    if (facts.num_outputs != 1 || mutated_[entry]) return false;
+    for (const auto& [input, output, identity] : facts.in_place) {
+      if (!identity || output != 0 || facts.Ignores(input) || facts.Mutates(input)) continue;
       const uint32_t from = indexed.inputs[input].entry;
       if (mutated_[from] || !SameSize(from, entry)) continue;
       const uint32_t owner = plan_.alias[from] >= 0 ? static_cast<uint32_t>(plan_.alias[from]) : from;
@@ -221,8 +189,9 @@ class Planner {
     const uint32_t entry = indexed.first_entry + output;
     if (mutated_[entry]) return kNoStorage;
     allowed_.clear();  // Storages of the arguments that may be, as often as they are.
-    for (const auto& [input, to] : facts_[id].inplace) {
-      if (to != static_cast<int>(output) || facts_[id].ignored[input]) continue;
+    const OpFacts& facts = indexed.node->facts();
+    for (const auto& [input, to, identity] : facts.in_place) {
+      if (to != output || facts.Ignores(input)) continue;
       const uint32_t from = indexed.inputs[input].entry;
       if (storage_of_[from] != kNoStorage && SameSize(from, entry)) allowed_.push_back(storage_of_[from]);
     }
@@ -230,7 +199,7 @@ class Planner {
     for (auto it = allowed_.begin(); it != allowed_.end();) {
       const int32_t storage = *it;
       const auto end = std::find_if(it, allowed_.end(), [=](int32_t other) { return other != storage; });
-      // What another output of this node took over has that output's reads to come.
+      // A storage that another output of this node has taken over is still to be read by that output's readers.
       if (static_cast<uint32_t>(end - it) == storages_[storage].pending && !storages_[storage].kept) return storage;
       it = end;
     }
@@ -243,8 +212,7 @@ class Planner {
   int32_t StorageToAddTo(uint32_t id, uint32_t term) const {
     if (reads_[term] != 1 || is_output_[term] || mutated_[term]) return kNoStorage;
     const IndexedGraph::IndexedNode& sum = graph_[last_reader_[term]];
-    const std::string& op = sum.node->op()->name();
-    if ((op != "_grad_add" && op != "add_n") || sum.inputs.size() != 2) return kNoStorage;
+    if (!sum.node->facts().sum || sum.inputs.size() != 2) return kNoStorage;
     const IndexedGraph::Input& other_input = sum.inputs[sum.inputs[0].entry == term ? 1 : 0];
     if (other_input.node == id) return kNoStorage;
     const uint32_t other = other_input.entry;
@@ -258,7 +226,6 @@ class Planner {
   const Inferred& inferred_;
   MemoryPlan plan_;
   ArenaLayout layout_;
-  std::vector<Facts> facts_;            // By node.
   std::vector<bool> added_;             // By node: a sum that kAddTo writes.
   std::vector<int64_t> bytes_;          // By entry, as are the following.
   std::vector<uint32_t> reads_;         // By nodes that run.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
@@ -37,7 +38,7 @@ absl::Status CheckEntry(const NodeEntry& entry, bool client_graph, absl::string_
                                                    ", which has ", count, " outputs"));
   }
   if (!client_graph || entry.node->is_variable()) return absl::OkStatus();
-  const uint32_t visible = entry.node->op()->num_visible_outputs(entry.node->attrs);
+  const uint32_t visible = entry.node->facts().num_visible;
   if (entry.index < visible) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(user, " is output ", entry.index, " of ", Describe(*entry.node),
                                                  ", which is hidden; use one of its first ", visible, " outputs"));
@@ -71,20 +72,17 @@ class Walk {
       Frame& top = path_.back();
       const Node& node = *top.node;
       const size_t next = top.next++;
-      if (next == node.inputs.size() + node.control_deps.size()) {
+      if (next == node.inputs.size()) {
         on_path_[top.node] = false;
         order_.push_back(top.node);
         path_.pop_back();
         continue;
       }
-      const bool is_input = next < node.inputs.size();
-      const Node* to = is_input ? node.inputs[next].node.get() : node.control_deps[next - node.inputs.size()].get();
-      if (to == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat(is_input ? "input " : "control dependency ",
-                                                       is_input ? next : next - node.inputs.size(), " of ",
-                                                       Describe(node), " is missing"));
+      const Node* input = node.inputs[next].node.get();
+      if (input == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat("input ", next, " of ", Describe(node), " is missing"));
       }
-      RETURN_IF_ERROR(Enter(to));
+      RETURN_IF_ERROR(Enter(input));
     }
     return absl::OkStatus();
   }
@@ -153,7 +151,7 @@ absl::Status Validate(const Graph& graph, const GraphLimits& limits) {
 absl::Status CheckKernels(const Graph& graph, DeviceType device) {
   std::map<std::string, std::vector<std::string>> missing;  // Nodes by operator.
   PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    if (node->is_variable() || node->op()->RunsOn(device)) return;
+    if (node->is_variable() || node->op()->kernel(device) != nullptr) return;
     missing[node->op()->name()].push_back(absl::StrCat("'", Excerpt(node->name()), "'"));
   });
   if (missing.empty()) return absl::OkStatus();

@@ -1,14 +1,17 @@
-// AwaitFactOnLane: a lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled.
+// How a lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled; and where a
+// task goes on.
 
 #ifndef ENGINE_RUNTIME_AWAIT_FACT_H_
 #define ENGINE_RUNTIME_AWAIT_FACT_H_
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/lane.h"
+#include "engine/runtime/task.h"
 
 namespace gluond {
 
@@ -17,6 +20,30 @@ namespace gluond {
 // caller is the lane.
 bool AwaitFactOnLane(const absl::Status& status, Lane& lane, std::shared_ptr<Cancellation> cancellation,
                      std::function<void(absl::Status)> then);
+
+// For tasks (task.h).
+
+// co_await Answer(...): OK where `status` came from a question that has been answered, so that it is worth another try;
+// otherwise `status`, or what `cancellation`, which may be null, says. Goes on on the lane.
+inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane, std::shared_ptr<Cancellation> cancellation) {
+  return Callback<absl::Status>([=, &lane](const Callback<absl::Status>::Done& done) {
+    if (!AwaitFactOnLane(status, lane, cancellation, done)) done(status);
+  });
+}
+
+// co_await Beside(lane): what follows takes long and computes no operator. It runs beside the lanes, and the lane's next
+// work waits for it. Requires: the caller is the lane.
+inline Callback<absl::Status> Beside(Lane& lane) {
+  return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
+    lane.GoOnBeside([done = std::move(done)] { done(absl::OkStatus()); });
+  });
+}
+// co_await BackOn(lane): what follows is the lane's work again.
+inline Callback<absl::Status> BackOn(Lane& lane) {
+  return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
+    lane.Post([done = std::move(done)] { done(absl::OkStatus()); });
+  });
+}
 
 }  // namespace gluond
 

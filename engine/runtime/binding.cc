@@ -4,6 +4,7 @@
 #include <memory>
 #include <tuple>
 
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/only_holder.h"
 
@@ -203,7 +204,7 @@ absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
     ASSIGN_OR_RETURN(to, OwnMemory(k));
     run->outputs[k] = own_[k];
   }
-  if (target.req == kAddTo && program_.copy_kernel == nullptr) {
+  if (target.req == kAddTo && program_.copy == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "output ", k, ": adding to it takes operator _copy, which has no kernel for ", device_.ToString()));
   }
@@ -217,7 +218,7 @@ absl::Status Binding::CopyOutputs(const OpContext& context) {
     const TBlob out = {copy.to, signature.shape, signature.dtype, device_};
     if (copy.req == kAddTo) {
       const TBlob in = {const_cast<void*>(copy.from), signature.shape, signature.dtype, device_};
-      RETURN_IF_ERROR((*program_.copy_kernel)(program_.copy->attrs, context, {&in, 1}, {&copy.req, 1}, {&out, 1}));
+      RETURN_IF_ERROR(RunKernel(program_.copy->attrs, context, {&in, 1}, {&copy.req, 1}, {&out, 1}));
     } else if (copy.from != copy.to) {
       RETURN_IF_ERROR(driver_.Copy(copy.to, copy.from, out.bytes(), context.stream));
     }

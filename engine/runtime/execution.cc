@@ -5,6 +5,7 @@
 
 #include "engine/core/custom_host.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
@@ -25,11 +26,8 @@ void Execution::Event::Do() {
 
 Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane,
                      Allocator& allocator)
-    : program_(std::move(program)), lane_(lane), binding_(*program_, lane.device(), lane.driver(), allocator) {
-  context_.is_train = options.is_train;
-  context_.device = lane.device();
-  context_.stream = lane.stream();
-  context_.threads = lane.threads();
+    : program_(std::move(program)), lane_(lane), binding_(*program_, lane.device(), lane.driver(), allocator),
+      context_(lane.NewContext(options.is_train)) {
   const std::vector<Step>& steps = program_->steps;
   if (std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.async; })) {
     calls_.resize(steps.size());
@@ -90,14 +88,12 @@ void Execution::Advance() {
       if (!completed.ok()) return Finish(At(next_, completed.status()));
       if (!*completed) return;
     } else {
-      lane_.ResetScratch();
-      context_.scratch = &lane_.scratch();
+      lane_.LendScratch(&context_);
       absl::Status status = Call(step);
       if (!status.ok()) return Finish(At(next_, status));
     }
   }
-  lane_.ResetScratch();
-  context_.scratch = &lane_.scratch();
+  lane_.LendScratch(&context_);
   Finish(binding_.CopyOutputs(context_));
 }
 
@@ -106,8 +102,7 @@ absl::Status Execution::Call(const Step& step) {
   const absl::Span<const TBlob> in(p.ins.data() + step.first_in, step.num_in);
   const absl::Span<const TBlob> out(p.outs.data() + step.first_out, step.num_out);
   const absl::Span<const OpReqType> req(p.reqs.data() + step.first_out, step.num_out);
-  if (step.stateful != nullptr) return (*step.stateful)(*step.state, step.node->attrs, context_, in, req, out);
-  return (*step.compute)(step.node->attrs, context_, in, req, out);
+  return RunKernel(step.node->attrs, context_, in, req, out);
 }
 
 absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {

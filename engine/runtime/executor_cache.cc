@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
-#include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/await_fact.h"
 
 namespace gluond {
 namespace {
@@ -154,24 +154,32 @@ ExecutorLease::~ExecutorLease() {
   if (!pooled_.empty()) pool_->GiveBack(std::move(pooled_));
 }
 
-// What a client is being asked for is waited for, and then tried again.
-void CompileBeside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready) {
+// Where the compiler has to ask a client, it tries again when that has answered.
+void CompileBeside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready,
+                   std::shared_ptr<Cancellation> cancellation) {
   Lane& lane = pool->lane();
-  lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready)]() mutable {
+  lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
+                   cancellation = std::move(cancellation)]() mutable {
     auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
-    if (AwaitFact(lease->status(), [pool, key, ready] { CompileBeside(pool, key, ready); })) return;
-    lane.Post([lease = std::move(lease), ready = std::move(ready)] { ready(std::move(*lease)); });
+    lane.Post([&lane, lease = std::move(lease), pool = std::move(pool), key = std::move(key), ready = std::move(ready),
+               cancellation = std::move(cancellation)] {
+      const auto again = [pool, key, ready, cancellation](absl::Status answered) {
+        answered.ok() ? CompileBeside(pool, key, ready, cancellation) : ready(std::move(answered));
+      };
+      if (!AwaitFactOnLane(lease->status(), lane, cancellation, again)) ready(std::move(*lease));
+    });
   });
 }
 
 ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle, int64_t max_idle_bytes)
     : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle, max_idle_bytes)) {}
 
-void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready) {
+void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation) {
   // `ready` is moved along: what it holds goes when the lane is through with it, and not later on another thread.
-  pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready)]() mutable {
+  pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready),
+                      cancellation = std::move(cancellation)]() mutable {
     if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
-    CompileBeside(std::move(pool), std::move(key), std::move(ready));
+    CompileBeside(std::move(pool), std::move(key), std::move(ready), std::move(cancellation));
   });
 }
 

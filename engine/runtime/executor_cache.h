@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "engine/core/graph.h"
 #include "engine/passes/infer.h"
+#include "engine/runtime/cancellation.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/lane.h"
 
@@ -86,7 +87,8 @@ class ExecutorCache {
 
   // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
   // lane. When that finds no memory, the idle executors of the cache are dropped and it tries once more.
-  void Checkout(ExecutorKeyPtr key, Ready ready);
+  // `cancellation`, which may be null, ends the wait for a client's answer.
+  void Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation = nullptr);
   // An idle executor for `key`, now; empty where there is none. For the lane's thread.
   ExecutorLease TakeIdle(const ExecutorKeyPtr& key);
   // As Checkout, on the caller's thread, which waits for the compiler. Not for a lane or a gRPC thread.

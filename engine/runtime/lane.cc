@@ -59,8 +59,19 @@ DeviceDriver& Lane::driver() const { return lanes_.driver(); }
 void* Lane::stream() const { return lanes_.stream(); }
 const Threads* Lane::threads() const { return lanes_.threads(); }
 
-Scratch& Lane::scratch() { return runner->scratch; }
-void Lane::ResetScratch() { runner->scratch.Reset(); }
+OpContext Lane::NewContext(bool training) const {
+  OpContext context;
+  context.is_train = training;
+  context.device = device();
+  context.stream = stream();
+  context.threads = threads();
+  return context;
+}
+
+void Lane::LendScratch(OpContext* context) {
+  runner->scratch.Reset();
+  context->scratch = &runner->scratch;
+}
 
 absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOptions& options,
                                                      Allocator& scratch_allocator) {

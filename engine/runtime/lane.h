@@ -54,20 +54,24 @@ class Lane {
   // Whether the caller is a piece of the lane's work.
   bool IsCurrent() const { return FairThreads::current_queue() == &queue_; }
 
+  // The device's lanes, of which it is one.
+  const Lanes& lanes() const { return lanes_; }
   Device device() const;
   DeviceDriver& driver() const;
   void* stream() const;
   // nullptr unless this is a CPU's lane.
   const Threads* threads() const;
 
+  // The context of operators that run on the lane, without scratch space.
+  OpContext NewContext(bool training) const;
+
   // The rest is only for the work that is running on the lane.
 
   // Does `rest`, which takes long and computes no operator, beside the lanes; the lane's next work comes after it.
   void GoOnBeside(std::function<void()> rest);
-  // The scratch space of the thread that does the work, which frees it when it has had none for a second.
-  Scratch& scratch();
-  // Makes all scratch space free for the next node.
-  void ResetScratch();
+  // Gives the next operator all scratch space of the thread that does the work, which frees it when it has had none for a
+  // second.
+  void LendScratch(OpContext* context);
   // Does `work` at `when` or soon after, unless Forget(work) comes first.
   void DoAt(Clock::time_point when, Work* work);
   void Forget(Work* work);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond {
@@ -26,7 +27,7 @@ absl::StatusOr<ExecutorKeyPtr> MakeKey(absl::string_view op_name, const AttrDict
     known[variables[i].node->name()] = inputs[i];
   }
   auto graph = std::make_shared<Graph>();
-  for (uint32_t i = 0; i < op->num_visible_outputs(node->attrs); ++i) graph->outputs.push_back({node, i});
+  for (uint32_t i = 0; i < node->facts().num_visible; ++i) graph->outputs.push_back({node, i});
   return ExecutorKey::Make(std::move(graph), std::move(known), {.is_train = is_train});
 }
 

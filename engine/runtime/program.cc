@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/plan_memory.h"
@@ -14,30 +15,13 @@
 namespace gluond {
 namespace {
 
-// "FCompute" -> "FCompute<cpu>".
-std::string KernelKey(absl::string_view key, Device device) {
-  return absl::StrCat(key, device.type == DeviceType::kCpu ? "<cpu>" : "<gpu>");
-}
-
-bool DrawsRandomNumbers(const NodeAttrs& attrs) {
-  const auto* request = attrs.op->GetAttr<FResourceRequest>("FResourceRequest");
-  if (request == nullptr) return false;
-  const std::vector<ResourceRequest> resources = (*request)(attrs);
-  return std::find(resources.begin(), resources.end(), ResourceRequest::kRandom) != resources.end();
-}
-
-bool IsAsync(const NodeAttrs& attrs) {
-  const auto* type = attrs.op->GetAttr<FExecType>("FExecType");
-  return type != nullptr && (*type)(attrs) == ExecType::kAsync;
-}
-
 // The nodes that draw random numbers, numbered in the order of the outputs as the caller gave them: a graph that begins
 // with another one's outputs draws as that one does, in whatever order the two run.
 using RandomStreams = absl::flat_hash_map<const Node*, uint32_t>;
 RandomStreams NumberStreams(const Graph& graph) {
   RandomStreams streams;
   PostOrderVisit(graph.outputs, [&streams](const NodePtr& node) {
-    if (node->is_variable() || !DrawsRandomNumbers(node->attrs)) return;
+    if (!node->facts().random) return;
     streams.emplace(node.get(), static_cast<uint32_t>(streams.size()));
   });
   return streams;
@@ -144,7 +128,7 @@ class Compiler {
     step_of_[id] = index;
     Step& step = program_->steps.emplace_back();
     step.node = &node;
-    step.async = IsAsync(node.attrs);
+    step.async = node.facts().async;
     if (const auto stream = streams_.find(&node); stream != streams_.end()) step.random_stream = stream->second;
     step.first_in = static_cast<uint32_t>(program_->ins.size());
     step.num_in = node.num_inputs();
@@ -160,39 +144,13 @@ class Compiler {
       program_->reqs.push_back(plan_.req[indexed.first_entry + i]);
     }
     step.first_staged = static_cast<uint32_t>(program_->staged.size());
-    if (const auto* mutate = node.op()->GetAttr<FMutateInputs>("FMutateInputs")) {
-      for (const uint32_t i : (*mutate)(node.attrs)) {
-        if (i >= indexed.inputs.size()) continue;
-        const uint32_t entry = indexed.inputs[i].entry, slot = SlotOf(entry);
-        if (slot < program_->inputs.size()) program_->inputs[slot].mutated = true;
-        if (step.async) RETURN_IF_ERROR(Stage(entry, &program_->ins[step.first_in + i], allocator));
-      }
+    for (const uint32_t i : node.facts().mutated) {
+      if (i >= indexed.inputs.size()) continue;
+      const uint32_t entry = indexed.inputs[i].entry, slot = SlotOf(entry);
+      if (slot < program_->inputs.size()) program_->inputs[slot].mutated = true;
+      if (step.async) RETURN_IF_ERROR(Stage(entry, &program_->ins[step.first_in + i], allocator));
     }
     step.num_staged = static_cast<uint32_t>(program_->staged.size()) - step.first_staged;
-    return Annotate(ResolveKernel(indexed, &step),
-                    absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), ")"));
-  }
-
-  absl::Status ResolveKernel(const IndexedGraph::IndexedNode& indexed, Step* step) {
-    const Op& op = *indexed.node->op();
-    step->compute = op.GetAttr<FCompute>(KernelKey("FCompute", device_));
-    step->stateful = op.GetAttr<FStatefulCompute>(KernelKey("FStatefulCompute", device_));
-    if (step->stateful == nullptr) return absl::OkStatus();  // CheckKernels has seen `compute`.
-    step->compute = nullptr;
-    if (op.GetAttr<TIsLayerOpBackward>("TIsLayerOpBackward", false)) {
-      const uint32_t forward = indexed.control_deps.empty() ? Program::kNever : step_of_[indexed.control_deps[0]];
-      if (forward == Program::kNever) return absl::InternalError("its forward node does not run before it");
-      step->state = program_->steps[forward].state;
-    } else if (const auto* create = op.GetAttr<FCreateOpState>("FCreateOpState")) {
-      ShapeVector shapes;
-      TypeVector types;
-      for (const IndexedGraph::Input& input : indexed.inputs) {
-        shapes.push_back(inferred_.shapes[input.entry]);
-        types.push_back(inferred_.types[input.entry]);
-      }
-      ASSIGN_OR_RETURN(step->state, (*create)(indexed.node->attrs, device_, shapes, types));
-    }
-    if (step->state == nullptr) return absl::InternalError("it has FStatefulCompute, but no state");
     return absl::OkStatus();
   }
 
@@ -237,11 +195,11 @@ class Compiler {
   // The variables that the node reads only through inputs that FInplaceOption allows to be `output`'s memory.
   std::vector<uint32_t> InPlaceVariables(const IndexedGraph::Input& output) const {
     const IndexedGraph::IndexedNode& indexed = graph_[output.node];
-    const auto* option = indexed.node->op()->GetAttr<FInplaceOption>("FInplaceOption");
-    if (option == nullptr) return {};
-    const std::vector<std::pair<int, int>> pairs = (*option)(indexed.node->attrs);
+    const std::vector<OpFacts::InPlace>& pairs = indexed.node->facts().in_place;
     const auto allowed = [&](uint32_t input) {
-      return std::find(pairs.begin(), pairs.end(), std::pair<int, int>(input, output.index)) != pairs.end();
+      return std::any_of(pairs.begin(), pairs.end(), [&](const OpFacts::InPlace& pair) {
+        return pair.input == input && pair.output == output.index;
+      });
     };
     std::vector<uint32_t> variables, forbidden;
     for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
@@ -255,11 +213,9 @@ class Compiler {
   }
 
   void AddCopy() {
-    if (Op::Find("_copy") == nullptr) return;
-    auto copy = TryMakeNode("_copy", "copy", {MakeVariable("data")});
-    if (!copy.ok()) return;
-    program_->copy = *std::move(copy);
-    program_->copy_kernel = program_->copy->op()->GetAttr<FCompute>(KernelKey("FCompute", device_));
+    const Op* const op = Op::Find("_copy");
+    if (op == nullptr || op->kernel(device_.type) == nullptr) return;
+    program_->copy = MakeNode("_copy", "copy", {MakeVariable("data")}).node;
   }
 
   const IndexedGraph& graph_;

@@ -29,9 +29,6 @@ struct StagedInput {
 // One call of an operator.
 struct Step {
   const Node* node = nullptr;
-  const FCompute* compute = nullptr;  // Or `stateful`, with `state`.
-  const FStatefulCompute* stateful = nullptr;
-  OpStatePtr state;
   uint32_t first_in = 0, num_in = 0;    // Of Program::ins.
   uint32_t first_out = 0, num_out = 0;  // Of Program::outs and reqs.
   uint32_t first_staged = 0, num_staged = 0;  // Of Program::staged.
@@ -97,7 +94,6 @@ struct Program {
   // Operator _copy adds what cannot be written with kAddTo where it is made. Null: it is not linked, or has no kernel
   // for the device.
   NodePtr copy;
-  const FCompute* copy_kernel = nullptr;
 
   std::vector<NodePtr> nodes;  // Keeps them alive.
 };

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
-#include "engine/nn/convert.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -145,7 +146,7 @@ absl::StatusOr<Tensor> Staging::Reuse(Tensor* kept, const Shape& shape, DType dt
 absl::StatusOr<Tensor> Staging::ToDevice(size_t input, const Tensor& value) {
   if (options_.lane->device().type == DeviceType::kCpu) return value;
   ASSIGN_OR_RETURN(Tensor copy, Reuse(&device_[input], value.shape(), value.dtype(), *options_.allocator));
-  RETURN_IF_ERROR(CopyFromHost(*options_.lane, value, copy));
+  RETURN_IF_ERROR(CopyToDevice(value, options_.lane->lanes(), copy));
   return copy;
 }
 

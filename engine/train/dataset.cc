@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "engine/nn/convert.h"
 #include "engine/runtime/random_stream.h"
 #include "engine/runtime/turns.h"
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/nn/convert.h"
+#include "engine/core/convert.h"
 
 namespace gluond {
 namespace {

@@ -32,7 +32,6 @@ class OpCall {
 
   Lane& lane_;
   NodeAttrs attrs_;
-  const FCompute* compute_ = nullptr;
   std::vector<Tensor> in_;
   Tensor out_;
   std::vector<TBlob> in_blobs_;

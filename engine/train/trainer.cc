@@ -89,10 +89,10 @@ absl::StatusOr<std::unique_ptr<BoundGraph>> Trainer::MakeStepGraph(bool train, b
     ASSIGN_OR_RETURN(std::vector<GraphOutput> gradients, GradientOutputs({loss}, {NodeEntry()}, model_->parameters()));
     outputs.insert(outputs.end(), gradients.begin(), gradients.end());
   }
-  BoundGraphOptions options = {train, {}, model_->options().max_compiled};
+  BoundGraphOptions options = {train, {}};
   for (const ModelInput& input : inputs_) options.inputs.push_back(input.name);
   if (!weighted && num_optional_ > 0) options.inputs.pop_back();
-  return model_->Bind(std::move(outputs), std::move(options));
+  return model_->runs().Bind(std::move(outputs), std::move(options));
 }
 
 absl::StatusOr<BoundGraph*> Trainer::StepGraph(bool train, bool weighted) {
@@ -132,7 +132,7 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
 
 absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite,
                             StepReport* report) {
-  for (size_t i : parameters) model_->fresh_gradients()[i] = false;
+  for (size_t i : parameters) model_->memory().set_fresh(i, false);
   ASSIGN_OR_RETURN(const double norm, parts_->updater.GradientNorm());
   report->gradient_norm = norm / divisor;
   report->learning_rate = learning_rate();
@@ -149,7 +149,7 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   if (clip && report->gradient_norm > options_.clip_global_norm) {
     rescale *= options_.clip_global_norm / report->gradient_norm;
   }
-  model_->ForgetForward();
+  model_->runs().ForgetForward();
   RETURN_IF_ERROR(parts_->updater.Update(parameters, report->learning_rate, rescale));
   std::lock_guard<std::mutex> lock(mu_);
   ++step_;
@@ -178,55 +178,51 @@ std::vector<std::string> Trainer::Stale(absl::Span<const size_t> fresh) const {
 }
 
 void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
-  model_->Enqueue([self = shared_from_this(), batch_size, ignore_stale_grad,
-                   done = std::move(done)](Model::Finished finished) {
-    StepReport report;
-    const auto step = [&]() -> absl::Status {
-      if (batch_size < 1) {
-        return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more"));
-      }
-      std::vector<size_t> fresh;
-      for (size_t i = 0; i < self->model_->fresh_gradients().size(); ++i) {
-        const Parameter& p = self->model_->parameters()[i];
-        if (self->model_->fresh_gradients()[i] && p.grad.defined()) fresh.push_back(i);
-      }
-      report.stale = self->Stale(fresh);
-      if (!report.stale.empty() && !ignore_stale_grad) {
-        std::vector<std::string> names = report.stale;
-        if (names.size() > 8) names.resize(8), names.push_back("...");
-        return absl::FailedPreconditionError(
-            absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
-                         "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
-      }
-      RETURN_IF_ERROR(self->parts_->updater.StartNorm(fresh));
-      return self->Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report);
-    };
-    const absl::Status status = step();
-    report.step = self->step();
-    self->model_->set_client_time(nullptr);
-    finished();
-    status.ok() ? done(std::move(report)) : done(status);
-  });
+  model_->strand().Do<absl::StatusOr<StepReport>>([self = shared_from_this(), batch_size, ignore_stale_grad] {
+    return self->StepNow(batch_size, ignore_stale_grad);
+  }, std::move(done));
+}
+
+absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stale_grad) {
+  model_->runs().set_client_time(nullptr);
+  if (batch_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more"));
+  }
+  StepReport report;
+  std::vector<size_t> fresh;
+  for (size_t i = 0; i < model_->parameters().size(); ++i) {
+    if (model_->memory().fresh(i) && model_->parameters()[i].grad.defined()) fresh.push_back(i);
+  }
+  report.stale = Stale(fresh);
+  if (!report.stale.empty() && !ignore_stale_grad) {
+    std::vector<std::string> names = report.stale;
+    if (names.size() > 8) names.resize(8), names.push_back("...");
+    return absl::FailedPreconditionError(
+        absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
+                     "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
+  }
+  RETURN_IF_ERROR(parts_->updater.StartNorm(fresh));
+  RETURN_IF_ERROR(Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report));
+  report.step = step();
+  return report;
 }
 
 void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done) {
-  model_->Enqueue([self = shared_from_this(), done = std::move(done)](Model::Finished finished) {
-    const auto snapshot = [&]() -> absl::StatusOr<std::pair<ModelState, TrainerState>> {
-      ASSIGN_OR_RETURN(ModelState model, self->model_->SnapshotNow());
-      TrainerState state;
-      state.options = self->options_;
-      state.position = self->parts_->position;
-      state.updates = self->parts_->updater.SnapshotUpdates();
-      ASSIGN_OR_RETURN(state.states, self->parts_->updater.SnapshotStates());
-      std::lock_guard<std::mutex> lock(self->mu_);
-      state.step = self->step_;
-      state.learning_rate = self->learning_rate_;
-      return std::pair(std::move(model), std::move(state));
-    };
-    auto result = snapshot();
-    finished();
-    done(std::move(result));
-  });
+  model_->strand().Do<absl::StatusOr<std::pair<ModelState, TrainerState>>>(
+      [self = shared_from_this()] { return self->SnapshotNow(); }, std::move(done));
+}
+
+absl::StatusOr<std::pair<ModelState, TrainerState>> Trainer::SnapshotNow() const {
+  ASSIGN_OR_RETURN(ModelState model, model_->SnapshotNow());
+  TrainerState state;
+  state.options = options_;
+  state.position = parts_->position;
+  state.updates = parts_->updater.SnapshotUpdates();
+  ASSIGN_OR_RETURN(state.states, parts_->updater.SnapshotStates());
+  std::lock_guard<std::mutex> lock(mu_);
+  state.step = step_;
+  state.learning_rate = learning_rate_;
+  return std::pair(std::move(model), std::move(state));
 }
 
 absl::Status Trainer::RestoreNow(const TrainerState& state) {
@@ -240,19 +236,19 @@ absl::Status Trainer::RestoreNow(const TrainerState& state) {
 }
 
 void Trainer::SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done) {
-  model_->Enqueue([self = shared_from_this(), states = std::move(states), step,
-                   done = std::move(done)](Model::Finished finished) {
-    absl::Status status = step.value_or(0) < 0
-                              ? absl::InvalidArgumentError(absl::StrCat("step is ", *step, "; want 0 or more"))
-                              : self->parts_->updater.SetStates(states);
-    if (status.ok() && step.has_value()) {
-      self->parts_->updater.SetUpdates(*step);
-      std::lock_guard<std::mutex> lock(self->mu_);
-      self->step_ = *step;
-    }
-    finished();
-    done(std::move(status));
-  });
+  model_->strand().Do<absl::Status>([self = shared_from_this(), states = std::move(states), step] {
+    return self->SetStatesNow(states, step);
+  }, std::move(done));
+}
+
+absl::Status Trainer::SetStatesNow(const NamedTensors& states, std::optional<int64_t> step) {
+  if (step.value_or(0) < 0) return absl::InvalidArgumentError(absl::StrCat("step is ", *step, "; want 0 or more"));
+  RETURN_IF_ERROR(parts_->updater.SetStates(states));
+  if (!step.has_value()) return absl::OkStatus();
+  parts_->updater.SetUpdates(*step);
+  std::lock_guard<std::mutex> lock(mu_);
+  step_ = *step;
+  return absl::OkStatus();
 }
 
 }  // namespace gluond

@@ -164,8 +164,11 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   absl::Status ForgetSums(absl::Span<const size_t> parameters);
   // Parameters that a step should update and that are not among `fresh`.
   std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
-  void Run(bool train, std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()> open, double divisor,
-           CancellationPtr cancellation, OnStep done);
+  using OpenSource = std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()>;
+  void Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done);
+  absl::StatusOr<StepReport> StepNow(int64_t batch_size, bool ignore_stale_grad);
+  absl::StatusOr<std::pair<ModelState, TrainerState>> SnapshotNow() const;
+  absl::Status SetStatesNow(const NamedTensors& states, std::optional<int64_t> step);
 
   const std::shared_ptr<Model> model_;
   const TrainerOptions options_;

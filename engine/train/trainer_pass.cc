@@ -4,45 +4,52 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
-#include "engine/nn/convert.h"
 #include "engine/nn/inputs.h"
+#include "engine/runtime/transfer.h"
 #include "engine/train/trainer_parts.h"
 
 namespace gluond {
 
 // Runs the step's graph on one batch after the other, on the model's strand. Between two batches the lane takes other
-// models' work, and this one's predictions. Keeps itself alive until it calls `done`.
-class Trainer::Pass : public std::enable_shared_from_this<Pass> {
+// models' work, and this one's predictions.
+class Trainer::Pass {
  public:
-  Pass(std::shared_ptr<Trainer> trainer, bool train, std::unique_ptr<BatchSource> source, double divisor,
-       CancellationPtr cancellation, OnStep done, Model::Finished finished)
-      : trainer_(std::move(trainer)), parts_(*trainer_->parts_), model_(*trainer_->model_), train_(train),
-        source_(std::move(source)), divisor_(divisor), cancellation_(std::move(cancellation)), done_(std::move(done)),
-        finished_(std::move(finished)), metrics_(parts_.metrics.size()) {}
+  Pass(Trainer& trainer, bool train, std::unique_ptr<BatchSource> source, double divisor, CancellationPtr cancellation)
+      : trainer_(trainer), parts_(*trainer.parts_), model_(*trainer.model_), train_(train), source_(std::move(source)),
+        divisor_(divisor), cancellation_(std::move(cancellation)), metrics_(parts_.metrics.size()) {}
 
-  void Next() {
-    if (source_->done()) return Finish(absl::OkStatus());
-    if (absl::Status status = Draw(); !status.ok()) return Finish(std::move(status));
-    const bool weighted = trainer_->num_optional_ > 0 && batch_.device.back().defined();
-    absl::StatusOr<BoundGraph*> graph = trainer_->StepGraph(train_, weighted);
-    if (!graph.ok()) return Finish(graph.status());
-    graph_ = *graph;
-    BoundGraph::Call call;
-    call.inputs = batch_.device;
-    if (trainer_->num_optional_ > 0 && !weighted) call.inputs.pop_back();
-    call.random = model_.random();
-    call.cancellation = cancellation_;
-    call.client_time = client_time_;
-    graph_->Start(std::move(call), [self = shared_from_this()](absl::Status status) {
-      if (status.ok()) status = self->Absorb();
+  Task<absl::StatusOr<StepReport>> Run() {
+    absl::Status status;
+    while (status.ok() && !source_->done()) {
+      status = co_await Step();
       // Who cancels after the last step comes too late: it is done.
-      if (!status.ok() || self->source_->done()) return self->Finish(std::move(status));
-      self->model_.Yield([self] { self->Next(); });
-    });
+      if (status.ok() && !source_->done()) status = co_await model_.strand().Yield();
+    }
+    // What was trained stays trained: the caller must learn how far it came, or it would train on the same rows again.
+    // Whatever ended the call early, the next one meets it with nothing applied.
+    if (train_ && samples_ > 0) status = absl::OkStatus();
+    model_.runs().set_client_time(client_time_);
+    CO_RETURN_IF_ERROR(status);
+    co_return Report();
   }
 
  private:
+  Task<absl::Status> Step() {
+    CO_RETURN_IF_ERROR(Draw());
+    const bool weighted = trainer_.num_optional_ > 0 && batch_.device.back().defined();
+    CO_ASSIGN_OR_RETURN(graph_, trainer_.StepGraph(train_, weighted));
+    BoundGraph::Call call;
+    call.inputs = batch_.device;
+    if (trainer_.num_optional_ > 0 && !weighted) call.inputs.pop_back();
+    call.random = model_.runs().random();
+    call.cancellation = cancellation_;
+    call.client_time = client_time_;
+    CO_RETURN_IF_ERROR(co_await graph_->Run(std::move(call)));
+    co_return Absorb();
+  }
+
   absl::Status Draw() {
     if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->Check());
     RETURN_IF_ERROR(source_->Next(&batch_));
@@ -60,16 +67,16 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     std::vector<MetricSum> metrics = metrics_;
     if (!parts_.metrics.empty()) {
       ASSIGN_OR_RETURN(const Tensor prediction, OnHost(graph_->output(1), &parts_.host_prediction));
-      const Tensor label = trainer_->num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
+      const Tensor label = trainer_.num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
       for (size_t i = 0; i < metrics_.size(); ++i) {
         RETURN_IF_ERROR(parts_.metrics[i].second->Add(prediction, label, loss, &metrics[i]));
       }
     }
     if (train_) {
-      ++model_.random().runs;
+      ++model_.runs().random().runs;
       const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
       StepReport report = report_;
-      RETURN_IF_ERROR(trainer_->Apply(graph_->gradients(), divisor, std::isfinite(sum), &report));
+      RETURN_IF_ERROR(trainer_.Apply(graph_->gradients(), divisor, std::isfinite(sum), &report));
       report_ = std::move(report);
       if (source_->position() != nullptr) parts_.position = *source_->position();
     }
@@ -86,7 +93,7 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     if (!copy->defined() || copy->shape() != value.shape() || copy->dtype() != value.dtype()) {
       ASSIGN_OR_RETURN(*copy, Tensor::Empty(*options.host_allocator, value.shape(), value.dtype()));
     }
-    RETURN_IF_ERROR(CopyToHost(*options.lane, value, *copy));
+    RETURN_IF_ERROR(CopyToHost(value, options.lane->lanes(), *copy));
     return *copy;
   }
 
@@ -99,11 +106,8 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     }
   }
 
-  void Finish(absl::Status status) {
-    // What was trained stays trained: the caller must learn how far it came, or it would train on the same rows again.
-    // Whatever ended the call early, the next one meets it with nothing applied.
-    if (train_ && samples_ > 0) status = absl::OkStatus();
-    report_.step = trainer_->step();
+  StepReport Report() {
+    report_.step = trainer_.step();
     report_.loss = loss_.mean();
     report_.samples = samples_;
     report_.epoch = parts_.position.epoch;
@@ -111,13 +115,11 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
     for (size_t i = 0; i < metrics_.size(); ++i) {
       report_.metrics.push_back({parts_.metrics[i].first, metrics_[i].mean(), metrics_[i].count});
     }
-    if (train_ && status.ok() && graph_ != nullptr) report_.stale = trainer_->Stale(graph_->gradients());
-    model_.set_client_time(client_time_);
-    finished_();
-    status.ok() ? done_(std::move(report_)) : done_(std::move(status));
+    if (train_ && graph_ != nullptr) report_.stale = trainer_.Stale(graph_->gradients());
+    return std::move(report_);
   }
 
-  const std::shared_ptr<Trainer> trainer_;
+  Trainer& trainer_;
   Parts& parts_;
   Model& model_;
   const bool train_;
@@ -125,8 +127,6 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
   const double divisor_;  // 0: each batch's size.
   const CancellationPtr cancellation_;
   const std::shared_ptr<ClientTime> client_time_ = std::make_shared<ClientTime>();
-  const OnStep done_;
-  const Model::Finished finished_;
 
   Batch batch_;
   BoundGraph* graph_ = nullptr;
@@ -136,18 +136,18 @@ class Trainer::Pass : public std::enable_shared_from_this<Pass> {
   int64_t samples_ = 0;
 };
 
-void Trainer::Run(bool train, std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()> open, double divisor,
-                  CancellationPtr cancellation, OnStep done) {
-  model_->Enqueue([self = shared_from_this(), train, open = std::move(open), divisor,
-                   cancellation = std::move(cancellation), done = std::move(done)](Model::Finished finished) {
-    absl::StatusOr<std::unique_ptr<BatchSource>> source = open();
-    if (!source.ok()) {
-      finished();
-      return done(source.status());
-    }
-    std::make_shared<Pass>(self, train, *std::move(source), divisor, cancellation, done, finished)
-        ->Next();
-  });
+void Trainer::Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done) {
+  const auto run = [](Trainer& trainer, bool train, OpenSource open, double divisor,
+                      CancellationPtr cancellation) -> Task<absl::StatusOr<StepReport>> {
+    CO_ASSIGN_OR_RETURN(std::unique_ptr<BatchSource> source, open());
+    Pass pass(trainer, train, std::move(source), divisor, std::move(cancellation));
+    co_return co_await pass.Run();
+  };
+  model_->strand().Run<absl::StatusOr<StepReport>>(
+      [self = shared_from_this(), run, train, open = std::move(open), divisor, cancellation = std::move(cancellation)] {
+        return run(*self, train, open, divisor, cancellation);
+      },
+      std::move(done));
 }
 
 void Trainer::TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done) {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "engine/nn/convert.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -107,7 +107,7 @@ absl::Status Updater::StartNorm(absl::Span<const size_t> parameters) {
 
 absl::StatusOr<double> Updater::GradientNorm() {
   if (!has_norm_) return 0.0;
-  RETURN_IF_ERROR(CopyToHost(lane_, squares_, host_squares_));
+  RETURN_IF_ERROR(CopyToHost(squares_, lane_.lanes(), host_squares_));
   double sum = 0;
   for (int64_t i = 0; i < host_squares_.Size(); ++i) sum += host_squares_.data<float>()[i];
   return std::sqrt(sum);
@@ -119,7 +119,7 @@ absl::StatusOr<NamedTensors> Updater::SnapshotStates() const {
     const Parameter& p = model_.parameters()[i];
     const std::vector<std::string> names = StateNames(p);
     for (size_t s = 0; s < slots_[i].states.size(); ++s) {
-      ASSIGN_OR_RETURN(Tensor copy, HostCopy(lane_, slots_[i].states[s], *model_.options().host_allocator));
+      ASSIGN_OR_RETURN(Tensor copy, CopyToHost(slots_[i].states[s], lane_.lanes(), *model_.options().host_allocator));
       tensors.push_back({absl::StrCat(p.name, "/", names[s]), std::move(copy)});
     }
   }
@@ -156,22 +156,14 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
   return targets;
 }
 
-// A tensor of the host as another type.
-absl::StatusOr<Tensor> Updater::AsType(const Tensor& tensor, DType type) const {
-  if (tensor.dtype() == type) return tensor;
-  ASSIGN_OR_RETURN(Tensor converted, Tensor::Empty(*model_.options().host_allocator, tensor.shape(), type));
-  ConvertValues(tensor.data(), tensor.dtype(), converted.data(), type, tensor.Size());
-  return converted;
-}
-
 absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<Target>& targets) {
   const auto to = [&](size_t k) -> const Tensor& { return slots_[targets[k].parameter].states[targets[k].state]; };
   std::vector<Tensor> values;  // All first: no state changes where there is no memory to convert another.
   for (size_t k = 0; k < states.size(); ++k) {
-    ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to(k).dtype()));
+    ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to(k).dtype(), *model_.options().host_allocator));
     values.push_back(std::move(value));
   }
-  for (size_t k = 0; k < states.size(); ++k) RETURN_IF_ERROR(CopyFromHost(lane_, values[k], to(k)));
+  for (size_t k = 0; k < states.size(); ++k) RETURN_IF_ERROR(CopyToDevice(values[k], lane_.lanes(), to(k)));
   return absl::OkStatus();
 }
 

@@ -66,7 +66,6 @@ class Updater {
   absl::Status AllocateStates(size_t parameter);
   // Where `states` belong, with memory there.
   absl::StatusOr<std::vector<Target>> PrepareTargets(const NamedTensors& states);
-  absl::StatusOr<Tensor> AsType(const Tensor& tensor, DType type) const;
   absl::Status CopyStates(const NamedTensors& states, const std::vector<Target>& targets);
   absl::Status PrepareCall(size_t parameter);
   absl::Status PrepareNorm(absl::Span<const size_t> parameters);

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "engine/core/elementwise.h"
+#include "engine/core/op_facts.h"
 #include "ops/kernel/convert.h"
 
 namespace gluond::testing {
@@ -90,12 +91,10 @@ absl::Status Infer(const Node& node, const std::vector<HostTensor>& inputs, Shap
   }
   shapes->resize(node.num_outputs());
   types->assign(node.num_outputs(), DType::kUnknown);
-  const auto infer_shape = node.op()->GetAttr<FInferShape>("FInferShape", FInferShape(SameShape));
-  const auto infer_type = node.op()->GetAttr<FInferType>("FInferType", FInferType(SameType));
-  absl::StatusOr<bool> known = infer_shape(node.attrs, &in_shapes, shapes);
+  absl::StatusOr<bool> known = InferShape(node.attrs, &in_shapes, shapes);
   if (!known.ok()) return Annotate(known.status(), "FInferShape");
   if (!*known || !AllKnown(*shapes)) return absl::InternalError("FInferShape leaves a shape unknown");
-  known = infer_type(node.attrs, &in_types, types);
+  known = InferType(node.attrs, &in_types, types);
   if (!known.ok()) return Annotate(known.status(), "FInferType");
   if (!*known || !AllKnown(*types)) return absl::InternalError("FInferType leaves a type unknown");
   return absl::OkStatus();
@@ -105,13 +104,13 @@ absl::Status Infer(const Node& node, const std::vector<HostTensor>& inputs, Shap
 
 HostTensor HostTensor::Of(const Numbers& numbers, DType dtype) {
   HostTensor t{numbers.shape, dtype, std::vector<char>(static_cast<size_t>(numbers.shape.Size() * SizeOf(dtype)))};
-  for (size_t i = 0; i < numbers.values.size(); ++i) ops::StoreAs(dtype, t.bytes.data(), i, numbers.values[i], false);
+  for (size_t i = 0; i < numbers.values.size(); ++i) StoreAs(dtype, t.bytes.data(), i, numbers.values[i], false);
   return t;
 }
 
 std::vector<double> HostTensor::values() const {
   std::vector<double> v;
-  for (int64_t i = 0; i < shape.Size(); ++i) v.push_back(ops::LoadAs<double>(dtype, bytes.data(), i));
+  for (int64_t i = 0; i < shape.Size(); ++i) v.push_back(LoadAs<double>(dtype, bytes.data(), i));
   return v;
 }
 
@@ -129,9 +128,6 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   const absl::Cleanup destroy = [driver, stream] { driver->DestroyStream(stream); };
   ShapeVector shapes;
   TypeVector types;
-  if (node.op()->GetAttr<TIsBackward>("TIsBackward", false) && !node.op()->HasAttr("FInferShape")) {
-    return absl::InternalError("a backward operator wants an FInferShape of its own");
-  }
   RETURN_IF_ERROR(Infer(node, *inputs, &shapes, &types));
 
   std::vector<std::unique_ptr<Block>> blocks;
@@ -161,7 +157,7 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
       block_of.push_back(blocks.size());
       add(&out, y);
     }
-    const bool wanted = options.hidden || i < node.op()->num_visible_outputs(node.attrs);
+    const bool wanted = options.hidden || i < node.facts().num_visible;
     req.push_back(!wanted ? kNullOp : options.req == kWriteInplace && !inplace ? kWriteTo : options.req);
     results.push_back(std::move(y));
   }
@@ -175,29 +171,8 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   ctx.threads = device.type == DeviceType::kCpu ? &threads : nullptr;
   ctx.scratch = &scratch;
   ctx.random = {7, 1, 0};
-  const std::string suffix = device.type == DeviceType::kCpu ? "<cpu>" : "<gpu>";
-  absl::Status status;
-  if (const auto* stateful = node.op()->GetAttr<FStatefulCompute>("FStatefulCompute" + suffix)) {
-    const bool shares = node.op()->GetAttr<TIsLayerOpBackward>("TIsLayerOpBackward", false);
-    OpStatePtr& state = states_[shares ? node.control_deps[0].get() : &node];
-    if (state == nullptr) {
-      const auto* create = node.op()->GetAttr<FCreateOpState>("FCreateOpState");
-      if (create == nullptr) return absl::InternalError("FStatefulCompute without FCreateOpState");
-      ShapeVector in_shapes;
-      TypeVector in_types;
-      for (const TBlob& x : in) {
-        in_shapes.push_back(x.shape);
-        in_types.push_back(x.dtype);
-      }
-      ASSIGN_OR_RETURN(state, (*create)(node.attrs, device, in_shapes, in_types));
-    }
-    status = (*stateful)(*state, node.attrs, ctx, in, req, out);
-  } else if (const auto* compute = node.op()->GetAttr<FCompute>("FCompute" + suffix)) {
-    status = (*compute)(node.attrs, ctx, in, req, out);
-  } else {
-    status = absl::UnimplementedError("no kernel");
-  }
-  RETURN_IF_ERROR(status);
+  if (node.facts().kernel(device.type) == nullptr) return absl::UnimplementedError("no kernel");
+  RETURN_IF_ERROR(RunKernel(node.attrs, ctx, in, req, out));
   RETURN_IF_ERROR(driver->Synchronize(stream));
 
   for (const auto& block : blocks) {
@@ -205,11 +180,9 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   }
   if (!scratch.GuardsAreWhole()) return absl::InternalError("the kernel wrote behind its scratch space");
   for (size_t i = 0; i < results.size(); ++i) results[i].bytes = blocks[block_of[i]]->Read();
-  std::vector<uint32_t> mutated;
-  if (const auto* mutate = node.op()->GetAttr<FMutateInputs>("FMutateInputs")) mutated = (*mutate)(node.attrs);
   for (size_t i = 0; i < inputs->size(); ++i) {
     std::vector<char> now = blocks[i]->Read();
-    if (std::find(mutated.begin(), mutated.end(), i) == mutated.end() && static_cast<int>(i) != options.inplace_input &&
+    if (!node.facts().Mutates(static_cast<uint32_t>(i)) && static_cast<int>(i) != options.inplace_input &&
         now != (*inputs)[i].bytes) {
       return absl::InternalError(absl::StrCat("the kernel changed input ", i));
     }

@@ -59,7 +59,6 @@ class OneByOne {
 
  private:
   const bool is_train_;
-  std::map<const Node*, OpStatePtr> states_;
 };
 
 }  // namespace gluond::testing

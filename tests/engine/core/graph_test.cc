@@ -38,12 +38,6 @@ TEST(Graph, VisitsWhatANodeNeedsBeforeIt) {
   EXPECT_THAT(Names({NodeEntry{}}), ElementsAre());
 }
 
-TEST(Graph, VisitsControlDependencies) {
-  const NodeEntry x = MakeVariable("x"), before = MakeNode("neg", "before", {x}), y = MakeNode("neg", "y", {x});
-  y.node->control_deps.push_back(before.node);
-  EXPECT_THAT(Names({y}), ElementsAre("x", "before", "y"));
-}
-
 TEST(Graph, ReportsWrongCalls) {
   const NodeEntry x = MakeVariable("x");
   EXPECT_EQ(TryMakeNode("no_such_op", "n", {x}).status().code(), absl::StatusCode::kNotFound);
@@ -99,16 +93,6 @@ TEST(Graph, DestroysALongChain) {
 TEST(Graph, DestroysALongChainOfSquares) {
   NodeEntry y = MakeVariable("x");
   for (int i = 0; i < kLong; ++i) y = y * y;
-  DestroyOnASmallStack(std::move(y));
-}
-
-TEST(Graph, DestroysALongChainOfControlDependencies) {
-  NodeEntry y = MakeVariable("x");
-  for (int i = 0; i < kLong; ++i) {
-    const NodeEntry next = MakeNode("neg", "n", {y});
-    next.node->control_deps = {y.node, y.node};
-    y = next;
-  }
   DestroyOnASmallStack(std::move(y));
 }
 

@@ -102,35 +102,6 @@ TEST(Infer, NamesTheFirstNodeThatStaysUnknown) {
                HasSubstr("variable 'x'"));
 }
 
-// An operator with TIsBackward and no rules takes all from its forward node.
-TEST(Infer, GivesABackwardNodeTheShapesOfItsForwardNode) {
-  const NodeEntry x = MakeVariable("x"), y = Call("cube", "y", {x}), dy = MakeVariable("dy");
-  const Gradients dx = *BuildGradient({y}, {x}, {dy});
-  const IndexedGraph graph({{y, dx[0]}});
-  const auto inferred = InferShapeType(graph, {{"x", {{2, 3}, kF32}}});
-  ASSERT_TRUE(inferred.ok()) << inferred.status();
-  EXPECT_EQ(inferred->shapes[graph.entry(dx[0])], Shape({2, 3}));
-  EXPECT_EQ(inferred->shapes[graph.entry(dy)], Shape({2, 3}));
-  EXPECT_EQ(inferred->types[graph.entry(dy)], kF32);
-}
-
-TEST(Infer, ComparesABackwardNodeWithItsForwardNode) {
-  const NodeEntry x = MakeVariable("x"), y = Call("cube", "y", {x}), other = MakeVariable("other");
-  const Gradients dx = *BuildGradient({y}, {x}, {NodeEntry{}});
-  const IndexedGraph graph({{dx[0] + other}});
-  ExpectStatus(InferShapeType(graph, {{"x", {{2}, kF32}}, {"other", {{3}, kF32}}}), absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("Error in operator"), HasSubstr("[2]"), HasSubstr("[3]")));
-}
-
-TEST(Infer, LearnsTheForwardShapesLateAndStillTellsTheBackwardNode) {
-  const NodeEntry x = MakeVariable("x"), y = Call("cube", "y", {x});
-  const Gradients dx = *BuildGradient({y}, {x}, {NodeEntry{}});
-  const IndexedGraph graph({{dx[0], y + MakeVariable("last")}});
-  const auto inferred = InferShapeType(graph, {{"last", {{5}, kF32}}});
-  ASSERT_TRUE(inferred.ok()) << inferred.status();
-  EXPECT_EQ(inferred->shapes[graph.entry(dx[0])], Shape({5}));
-}
-
 TEST(Infer, IsLinearInAChainFromEitherEnd) {
   NodeEntry y = MakeVariable("first");
   for (int i = 0; i < 100000; ++i) y = Call("negative", "n", {y});

@@ -38,16 +38,9 @@ TEST(Simplify, DistinguishesTheOutputsOfANode) {
   EXPECT_FALSE(Merges(-NodeEntry{both.node, 0}, -NodeEntry{both.node, 1}));
 }
 
-TEST(Simplify, KeepsControlDependenciesApart) {
-  const NodeEntry x = MakeVariable("x"), before = -x;
-  const NodeEntry a = Call("cube", "a", {x}), b = Call("cube", "b", {x});
-  b.node->control_deps.push_back(before.node);
-  EXPECT_FALSE(Merges(a, b));
-}
-
-TEST(Simplify, LeavesStateRandomMutatingAndAsyncCallsAlone) {
+TEST(Simplify, LeavesRandomMutatingAndAsyncCallsAlone) {
   const NodeEntry x = MakeVariable("x");
-  for (const char* op : {"stateful", "noise", "bump", "remote"}) {
+  for (const char* op : {"noise", "bump", "remote"}) {
     EXPECT_FALSE(Merges(Call(op, "a", {x}), Call(op, "b", {x}))) << op;
   }
 }

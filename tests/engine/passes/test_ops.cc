@@ -1,6 +1,5 @@
 #include "tests/engine/passes/test_ops.h"
 
-#include "engine/core/begins_gradient.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "engine/core/param.h"
@@ -75,6 +74,15 @@ absl::StatusOr<bool> DenseShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
+// Output i has the shape of input i + 1.
+absl::StatusOr<bool> LikeLaterInputs(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+  for (size_t i = 0; i < out->size(); ++i) {
+    SHAPE_ASSIGN_CHECK(in, i + 1, (*out)[i]);
+    SHAPE_ASSIGN_CHECK(out, i, (*in)[i + 1]);
+  }
+  return AllKnown(*in);
+}
+
 absl::StatusOr<bool> GivenShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& shape = attrs.param<ShapeParam>().shape;
   if (!shape.has_value()) return SameShape(attrs, in, out);
@@ -88,7 +96,7 @@ const bool kRegistered = [] {
   Register(2, "elemwise_add", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
               [](A, X x) { return x[0] + x[1]; });
   Register(2, "_grad_add", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
-              [](A, X x) { return x[0] + x[1]; });
+              [](A, X x) { return x[0] + x[1]; }).set_attr<TIsSum>("TIsSum", true);
   Register(2, "elemwise_sub", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], -dy[0]}; },
               [](A, X x) { return x[0] - x[1]; });
   Register(2, "elemwise_mul", __LINE__, [](const NodePtr& n, const Gradients& dy) {
@@ -116,10 +124,6 @@ const bool kRegistered = [] {
               [](A, X x) { return x[0]; });
   Register(1, "noise", __LINE__, NoGradient, [](A, X x) { return x[0]; })
       .set_attr<FResourceRequest>("FResourceRequest", [](A) { return std::vector{ResourceRequest::kRandom}; });
-  Register(1, "stateful", __LINE__, NoGradient, [](A, X x) { return x[0]; })
-      .set_attr<FCreateOpState>("FCreateOpState", [](A, Device, const ShapeVector&, const TypeVector&) {
-        return std::make_shared<OpState>();
-      });
   Register(1, "remote", __LINE__, NoGradient, [](A, X x) { return x[0]; })
       .set_attr<FExecType>("FExecType", [](A) { return ExecType::kAsync; });
   return true;
@@ -127,7 +131,7 @@ const bool kRegistered = [] {
 
 GLUOND_REGISTER_OP(_backward_cube)
     .set_num_inputs(2)
-    .set_attr<TIsBackward>("TIsBackward", true)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
     .set_attr<FCompute>("FCompute<cpu>",
                         Elementwise([](const NodeAttrs&, const Values& x) { return 3 * x[0] * x[1] * x[1]; }))
@@ -143,16 +147,8 @@ GLUOND_REGISTER_OP(rectify)
 
 GLUOND_REGISTER_OP(_backward_rectify)
     .set_num_inputs(2)
-    .set_attr<TIsBackward>("TIsBackward", true)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither);
-
-GLUOND_REGISTER_OP(recall)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FGradient>("FGradient", ElemwiseGradUseNone{"_backward_recall"});
-
-GLUOND_REGISTER_OP(_backward_recall)
-    .set_attr<TIsBackward>("TIsBackward", true)
-    .set_attr<TIsLayerOpBackward>("TIsLayerOpBackward", true);
 
 GLUOND_REGISTER_OP(opaque)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
@@ -162,6 +158,7 @@ GLUOND_REGISTER_OP(add_n)
     .set_attr_parser(ParamParser<NumArgsParam>)
     .set_num_inputs(NumArgs)
     .set_attr<key_var_num_args>("key_var_num_args", "num_args")
+    .set_attr<TIsSum>("TIsSum", true)
     .set_attr<FInferShape>("FInferShape", SameShape)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", [](const NodePtr& n, const Gradients& dy) {
@@ -221,7 +218,7 @@ GLUOND_REGISTER_OP(_backward_layer)
     .set_attr_parser(ParamParser<ShapeParam>)
     .set_num_inputs([](const NodeAttrs& attrs) { return uint32_t(attrs.param<ShapeParam>().num_args) + 1; })
     .set_num_outputs([](const NodeAttrs& attrs) { return uint32_t(attrs.param<ShapeParam>().num_args); })
-    .set_attr<TIsBackward>("TIsBackward", true);
+    .set_attr<FInferShape>("FInferShape", LikeLaterInputs);
 
 GLUOND_REGISTER_OP(bump)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)

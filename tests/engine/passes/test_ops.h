@@ -3,14 +3,13 @@
 //
 // elemwise_add, _grad_add, elemwise_sub, elemwise_mul, elemwise_div, negative, _mul_scalar, add_n, ones_like,
 // zeros_like and BlockGrad are what their names say. Beside them:
-//   cube       x^3; its gradient _backward_cube has no rules but TIsBackward.
+//   cube       x^3.
 //   identity   x, in place (FInplaceIdentity), as Reshape is; `shape` reshapes.
 //   sum_diff   two outputs, a + b and a - b, and a hidden one, a b.
 //   dense      x (n, k), weight (units, k) -> (n, units): inference only.
 //   layer      any inputs -> `shape`; _backward_layer reads the head gradient and the inputs: planning only.
 //   rectify    its gradient reads its output; planning only.
-//   recall     _backward_recall uses its state (TIsLayerOpBackward); planning only.
-//   noise      asks for random numbers.  stateful  keeps a state.
+//   noise      asks for random numbers.
 //   bump       adds 1 to its input in memory, and returns it.
 //   remote     FExecType kAsync.
 //   loss       x, with a gradient of its own: ones (FBeginsGradient).

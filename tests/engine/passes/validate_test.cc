@@ -45,14 +45,6 @@ TEST(Validate, ShortensALongCycle) {
   first.node->inputs.clear();
 }
 
-TEST(Validate, FindsACycleThroughAControlDependency) {
-  const NodeEntry a = Call("negative", "a", {MakeVariable("x")});
-  const NodeEntry b = Call("negative", "b", {a});
-  a.node->control_deps.push_back(b.node);
-  ExpectInvalid(Validate({{b}}), HasSubstr("cycle"));
-  a.node->control_deps.clear();
-}
-
 TEST(Validate, RefusesAnOutputThatTheNodeLacks) {
   const NodeEntry y = Call("negative", "y", {{MakeVariable("x").node, 0}});
   ExpectInvalid(Validate({{{y.node, 1}}}),

@@ -87,7 +87,7 @@ class AllocationTest : public testing::Test {
 TEST_F(AllocationTest, SteadyStateAllocatesNothing) {
   NodeEntry value = MakeNode("t_scratch", "scratch", {sum_}, {{"bytes", "10000"}});
   for (int i = 0; i < 20; ++i) value = MakeNode("t_square", absl::StrCat("s", i), {value});
-  value = MakeNode("t_add", "r", {MakeNode("t_random", "random", {value}), MakeNode("t_state", "state", {value})});
+  value = MakeNode("t_add", "r", {MakeNode("t_random", "random", {value}), MakeNode("t_square", "square", {value})});
   auto executor = bench_.Compile({value, sum_, x_, value}, 1000);
   const auto out = [this] { return bench_.Filled(1000, 0); };
   EXPECT_EQ(Measure(*executor, {three_, four_}, {out(), out(), out(), out()}), 0);

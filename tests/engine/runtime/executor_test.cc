@@ -67,15 +67,6 @@ TEST_F(ExecutorTest, MutatesAuxiliaryStates) {
   EXPECT_THAT(Values(count), ElementsAre(3, 3, 3));
 }
 
-TEST_F(ExecutorTest, KeepsOneStatePerNode) {
-  const NodeEntry a = MakeNode("t_state", "a", {x_}), b = MakeNode("t_state", "b", {x_});
-  auto executor = bench_.Compile({a, b});
-  MustRun(*executor, {bench_.Filled(3, 0)});
-  const auto out = MustRun(*executor, {bench_.Filled(3, 0)});
-  EXPECT_THAT(Values(out[0]), ElementsAre(2, 2, 2));
-  EXPECT_THAT(Values(out[1]), ElementsAre(2, 2, 2));
-}
-
 TEST_F(ExecutorTest, DrawsTheSameNumbersForTheSameSeedAndRun) {
   const NodeEntry a = MakeNode("t_random", "a", {x_}), b = MakeNode("t_random", "b", {x_});
   auto executor = bench_.Compile({a, b}, 64);

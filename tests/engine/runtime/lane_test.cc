@@ -259,8 +259,10 @@ TEST(LaneTest, AThreadThatHasNothingToDoFreesItsScratchSpace) {
   const auto lane = *Lane::Create(Device(), {.threads = 1}, *allocator);
   std::promise<void> done;
   lane->Post([&] {
-    EXPECT_TRUE(lane->scratch().Get(1 << 16).ok());
-    lane->ResetScratch();
+    OpContext context;
+    lane->LendScratch(&context);
+    EXPECT_TRUE(context.scratch->Get(1 << 16).ok());
+    lane->LendScratch(&context);
     EXPECT_EQ(budget->used(), 1 << 16);
     done.set_value();
   });

@@ -13,7 +13,6 @@ namespace gluond {
 
 std::function<absl::Status()> KernelHook;
 std::function<absl::Status(const TBlob&, const TBlob&, const Completion&)> AsyncHook;
-int states_created = 0;
 
 namespace {
 
@@ -105,19 +104,6 @@ struct Random {
   }
 };
 
-struct Count : OpState {
-  int runs = 0;
-};
-
-struct CountRuns {
-  template <class D>
-  static absl::Status Run(OpState& state, const NodeAttrs&, const OpContext&, Blobs, Reqs req, Blobs out) {
-    const int runs = ++static_cast<Count&>(state).runs;
-    Write(out[0], req[0], [=](int64_t) { return static_cast<float>(runs); });
-    return absl::OkStatus();
-  }
-};
-
 struct ByScratch {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Reqs req, Blobs out) {
@@ -175,13 +161,6 @@ T_OP(t_random, 1).compute<Random>()
     .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs&) {
       return std::vector<ResourceRequest>{ResourceRequest::kRandom};
     });
-T_OP(t_state, 1).stateful_compute<CountRuns>()
-    .set_attr<FCreateOpState>("FCreateOpState",
-                              [](const NodeAttrs&, Device, const ShapeVector&, const TypeVector&)
-                                  -> absl::StatusOr<OpStatePtr> {
-                                ++states_created;
-                                return std::make_shared<Count>();
-                              });
 T_OP(t_scratch, 1).compute<ByScratch>().set_attr_parser(ParamParser<ScratchParam>);
 T_OP(t_plant, 1).compute<Plant>();
 T_OP(t_call, 1).compute<CallHook>();

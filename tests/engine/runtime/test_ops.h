@@ -6,7 +6,6 @@
 //   t_split(x)           two outputs: x + 1, x - 1
 //   t_bump(x, count)     x; adds 1 to `count`, which it mutates
 //   t_random(x)          uniform numbers in x's shape
-//   t_state(x)           how many times this node has run
 //   t_scratch(x; bytes)  x, by way of scratch space
 //   t_plant(x)           x; allocates in its kernel
 //   t_call(x)            x; calls KernelHook
@@ -36,8 +35,6 @@ namespace gluond {
 extern std::function<absl::Status()> KernelHook;
 // Called by t_async on the lane. Ends `completion`, then or later, or does not.
 extern std::function<absl::Status(const TBlob& in, const TBlob& out, const Completion& completion)> AsyncHook;
-// How many states t_state has created: how many times such nodes were compiled.
-extern int states_created;
 
 // A CPU lane with two threads, an allocator, and short words for tests.
 class Bench {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "engine/nn/convert.h"
+#include "engine/core/convert.h"
 #include "gmock/gmock.h"
 #include "tests/engine/train/trainer_fixture.h"
 

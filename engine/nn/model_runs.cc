@@ -1,0 +1,267 @@
+#include "engine/nn/model_runs.h"
+
+#include <numeric>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/gradients.h"
+#include "engine/nn/inputs.h"
+#include "engine/runtime/transfer.h"
+
+namespace gluond {
+namespace {
+
+constexpr size_t kMaxGraphs = 16;  // For different choices of outputs.
+
+std::string HeadName(size_t output) { return absl::StrCat("__head_", output); }
+
+std::vector<std::string> InputNames(const std::vector<ModelInput>& inputs) {
+  std::vector<std::string> names;
+  for (const ModelInput& input : inputs) names.push_back(input.name);
+  return names;
+}
+
+absl::Status NoSuchOutput(absl::string_view name, const std::vector<ModelOutput>& outputs) {
+  std::vector<std::string> known;
+  for (const ModelOutput& output : outputs) known.push_back(output.name);
+  return absl::NotFoundError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
+                                          " Outputs: ", absl::StrJoin(known, ", ")));
+}
+
+}  // namespace
+
+ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelOutput>& outputs,
+                     const ModelOptions& options, ParameterMemory& parameters)
+    : definition_(definition), outputs_(outputs), options_(options), memory_(parameters), parameters_(parameters.store()),
+      random_{options.seed, 0}, predict_random_{~options.seed, 0},
+      cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {}
+
+absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
+  return BoundGraph::Create(std::move(outputs), std::move(options), memory_.mutable_store(),
+                            [this] { return memory_.InitializeDeferred(random_.seed); }, cache_, *options_.lane);
+}
+
+absl::StatusOr<std::vector<size_t>> ModelRuns::FindOutputs(const std::vector<std::string>& names) const {
+  std::vector<size_t> indices;
+  if (names.empty()) {
+    indices.resize(outputs_.size());
+    std::iota(indices.begin(), indices.end(), size_t{0});
+    return indices;
+  }
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (size_t i = 0; i < outputs_.size(); ++i) places.try_emplace(outputs_[i].name, i);
+  for (const std::string& name : names) {
+    const auto place = places.find(name);
+    if (place == places.end()) return NoSuchOutput(name, outputs_);
+    indices.push_back(place->second);
+  }
+  return indices;
+}
+
+absl::StatusOr<Tensor> ModelRuns::ToDevice(const Tensor& value, DType dtype) const {
+  ASSIGN_OR_RETURN(Tensor converted, AsType(value, dtype, *options_.host_allocator));
+  if (options_.lane->device().type == DeviceType::kCpu) return converted;
+  return CopyToDevice(converted, options_.lane->lanes(), *options_.allocator);
+}
+
+absl::StatusOr<std::vector<Tensor>> ModelRuns::PrepareInputs(NamedTensors inputs) const {
+  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, MatchInputs(definition_.inputs, std::move(inputs)));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    ASSIGN_OR_RETURN(tensors[i], ToDevice(tensors[i], definition_.inputs[i].dtype));
+  }
+  return tensors;
+}
+
+absl::StatusOr<BoundGraph*> ModelRuns::ForwardGraph(Mode mode, const std::vector<size_t>& outputs) {
+  const std::string purpose =
+      absl::StrCat(mode == Mode::kTrain ? "train" : "predict", ":", absl::StrJoin(outputs, ","));
+  if (graphs_.size() > kMaxGraphs && !graphs_.contains(purpose)) graphs_.clear();
+  std::unique_ptr<BoundGraph>& graph = graphs_[purpose];
+  if (graph != nullptr) return graph.get();
+  std::vector<GraphOutput> wanted;
+  for (size_t i : outputs) wanted.push_back({definition_.outputs[i]});
+  ASSIGN_OR_RETURN(graph, Bind(std::move(wanted), {mode == Mode::kTrain, InputNames(definition_.inputs)}));
+  return graph.get();
+}
+
+// The forward outputs come first although nobody wants them: nodes that draw random numbers are then numbered as in
+// the forward graph, and draw the same.
+absl::StatusOr<BoundGraph*> ModelRuns::BackwardGraph(const std::vector<size_t>& heads) {
+  if (graphs_version_ != parameters_.version() || graphs_.size() > kMaxGraphs) graphs_.clear();
+  graphs_version_ = parameters_.version();
+  std::unique_ptr<BoundGraph>& graph = graphs_[absl::StrCat("backward:", absl::StrJoin(heads, ","))];
+  if (graph != nullptr) return graph.get();
+  std::vector<NodeEntry> ys, head_entries;
+  std::vector<std::string> input_names = InputNames(definition_.inputs);
+  for (size_t i : heads) {
+    ys.push_back(definition_.outputs[i]);
+    head_entries.push_back(MakeVariable(HeadName(i)));
+    input_names.push_back(HeadName(i));
+  }
+  if (heads.empty()) {
+    ys = definition_.outputs;
+    head_entries.resize(ys.size());  // Ones.
+  }
+  ASSIGN_OR_RETURN(std::vector<GraphOutput> gradients, GradientOutputs(ys, head_entries, parameters_));
+  std::vector<GraphOutput> outputs;
+  for (const NodeEntry& y : definition_.outputs) outputs.push_back({y, GraphOutput::kUnwanted});
+  outputs.insert(outputs.end(), gradients.begin(), gradients.end());
+  ASSIGN_OR_RETURN(graph, Bind(std::move(outputs), {true, std::move(input_names)}));
+  return graph.get();
+}
+
+absl::StatusOr<std::shared_ptr<const ModelRuns::RememberedForward>> ModelRuns::Remember(const std::vector<Tensor>& inputs) const {
+  auto forward = std::make_shared<RememberedForward>();
+  forward->inputs = inputs;
+  forward->random = random_;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (!p.auxiliary || !p.initialized()) continue;
+    ASSIGN_OR_RETURN(Tensor copy, Copied(p.data));
+    forward->auxiliary.emplace_back(i, std::move(copy));
+  }
+  return forward;
+}
+
+absl::StatusOr<Tensor> ModelRuns::Copied(const Tensor& tensor) const {
+  ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(*options_.allocator, tensor.shape(), tensor.dtype()));
+  RETURN_IF_ERROR(options_.lane->driver().Copy(copy.data(), tensor.data(), copy.bytes(), options_.lane->stream()));
+  return copy;
+}
+
+Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::vector<std::string> output_names,
+                                                      Mode mode, CancellationPtr cancellation) {
+  CO_ASSIGN_OR_RETURN(const std::vector<size_t> outputs, FindOutputs(output_names));
+  BoundGraph::Call call;
+  CO_ASSIGN_OR_RETURN(call.inputs, PrepareInputs(std::move(inputs)));
+  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, ForwardGraph(mode, outputs));
+  call.cancellation = cancellation;
+  call.client_time = std::make_shared<ClientTime>();
+  std::shared_ptr<const RememberedForward> remembered;
+  if (mode == Mode::kTrain) {
+    ForgetForward();
+    CO_RETURN_IF_ERROR(co_await graph->Prepare(call.inputs, cancellation));  // Running means have their memory then.
+    CO_ASSIGN_OR_RETURN(remembered, Remember(call.inputs));
+    call.random = random_;
+  } else {
+    call.random = predict_random_;
+    ++predict_random_.runs;
+  }
+  client_time_ = call.client_time;
+  CO_RETURN_IF_ERROR(co_await graph->Run(std::move(call)));
+  CO_ASSIGN_OR_RETURN(NamedTensors results, CollectOutputs(*graph, outputs));
+  if (remembered != nullptr) {
+    forward_ = std::move(remembered);
+    ++random_.runs;
+  }
+  co_return results;
+}
+
+absl::StatusOr<NamedTensors> ModelRuns::CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs) const {
+  NamedTensors tensors;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor value = graph.output(i);
+    if (options_.lane->device().type != DeviceType::kCpu) {
+      ASSIGN_OR_RETURN(value, CopyToHost(value, options_.lane->lanes(), *options_.host_allocator));
+    }
+    tensors.push_back({outputs_[outputs[i]].name, std::move(value)});
+  }
+  return tensors;
+}
+
+absl::Status ModelRuns::PrepareHeads(const NamedTensors& given, std::vector<size_t>* heads,
+                                     std::vector<Tensor>* inputs) const {
+  std::vector<std::string> names;
+  for (const NamedTensor& head : given) names.push_back(head.name);
+  ASSIGN_OR_RETURN(*heads, FindOutputs(names));
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Signature& want = outputs_[(*heads)[i]].signature;
+    Shape merged = want.shape;
+    if (!ShapeAssign(&merged, given[i].tensor.shape())) {
+      return absl::InvalidArgumentError(absl::StrCat("the head gradient of '", names[i], "' has shape ",
+                                                     given[i].tensor.shape().ToString(), ", expected ",
+                                                     want.shape.ToString()));
+    }
+    const DType dtype = want.dtype == DType::kUnknown ? given[i].tensor.dtype() : want.dtype;
+    ASSIGN_OR_RETURN(Tensor head, ToDevice(given[i].tensor, dtype));
+    inputs->push_back(std::move(head));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamedTensors> ModelRuns::MemoryForGradients(const std::vector<std::string>& names) const {
+  NamedTensors tensors;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const size_t i, parameters_.Find(name));
+    const Parameter& p = parameters_[i];
+    if (!p.grad.defined()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet"));
+    }
+    ASSIGN_OR_RETURN(Tensor memory, Tensor::Empty(*options_.host_allocator, p.shape, p.dtype));
+    tensors.push_back({name, std::move(memory)});
+  }
+  return tensors;
+}
+
+Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradients, std::vector<std::string> gradients,
+                                                         CancellationPtr cancellation) {
+  if (forward_ == nullptr) {
+    co_return absl::FailedPreconditionError(
+        "there is no forward pass to go back from: call Forward in training mode first. A backward pass, and any "
+        "change of parameters, uses it up");
+  }
+  std::vector<size_t> heads;
+  BoundGraph::Call call;
+  call.inputs = forward_->inputs;
+  call.random = forward_->random;
+  call.cancellation = cancellation;
+  call.client_time = std::make_shared<ClientTime>();
+  // A pass that fails leaves them as they are for the next try.
+  for (const auto& [parameter, tensor] : forward_->auxiliary) {
+    CO_ASSIGN_OR_RETURN(Tensor copy, Copied(tensor));
+    call.instead.emplace_back(parameter, std::move(copy));
+  }
+  if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &call.inputs));
+  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, BackwardGraph(heads));
+  CO_RETURN_IF_ERROR(co_await graph->Prepare(call.inputs, cancellation));
+  // Everything that can fail before a gradient changes.
+  BackwardReport report;
+  CO_ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
+  if (cancellation != nullptr) CO_RETURN_IF_ERROR(cancellation->Check());
+  client_time_ = call.client_time;
+  const absl::Status status = co_await graph->Run(call);
+  bool adds = false;
+  for (const size_t parameter : graph->gradients()) {
+    const Parameter& p = parameters_[parameter];
+    // A gradient that a run has left behind when it was cut short is neither the last pass's nor this one's.
+    memory_.set_fresh(parameter, status.ok());
+    report.written.push_back(p.name);
+    adds = adds || p.grad_req == GradReq::kAdd;
+  }
+  // A backward pass that failed can be tried again. One that may have added to some gradients can not: it would add
+  // to them twice.
+  if (status.ok() || adds) ForgetForward();
+  CO_RETURN_IF_ERROR(status);
+  CO_RETURN_IF_ERROR(EndBackward(call, report.gradients));
+  co_return report;
+}
+
+absl::Status ModelRuns::EndBackward(const BoundGraph::Call& call, const NamedTensors& gradients) {
+  Lane& lane = *options_.lane;
+  // The states as this pass leaves them: computed as by Forward, and then perhaps changed by a client's own gradient.
+  for (const auto& [parameter, tensor] : call.instead) {
+    void* const to = parameters_[parameter].data.data();
+    RETURN_IF_ERROR(lane.driver().Copy(to, tensor.data(), tensor.bytes(), lane.stream()));
+  }
+  for (const auto& [name, values] : gradients) {
+    RETURN_IF_ERROR(CopyToHost(parameters_[*parameters_.Find(name)].grad, lane.lanes(), values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond

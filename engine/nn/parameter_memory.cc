@@ -1,0 +1,161 @@
+#include "engine/nn/parameter_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/initializer.h"
+#include "engine/runtime/random_stream.h"
+#include "engine/runtime/transfer.h"
+
+namespace gluond {
+
+absl::Status ParameterMemory::Add(const Parameter& parameter) {
+  fresh_.push_back(false);
+  return store_.Add(parameter);
+}
+
+absl::Status ParameterMemory::Zero(const Tensor& tensor) {
+  return tensor.defined() ? lane_.driver().Zero(tensor.data(), tensor.bytes(), lane_.stream()) : absl::OkStatus();
+}
+
+absl::StatusOr<ParameterMemory::Memory> ParameterMemory::MemoryOf(size_t parameter, const Shape& shape) {
+  const Parameter& p = store_[parameter];
+  Memory memory = {p.data, p.grad};
+  if (!memory.data.defined()) {
+    ASSIGN_OR_RETURN(memory.data, Tensor::Empty(*device_, shape, p.dtype));
+  }
+  if (p.grad_req == GradReq::kNull) {
+    memory.grad = Tensor();
+  } else if (!memory.grad.defined()) {
+    ASSIGN_OR_RETURN(memory.grad, Tensor::Empty(*device_, shape, p.dtype));
+    RETURN_IF_ERROR(Zero(memory.grad));
+  }
+  return memory;
+}
+
+// Values are made on the host, so that they are the same on every device.
+absl::Status ParameterMemory::Fill(size_t parameter, const Spec& initializer, uint64_t seed) {
+  const Parameter& p = store_[parameter];
+  ASSIGN_OR_RETURN(Tensor values, Tensor::Empty(*host_, p.shape, DType::kFloat32));
+  const InitializerTarget target = {p.name, p.shape, RandomStream(seed, RandomDomain::kParameter, NameHash(p.name)),
+                                    absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
+  RETURN_IF_ERROR(Annotate(Initializers().Make(initializer.type, initializer.attrs, target),
+                           absl::StrCat("parameter '", p.name, "'")));
+  ASSIGN_OR_RETURN(Memory memory, MemoryOf(parameter, p.shape));
+  ASSIGN_OR_RETURN(const Tensor converted, AsType(values, p.dtype, *host_));
+  RETURN_IF_ERROR(CopyToDevice(converted, lane_.lanes(), memory.data));
+  store_.SetTensors(parameter, std::move(memory.data), std::move(memory.grad));
+  store_.SetDeferred(parameter, {});
+  fresh_[parameter] = false;
+  return Zero(store_[parameter].grad);
+}
+
+absl::Status ParameterMemory::ForgetGradients() {
+  fresh_.assign(fresh_.size(), false);
+  return ZeroGradients();
+}
+
+absl::Status ParameterMemory::ZeroGradients() {
+  for (size_t i = 0; i < store_.size(); ++i) RETURN_IF_ERROR(Zero(store_[i].grad));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::Initialize(const Spec& initializer, bool again, uint64_t seed) {
+  RETURN_IF_ERROR(Initializers().Find(initializer.type).status());
+  for (size_t i = 0; i < store_.size(); ++i) {
+    const Parameter& p = store_[i];
+    if (p.initialized() && !again) continue;
+    const Spec& spec = p.initializer.type.empty() ? initializer : p.initializer;
+    if (p.shape.known()) {
+      RETURN_IF_ERROR(Fill(i, spec, seed));
+    } else {
+      store_.SetDeferred(i, spec);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::InitializeDeferred(uint64_t seed) {
+  for (size_t i = 0; i < store_.size(); ++i) {
+    const Parameter& p = store_[i];
+    if (p.deferred.type.empty() || !p.shape.known()) continue;
+    RETURN_IF_ERROR(Fill(i, Spec(p.deferred), seed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::Set(const NamedTensors& values) {
+  std::vector<size_t> indices;
+  for (const NamedTensor& value : values) {
+    ASSIGN_OR_RETURN(const size_t i, store_.Find(value.name));
+    const Parameter& p = store_[i];
+    Shape merged = p.shape;
+    if (!ShapeAssign(&merged, value.tensor.shape()) || value.tensor.dtype() != p.dtype) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", p.name, "' is ", Name(p.dtype), p.shape.ToString(),
+                                                     ", got ", Name(value.tensor.dtype()),
+                                                     value.tensor.shape().ToString()));
+    }
+    if (std::find(indices.begin(), indices.end(), i) != indices.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", p.name, "' is given twice"));
+    }
+    indices.push_back(i);
+  }
+  std::vector<Memory> memory;  // All of it first, so that nothing is half done when there is no more.
+  for (size_t k = 0; k < values.size(); ++k) {
+    ASSIGN_OR_RETURN(Memory one, MemoryOf(indices[k], values[k].tensor.shape()));
+    memory.push_back(std::move(one));
+  }
+  for (size_t k = 0; k < values.size(); ++k) {
+    RETURN_IF_ERROR(CopyToDevice(values[k].tensor, lane_.lanes(), memory[k].data));
+  }
+  for (size_t k = 0; k < values.size(); ++k) {
+    RETURN_IF_ERROR(store_.MergeShape(indices[k], values[k].tensor.shape()));
+    store_.SetTensors(indices[k], std::move(memory[k].data), std::move(memory[k].grad));
+    store_.SetDeferred(indices[k], {});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamedTensors> ParameterMemory::Read(std::vector<std::string> names, bool gradients) const {
+  if (names.empty()) {
+    for (size_t i = 0; i < store_.size(); ++i) {
+      const Parameter& p = store_[i];
+      if ((gradients ? p.grad : p.data).defined()) names.push_back(p.name);
+    }
+  }
+  NamedTensors tensors;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const size_t i, store_.Find(name));
+    const Tensor& tensor = gradients ? store_[i].grad : store_[i].data;
+    if (!tensor.defined()) {
+      return absl::FailedPreconditionError(
+          gradients
+              ? absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet")
+              : absl::StrCat("parameter '", name, "' is not initialized; initialize the model, or upload it"));
+    }
+    ASSIGN_OR_RETURN(Tensor copy, CopyToHost(tensor, lane_.lanes(), *host_));
+    tensors.push_back({name, std::move(copy)});
+  }
+  return tensors;
+}
+
+absl::Status ParameterMemory::Configure(const std::string& name, const ParameterOptions& options) {
+  ASSIGN_OR_RETURN(const size_t i, store_.Find(name));
+  const Parameter& p = store_[i];
+  const ParameterOptions before = {p.grad_req, p.lr_mult, p.wd_mult};
+  RETURN_IF_ERROR(store_.Configure(name, options));
+  if (p.initialized()) {
+    absl::StatusOr<Memory> memory = MemoryOf(i, p.shape);
+    if (!memory.ok()) {  // A gradient that is asked for has memory, or is not asked for.
+      RETURN_IF_ERROR(store_.Configure(name, before));
+      return memory.status();
+    }
+    store_.SetTensors(i, std::move(memory->data), std::move(memory->grad));
+  }
+  if (p.grad_req == GradReq::kNull) fresh_[i] = false;
+  return absl::OkStatus();
+}
+
+}  // namespace gluond

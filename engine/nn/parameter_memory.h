@@ -1,0 +1,69 @@
+// ParameterMemory: the values and gradients of a model's parameters, on its device. For work on the model's strand, but for
+// what store() allows to others.
+
+#ifndef ENGINE_NN_PARAMETER_MEMORY_H_
+#define ENGINE_NN_PARAMETER_MEMORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/tensor.h"
+#include "engine/nn/named_tensor.h"
+#include "engine/nn/parameter.h"
+#include "engine/runtime/lane.h"
+
+namespace gluond {
+
+class ParameterMemory {
+ public:
+  // Values are made on the host, by `host`. The lane must outlive it.
+  ParameterMemory(Lane& lane, std::shared_ptr<Allocator> device, std::shared_ptr<Allocator> host)
+      : lane_(lane), device_(std::move(device)), host_(std::move(host)) {}
+
+  absl::Status Add(const Parameter& parameter);
+  // The parameter table.
+  const ParameterStore& store() const { return store_; }
+  ParameterStore& mutable_store() { return store_; }
+
+  // Gives values to the parameters that have none, or with `again` to all. Those whose shape is not known yet get theirs from
+  // InitializeDeferred, when it is. The values depend on `seed`, the parameter's name and shape, and nothing else.
+  absl::Status Initialize(const Spec& initializer, bool again, uint64_t seed);
+  absl::Status InitializeDeferred(uint64_t seed);
+  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
+  absl::Status Set(const NamedTensors& values);
+  // Copies on the host. Empty `names`: all that are there. FAILED_PRECONDITION: one is not initialized (has no gradient).
+  absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
+  absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
+  absl::Status Configure(const std::string& name, const ParameterOptions& options);
+  absl::Status ZeroGradients();
+  // As if no backward pass had been.
+  absl::Status ForgetGradients();
+
+  // Whether the parameter's gradient was written since the last step.
+  bool fresh(size_t parameter) const { return fresh_[parameter]; }
+  void set_fresh(size_t parameter, bool fresh) { fresh_[parameter] = fresh; }
+
+ private:
+  struct Memory {
+    Tensor data;
+    Tensor grad;  // Undefined where grad_req is null.
+  };
+  // What a parameter has, and what it still needs: data as it comes, a gradient of zeros. The parameter gets it from
+  // SetTensors when its values are there: it must not show what the memory held before.
+  absl::StatusOr<Memory> MemoryOf(size_t parameter, const Shape& shape);
+  absl::Status Fill(size_t parameter, const Spec& initializer, uint64_t seed);
+  absl::Status Zero(const Tensor& tensor);
+  absl::StatusOr<NamedTensors> Read(std::vector<std::string> names, bool gradients) const;
+
+  Lane& lane_;
+  const std::shared_ptr<Allocator> device_, host_;
+  ParameterStore store_;
+  std::vector<bool> fresh_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_PARAMETER_MEMORY_H_
