@@ -20,13 +20,13 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/status_macros.h"
-#include "server/address.h"
-#include "server/cpu_check.h"
-#include "server/cuda_plugin.h"
-#include "server/log.h"
+#include "server/rpc/log.h"
 #include "server/server.h"
-#include "server/server_service.h"
-#include "server/signals.h"
+#include "server/services/server_service.h"
+#include "server/start/address.h"
+#include "server/start/cpu_check.h"
+#include "server/start/cuda_plugin.h"
+#include "server/start/signals.h"
 
 using gluond::server::Limits;
 

@@ -9,13 +9,13 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "google/protobuf/stubs/logging.h"
-#include "server/arrivals.h"
-#include "server/model_service.h"
-#include "server/operator_service.h"
-#include "server/reflection_service.h"
-#include "server/server_service.h"
-#include "server/session_service.h"
-#include "server/training_service.h"
+#include "server/net/arrivals.h"
+#include "server/services/model_service.h"
+#include "server/services/operator_service.h"
+#include "server/services/reflection_service.h"
+#include "server/services/server_service.h"
+#include "server/services/session_service.h"
+#include "server/services/training_service.h"
 
 namespace gluond::server {
 namespace {

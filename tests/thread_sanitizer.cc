@@ -15,11 +15,11 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:google::protobuf::internal::\n"
          "race:google::protobuf::io::\n"
          // A client in this process wrote the bytes that SliceCursor reads, and gRPC handed them over.
-         "race:server/slice_cursor.cc\n"
+         "race:server/wire/slice_cursor.cc\n"
          // The main thread makes an Arrivals before gRPC's threads use it, and frees it after them.
-         "race:server/arrivals.cc\n"
+         "race:server/net/arrivals.cc\n"
          // Who makes a Refusal hands it to gRPC, and another thread hears there that the client has reset the call.
-         "race:server/unknown_methods.cc\n"
+         "race:server/rpc/unknown_methods.cc\n"
          // What gRPC frees on a thread of its own.
          "race:client/cpp/tensor_message.cc\n";
 }

@@ -1,4 +1,4 @@
-// CustomHost: who computes the operator Custom. The operator (ops/custom.cc) knows graphs; the host (server/custom_hosts.h)
+// CustomHost: who computes the operator Custom. The operator (ops/custom.cc) knows graphs; the host (server/custom/hosts.h)
 // knows clients. One for the process; without one, such operators say that nobody computes them.
 
 #ifndef ENGINE_CORE_CUSTOM_HOST_H_

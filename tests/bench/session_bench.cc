@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "engine/imperative/imperative.h"
-#include "server/session_program.h"
+#include "server/session/program.h"
 
 namespace gluond::server {
 namespace {

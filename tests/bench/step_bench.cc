@@ -31,7 +31,7 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/train/trainer.h"
-#include "server/definition_codec.h"
+#include "server/codec/definition_codec.h"
 #include "tests/bench/networks.h"
 
 namespace gluond::bench {

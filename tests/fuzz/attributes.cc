@@ -4,8 +4,8 @@
 #include "engine/core/op.h"
 #include "engine/imperative/call.h"
 #include "proto/graph.pb.h"
-#include "server/attrs_codec.h"
-#include "server/session_calls.h"
+#include "server/codec/attrs_codec.h"
+#include "server/session/calls.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

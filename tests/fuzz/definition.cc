@@ -7,8 +7,8 @@
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
 #include "engine/store/state_json.h"
-#include "server/definition_codec.h"
-#include "server/tensor_codec.h"
+#include "server/codec/definition_codec.h"
+#include "server/codec/tensor_codec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

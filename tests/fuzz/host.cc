@@ -4,9 +4,9 @@
 #include <deque>
 #include <memory>
 
-#include "server/custom_hosts.h"
-#include "server/host_scope.h"
-#include "server/parse_message.h"
+#include "server/custom/hosts.h"
+#include "server/custom/scope.h"
+#include "server/wire/parse_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/host_input.pb.h"
 #include "tests/fuzz/session_bench.h"

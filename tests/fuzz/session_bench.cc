@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "server/session_command.h"
-#include "server/session_replies.h"
+#include "server/session/command.h"
+#include "server/session/replies.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

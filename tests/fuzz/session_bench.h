@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "proto/session.pb.h"
-#include "server/session_program.h"
+#include "server/session/program.h"
 
 namespace gluond::fuzz {
 

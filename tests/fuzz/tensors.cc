@@ -7,8 +7,8 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
 #include "proto/operator.pb.h"
-#include "server/parse_message.h"
-#include "server/tensors_codec.h"
+#include "server/codec/tensors_codec.h"
+#include "server/wire/parse_message.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

@@ -1,4 +1,4 @@
-// The walkers of the wire format (server/parse_message.h and what it is made of) against protobuf's own parser: what one
+// The walkers of the wire format (server/wire/parse_message.h and what it is made of) against protobuf's own parser: what one
 // takes the other takes, and it is the same message.
 
 #include <memory>
@@ -8,10 +8,10 @@
 #include "proto/parameters.pb.h"
 #include "proto/session.pb.h"
 #include "proto/training.pb.h"
-#include "server/chunk.h"
-#include "server/parse_message.h"
-#include "server/wire_check.h"
-#include "server/wire_cut.h"
+#include "server/wire/chunk.h"
+#include "server/wire/parse_message.h"
+#include "server/wire/wire_check.h"
+#include "server/wire/wire_cut.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

@@ -4,7 +4,7 @@
 #include "engine/core/device.h"
 #include "engine/core/op.h"
 #include "gtest/gtest.h"
-#include "server/cuda_plugin.h"
+#include "server/start/cuda_plugin.h"
 
 namespace gluond::server {
 namespace {

@@ -13,7 +13,7 @@
 #include "engine/core/gpu_math.h"
 #include "engine/core/op.h"
 #include "gtest/gtest.h"
-#include "server/cuda_plugin.h"
+#include "server/start/cuda_plugin.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {

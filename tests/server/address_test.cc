@@ -1,6 +1,6 @@
 // What may be listened on without --insecure_public.
 
-#include "server/address.h"
+#include "server/start/address.h"
 
 #include "gtest/gtest.h"
 

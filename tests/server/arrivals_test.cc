@@ -1,6 +1,6 @@
 // Calls that gRPC has read and not begun are counted, and who reads too many waits.
 
-#include "server/arrivals.h"
+#include "server/net/arrivals.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "server/host_scope.h"
+#include "server/custom/scope.h"
 #include "tests/server/custom_host_fixture.h"
 
 namespace gluond::server {

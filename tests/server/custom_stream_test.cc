@@ -10,8 +10,8 @@
 
 #include "grpcpp/generic/generic_stub.h"
 #include "proto/health/v1/health.grpc.pb.h"
-#include "server/custom_hosts.h"
-#include "server/host_scope.h"
+#include "server/custom/hosts.h"
+#include "server/custom/scope.h"
 #include "tests/server/custom_host_fixture.h"
 
 namespace gluond::server {

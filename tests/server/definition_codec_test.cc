@@ -1,6 +1,6 @@
 // Definitions as large as clients may send: each takes about as long as its bytes, and what would not is refused.
 
-#include "server/definition_codec.h"
+#include "server/codec/definition_codec.h"
 
 #include <string>
 

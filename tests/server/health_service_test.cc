@@ -1,6 +1,6 @@
 // The standard health service: of the server and of each service, asked once or watched.
 
-#include "server/health_service.h"
+#include "server/services/health_service.h"
 
 #include <string>
 #include <thread>

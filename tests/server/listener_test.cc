@@ -1,6 +1,6 @@
 // Connections are counted while they are open, and those of an address that had to be ended come again less often.
 
-#include "server/listener.h"
+#include "server/net/listener.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

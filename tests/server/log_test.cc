@@ -1,6 +1,6 @@
 // The log: nobody waits for its reader, repetitions are counted and not written, and nothing goes missing without a word.
 
-#include "server/log.h"
+#include "server/rpc/log.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "server/log_writer.h"
+#include "server/rpc/log_writer.h"
 
 namespace gluond::server {
 namespace {

@@ -1,6 +1,6 @@
 // What a message takes when it is parsed is known before, and is no more than a factor of its bytes.
 
-#include "server/parse_message.h"
+#include "server/wire/parse_message.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@
 #include "proto/operator.pb.h"
 #include "proto/session.pb.h"
 #include "proto/training.pb.h"
-#include "server/wire_check.h"
+#include "server/wire/wire_check.h"
 
 namespace gluond::server {
 namespace {

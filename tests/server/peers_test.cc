@@ -1,6 +1,6 @@
 // A peer that resets its calls without an end is named, once.
 
-#include "server/peers.h"
+#include "server/net/peers.h"
 
 #include <gtest/gtest.h>
 

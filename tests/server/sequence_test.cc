@@ -1,6 +1,6 @@
 // A numbered call is applied once: replays, gaps, failures, and calls that arrive while another one runs.
 
-#include "server/sequence.h"
+#include "server/rpc/sequence.h"
 
 #include <functional>
 #include <memory>

@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/session_program.h"
+#include "server/session/program.h"
 #include "tests/engine/imperative/imperative_bench.h"
 #include "tests/server/service_fixture.h"
 

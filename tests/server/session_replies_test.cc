@@ -1,6 +1,6 @@
 // SessionReplies: what is sent, sent again, acknowledged, and forgotten.
 
-#include "server/session_replies.h"
+#include "server/session/replies.h"
 
 #include "gtest/gtest.h"
 

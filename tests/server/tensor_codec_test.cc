@@ -1,6 +1,6 @@
 // Tensors from and to the wire: every form, every dtype, and what is refused.
 
-#include "server/tensor_codec.h"
+#include "server/codec/tensor_codec.h"
 
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@
 #include "engine/store/crc32c.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "server/tensor_statistics.h"
+#include "server/codec/tensor_statistics.h"
 
 namespace gluond::server {
 namespace {

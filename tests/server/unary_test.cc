@@ -1,6 +1,6 @@
 // Unary and Call: a call ends once, whoever finishes it, drops it or cancels it, on whatever thread.
 
-#include "server/unary.h"
+#include "server/rpc/unary.h"
 
 #include <atomic>
 #include <thread>
@@ -8,7 +8,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "proto/server.grpc.pb.h"
-#include "server/raw_service.h"
+#include "server/rpc/raw_service.h"
 
 namespace gluond::server {
 namespace {

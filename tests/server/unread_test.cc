@@ -1,6 +1,6 @@
 // What has been received and given to nobody is charged, and who keeps most of it is named.
 
-#include "server/unread.h"
+#include "server/net/unread.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

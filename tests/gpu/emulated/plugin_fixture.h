@@ -12,7 +12,7 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
 #include "gtest/gtest.h"
-#include "server/cuda_plugin.h"
+#include "server/start/cuda_plugin.h"
 #include "tests/gpu/emulated/machine.h"
 
 namespace gluond {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "engine/train/trainer.h"
-#include "server/definition_codec.h"
+#include "server/codec/definition_codec.h"
 #include "tests/bench/networks.h"
 #include "tests/gpu/emulated/plugin_fixture.h"
 

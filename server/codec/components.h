@@ -1,0 +1,52 @@
+// Components (initializers, losses, optimizers, schedules, metrics) between the wire and the engine's catalogs.
+
+#ifndef SERVER_CODEC_COMPONENTS_H_
+#define SERVER_CODEC_COMPONENTS_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/catalog.h"
+#include "proto/graph.pb.h"
+#include "server/codec/attrs_codec.h"
+
+namespace gluond::server {
+
+// The component under its catalog's spelling of the name, letter case ignored. An absent one (no name) is an empty Spec.
+// INVALID_ARGUMENT: a name that the catalog does not know, an attribute's form.
+template <class C>
+absl::StatusOr<Spec> SpecFromProto(const v1::Component& component, const C& catalog) {
+  if (component.name().empty()) {
+    if (component.attributes().empty()) return Spec();
+    return absl::InvalidArgumentError("a component with attributes needs a name");
+  }
+  Spec spec;
+  for (const auto& entry : catalog.entries()) {
+    if (absl::EqualsIgnoreCase(entry.name, component.name())) spec.type = entry.name;
+  }
+  if (spec.type.empty()) {
+    return absl::InvalidArgumentError(catalog.Find(component.name()).status().message());
+  }
+  absl::StatusOr<AttrDict> attrs = AttrsFromProto(component.attributes());
+  if (!attrs.ok()) return Annotate(attrs.status(), spec.type);
+  spec.attrs = *std::move(attrs);
+  return spec;
+}
+
+// With every attribute of the catalog's entry: as given, or its default. Values are text, or numbers where they are.
+template <class C>
+void SpecToProto(const Spec& spec, const C& catalog, v1::Component* component) {
+  component->set_name(spec.type);
+  const auto entry = catalog.Find(spec.type);
+  AttrDict attrs = spec.attrs;
+  if (entry.ok()) {
+    for (const ArgumentDoc& doc : (*entry)->attributes) {
+      if (!doc.required) attrs.try_emplace(doc.name, doc.default_text);
+    }
+  }
+  AttrsToProto(attrs, component->mutable_attributes());
+}
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CODEC_COMPONENTS_H_

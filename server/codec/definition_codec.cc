@@ -1,0 +1,221 @@
+#include "server/codec/definition_codec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/block.h"
+#include "engine/nn/initializer.h"
+#include "engine/nn/node_spec.h"
+#include "server/codec/components.h"
+#include "server/codec/graph_codec.h"
+#include "server/codec/tensor_codec.h"
+
+namespace gluond::server {
+namespace {
+
+// The client's words about variables, by the variables' names.
+using Declarations = absl::flat_hash_map<absl::string_view, const v1::Variable*>;
+
+constexpr int kMaxBlockDepth = 32;
+
+absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
+  if (depth > kMaxBlockDepth) {
+    return absl::InvalidArgumentError(absl::StrCat("blocks are nested deeper than ", kMaxBlockDepth));
+  }
+  BlockSpec block;
+  block.type = proto.block();
+  block.name = proto.name();
+  absl::StatusOr<AttrDict> attrs = AttrsFromProto(proto.attributes());
+  if (!attrs.ok()) return Annotate(attrs.status(), absl::StrCat("block ", Excerpt(proto.block())));
+  block.attrs = *std::move(attrs);
+  for (const v1::Block& child : proto.children()) {
+    ASSIGN_OR_RETURN(block.children.emplace_back(), BlockFromProto(child, depth + 1));
+  }
+  return block;
+}
+
+absl::StatusOr<Declarations> ByName(const google::protobuf::RepeatedPtrField<v1::Variable>& variables,
+                                    int64_t max_nodes) {
+  if (variables.size() > max_nodes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the request declares ", variables.size(), " variables, more than "
+                                                     "the ", max_nodes, " of --max_graph_nodes; leave out what the "
+                                                     "graph says itself"));
+  }
+  Declarations declared;
+  declared.reserve(static_cast<size_t>(variables.size()));
+  for (const v1::Variable& variable : variables) {
+    if (variable.name().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("variables[", declared.size(), "] has no name"));
+    }
+    if (declared.try_emplace(variable.name(), &variable).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(variable.name()), "' is declared twice"));
+  }
+  return declared;
+}
+
+// What is declared of an input; without a declaration, nothing is known.
+absl::StatusOr<ModelInput> InputNamed(const std::string& name, const Declarations& declared) {
+  ModelInput input;
+  input.name = name;
+  const auto found = declared.find(name);
+  if (found == declared.end()) return input;
+  const v1::Variable& variable = *found->second;
+  if (!variable.shape().empty()) {
+    ASSIGN_OR_RETURN(input.shape, ShapeFromProto(variable.shape(), /*known=*/false));
+  }
+  if (variable.has_dtype()) {
+    ASSIGN_OR_RETURN(input.dtype, FromProto(variable.dtype()));
+  }
+  return input;
+}
+
+// A tree's inputs: those declared as such, or the one called `data`.
+absl::StatusOr<std::vector<ModelInput>> BlockInputs(const v1::DefineModelRequest& request,
+                                                    const Declarations& declared) {
+  std::vector<ModelInput> inputs;
+  for (const v1::Variable& variable : request.variables()) {
+    if (variable.kind() == v1::Variable::INPUT || variable.name() == "data") {
+      ASSIGN_OR_RETURN(inputs.emplace_back(), InputNamed(variable.name(), declared));
+    }
+  }
+  if (inputs.empty()) inputs.push_back({"data", Shape(), DType::kFloat32});
+  return inputs;
+}
+
+absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter) {
+  if (!declared.shape().empty()) {
+    ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(declared.shape(), /*known=*/false));
+    if (!ShapeAssign(&parameter->shape, shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " is declared, but the graph says ",
+                                                     parameter->shape.ToString()));
+    }
+  }
+  if (declared.has_dtype()) {
+    ASSIGN_OR_RETURN(parameter->dtype, FromProto(declared.dtype()));
+  }
+  if (declared.has_initializer()) {
+    ASSIGN_OR_RETURN(Spec initializer, SpecFromProto(declared.initializer(), Initializers()));
+    if (!initializer.type.empty()) parameter->initializer = std::move(initializer);  // An empty one says nothing.
+  }
+  for (const auto& [given, value] : {std::pair(declared.has_lr_mult(), declared.lr_mult()),
+                                     std::pair(declared.has_wd_mult(), declared.wd_mult())}) {
+    if (given && !(value >= 0 && value <= 1e30)) {
+      return absl::InvalidArgumentError(absl::StrCat("a multiplier is ", value, "; want a finite number of 0 or more"));
+    }
+  }
+  if (declared.has_lr_mult()) parameter->lr_mult = declared.lr_mult();
+  if (declared.has_wd_mult()) parameter->wd_mult = declared.wd_mult();
+  if (!declared.has_grad_req()) return absl::OkStatus();
+  if (parameter->auxiliary && declared.grad_req() != v1::Variable::NULL_) {
+    return absl::InvalidArgumentError("an auxiliary state has no gradient; leave `grad_req` out");
+  }
+  parameter->grad_req = declared.grad_req() == v1::Variable::ADD     ? GradReq::kAdd
+                        : declared.grad_req() == v1::Variable::WRITE ? GradReq::kWrite
+                                                                     : GradReq::kNull;
+  return absl::OkStatus();
+}
+
+absl::Status Unread(absl::string_view name, const ModelDefinition& definition) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : definition.parameters) names.push_back(parameter.name);
+  for (const ModelInput& input : definition.inputs) names.push_back(input.name);
+  return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(name), "' is declared, but nothing reads it",
+                                                 DidYouMean(name, names)));
+}
+
+absl::Status ApplyDeclarations(const v1::DefineModelRequest& request, Declarations declared,
+                               ModelDefinition* definition) {
+  for (Parameter& parameter : definition->parameters) {
+    const auto found = declared.find(parameter.name);
+    if (found == declared.end()) continue;
+    RETURN_IF_ERROR(Annotate(ApplyDeclaration(*found->second, &parameter),
+                             absl::StrCat("variable '", Excerpt(parameter.name), "'")));
+    declared.erase(found);
+  }
+  for (const ModelInput& input : definition->inputs) declared.erase(input.name);
+  for (const v1::Variable& variable : request.variables()) {
+    if (declared.contains(variable.name())) return Unread(variable.name(), *definition);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelDefinition> FromGraph(const v1::DefineModelRequest& request, const Declarations& declared,
+                                          int64_t max_nodes) {
+  ASSIGN_OR_RETURN(GraphSpec graph, GraphFromProto(request.graph(), request.variables()));
+  std::vector<ModelInput> inputs;
+  for (const std::string& name : graph.inputs) {
+    absl::StatusOr<ModelInput> input = InputNamed(name, declared);
+    if (!input.ok()) return Annotate(input.status(), absl::StrCat("variable '", Excerpt(name), "'"));
+    inputs.push_back(*std::move(input));
+  }
+  // The client's nodes are counted; those for the parameters that they read come on top.
+  const int64_t most = std::max(max_nodes, static_cast<int64_t>(graph.nodes.size()));
+  ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(graph.nodes, std::move(inputs), graph.outputs, {}, most));
+  if (!graph.output_names.empty()) definition.output_names = std::move(graph.output_names);
+  return definition;
+}
+
+absl::Status TooManyNodes(int64_t nodes, int64_t max_nodes) {
+  return absl::ResourceExhaustedError(absl::StrCat("the graph has ", nodes, " nodes, more than the ", max_nodes,
+                                                   " of --max_graph_nodes; make it smaller"));
+}
+
+// A node may have thousands of outputs, which passes keep tables of.
+absl::Status CheckOutputs(const ModelDefinition& definition, int64_t max_nodes) {
+  constexpr int64_t kOutputsPerNode = 16;
+  int64_t outputs = 0;
+  PostOrderVisit(definition.outputs, [&outputs](const NodePtr& node) { outputs += node->num_outputs(); });
+  if (outputs <= kOutputsPerNode * max_nodes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the graph's nodes have ", outputs, " outputs, more than ",
+                                                   kOutputsPerNode, " for each of the ", max_nodes,
+                                                   " of --max_graph_nodes; make it smaller"));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest& request, int64_t max_nodes) {
+  ASSIGN_OR_RETURN(const Declarations declared, ByName(request.variables(), max_nodes));
+  ModelDefinition definition;
+  if (request.has_block()) {
+    ASSIGN_OR_RETURN(const BlockSpec block, BlockFromProto(request.block(), 1));
+    ASSIGN_OR_RETURN(std::vector<ModelInput> inputs, BlockInputs(request, declared));
+    ASSIGN_OR_RETURN(definition, ExpandBlock(block, std::move(inputs)));
+  } else if (request.has_graph()) {
+    if (request.graph().nodes_size() > max_nodes) return TooManyNodes(request.graph().nodes_size(), max_nodes);
+    ASSIGN_OR_RETURN(definition, FromGraph(request, declared, max_nodes));
+  } else {
+    return absl::InvalidArgumentError("want `block` or `graph`, got neither");
+  }
+  if (const int64_t nodes = CountOperators(definition); nodes > max_nodes) return TooManyNodes(nodes, max_nodes);
+  RETURN_IF_ERROR(CheckOutputs(definition, max_nodes));
+  RETURN_IF_ERROR(ApplyDeclarations(request, declared, &definition));
+  return definition;
+}
+
+void GraphToProto(const ModelDefinition& definition, v1::Graph* graph) {
+  for (const NodeSpec& spec : ListNodes(definition.outputs)) {
+    if (spec.op.empty() || spec.op == "null") continue;
+    v1::Node* node = graph->add_nodes();
+    node->set_name(spec.name);
+    node->set_op(spec.op);
+    AttrsToProto(spec.attrs, node->mutable_attributes());
+    for (const EntrySpec& input : spec.inputs) {
+      node->add_inputs(input.index == 0 ? input.node : absl::StrCat(input.node, ":", input.index));
+    }
+  }
+  for (const NodeEntry& output : definition.outputs) {
+    graph->add_outputs(output.index == 0 ? output.node->name() : absl::StrCat(output.node->name(), ":", output.index));
+  }
+}
+
+int64_t CountOperators(const ModelDefinition& definition) {
+  int64_t count = 0;
+  PostOrderVisit(definition.outputs, [&](const NodePtr& node) { count += !node->is_variable(); });
+  return count;
+}
+
+}  // namespace gluond::server

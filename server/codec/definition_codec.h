@@ -1,0 +1,23 @@
+// Models' definitions between the wire and the engine: a tree of blocks, or operators that read each other.
+
+#ifndef SERVER_CODEC_DEFINITION_CODEC_H_
+#define SERVER_CODEC_DEFINITION_CODEC_H_
+
+#include "absl/status/statusor.h"
+#include "engine/nn/definition.h"
+#include "proto/graph.pb.h"
+#include "proto/model.pb.h"
+
+namespace gluond::server {
+
+// INVALID_ARGUMENT: names the node, block or variable and what is wrong with it. NOT_FOUND: an unknown operator or block.
+// RESOURCE_EXHAUSTED: more nodes than `max_nodes`; names the flag.
+absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest& request, int64_t max_nodes);
+
+// The operators of a definition, and its outputs.
+void GraphToProto(const ModelDefinition& definition, v1::Graph* graph);
+int64_t CountOperators(const ModelDefinition& definition);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CODEC_DEFINITION_CODEC_H_

@@ -1,0 +1,61 @@
+#include "server/codec/describe_operator.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/core/op_facts.h"
+
+namespace gluond::server {
+namespace {
+
+void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto) {
+  proto->set_name(doc.name);
+  proto->set_type(doc.type);
+  proto->set_default_value(doc.default_text);
+  proto->set_required(doc.required);
+  proto->set_description(doc.description);
+  if (!absl::StartsWith(doc.type, "{")) return;
+  // "{'max', 'avg'} or None"
+  const absl::string_view names = absl::string_view(doc.type).substr(1, doc.type.find('}') - 1);
+  for (absl::string_view name : absl::StrSplit(names, ", ")) {
+    absl::ConsumePrefix(&name, "'");
+    absl::ConsumeSuffix(&name, "'");
+    proto->add_values(std::string(name));
+  }
+}
+
+}  // namespace
+
+void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
+  proto->set_name(op.name());
+  for (const std::string& alias : op.aliases()) proto->add_aliases(alias);
+  proto->set_description(op.description());
+  proto->set_differentiable(op.HasAttr("FGradient"));
+  if (op.kernel(DeviceType::kCpu) != nullptr) proto->add_devices("cpu");
+  if (op.kernel(DeviceType::kGpu) != nullptr) proto->add_devices("gpu");
+  if (const auto* count = op.GetAttr<key_var_num_args>("key_var_num_args"); count != nullptr) {
+    proto->set_variable_inputs(*count);
+  }
+  if (!full) return;
+  for (const ArgumentDoc& doc : op.arguments()) {
+    if (absl::StartsWith(doc.type, "NDArray")) {
+      v1::Operator::Argument* input = proto->add_inputs();
+      input->set_name(doc.name);
+      input->set_type(doc.type);
+      input->set_description(doc.description);
+    } else {
+      DescribeParameter(doc, proto->add_parameters());
+    }
+  }
+  NodeAttrs attrs;
+  attrs.op = &op;
+  if (!op.ParseAttrs(&attrs).ok()) return;  // Required attributes decide its outputs.
+  const std::vector<std::string> names = op.output_names(attrs);
+  const size_t visible = std::min<size_t>(attrs.facts->num_visible, names.size());
+  for (size_t i = 0; i < visible; ++i) proto->add_outputs(names[i]);
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,16 @@
+// DescribeOp writes what the registry knows of an operator as clients see it.
+
+#ifndef SERVER_CODEC_DESCRIBE_OPERATOR_H_
+#define SERVER_CODEC_DESCRIBE_OPERATOR_H_
+
+#include "engine/core/op.h"
+#include "proto/operator.pb.h"
+
+namespace gluond::server {
+
+// Inputs, outputs and parameters only when `full`.
+void DescribeOp(const Op& op, bool full, v1::Operator* proto);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CODEC_DESCRIBE_OPERATOR_H_

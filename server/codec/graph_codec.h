@@ -1,0 +1,29 @@
+// A graph of operators from the wire, as the engine's list of nodes.
+
+#ifndef SERVER_CODEC_GRAPH_CODEC_H_
+#define SERVER_CODEC_GRAPH_CODEC_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/node_spec.h"
+#include "proto/graph.pb.h"
+
+namespace gluond::server {
+
+struct GraphSpec {
+  std::vector<NodeSpec> nodes;          // With those for parameters that nodes name.
+  std::vector<std::string> inputs;      // In order of first use.
+  std::vector<EntrySpec> outputs;
+  std::vector<std::string> output_names;  // As the client wrote them; empty: the default outputs.
+};
+
+// `declared` says what some variables are (Variable.Kind); the others are inputs, unless their names end like a
+// parameter's. INVALID_ARGUMENT: a name or a reference that is none, two nodes of one name, a value of an attribute.
+absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph,
+                                         const google::protobuf::RepeatedPtrField<v1::Variable>& declared);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CODEC_GRAPH_CODEC_H_

@@ -1,0 +1,36 @@
+// Tensors between the wire and the engine. Raw bytes stay where gRPC put them when they lie in one piece and are aligned
+// for their type, and are copied once otherwise; in replies, large tensors are sent from where they lie.
+
+#ifndef SERVER_CODEC_TENSOR_CODEC_H_
+#define SERVER_CODEC_TENSOR_CODEC_H_
+
+#include "absl/status/statusor.h"
+#include "engine/core/tensor.h"
+#include "proto/tensor.pb.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// INVALID_ARGUMENT: a number that is no dtype.
+absl::StatusOr<DType> FromProto(v1::DType dtype);
+v1::DType ToProto(DType dtype);
+
+// A shape as it comes from the wire. INVALID_ARGUMENT: as Shape::FromDims, or an unknown dimension where `known`.
+absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64_t>& dims, bool known);
+
+// The tensor of a request, in memory of the CPU: not to be written, as it may lie in the request.
+// INVALID_ARGUMENT: says what was expected and what came. RESOURCE_EXHAUSTED: as `host.Allocate`, before any value is made.
+absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& attachments, Allocator& host);
+
+// Whether values come as raw bytes: what OutputEncoding AUTO follows.
+inline bool IsRaw(const v1::Tensor& proto) { return !proto.raw().empty(); }
+
+// Shape, dtype and values of a tensor on the CPU in the given form: RAW, TYPED or STATISTICS. The reply may refer to the
+// tensor's memory, which therefore must not be written any more. RESOURCE_EXHAUSTED: as TYPED it takes more than
+// `*bytes_left`, which loses what it takes.
+absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t* bytes_left, v1::Tensor* proto,
+                          Attachments* attachments);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CODEC_TENSOR_CODEC_H_

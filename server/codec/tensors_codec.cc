@@ -1,0 +1,104 @@
+#include "server/codec/tensors_codec.h"
+
+#include <algorithm>
+
+namespace gluond::server {
+namespace {
+
+// Elements. Fewer are made, whatever they are, or encoded, in less time than a change of threads may take.
+constexpr int64_t kLargeFill = 1 << 12;
+constexpr int64_t kLargeReply = 1 << 14;
+
+bool IsLargeFill(const v1::Tensor& tensor) {
+  if (!tensor.has_fill()) return false;
+  const absl::StatusOr<Shape> shape = ShapeFromProto(tensor.shape(), /*known=*/true);
+  return shape.ok() && shape->Size() > kLargeFill;
+}
+
+bool LooksAtElements(v1::OutputEncoding form, bool kept) {
+  return form == v1::TYPED || form == v1::STATISTICS || (form == v1::RAW && kept);
+}
+
+// `size_of` tells the number of an entry's elements.
+template <class List, class SizeOf>
+bool AreLarge(const List& list, SizeOf size_of) {
+  int64_t elements = 0;
+  for (const auto& entry : list) elements += size_of(entry);
+  return elements > kLargeReply;
+}
+
+v1::OutputEncoding Resolve(v1::OutputEncoding asked, bool raw) {
+  if (asked == v1::AUTO || !v1::OutputEncoding_IsValid(asked)) return raw ? v1::RAW : v1::TYPED;
+  return asked;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const Attachments& attachments,
+                                                  Allocator& host) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < list.size(); ++i) {
+    absl::StatusOr<Tensor> tensor = DecodeTensor(list[i], attachments, host);
+    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("inputs[", i, "]"));
+    tensors.push_back(*std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorMap& map,
+                                           const Attachments& attachments, Allocator& host) {
+  NamedTensors tensors;
+  for (const auto& [name, proto] : map) {
+    absl::StatusOr<Tensor> tensor = DecodeTensor(proto, attachments, host);
+    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat(kind, " '", Excerpt(name), "'"));
+    tensors.push_back({name, *std::move(tensor)});
+  }
+  // Maps have no order; errors about several tensors should.
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return tensors;
+}
+
+v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorList& request) {
+  return Resolve(asked, std::any_of(request.begin(), request.end(), &IsRaw));
+}
+
+v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorMap& request) {
+  return Resolve(asked, std::any_of(request.begin(), request.end(), [](const auto& e) { return IsRaw(e.second); }));
+}
+
+v1::OutputEncoding ReplyForm(v1::OutputEncoding asked) { return Resolve(asked, false); }
+
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, int64_t most_bytes,
+                           TensorList* list, Attachments* attachments) {
+  if (form == v1::NONE) return absl::OkStatus();
+  for (const Tensor& tensor : tensors) {
+    RETURN_IF_ERROR(EncodeTensor(tensor, form, &most_bytes, list->Add(), attachments));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
+                           Attachments* attachments) {
+  if (form == v1::NONE) return absl::OkStatus();
+  for (const NamedTensor& named : tensors) {
+    RETURN_IF_ERROR(Annotate(EncodeTensor(named.tensor, form, &most_bytes, &(*map)[named.name], attachments),
+                             absl::StrCat("'", named.name, "'")));
+  }
+  return absl::OkStatus();
+}
+
+bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept) {
+  return LooksAtElements(form, kept) && AreLarge(tensors, [](const Tensor& tensor) { return tensor.Size(); });
+}
+
+bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept) {
+  return LooksAtElements(form, kept) && AreLarge(tensors, [](const auto& named) { return named.tensor.Size(); });
+}
+
+bool HasLargeFill(const TensorList& list) { return std::any_of(list.begin(), list.end(), &IsLargeFill); }
+
+bool HasLargeFill(const TensorMap& map) {
+  return std::any_of(map.begin(), map.end(), [](const auto& entry) { return IsLargeFill(entry.second); });
+}
+
+}  // namespace gluond::server

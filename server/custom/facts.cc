@@ -1,0 +1,99 @@
+#include "server/custom/facts.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{64} << 20;
+
+std::string OpKey(const std::string& scope, const std::string& op_type) {
+  return absl::StrCat(scope.size(), ":", scope, op_type);
+}
+
+CustomFacts::Key KeyFor(const CustomOperator& op, bool of_types, const std::string& arguments) {
+  CustomFacts::Key key{OpKey(op.scope, op.op_type), absl::StrCat(of_types ? "type " : "shape ", arguments, ";"), of_types};
+  for (const auto& [name, text] : op.attrs) absl::StrAppend(&key.rest, name.size(), ":", name, text.size(), ":", text);
+  return key;
+}
+
+template <class Inference>
+size_t Count(const Inference& inference) {
+  return inference.arguments.size() + inference.outputs.size() + inference.auxiliary.size();
+}
+
+}  // namespace
+
+CustomFacts::Key CustomFacts::KeyOf(const CustomOperator& op, const ShapeVector& arguments) {
+  return KeyFor(op, /*of_types=*/false, absl::StrJoin(arguments, "", [](std::string* out, const Shape& shape) {
+                  out->append(shape.ToString());
+                }));
+}
+
+CustomFacts::Key CustomFacts::KeyOf(const CustomOperator& op, const TypeVector& arguments) {
+  return KeyFor(op, /*of_types=*/true, absl::StrJoin(arguments, ",", [](std::string* out, DType type) {
+                  out->append(std::string(Name(type)));
+                }));
+}
+
+CustomFacts::FactPtr CustomFacts::Find(const Key& key) const {
+  const auto facts = by_op_.find(key.op);
+  if (facts == by_op_.end()) return nullptr;
+  const auto fact = facts->second.find(key.rest);
+  return fact == facts->second.end() ? nullptr : fact->second;
+}
+
+CustomFacts::FactPtr CustomFacts::Add(const Key& key) {
+  if (bytes_ > kMostBytes) {
+    for (auto& [op, facts] : by_op_) ForgetAnswered(&facts);
+    absl::erase_if(by_op_, [](const auto& op) { return op.second.empty(); });
+  }
+  auto fact = std::make_shared<Fact>();
+  fact->question = std::make_shared<Question>();
+  by_op_[key.op][key.rest] = fact;
+  bytes_ += fact->bytes = static_cast<int64_t>(key.rest.size() + 512);
+  return fact;
+}
+
+std::shared_ptr<Question> CustomFacts::Answer(const Key& key, Fact answer) {
+  const FactPtr fact = Find(key);
+  if (fact == nullptr) return nullptr;
+  answer.question = nullptr;
+  answer.asking = fact->asking;
+  answer.answered = Clock::now();
+  answer.bytes = fact->bytes + static_cast<int64_t>(answer.status.message().size() +
+                                                    sizeof(Shape) * (Count(answer.shapes) + Count(answer.types)));
+  bytes_ += answer.bytes - fact->bytes;
+  std::swap(*fact, answer);
+  return answer.question;
+}
+
+void CustomFacts::Forget(const Key& key) {
+  const auto facts = by_op_.find(key.op);
+  if (facts == by_op_.end()) return;
+  const auto fact = facts->second.find(key.rest);
+  if (fact == facts->second.end()) return;
+  bytes_ -= fact->second->bytes;
+  facts->second.erase(fact);
+  if (facts->second.empty()) by_op_.erase(facts);
+}
+
+void CustomFacts::Forget(const std::string& scope, const std::string& op_type) {
+  const auto facts = by_op_.find(OpKey(scope, op_type));
+  if (facts == by_op_.end()) return;
+  ForgetAnswered(&facts->second);
+  if (facts->second.empty()) by_op_.erase(facts);
+}
+
+void CustomFacts::ForgetAnswered(Facts* facts) {
+  absl::erase_if(*facts, [this](const auto& fact) {
+    if (fact.second->question != nullptr) return false;
+    bytes_ -= fact.second->bytes;
+    return true;
+  });
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,101 @@
+// HostStream is gRPC's side of one stream of OperatorService.HostOperators; HostStreams keeps those of a server.
+
+#ifndef SERVER_CUSTOM_HOST_STREAM_H_
+#define SERVER_CUSTOM_HOST_STREAM_H_
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "grpcpp/grpcpp.h"
+#include "server/custom/hosts.h"
+#include "server/rpc/unary.h"
+
+namespace gluond::server {
+
+class HostStream;
+
+// Thread-safe. Outlives the gRPC server.
+class HostStreams {
+ public:
+  // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
+  absl::Status Add(std::shared_ptr<HostStream> stream, int64_t most);
+  void Remove(HostStream* stream);
+  // Ends silent streams, and calls whose time is over.
+  void Sweep();
+  // Ends all with UNAVAILABLE.
+  void Drain();
+
+ private:
+  std::vector<std::shared_ptr<HostStream>> List() const;
+
+  mutable std::mutex mu_;
+  bool draining_ = false;  // Guarded by mu_.
+  absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_;  // Guarded by mu_.
+};
+
+class HostStream final : public Stream, public HostChannel, public std::enable_shared_from_this<HostStream> {
+ public:
+  static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
+  HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
+      : Stream(runner.peers, std::move(opening)), streams_(streams), runner_(runner), method_(method) {}
+
+  void Send(const v1::HostResponse& response) override;
+  void SendCall(uint64_t call) override;
+  void Replaced() override;
+
+  void Sweep(Clock::time_point now);
+  void End(const absl::Status& status);
+
+ private:
+  void OnRead(Slices* message) override;
+  void OnWritten(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  // Something to send: a call, or a message.
+  struct Item {
+    uint64_t call = 0;
+    Slices message;
+  };
+  static int64_t BytesOf(const Item& item) {
+    return static_cast<int64_t>(Bytes(item.message).size() + sizeof(Item));
+  }
+
+  // What a client that does not read may let grow is bounded.
+  void Enqueue(Item item);
+  // Requires: writing_, and no write under way.
+  void WriteNext();
+  // False: nobody waits for the call.
+  bool Encode(uint64_t call, Slices* message);
+  void Read();
+  void Take(const Slices& slices);
+  absl::Status Handle(v1::HostRequest& request, Attachments attachments);
+  absl::Status Open(const v1::OpenHost& open);
+
+  HostStreams& streams_;
+  Runner& runner_;
+  const Method& method_;
+  const Clock::time_point start_ = Clock::now();
+  std::string client_;  // Set by Open, before anybody else knows the stream.
+  bool is_open_ = false;  // Of the reader.
+
+  std::mutex mu_;  // Guards all that follows.
+  std::deque<Item> queue_;
+  int64_t queued_bytes_ = 0;
+  bool writing_ = false;
+  bool finished_ = false;
+  bool done_ = false;
+  Clock::time_point finish_time_;
+  int64_t received_bytes_ = 0;
+  Clock::time_point last_sign_ = Clock::now();
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CUSTOM_HOST_STREAM_H_

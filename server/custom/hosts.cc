@@ -1,0 +1,441 @@
+#include "server/custom/hosts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/custom/messages.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr size_t kLongestName = 128, kMostOffers = 10'000;
+constexpr std::chrono::seconds kFailureLasts{5};
+constexpr int kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
+constexpr int kInstanceBits = 40;  // Of a forward pass's own number; the rest tells its client.
+
+std::string Describe(const CustomOperator& op) { return absl::StrCat("custom operator '", Excerpt(op.op_type), "'"); }
+
+const char* PassName(CustomCall::Kind kind) {
+  return kind == CustomCall::kForward ? "forward of " : kind == CustomCall::kBackward ? "backward of " : "";
+}
+
+// Tells a client that nobody waits for its answer any more.
+void TellCancelled(uint64_t call, HostChannel& channel) {
+  v1::HostResponse response;
+  response.add_cancelled(call);
+  channel.Send(response);
+}
+
+uint64_t TagOf(const std::string& scope) { return absl::HashOf(scope) >> (kInstanceBits + 1); }
+
+// What the client says of its own time cannot be more than has passed; NaN is nothing.
+void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time) {
+  if (time == nullptr) return;
+  const auto passed_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
+  const double said_ns = seconds > 0 ? std::min(seconds * 1e9, static_cast<double>(passed_ns)) : 0;
+  const auto callback_ns = static_cast<int64_t>(said_ns);
+  ++time->calls;
+  time->callback_ns += callback_ns;
+  time->wait_ns += passed_ns - callback_ns;
+}
+
+}  // namespace
+
+CustomHosts& CustomHosts::Get() {
+  static CustomHosts& hosts = [] () -> CustomHosts& {
+    auto& made = *new CustomHosts;  // Never destroyed: graphs may ask for it until the end.
+    SetCustomHost(&made);
+    return made;
+  }();
+  return hosts;
+}
+
+void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits) {
+  HostChannel* const key = channel.get();
+  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}, {}});
+  std::shared_ptr<HostChannel> replaced;
+  {
+    std::lock_guard lock(mu_);
+    HostChannel*& owner = by_scope_[scope];
+    if (owner != nullptr) replaced = providers_.at(owner)->channel;
+    owner = key;
+    providers_[key] = std::move(provider);
+  }
+  if (replaced != nullptr) {
+    Detach(replaced.get());
+    replaced->Replaced();
+  }
+}
+
+absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& offer) {
+  const std::string& name = offer.op_type();
+  if (name.empty() || name.size() > kLongestName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("OfferOperator.op_type has ", name.size(), " bytes, expected 1 to ", kLongestName));
+  }
+  std::shared_ptr<HostChannel> before;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = providers_.find(channel);
+    if (found == providers_.end()) return absl::OkStatus();  // It has ended.
+    Provider& provider = *found->second;
+    if (provider.offered.size() >= kMostOffers && !provider.offered.contains(name)) {
+      return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
+    }
+    uint64_t& shared_at = provider.offered[name];
+    facts_.Forget(provider.scope, name);
+    if (offer.shared()) {
+      shared_at = ++last_share_;
+      facts_.Forget("", name);
+      HostChannel*& owner = shared_[name];
+      if (owner != nullptr && owner != channel) before = providers_.at(owner)->channel;
+      owner = channel;
+    }
+  }
+  v1::HostResponse response;
+  if (before != nullptr) {
+    response.add_taken_over(name);
+    before->Send(response);
+  }
+  response.Clear();
+  response.add_offered(name);
+  channel->Send(response);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const void> CustomHosts::HoldFunction(const std::string& scope, uint64_t function) {
+  const std::pair<std::string, uint64_t> key(scope, function);
+  std::lock_guard lock(functions_mu_);
+  std::weak_ptr<const void>& held = functions_[key];
+  std::shared_ptr<const void> hold = held.lock();
+  if (hold == nullptr) {
+    hold = std::shared_ptr<const void>(this, [this, key](const void*) { LetGo(key); });
+    held = hold;
+  }
+  return hold;
+}
+
+void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
+  {
+    std::lock_guard lock(functions_mu_);
+    const auto found = functions_.find(function);
+    if (found == functions_.end() || !found->second.expired()) return;  // It is held again.
+    functions_.erase(found);
+  }
+  std::shared_ptr<HostChannel> channel;
+  v1::HostResponse released;
+  {
+    std::lock_guard lock(mu_);
+    const auto owner = by_scope_.find(function.first);
+    if (owner == by_scope_.end()) return;
+    Provider& provider = *providers_.at(owner->second);
+    provider.released.add_released(function.second);
+    if (provider.released.released_size() < kReleasedTogether) return;
+    channel = provider.channel;
+    released.Swap(&provider.released);
+  }
+  channel->Send(released);
+}
+
+void CustomHosts::Detach(HostChannel* channel) {
+  std::vector<Waiting> ended;
+  std::unique_ptr<Provider> provider;  // And with it the channel, until the end.
+  {
+    std::lock_guard lock(mu_);
+    const auto node = providers_.extract(channel);
+    if (node.empty()) return;
+    provider = std::move(node.mapped());
+    for (const auto& [op_type, shared_at] : provider->offered) {
+      facts_.Forget(provider->scope, op_type);
+      if (const auto shared = shared_.find(op_type); shared != shared_.end() && shared->second == channel) {
+        PassOnLocked(op_type);
+      }
+    }
+    // Not where another stream has taken its scope.
+    const auto scope = by_scope_.find(provider->scope);
+    if (scope != by_scope_.end() && scope->second == channel) by_scope_.erase(scope);
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const auto one = it++;
+      if (one->second.channel == channel) ended.push_back(TakeLocked(one));
+    }
+  }
+  for (Waiting& waiting : ended) {
+    const absl::Status status = absl::UnavailableError(
+        absl::StrCat(waiting.what, ": the client that computes it has gone; it works again when it is back"));
+    End(std::move(waiting), status);
+  }
+}
+
+// The client that has shared the operator last of those that are there computes it from now on.
+void CustomHosts::PassOnLocked(const std::string& op_type) {
+  facts_.Forget("", op_type);
+  HostChannel* heir = nullptr;
+  uint64_t last = 0;
+  for (const auto& [channel, provider] : providers_) {
+    const auto offered = provider->offered.find(op_type);
+    if (offered == provider->offered.end() || offered->second <= last) continue;
+    heir = channel;
+    last = offered->second;
+  }
+  if (heir != nullptr) {
+    shared_[op_type] = heir;
+  } else {
+    shared_.erase(op_type);
+  }
+}
+
+absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindLocked(const std::string& scope, const std::string& op_type,
+                                                               bool offered) {
+  const auto& map = scope.empty() ? shared_ : by_scope_;
+  const auto found = map.find(scope.empty() ? op_type : scope);
+  if (found != map.end()) {
+    Provider* const provider = providers_.at(found->second).get();
+    if (!offered || provider->offered.contains(op_type)) return provider;
+  }
+  return absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it is ",
+                                             "connected", scope.empty() ? "; its client must share it" : ""));
+}
+
+// A shared name may have been taken over since the forward pass got its number: both passes are one client's.
+absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindForCallLocked(const CustomCall& call) {
+  if (call.kind == CustomCall::kFunction || !call.op.scope.empty()) {
+    return FindLocked(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction);
+  }
+  for (const auto& [key, provider] : providers_) {
+    if (provider->tag != call.instance >> kInstanceBits || !provider->offered.contains(call.op.op_type)) continue;
+    return provider.get();
+  }
+  if (call.kind == CustomCall::kForward) return FindLocked("", call.op.op_type, /*offered=*/true);
+  return absl::UnavailableError(absl::StrCat("backward of ", Describe(call.op), ": the client that computed its forward ",
+                                             "pass is not connected any more; run the forward pass again"));
+}
+
+absl::StatusOr<uint64_t> CustomHosts::AddLocked(Provider* provider, Waiting waiting) {
+  if (provider->calls >= provider->limits.max_callbacks) {
+    return absl::ResourceExhaustedError(absl::StrCat(waiting.what, ": its client has not answered ", provider->calls,
+                                                     " calls, the limit of --max_callbacks"));
+  }
+  ++provider->calls;
+  waiting.channel = provider->channel.get();
+  waiting.begun = Clock::now();
+  ++last_call_;
+  if (waiting.call != nullptr && waiting.call->time != nullptr) by_run_[waiting.call->time.get()] = last_call_;
+  waiting_.emplace(last_call_, std::move(waiting));
+  return last_call_;
+}
+
+CustomHosts::Waiting CustomHosts::TakeLocked(WaitingIterator waiting) {
+  if (const auto it = providers_.find(waiting->second.channel); it != providers_.end()) --it->second->calls;
+  Waiting taken = std::move(waiting->second);
+  const auto run = by_run_.find(taken.call == nullptr ? nullptr : taken.call->time.get());
+  if (run != by_run_.end() && run->second == waiting->first) by_run_.erase(run);
+  waiting_.erase(waiting);
+  return taken;
+}
+
+uint64_t CustomHosts::NextInstance(const CustomOperator& op) {
+  std::lock_guard lock(mu_);
+  const absl::StatusOr<Provider*> provider = FindLocked(op.scope, op.op_type, /*offered=*/true);
+  const uint64_t number = ++last_instance_ & ((uint64_t{1} << kInstanceBits) - 1);
+  return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
+}
+
+void CustomHosts::Begin(CustomCall given) {
+  const auto call = std::make_shared<CustomCall>(std::move(given));
+  Waiting waiting{.what = "backward of a recorded function", .call = call};
+  if (call->kind != CustomCall::kFunction) waiting.what = absl::StrCat(PassName(call->kind), Describe(call->op));
+  std::shared_ptr<HostChannel> channel;
+  absl::StatusOr<uint64_t> number = 0;
+  {
+    std::lock_guard lock(mu_);
+    const absl::StatusOr<Provider*> provider = FindForCallLocked(*call);
+    if (provider.ok()) channel = (*provider)->channel;
+    number = provider.ok() ? AddLocked(*provider, std::move(waiting)) : provider.status();
+  }
+  number.ok() ? channel->SendCall(*number) : call->completion(number.status());
+}
+
+void CustomHosts::Abandon(const ClientTime* run) {
+  Waiting waiting;  // Its call's memory goes with it, behind the lock.
+  std::shared_ptr<HostChannel> channel;
+  uint64_t number = 0;
+  {
+    std::lock_guard lock(mu_);
+    const auto call = by_run_.find(run);
+    if (call == by_run_.end()) return;
+    number = call->second;
+    const auto found = waiting_.find(number);
+    channel = providers_.at(found->second.channel)->channel;
+    waiting = TakeLocked(found);
+  }
+  if (waiting.state != Waiting::kQueued) TellCancelled(number, *channel);
+}
+
+absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question,
+                                                      CustomFacts::Key key, bool complete) {
+  const std::string what = absl::StrCat(key.of_types ? "infer_type of " : "infer_shape of ", Describe(op));
+  std::shared_ptr<HostChannel> channel;
+  std::shared_ptr<Question> pending;
+  uint64_t number = 0;
+  {
+    std::lock_guard lock(mu_);
+    if (const CustomFacts::FactPtr fact = facts_.Find(key); fact != nullptr) {
+      if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
+      if (fact->status.ok()) return fact;
+      // What a rule cannot say yet it will not say the next time: one inference may come by here twice.
+      if (!complete && absl::IsUnknown(fact->status)) return fact->status;
+      // Other failures are told to those that waited, once: the next run asks again. Some may have given up.
+      if (--fact->asking <= 0) facts_.Forget(key);
+      if (CustomFacts::Clock::now() - fact->answered < kFailureLasts) return fact->status;
+      facts_.Forget(key);
+    }
+    ASSIGN_OR_RETURN(Provider * provider, FindLocked(op.scope, op.op_type, /*offered=*/true));
+    channel = provider->channel;
+    ASSIGN_OR_RETURN(number, AddLocked(provider, {.what = what, .fact = key,
+                                                  .question = std::make_shared<v1::Callback>(std::move(question))}));
+    const CustomFacts::FactPtr fact = facts_.Add(key);
+    fact->asking = 1;
+    pending = fact->question;
+  }
+  channel->SendCall(number);
+  return pending->Pending(what);
+}
+
+absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments) {
+  const bool complete = std::all_of(arguments.begin(), arguments.end(), [](const Shape& s) { return s.known(); });
+  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
+                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete));
+  return fact->shapes;
+}
+
+absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments) {
+  const bool complete = std::find(arguments.begin(), arguments.end(), DType::kUnknown) == arguments.end();
+  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
+                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete));
+  return fact->types;
+}
+
+bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachments* attachments) {
+  std::shared_ptr<const CustomCall> call;
+  std::shared_ptr<const v1::Callback> question;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(number);
+    if (found == waiting_.end()) return false;
+    call = found->second.call;
+    question = found->second.question;
+    found->second.state = Waiting::kSending;
+  }
+  // Goes with the last of the message that points into the run's memory, and keeps that memory until then.
+  const std::shared_ptr<const void> sending(this, [this, number, call](const void*) { Sent(number); });
+  v1::Callback* const callback = response->add_callbacks();
+  *callback = call != nullptr ? ToCallback(*call, sending, attachments) : *question;
+  callback->set_call(number);
+  return true;
+}
+
+void CustomHosts::Sent(uint64_t call) {
+  HostChannel* channel = nullptr;
+  std::unique_ptr<Answer> early;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(call);
+    if (found == waiting_.end()) return;
+    found->second.state = Waiting::kSent;
+    channel = found->second.channel;
+    early = std::move(found->second.early);
+  }
+  if (early != nullptr) Result(channel, std::move(*early));
+}
+
+void CustomHosts::Result(HostChannel* channel, Answer answer) {
+  const auto& [result, attachments] = answer;
+  Waiting waiting;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(result.call());
+    if (found == waiting_.end() || found->second.channel != channel || found->second.state == Waiting::kQueued) return;
+    if (found->second.state == Waiting::kSending) {
+      if (found->second.early == nullptr) found->second.early = std::make_unique<Answer>(std::move(answer));
+      return;
+    }
+    waiting = TakeLocked(found);
+  }
+  absl::Status status;
+  if (result.has_failure()) status = FailureOf(result, waiting.what);
+  if (waiting.call != nullptr) {
+    Count(Clock::now() - waiting.begun, result.seconds(), waiting.call->time.get());
+    if (status.ok()) status = Annotate(WriteResults(result, attachments, *waiting.call), waiting.what);
+    return waiting.call->completion(status);
+  }
+  CustomFacts::Fact fact;
+  if (status.ok()) {
+    status = waiting.fact.of_types ? TypesFrom(result, &fact.types) : ShapesFrom(result, &fact.shapes);
+    status = Annotate(status, waiting.what);
+  }
+  fact.status = status;
+  std::shared_ptr<Question> question;
+  {
+    std::lock_guard lock(mu_);
+    question = facts_.Answer(waiting.fact, std::move(fact));
+  }
+  if (question != nullptr) question->Answered();
+}
+
+// `status` is not OK.
+void CustomHosts::End(Waiting waiting, const absl::Status& status) {
+  if (waiting.call != nullptr) return waiting.call->completion(status);
+  std::shared_ptr<Question> question;
+  {
+    std::lock_guard lock(mu_);
+    CustomFacts::Fact fact;
+    fact.status = status;
+    question = facts_.Answer(waiting.fact, std::move(fact));
+  }
+  if (question != nullptr) question->Answered();
+}
+
+void CustomHosts::Fail(uint64_t call, const absl::Status& why) {
+  Waiting waiting;
+  {
+    std::lock_guard lock(mu_);
+    const auto found = waiting_.find(call);
+    if (found == waiting_.end()) return;
+    waiting = TakeLocked(found);
+  }
+  const absl::Status status = Annotate(why, waiting.what);
+  End(std::move(waiting), status);
+}
+
+void CustomHosts::Sweep(Clock::time_point now) {
+  struct Late {
+    Waiting waiting;
+    uint64_t number;
+    std::chrono::seconds limit;
+    std::shared_ptr<HostChannel> channel;
+  };
+  std::vector<Late> late;
+  {
+    std::lock_guard lock(mu_);
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const auto one = it++;
+      const Provider& provider = *providers_.at(one->second.channel);
+      if (now - one->second.begun < provider.limits.callback) continue;
+      const uint64_t number = one->first;
+      late.push_back({TakeLocked(one), number, provider.limits.callback, provider.channel});
+    }
+  }
+  for (Late& one : late) {
+    if (one.waiting.state != Waiting::kQueued) TellCancelled(one.number, *one.channel);
+    const absl::Status status = absl::DeadlineExceededError(
+        absl::StrCat(one.waiting.what, ": its client has not answered within the ", one.limit.count(),
+                     " s of --callback_seconds"));
+    End(std::move(one.waiting), status);
+  }
+}
+
+}  // namespace gluond::server

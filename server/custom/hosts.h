@@ -1,0 +1,133 @@
+// CustomHosts: the clients that compute operators, what they have said of shapes and types, and the calls that wait for
+// them. One for the process, since graphs know their operators by scope and name and not by server. Thread-safe; no
+// thread waits for a client, and none is called with the mutex held.
+//
+//   ops/custom.cc --Begin--> CustomHosts --SendCall--> HostStream --ToMessage--> client
+//   client --> HostStream --Result--> CustomHosts --completion--> the run goes on
+//
+// A message points into the memory of the run that waits for its answer. So an answer counts when gRPC has let go of the
+// message, not before: until then it reads what the run would go on to write.
+
+#ifndef SERVER_CUSTOM_HOSTS_H_
+#define SERVER_CUSTOM_HOSTS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/core/custom_host.h"
+#include "proto/custom_operator.pb.h"
+#include "server/custom/facts.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// The way to one client. Its calls do not block, and may be made from any thread; nothing comes after the stream's end.
+class HostChannel {
+ public:
+  virtual ~HostChannel() = default;
+  virtual void Send(const v1::HostResponse& response) = 0;
+  // Sends the call, which CustomHosts::ToMessage makes when the client can take it: until then it takes no memory.
+  virtual void SendCall(uint64_t call) = 0;
+  // Another stream has its scope.
+  virtual void Replaced() = 0;
+};
+
+struct HostLimits {
+  std::chrono::seconds callback{300};  // A call that is not answered within so long fails.
+  int64_t max_callbacks = 65'536;      // Calls under way or waiting.
+};
+
+class CustomHosts final : public CustomHost {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // The process's; it is the engine's host from the first call on.
+  static CustomHosts& Get();
+
+  // The life of a stream. The scope is the client's (host_scope.h).
+  void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits);
+  // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many.
+  absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);
+  void Detach(HostChannel* channel);
+
+  // What to send for a call; it counts as sent when the attachments are gone. False: nobody waits for it any more.
+  bool ToMessage(uint64_t call, v1::HostResponse* response, Attachments* attachments);
+  struct Answer {
+    v1::CallbackResult result;
+    Attachments attachments;
+  };
+  // An answer that nobody waits for is dropped, and so is one to a question that has not been asked.
+  void Result(HostChannel* channel, Answer answer);
+  // The call could not be sent.
+  void Fail(uint64_t call, const absl::Status& why);
+  // Ends the calls whose time is over.
+  void Sweep(Clock::time_point now);
+
+  // CustomHost.
+  void Begin(CustomCall call) override;
+  void Abandon(const ClientTime* run) override;
+  absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override;
+  absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override;
+  uint64_t NextInstance(const CustomOperator& op) override;
+  std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) override;
+
+ private:
+  struct Provider {
+    std::shared_ptr<HostChannel> channel;
+    std::string scope;
+    uint64_t tag;        // Of the scope, for instances.
+    HostLimits limits;
+    int64_t calls = 0;   // That wait.
+    absl::flat_hash_map<std::string, uint64_t> offered;  // By op_type: when it was shared, 0 where it was not.
+    v1::HostResponse released;                           // Functions that it has not been told of yet.
+  };
+  struct Waiting {
+    HostChannel* channel = nullptr;
+    Clock::time_point begun = {};
+    std::string what;                            // "forward of custom operator 'softmax'", for messages.
+    std::shared_ptr<CustomCall> call = nullptr;  // One of these:
+    CustomFacts::Key fact = {};
+    std::shared_ptr<const v1::Callback> question = nullptr;
+    enum { kQueued, kSending, kSent } state = kQueued;
+    std::unique_ptr<Answer> early = nullptr;     // It has come while the question was being sent.
+  };
+
+  absl::StatusOr<Provider*> FindLocked(const std::string& scope, const std::string& op_type, bool offered);
+  absl::StatusOr<Provider*> FindForCallLocked(const CustomCall& call);
+  void PassOnLocked(const std::string& op_type);
+  // Numbers the call. RESOURCE_EXHAUSTED: the provider has too many.
+  absl::StatusOr<uint64_t> AddLocked(Provider* provider, Waiting waiting);
+  using WaitingIterator = std::map<uint64_t, Waiting>::iterator;
+  Waiting TakeLocked(WaitingIterator waiting);
+  absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
+                                           bool complete);
+  void End(Waiting waiting, const absl::Status& status);
+  // Nothing of the call's message points into its run's memory any more.
+  void Sent(uint64_t call);
+  void LetGo(const std::pair<std::string, uint64_t>& function);
+
+  std::mutex functions_mu_;  // Guards functions_. Held alone.
+  absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_;
+
+  std::mutex mu_;  // Guards all that follows.
+  uint64_t last_instance_ = 0;
+  uint64_t last_call_ = 0;
+  uint64_t last_share_ = 0;
+  absl::flat_hash_map<HostChannel*, std::unique_ptr<Provider>> providers_;
+  absl::flat_hash_map<std::string, HostChannel*> by_scope_;
+  absl::flat_hash_map<std::string, HostChannel*> shared_;  // By op_type.
+  std::map<uint64_t, Waiting> waiting_;
+  absl::flat_hash_map<const ClientTime*, uint64_t> by_run_;  // The call that a run waits for: one at a time.
+  CustomFacts facts_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CUSTOM_HOSTS_H_

@@ -1,0 +1,41 @@
+#include "server/custom/scope.h"
+
+#include <openssl/sha.h>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr absl::string_view kKeyed = "key:";
+constexpr size_t kHashBytes = 16;
+
+absl::Status CheckLength(absl::string_view field, absl::string_view text) {
+  constexpr size_t kShortest = 16, kLongest = 128;
+  if (text.size() >= kShortest && text.size() <= kLongest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("OpenHost.", field, " has ", text.size(), " bytes, expected ", kShortest,
+                                                 " to ", kLongest, ", which nobody can guess"));
+}
+
+}  // namespace
+
+std::string ScopeOf(absl::string_view key) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest);
+  return absl::StrCat(kKeyed, absl::BytesToHexString({reinterpret_cast<const char*>(digest), kHashBytes}));
+}
+
+absl::Status CheckScope(const v1::OpenHost& open) {
+  RETURN_IF_ERROR(CheckLength("scope", open.scope()));
+  if (open.key().empty() && !absl::StartsWith(open.scope(), kKeyed)) return absl::OkStatus();  // A secret itself.
+  RETURN_IF_ERROR(CheckLength("key", open.key()));
+  if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("OpenHost.scope is not that of OpenHost.key, which is '", kKeyed,
+                                                  "' and the first ", 2 * kHashBytes, " digits of the key's SHA-256; "
+                                                  "only who knows the key can open it"));
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,25 @@
+// The scope of a client's operators: the name by which graphs call the client, and who may answer to it. A scope that is made
+// of a key is no secret: who sees it, in a graph, cannot open a stream in the client's place, and a server need remember no
+// scopes to know that, not even over a restart.
+
+#ifndef SERVER_CUSTOM_SCOPE_H_
+#define SERVER_CUSTOM_SCOPE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "proto/custom_operator.pb.h"
+
+namespace gluond::server {
+
+// `key:` and the first half of the key's SHA-256, as OpenHost says.
+std::string ScopeOf(absl::string_view key);
+
+// Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long.
+// PERMISSION_DENIED: the scope is another key's.
+absl::Status CheckScope(const v1::OpenHost& open);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CUSTOM_SCOPE_H_

@@ -1,0 +1,59 @@
+// Devices: where this server computes. Each device has its lanes and one budget of memory; the CPU is always there, since
+// requests are decoded and replies encoded in its memory. Immutable once opened.
+
+#ifndef SERVER_HOSTED_DEVICES_H_
+#define SERVER_HOSTED_DEVICES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/device.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/device_allocator.h"
+#include "engine/runtime/lane.h"
+#include "server/start/limits.h"
+
+namespace gluond::server {
+
+struct Place {
+  Device device;
+  std::string description;
+  int64_t memory_bytes = 0;
+  int threads = 0;  // Of a CPU.
+  std::shared_ptr<Budget> budget;
+  std::shared_ptr<DeviceAllocator> allocator;
+  std::unique_ptr<Lanes> lanes;
+};
+
+class Devices {
+ public:
+  // `wanted` is "auto" (every GPU, then the CPU), "cpu", or a list like "gpu:0,cpu", the default first.
+  // INVALID_ARGUMENT: a name that is none. UNAVAILABLE: a GPU was named and is not there.
+  static absl::StatusOr<std::unique_ptr<Devices>> Open(const std::string& wanted, int cpu_threads,
+                                                       const Limits& limits);
+
+  // Those that models may run on; the first is the default.
+  const std::vector<Place*>& offered() const { return offered_; }
+  // Empty `name`: the default. NOT_FOUND lists the devices.
+  absl::StatusOr<Place*> Find(const std::string& name) const;
+  // The CPU, where tensors of requests and replies lie.
+  Place& host() const { return *host_; }
+  // The memory of the process: the host's tensors, and all that requests take.
+  const std::shared_ptr<Budget>& memory() const { return memory_; }
+  // Bytes of tensors held on all of them.
+  int64_t tensor_bytes() const;
+
+ private:
+  absl::StatusOr<Place*> Add(Device device, int cpu_threads, const Limits& limits);
+
+  std::shared_ptr<Budget> memory_;
+  std::vector<std::unique_ptr<Place>> places_;
+  std::vector<Place*> offered_;
+  Place* host_ = nullptr;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_HOSTED_DEVICES_H_

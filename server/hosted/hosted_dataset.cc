@@ -1,0 +1,236 @@
+#include "server/hosted/hosted_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/store/crc32c.h"
+#include "server/codec/tensors_codec.h"
+#include "server/hosted/describe_model.h"
+#include "server/wire/chunk.h"
+
+namespace gluond::server {
+namespace {
+
+// Columns are found by comparing their names.
+constexpr int kMostColumns = 1000;
+
+struct Declared {
+  std::vector<Column> columns;
+  std::vector<std::optional<uint32_t>> crcs;
+  int64_t rows = -1;
+
+  absl::Status Add(const std::string& name, const Shape& shape, Column column) {
+    if (columns.size() == kMostColumns) {
+      return absl::ResourceExhaustedError(absl::StrCat("a dataset has at most ", kMostColumns, " columns"));
+    }
+    if (shape.ndim() < 1) return absl::InvalidArgumentError("its shape must begin with the number of rows");
+    if (rows >= 0 && shape[0] != rows) {
+      return absl::InvalidArgumentError(absl::StrCat("it has ", shape[0], " rows, the columns before it ", rows));
+    }
+    rows = shape[0];
+    column.name = name;
+    column.row_shape = Shape(shape.begin() + 1, shape.end());
+    columns.push_back(std::move(column));
+    return absl::OkStatus();
+  }
+};
+
+absl::Status AddColumn(const v1::Column& proto, Declared* declared) {
+  Column column;
+  ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.shape(), /*known=*/true));
+  ASSIGN_OR_RETURN(column.dtype, FromProto(proto.dtype()));
+  if (proto.has_scale()) column.scale = proto.scale();
+  if (proto.has_shift()) column.shift = proto.shift();
+  declared->crcs.push_back(proto.has_crc32c() ? std::optional<uint32_t>(proto.crc32c()) : std::nullopt);
+  return declared->Add(proto.name(), shape, std::move(column));
+}
+
+}  // namespace
+
+absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRequest& request,
+                                                       const NamedTensors& tensors, Allocator& host) {
+  Declared declared;
+  for (const v1::Column& column : request.columns()) {
+    if (absl::Status status = AddColumn(column, &declared); !status.ok()) {
+      return Annotate(status, absl::StrCat("column '", Excerpt(column.name()), "'"));
+    }
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const bool given = std::any_of(declared.columns.begin(), declared.columns.end(),
+                                   [&n = name](const Column& c) { return c.name == n; });
+    if (given) continue;
+    Column column;
+    column.dtype = tensor.dtype();
+    declared.crcs.push_back(std::nullopt);
+    if (absl::Status status = declared.Add(name, tensor.shape(), std::move(column)); !status.ok()) {
+      return Annotate(status, absl::StrCat("column '", Excerpt(name), "'"));
+    }
+  }
+  if (declared.columns.empty()) {
+    return absl::InvalidArgumentError("a new dataset needs `columns`, or whole columns as `tensors`");
+  }
+  auto hosted = std::make_shared<HostedDataset>();
+  hosted->client_ = request.client_id();
+  hosted->declared_crcs_ = std::move(declared.crcs);
+  hosted->crcs_.resize(declared.columns.size());
+  ASSIGN_OR_RETURN(hosted->dataset_, Dataset::Create(std::move(declared.columns), declared.rows, host));
+  return hosted;
+}
+
+absl::Status HostedDataset::Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
+                                    const Attachments& attachments, v1::UploadDatasetResponse* response) {
+  std::lock_guard lock(mu_);
+  last_used_ = Clock::now();
+  RETURN_IF_ERROR(CheckSameColumns(request));
+  if (!dataset_->committed()) {
+    for (const auto& [name, tensor] : tensors) RETURN_IF_ERROR(CheckWhole(name, tensor));
+    for (const auto& [name, tensor] : tensors) {
+      RETURN_IF_ERROR(Append(*dataset_->FindColumn(name), {tensor.data<char>(), tensor.bytes()}));
+    }
+    if (request.has_chunk()) RETURN_IF_ERROR(ReceiveChunk(request, attachments));
+    if (request.commit()) RETURN_IF_ERROR(Commit());
+  }
+  for (const Column& column : dataset_->columns()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, dataset_->bytes_appended(column.name));
+    (*response->mutable_received())[column.name] = static_cast<uint64_t>(bytes);
+  }
+  response->set_committed(dataset_->committed());
+  return absl::OkStatus();
+}
+
+// Whether a tensor is all of a column.
+absl::Status HostedDataset::CheckWhole(const std::string& name, const Tensor& tensor) const {
+  ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(name));
+  const Column& column = dataset_->columns()[i];
+  Shape whole = {dataset_->rows()};
+  for (const int64_t dim : column.row_shape) whole.Append(dim);
+  if (tensor.dtype() == column.dtype && tensor.shape() == whole) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("column '", name, "' is declared as ", Name(column.dtype), " ",
+                                                 whole.ToString(), ", its tensor is ", Name(tensor.dtype()), " ",
+                                                 tensor.shape().ToString()));
+}
+
+absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& request) const {
+  if (request.columns_size() > kMostColumns) {
+    return absl::InvalidArgumentError(absl::StrCat("the request declares ", request.columns_size(), " columns; a dataset "
+                                                   "has at most ", kMostColumns));
+  }
+  for (const v1::Column& proto : request.columns()) {
+    ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(proto.name()));
+    Declared again;
+    RETURN_IF_ERROR(AddColumn(proto, &again));
+    const Column& column = dataset_->columns()[i];
+    const Column& now = again.columns[0];
+    std::optional<uint32_t> crc = declared_crcs_[i];
+    if (!crc.has_value() && dataset_->committed()) crc = crcs_[i];
+    const bool other_values = again.crcs[0].has_value() && crc.has_value() && *again.crcs[0] != *crc;
+    if (now.row_shape == column.row_shape && now.dtype == column.dtype && now.scale == column.scale &&
+        now.shift == column.shift && again.rows == dataset_->rows() && !other_values) {
+      continue;
+    }
+    const char* const what = other_values ? "' has other values" : "' was declared otherwise before";
+    if (dataset_->committed()) {
+      return absl::AlreadyExistsError(absl::StrCat("the dataset is committed, and its column '", column.name, what,
+                                                   "; delete it first, or choose another name"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, what, "; set `restart` to begin anew"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostedDataset::ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments) {
+  ASSIGN_OR_RETURN(const size_t column, dataset_->FindColumn(request.column()));
+  ASSIGN_OR_RETURN(const int64_t received, dataset_->bytes_appended(request.column()));
+  const Column& declared = dataset_->columns()[column];
+  const int64_t total = dataset_->rows() * declared.row_shape.Size() * SizeOf(declared.dtype);
+  const Bytes bytes = attachments.Get(request.chunk().data());
+  absl::StatusOr<size_t> known = CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received),
+                                            static_cast<uint64_t>(total));
+  if (!known.ok()) return Annotate(known.status(), absl::StrCat("column '", Excerpt(request.column()), "'"));
+  for (absl::string_view piece : bytes.pieces()) {
+    const size_t skip = std::min(*known, piece.size());
+    *known -= skip;
+    RETURN_IF_ERROR(Append(column, piece.substr(skip)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostedDataset::Append(size_t column, absl::string_view bytes) {
+  RETURN_IF_ERROR(dataset_->Append(dataset_->columns()[column].name, bytes));
+  crcs_[column] = Crc32c(bytes, crcs_[column]);
+  return absl::OkStatus();
+}
+
+absl::Status HostedDataset::Commit() {
+  for (size_t i = 0; i < crcs_.size(); ++i) {
+    const std::string& name = dataset_->columns()[i].name;
+    ASSIGN_OR_RETURN(const int64_t received, dataset_->bytes_appended(name));
+    const Column& column = dataset_->columns()[i];
+    if (received < dataset_->rows() * column.row_shape.Size() * SizeOf(column.dtype)) break;  // Commit says so.
+    if (declared_crcs_[i].has_value() && *declared_crcs_[i] != crcs_[i]) {
+      return absl::DataLossError(absl::StrCat("column '", name, "' was damaged on the way: its checksum is ", crcs_[i],
+                                              ", not ", *declared_crcs_[i], "; upload again with `restart`"));
+    }
+  }
+  return dataset_->Commit();
+}
+
+void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const {
+  proto->set_name(name);
+  proto->set_rows(dataset_->rows());
+  for (size_t i = 0; i < dataset_->columns().size(); ++i) {
+    const Column& column = dataset_->columns()[i];
+    v1::Column* described = proto->add_columns();
+    described->set_name(column.name);
+    described->add_shape(dataset_->rows());
+    for (const int64_t dim : column.row_shape) described->add_shape(dim);
+    described->set_dtype(ToProto(column.dtype));
+    if (column.scale != 1) described->set_scale(column.scale);
+    if (column.shift != 0) described->set_shift(column.shift);
+    if (declared_crcs_[i].has_value()) described->set_crc32c(*declared_crcs_[i]);
+  }
+  proto->set_bytes(dataset_->bytes());
+  proto->set_committed(dataset_->committed());
+  SetTime(created_, proto->mutable_created());
+}
+
+bool HostedDataset::Silent(Clock::duration lease) const {
+  std::lock_guard lock(mu_);
+  return !dataset_->committed() && Clock::now() - last_used_ > lease;
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::string& name) const {
+  ASSIGN_OR_RETURN(const HostedDatasetPtr hosted, Find(name));
+  if (hosted->dataset()->committed()) return std::shared_ptr<const Dataset>(hosted->dataset());
+  return absl::FailedPreconditionError(
+      absl::StrCat("dataset '", name, "' is not complete; end its upload with `commit`"));
+}
+
+absl::Status Datasets::Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments, Allocator& host,
+                              v1::UploadDatasetResponse* response) {
+  RETURN_IF_ERROR(CheckName("dataset", request.dataset()));
+  RETURN_IF_ERROR(CheckClientId(request.client_id()));
+  ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
+  absl::StatusOr<HostedDatasetPtr> hosted = Find(request.dataset());
+  if (hosted.ok()) {
+    // A repeated commit, whose reply was lost, is answered again.
+    const bool repeated = !request.client_id().empty() && tensors.empty() && !request.restart();
+    if ((*hosted)->client() != request.client_id() || ((*hosted)->dataset()->committed() && !repeated)) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          "there is a dataset '", request.dataset(), "' already, ",
+          (*hosted)->dataset()->committed() ? "committed; delete it first" : "which another client uploads"));
+    }
+  }
+  if (!hosted.ok() || request.restart()) {
+    RETURN_IF_ERROR(CanAdd(request.dataset(), request.restart()));
+    const HostedDatasetPtr before = hosted.ok() ? *hosted : nullptr;
+    ASSIGN_OR_RETURN(hosted, HostedDataset::Create(request, tensors, host));
+    RETURN_IF_ERROR(Replace(request.dataset(), before, *hosted));
+  }
+  return (*hosted)->Receive(request, tensors, attachments, response);
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,78 @@
+// HostedDataset: rows on their way to the server, in chunks, and then immutable. An upload belongs to the client that
+// began it and is forgotten after a silence; a committed dataset stays. Thread-safe.
+
+#ifndef SERVER_HOSTED_HOSTED_DATASET_H_
+#define SERVER_HOSTED_HOSTED_DATASET_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/named_tensor.h"
+#include "engine/train/dataset.h"
+#include "proto/dataset.pb.h"
+#include "server/hosted/registry.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+class HostedDataset {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // With the columns that the request declares, and those of `tensors`, its decoded whole columns.
+  // INVALID_ARGUMENT: there are none, or they do not fit together. RESOURCE_EXHAUSTED: as Dataset::Create.
+  static absl::StatusOr<std::shared_ptr<HostedDataset>> Create(const v1::UploadDatasetRequest& request,
+                                                               const NamedTensors& tensors, Allocator& host);
+
+  // Takes in what a request of the same client brings, and says how far the upload is. As UploadDataset in
+  // training.proto says.
+  absl::Status Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
+                       const Attachments& attachments, v1::UploadDatasetResponse* response);
+
+  const std::string& client() const { return client_; }
+  const std::shared_ptr<Dataset>& dataset() const { return dataset_; }
+  void Describe(const std::string& name, v1::Dataset* proto) const;
+  // An upload that nothing was heard of for `lease`.
+  bool Silent(Clock::duration lease) const;
+
+ private:
+  absl::Status CheckWhole(const std::string& name, const Tensor& tensor) const;
+  absl::Status CheckSameColumns(const v1::UploadDatasetRequest& request) const;
+  absl::Status ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments);
+  absl::Status Append(size_t column, absl::string_view bytes);
+  absl::Status Commit();
+
+  std::string client_;
+  std::shared_ptr<Dataset> dataset_;
+  std::vector<std::optional<uint32_t>> declared_crcs_;
+  const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
+
+  mutable std::mutex mu_;
+  std::vector<uint32_t> crcs_;              // Of what was received. Guarded by mu_.
+  Clock::time_point last_used_ = Clock::now();  // Guarded by mu_.
+};
+
+using HostedDatasetPtr = std::shared_ptr<HostedDataset>;
+
+// The datasets of a server.
+class Datasets : public Registry<HostedDataset> {
+ public:
+  explicit Datasets(int64_t limit) : Registry("dataset", limit, "--max_datasets") {}
+
+  // One that can be used. FAILED_PRECONDITION: it is not committed.
+  absl::StatusOr<std::shared_ptr<const Dataset>> Committed(const std::string& name) const;
+
+  // The whole of UploadDataset.
+  absl::Status Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments, Allocator& host,
+                      v1::UploadDatasetResponse* response);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_HOSTED_HOSTED_DATASET_H_

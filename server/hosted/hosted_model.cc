@@ -1,0 +1,64 @@
+#include "server/hosted/hosted_model.h"
+
+#include "server/hosted/graph_memory.h"
+
+namespace gluond::server {
+
+absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefinition definition, uint64_t seed,
+                                                   Place& place, Place& host, int64_t max_bytes) {
+  HostedModelPtr hosted(new HostedModel(place));
+  hosted->graph_memory_ = Reservation(Budget::PartOf(host.budget));
+  RETURN_IF_ERROR(hosted->graph_memory_.Grow(kNodeBytes * CountNodes(definition.outputs)));
+  const std::string owner = absl::StrCat("model '", name, "'");
+  hosted->budget_ = std::make_shared<Budget>(owner, max_bytes, "--max_model_bytes", Budget::PartOf(place.budget));
+  hosted->host_budget_ = &place == &host ? hosted->budget_
+                                         : std::make_shared<Budget>(absl::StrCat(owner, " on the host"), max_bytes,
+                                                                    "--max_model_bytes",
+                                                                    Budget::PartOf(host.budget));
+  ASSIGN_OR_RETURN(std::shared_ptr<Allocator> allocator, DeviceAllocator::Create(place.device, hosted->budget_));
+  hosted->host_allocator_ = allocator;
+  if (&place != &host) {
+    ASSIGN_OR_RETURN(hosted->host_allocator_, DeviceAllocator::Create(host.device, hosted->host_budget_));
+  }
+  ModelOptions options;
+  options.name = std::move(name);
+  options.seed = seed;
+  options.lane = hosted->lane_.get();
+  options.allocator = std::move(allocator);
+  options.host_allocator = hosted->host_allocator_;
+  ASSIGN_OR_RETURN(hosted->model_, Model::Create(std::move(definition), options));
+  return hosted;
+}
+
+std::shared_ptr<Trainer> HostedModel::trainer() const {
+  std::lock_guard lock(mu_);
+  return trainer_;
+}
+
+absl::StatusOr<std::shared_ptr<Trainer>> HostedModel::NeedTrainer() const {
+  std::shared_ptr<Trainer> trainer = this->trainer();
+  if (trainer != nullptr) return trainer;
+  return absl::FailedPreconditionError(absl::StrCat("model '", model_->name(), "' has no trainer; call CreateTrainer"));
+}
+
+absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool replace) {
+  std::lock_guard lock(mu_);
+  if (trainer_ != nullptr && !replace) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
+  }
+  trainer_.swap(trainer);  // The old one goes without the lock, with the argument.
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const HostedModel::Download> HostedModel::download() const {
+  std::lock_guard lock(mu_);
+  return download_;
+}
+
+void HostedModel::SetDownload(std::shared_ptr<const Download> download) {
+  std::lock_guard lock(mu_);
+  download_.swap(download);
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,108 @@
+// HostedModel: a model as the server keeps it, with its trainer, its budget and its age. Thread-safe.
+
+#ifndef SERVER_HOSTED_HOSTED_MODEL_H_
+#define SERVER_HOSTED_HOSTED_MODEL_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/model.h"
+#include "engine/runtime/budget.h"
+#include "engine/train/trainer.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/registry.h"
+
+namespace gluond::server {
+
+class HostedModel : public std::enable_shared_from_this<HostedModel> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Its tensors are charged to a budget of `max_bytes` within the place's. As Model::Create.
+  static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition,
+                                                             uint64_t seed, Place& place, Place& host,
+                                                             int64_t max_bytes);
+
+  Model& model() const { return *model_; }
+  const std::shared_ptr<Model>& model_ptr() const { return model_; }
+  Place& place() const { return place_; }
+  // Where tensors of requests to this model are decoded.
+  Allocator& host_allocator() const { return *host_allocator_; }
+  int64_t tensor_bytes() const { return budget_->used() + (host_budget_ == budget_ ? 0 : host_budget_->used()); }
+  std::chrono::system_clock::time_point created() const { return created_; }
+
+  std::shared_ptr<Trainer> trainer() const;
+  // FAILED_PRECONDITION: there is none.
+  absl::StatusOr<std::shared_ptr<Trainer>> NeedTrainer() const;
+  // ALREADY_EXISTS: there is one, unless `replace`.
+  absl::Status SetTrainer(std::shared_ptr<Trainer> trainer, bool replace);
+
+  // Counts changes of parameters and auxiliary states. Changed on the model's strand, in the callbacks of its calls, and
+  // therefore exact when it is read there.
+  uint64_t version() const { return version_; }
+  uint64_t Changed() { return ++version_; }
+
+  // Numbers Forwards in training mode, so that a Backward can say which one it means.
+  std::mutex& recording_mu() { return recording_mu_; }
+  uint64_t& last_recording() { return last_recording_; }  // Guarded by recording_mu().
+
+  // Lives until no call has come for `ttl`.
+  void SetTtl(Clock::duration ttl) { ttl_ = ttl; }
+  void Touch() { last_used_ = Clock::now(); }
+  bool Expired() const { return ttl_.has_value() && Clock::now() - last_used_.load() > *ttl_; }
+
+  // The parameter that was downloaded last, so that its chunks cost one copy and are of one moment.
+  struct Download {
+    uint64_t version = 0;
+    NamedTensor parameter;
+  };
+  std::shared_ptr<const Download> download() const;
+  void SetDownload(std::shared_ptr<const Download> download);
+
+ private:
+  explicit HostedModel(Place& place) : place_(place), lane_(place.lanes->Take()) {}
+
+  Place& place_;
+  const std::shared_ptr<Lane> lane_;
+  Reservation graph_memory_;
+  std::shared_ptr<Budget> budget_;
+  std::shared_ptr<Budget> host_budget_;
+  std::shared_ptr<Allocator> host_allocator_;
+  std::shared_ptr<Model> model_;
+  const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
+  std::optional<Clock::duration> ttl_;  // Set before the model is shared.
+  std::atomic<Clock::time_point> last_used_ = Clock::now();
+  std::atomic<uint64_t> version_ = 0;
+  std::mutex recording_mu_;
+  uint64_t last_recording_ = 0;
+
+  mutable std::mutex mu_;
+  std::shared_ptr<Trainer> trainer_;          // Guarded by mu_.
+  std::shared_ptr<const Download> download_;  // Guarded by mu_.
+};
+
+using HostedModelPtr = std::shared_ptr<HostedModel>;
+
+// The models of a server.
+class Models : public Registry<HostedModel> {
+ public:
+  explicit Models(int64_t limit) : Registry("model", limit, "--max_models") {}
+
+  // Find, and keep it from expiring: its time begins when the last use ends.
+  absl::StatusOr<HostedModelPtr> Use(const std::string& name) const {
+    ASSIGN_OR_RETURN(HostedModelPtr model, Find(name));
+    HostedModel* const used = model.get();
+    return HostedModelPtr(used, [model = std::move(model)](HostedModel* m) { m->Touch(); });
+  }
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_HOSTED_HOSTED_MODEL_H_

@@ -1,0 +1,70 @@
+// ParameterUploads: parameters on their way to the server, in chunks. An upload belongs to its client, model and
+// parameter, is charged to the model, and is forgotten after a silence. Thread-safe: the map's mutex is held for look-ups
+// only, and chunks of different uploads are copied at the same time.
+
+#ifndef SERVER_HOSTED_PARAMETER_UPLOADS_H_
+#define SERVER_HOSTED_PARAMETER_UPLOADS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "absl/status/statusor.h"
+#include "proto/model.pb.h"
+#include "server/hosted/hosted_model.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+class ParameterUploads {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Of uploads there are at most `most`: client_ids are free, and a small parameter is charged next to nothing.
+  ParameterUploads(Clock::duration lease, int64_t most) : lease_(lease), most_(static_cast<size_t>(most)) {}
+
+  struct Progress {
+    uint64_t received;
+    uint64_t total;
+  };
+  // As UploadParameter in model.proto says. RESOURCE_EXHAUSTED: too many; names --max_uploads.
+  absl::StatusOr<Progress> Receive(const v1::UploadParameterRequest& request, const Attachments& attachments,
+                                   HostedModel& model);
+  // The complete upload of a parameter. NOT_FOUND: there is none. FAILED_PRECONDITION: it is incomplete.
+  absl::StatusOr<NamedTensor> Complete(const std::string& client, HostedModel& model, const std::string& parameter) const;
+  // Forgets the upload that Complete gave, but not another one that has begun since.
+  void Forget(const std::string& client, HostedModel& model, const NamedTensor& applied);
+  // Forgets what was silent for longer than the lease.
+  void Expire();
+
+ private:
+  using Key = std::tuple<std::string, const HostedModel*, std::string>;
+  struct Upload {
+    std::weak_ptr<HostedModel> model;  // An upload does not keep a deleted model.
+    Tensor tensor;                     // Both are set before others know the upload.
+    Clock::time_point last_used;       // Guarded by the map's mutex.
+    std::mutex mu;                     // Taken before the map's. Guards the tensor's values and
+    uint64_t received = 0;
+  };
+  using UploadPtr = std::shared_ptr<Upload>;
+
+  // Null: there is none.
+  UploadPtr Use(const Key& key);
+  // In the place of one that there may be.
+  absl::Status Add(const Key& key, const UploadPtr& upload);
+  // NOT_FOUND: there is none.
+  absl::StatusOr<UploadPtr> Find(const std::string& client, HostedModel& model, const std::string& parameter) const;
+
+  const Clock::duration lease_;
+  const size_t most_;
+  mutable std::mutex mu_;
+  std::map<Key, UploadPtr> uploads_;  // Guarded by mu_.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_HOSTED_PARAMETER_UPLOADS_H_

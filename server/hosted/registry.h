@@ -1,0 +1,130 @@
+// Registry: the things of one kind that clients share by name: models, datasets. Thread-safe. What is removed lives on
+// until the last call that uses it ends.
+
+#ifndef SERVER_HOSTED_REGISTRY_H_
+#define SERVER_HOSTED_REGISTRY_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/store/checkpoint.h"
+
+namespace gluond::server {
+
+template <class T>
+class Registry {
+ public:
+  using Ptr = std::shared_ptr<T>;
+
+  // `kind` is "model", `flag` the limit's name for messages.
+  Registry(std::string kind, int64_t limit, std::string flag)
+      : kind_(std::move(kind)), limit_(static_cast<size_t>(limit)), flag_(std::move(flag)) {}
+
+  // NOT_FOUND lists the closest names.
+  absl::StatusOr<Ptr> Find(const std::string& name) const {
+    std::lock_guard lock(mu_);
+    const auto found = values_.find(name);
+    if (found != values_.end()) return found->second;
+    return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
+                                            DidYouMean(name, NamesLocked())));
+  }
+
+  // Whether `name` could be added now: for saying so before the work of making the value.
+  // INVALID_ARGUMENT: the name. ALREADY_EXISTS: unless `replace`. RESOURCE_EXHAUSTED: there are too many.
+  absl::Status CanAdd(const std::string& name, bool replace) const {
+    RETURN_IF_ERROR(CheckName(kind_, name));
+    std::lock_guard lock(mu_);
+    return CanAddLocked(name, replace);
+  }
+  absl::Status Add(const std::string& name, Ptr value, bool replace) {
+    RETURN_IF_ERROR(CheckName(kind_, name));
+    std::lock_guard lock(mu_);
+    RETURN_IF_ERROR(CanAddLocked(name, replace));
+    values_[name].swap(value);  // The replaced one goes without the lock, with the argument.
+    return absl::OkStatus();
+  }
+
+  // Puts `value` in the place of `expected`, or where nothing is when that is null. ALREADY_EXISTS: something else is
+  // there by now.
+  absl::Status Replace(const std::string& name, const Ptr& expected, Ptr value) {
+    RETURN_IF_ERROR(CheckName(kind_, name));
+    std::lock_guard lock(mu_);
+    const auto found = values_.find(name);
+    const bool as_expected = found == values_.end() ? expected == nullptr : found->second == expected;
+    if (!as_expected) {
+      return absl::AlreadyExistsError(absl::StrCat("another call has just made or deleted the ", kind_, " '", name,
+                                                   "'; look at it, and try again"));
+    }
+    RETURN_IF_ERROR(CanAddLocked(name, /*replace=*/true));
+    values_[name].swap(value);
+    return absl::OkStatus();
+  }
+
+  // NOT_FOUND as Find.
+  absl::StatusOr<Ptr> Remove(const std::string& name) {
+    RETURN_IF_ERROR(Find(name).status());
+    std::lock_guard lock(mu_);
+    const auto node = values_.extract(name);
+    if (node.empty()) return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'"));
+    return node.mapped();
+  }
+  // Removes all that no call uses and of which `expired` says so.
+  void RemoveIf(const std::function<bool(const T&)>& expired) {
+    std::vector<Ptr> removed;
+    std::lock_guard lock(mu_);
+    for (auto it = values_.begin(); it != values_.end();) {
+      if (it->second.use_count() > 1 || !expired(*it->second)) {
+        ++it;
+        continue;
+      }
+      removed.push_back(std::move(it->second));
+      it = values_.erase(it);
+    }
+  }
+
+  std::vector<std::pair<std::string, Ptr>> List() const {
+    std::lock_guard lock(mu_);
+    return {values_.begin(), values_.end()};
+  }
+  size_t size() const {
+    std::lock_guard lock(mu_);
+    return values_.size();
+  }
+
+ private:
+  absl::Status CanAddLocked(const std::string& name, bool replace) const {
+    const bool exists = values_.contains(name);
+    if (exists && !replace) {
+      return absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name, "' already; replace or delete it"));
+    }
+    if (!exists && values_.size() >= limit_) {
+      return absl::ResourceExhaustedError(absl::StrCat("the server holds ", values_.size(), " ", kind_,
+                                                       "s, the limit of ", flag_, "; delete one"));
+    }
+    return absl::OkStatus();
+  }
+  std::vector<std::string> NamesLocked() const {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : values_) names.push_back(name);
+    return names;
+  }
+
+  const std::string kind_;
+  const size_t limit_;
+  const std::string flag_;
+  mutable std::mutex mu_;
+  std::map<std::string, Ptr> values_;  // Guarded by mu_.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_HOSTED_REGISTRY_H_

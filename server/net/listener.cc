@@ -1,0 +1,334 @@
+#include "server/net/listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/tcp.h>  // Knows more of TCP_INFO than netinet/tcp.h does.
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kEvents = 64;
+constexpr int kMostReads = 128;
+// Bytes of a preface, settings and a call's headers, at least; and milliseconds, more than a connection lasts.
+constexpr uint64_t kOneCall = 256;
+constexpr int64_t kForEver = int64_t{1} << 40;
+// Without a file descriptor to be had, the next look comes after so long.
+constexpr std::chrono::milliseconds kNoDescriptors{50};
+// After a connection was ended the next of its address waits so long, and after many no longer than so.
+constexpr std::chrono::milliseconds kWait{250}, kLongestWait{5000};
+
+absl::Status Unavailable(const std::string& address, const std::string& why) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", why,
+                                             "; is the address right, and free? Choose another --address"));
+}
+
+// The client's address and gRPC's name for the connection: an address of version 4 is written so also within version 6.
+std::pair<std::string, std::string> AddressAndName(const sockaddr_storage& from) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (from.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return {text, absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port))};
+  }
+  if (from.ss_family != AF_INET6) return {"unix", ""};
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
+    return {text, absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port))};
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  return {text, absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port))};
+}
+
+bool GetInfo(int fd, tcp_info* info) {
+  socklen_t size = sizeof(*info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
+}
+
+// For how long nothing has come, or nothing has gone, in milliseconds. -1: not known. A client that sends byte by byte what
+// never becomes a call gets nothing. Who has sent less than a call takes has been silent for longer than all others.
+int64_t SilentFor(int fd) {
+  tcp_info info{};
+  if (!GetInfo(fd, &info)) return -1;
+  const int64_t silent = std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
+  return info.tcpi_bytes_received < kOneCall ? silent + kForEver : silent;
+}
+
+bool SomebodyServes(const sockaddr_un& name) {
+  const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& address, int64_t max_connections) {
+  std::unique_ptr<Listener> listener(new Listener(max_connections));
+  listener->epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  listener->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+  RETURN_IF_ERROR(listener->Watch(listener->wake_.get(), EPOLLIN));
+  if (absl::StartsWith(address, "unix:")) {
+    RETURN_IF_ERROR(listener->ListenOnUnix(address.substr(5)));
+  } else {
+    const size_t colon = address.rfind(':');
+    std::string host = address.substr(0, colon);
+    if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) host = host.substr(1, host.size() - 2);
+    RETURN_IF_ERROR(listener->ListenOnTcp(host, colon == std::string::npos ? "0" : address.substr(colon + 1)));
+  }
+  for (const Descriptor& fd : listener->listening_) RETURN_IF_ERROR(listener->Watch(fd.get(), EPOLLIN));
+  return listener;
+}
+
+Listener::~Listener() {
+  Stop();
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+absl::Status Listener::Watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot watch for connections: ", std::strerror(errno)));
+}
+
+absl::Status Listener::ListenOnUnix(const std::string& path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(name.sun_path)) {
+    return Unavailable(absl::StrCat("unix:", path),
+                       absl::StrCat("the path has ", path.size(), " bytes, want 1 to ", sizeof(name.sun_path) - 1));
+  }
+  std::memcpy(name.sun_path, path.data(), path.size());
+  struct stat found;
+  if (stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) {
+    if (SomebodyServes(name)) return Unavailable(absl::StrCat("unix:", path), "another process serves it");
+    unlink(path.c_str());
+  }
+  Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return Unavailable(absl::StrCat("unix:", path), std::strerror(errno));
+  }
+  path_ = path;
+  listening_.push_back(std::move(fd));
+  return absl::OkStatus();
+}
+
+absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& port) {
+  const std::string address = absl::StrCat(host, ":", port);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found); error != 0) {
+    return Unavailable(address, gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
+  std::string why = "it means no address";
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    sockaddr_storage name{};
+    std::memcpy(&name, one->ai_addr, one->ai_addrlen);
+    // All addresses get the port that the first one was given.
+    in_port_t& number = name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(name).sin6_port
+                                                   : reinterpret_cast<sockaddr_in&>(name).sin_port;
+    if (number == 0) number = htons(static_cast<uint16_t>(port_));
+    Descriptor fd(socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int on = 1, off = 0;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    // Each accepted connection takes this option over. Without it the second piece of an answer would wait 40 ms for the
+    // client's acknowledgement of the first.
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    // "[::]" means every address, IPv4's too.
+    if (one->ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    socklen_t size = one->ai_addrlen;
+    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 || listen(fd.get(), kBacklog) != 0 ||
+        getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) {
+      why = std::strerror(errno);
+      continue;
+    }
+    port_ = ntohs(number);
+    listening_.push_back(std::move(fd));
+  }
+  return listening_.empty() ? Unavailable(address, why) : absl::OkStatus();
+}
+
+void Listener::Start(std::unique_ptr<Acceptor> acceptor) {
+  acceptor_ = std::move(acceptor);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void Listener::Stop() {
+  {
+    std::lock_guard lock(mu_);
+    stopping_ = true;
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  listening_.clear();
+}
+
+int64_t Listener::connections() const {
+  std::lock_guard lock(mu_);
+  return static_cast<int64_t>(connections_.size());
+}
+
+void Listener::Loop() {
+  while (true) {
+    epoll_event events[kEvents];
+    const int count = epoll_wait(epoll_.get(), events, kEvents, HandOver());
+    std::vector<int> ready;
+    {
+      std::lock_guard lock(mu_);
+      if (stopping_) return;
+      for (int i = 0; i < count; ++i) {
+        const auto found = connections_.find(events[i].data.fd);
+        if (found == connections_.end()) {
+          ready.push_back(events[i].data.fd);
+          continue;
+        }
+        Forget(found);
+      }
+    }
+    for (const int fd : ready) {
+      if (fd != wake_.get()) Accept(fd);
+    }
+  }
+}
+
+int Listener::HandOver() {
+  std::vector<Descriptor> due;
+  int until = -1;
+  {
+    std::lock_guard lock(mu_);
+    const Clock::time_point now = Clock::now();
+    for (auto first = waiting_.begin(); first != waiting_.end() && first->first <= now; first = waiting_.begin()) {
+      due.push_back(std::move(connections_[first->second].first));
+      waiting_.erase(first);
+    }
+    if (!waiting_.empty()) {
+      until = 1 + static_cast<int>(
+                      std::chrono::duration_cast<std::chrono::milliseconds>(waiting_.begin()->first - now).count());
+    }
+    absl::erase_if(wait_until_, [now](const auto& entry) { return entry.second <= now; });
+  }
+  for (Descriptor& fd : due) {
+    Acceptor::NewConnectionParameters connection;
+    connection.listener_fd = -1;
+    connection.fd = fd.Release();
+    acceptor_->HandleNewConnection(&connection);
+  }
+  return until;
+}
+
+void Listener::Forget(Connections::iterator connection) {
+  // While gRPC has the first descriptor open, closing the second one would not end the watch.
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->first, nullptr);
+  waiting_.erase({connection->second.due, connection->first});
+  if (--of_address_[connection->second.address] == 0) of_address_.erase(connection->second.address);
+  connections_.erase(connection);
+}
+
+void Listener::Accept(int listening) {
+  sockaddr_storage from{};
+  socklen_t size = sizeof(from);
+  Descriptor fd(accept4(listening, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd.get() >= 0) {
+    auto [address, name] = AddressAndName(from);
+    return Add(std::move(fd), std::move(address), std::move(name));
+  }
+  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+  DropSilent("");
+  std::this_thread::sleep_for(kNoDescriptors);
+}
+
+void Listener::Add(Descriptor accepted, std::string address, std::string name) {
+  int64_t all = 0, same = 0;
+  {
+    std::lock_guard lock(mu_);
+    all = static_cast<int64_t>(connections_.size());
+    const auto found = of_address_.find(address);
+    same = found == of_address_.end() ? 0 : found->second;
+  }
+  const bool address_is_full = same >= std::max<int64_t>(1, max_connections_ / 2);
+  if ((address_is_full || all >= max_connections_) && !DropSilent(address_is_full ? address : "")) return;
+  Descriptor second(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
+  if (second.get() < 0) return;  // No descriptor is left: the connection closes.
+  const int key = second.get();
+  std::lock_guard lock(mu_);
+  ++of_address_[address];
+  const auto wait = wait_until_.find(address);
+  const Clock::time_point due = wait == wait_until_.end() ? Clock::time_point() : wait->second;
+  connections_[key] = {std::move(second), std::move(accepted), due, std::move(address), std::move(name)};
+  waiting_.insert({due, key});  // Loop hands it over.
+  // gRPC shuts a socket down before it closes it, and that the second descriptor sees.
+  if (!Watch(key, 0).ok()) Forget(connections_.find(key));
+}
+
+std::vector<Listener::Traffic> Listener::CountTraffic() const {
+  std::lock_guard lock(mu_);
+  std::vector<Traffic> traffic;
+  for (const auto& [fd, connection] : connections_) {
+    tcp_info info{};
+    if (connection.name.empty() || connection.first.get() >= 0 || !GetInfo(fd, &info)) continue;
+    traffic.push_back({connection.name, static_cast<int64_t>(info.tcpi_bytes_received),
+                       static_cast<int64_t>(info.tcpi_bytes_acked)});
+  }
+  return traffic;
+}
+
+void Listener::End(const std::string& name) {
+  std::lock_guard lock(mu_);
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.name.empty() || connection.name != name) continue;
+    Clock::time_point& until = wait_until_[connection.address];
+    const Clock::time_point now = Clock::now();
+    until = std::min(std::max(until, now) + kWait, now + kLongestWait);
+    shutdown(fd, SHUT_RDWR);  // Loop hears of it.
+    // gRPC would read the rest before it finds the end. What the client sends meanwhile has one as well.
+    char rest[64 << 10];
+    for (int i = 0; i < kMostReads && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0; ++i) continue;
+  }
+}
+
+bool Listener::DropSilent(const std::string& address) {
+  std::lock_guard lock(mu_);
+  int silent = -1;
+  int64_t longest = -1;  // Less is not known.
+  for (const auto& [fd, connection] : connections_) {
+    if (!address.empty() && connection.address != address) continue;
+    const int64_t time = SilentFor(fd);
+    if (time <= longest) continue;
+    silent = fd;
+    longest = time;
+  }
+  if (silent < 0) return false;
+  shutdown(silent, SHUT_RDWR);  // Loop hears of it.
+  return true;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,123 @@
+// Listener accepts the connections, counts them, and hands them to gRPC. (gRPC's own accept loop has no limit, and ends
+// for good when the process has no file descriptor left.) Thread-safe.
+//
+// At most `max_connections` are open, and those of one address hold at most half of them. When a further one comes, the
+// connection gives way that for longest has sent nothing, or was sent nothing, of the same address where that is over its
+// half: a client that is silent loses nothing but the connection, which its library makes again. (Of Unix sockets nobody
+// knows for how long they are silent: there the further one is closed.)
+//
+// An address from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
+// quarter of a second later for each such end, five seconds at most.
+
+#ifndef SERVER_NET_LISTENER_H_
+#define SERVER_NET_LISTENER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+
+namespace gluond::server {
+
+// A file descriptor, closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+class Listener {
+ public:
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
+  // UNAVAILABLE: the address is taken, or is none of this machine.
+  static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::string& address, int64_t max_connections);
+  // As Stop.
+  ~Listener();
+
+  int port() const { return port_; }  // 0 for a Unix socket.
+
+  // From here on connections are handed to `acceptor`.
+  void Start(std::unique_ptr<Acceptor> acceptor);
+  // Accepts no more. What is connected stays so.
+  void Stop();
+
+  // Closes the connection that gRPC calls `name`, "ipv4:10.0.0.7:41014", since it harms others. Those of Unix sockets
+  // have no names of their own.
+  void End(const std::string& name);
+
+  struct Traffic {
+    std::string name;
+    int64_t received, sent;  // Bytes, by the kernel.
+  };
+  // Of the connections that gRPC has and the kernel counts, as it does those by TCP.
+  std::vector<Traffic> CountTraffic() const;
+
+  int64_t connections() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection {
+    Descriptor second;  // Of the same socket: it tells when gRPC has closed the first.
+    Descriptor first;   // Until gRPC gets it,
+    Clock::time_point due;  // which is then.
+    std::string address;
+    std::string name;  // gRPC's; empty for a Unix socket.
+  };
+
+  explicit Listener(int64_t max_connections) : max_connections_(max_connections) {}
+  absl::Status ListenOnUnix(const std::string& path);
+  absl::Status ListenOnTcp(const std::string& host, const std::string& port);
+  absl::Status Watch(int fd, uint32_t events);
+
+  using Connections = absl::flat_hash_map<int, Connection>;  // By the second descriptor.
+
+  void Loop();
+  void Accept(int listening);
+  void Add(Descriptor accepted, std::string address, std::string name);
+  // What waits and is due goes to gRPC. The milliseconds until more is; -1: nothing waits.
+  int HandOver();
+  void Forget(Connections::iterator connection);  // With mu_ held.
+  // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
+  bool DropSilent(const std::string& address);
+
+  const int64_t max_connections_;
+  int port_ = 0;
+  std::string path_;  // Of a Unix socket.
+  Descriptor epoll_, wake_;
+  std::vector<Descriptor> listening_;
+  std::unique_ptr<Acceptor> acceptor_;
+
+  mutable std::mutex mu_;
+  bool stopping_ = false;  // Guarded by mu_, as all that follows.
+  Connections connections_;
+  absl::flat_hash_map<std::string, int64_t> of_address_;
+  absl::flat_hash_map<std::string, Clock::time_point> wait_until_;  // By address.
+  std::set<std::pair<Clock::time_point, int>> waiting_;             // When, and which connection.
+
+  std::thread thread_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_NET_LISTENER_H_

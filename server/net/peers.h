@@ -1,0 +1,131 @@
+// Peers: who is connected. A peer is a connection: what it holds is counted (shares.h), and its work has an account of
+// its own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
+//
+// A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of each,
+// counts none of them against its limit of streams, and frees them later than they come. A peer's connection that does
+// so is ended.
+
+#ifndef SERVER_NET_PEERS_H_
+#define SERVER_NET_PEERS_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "engine/runtime/account.h"
+#include "grpcpp/grpcpp.h"
+
+struct grpc_auth_context;
+struct grpc_call;
+
+namespace gluond::server {
+
+class Peer {
+ public:
+  // `name` is gRPC's, like "ipv4:10.0.0.7:41014".
+  explicit Peer(const std::string& name);
+
+  const std::string& name() const { return account_->name(); }
+  // The name without a port: all connections of one machine have it.
+  const std::string& address() const { return address_; }
+  // A message of so many bytes has come from the peer.
+  void Gave(int64_t bytes) { given_.fetch_add(bytes + bytes / 512 + kFrameBytes, std::memory_order_relaxed); }
+  // What the kernel received for the sake of the messages and calls that have come, by estimate.
+  int64_t given() const { return given_.load(std::memory_order_relaxed); }
+  // As does the peer's work.
+  const AccountPtr& account() const { return account_; }
+
+ private:
+  friend class Guest;
+  friend class Peers;
+  static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
+  // Counts a call that was reset as `weight`. Whether they come too fast; true once.
+  bool CountReset(double weight);
+  // Counts a call that is opened. Whether there are far more than `most`, by what this server knows; true once.
+  bool CountCall(int64_t most);
+
+  const AccountPtr account_;
+  const std::string address_;
+  std::atomic<int64_t> given_ = 0;
+
+  std::mutex mu_;
+  int64_t open_ = 0;       // Calls that are not answered yet. Guarded by mu_, as all that follows.
+  int64_t calls_ = 0;      // Those, and the ones whose answers gRPC has.
+  std::chrono::steady_clock::time_point too_many_since_;  // 0: they are not too many.
+  double resets_ = 0;      // Recent ones, as of last_reset_.
+  std::chrono::steady_clock::time_point last_reset_;
+  bool floods_ = false;
+};
+using PeerPtr = std::shared_ptr<Peer>;
+
+class Peers {
+ public:
+  // Ends the connection of the peer that gRPC calls so, for a reason.
+  using End = std::function<void(const std::string& name, absl::string_view reason)>;
+
+  Peers() = default;
+  ~Peers();
+  // Before the first call. A peer may have `most_calls` open.
+  void Guard(int64_t most_calls, End end) {
+    std::lock_guard lock(mu_);  // With it, whoever looks for its peer sees what is set here.
+    most_calls_ = most_calls;
+    end_ = std::move(end);
+  }
+
+  // To be told of each call that its client has reset before it was answered,
+  void WasReset(Peer& peer) { Count(peer, 1); }
+  // of each that was reset before it was sent, as a client rarely does,
+  void WasNeverSent(Peer& peer) { Count(peer, 4); }
+  // and of each whose deadline passed, which may befall many at once.
+  void WasLate(Peer& peer) { Count(peer, 0.25); }
+  // Forgets those of whom nothing is left.
+  void Sweep();
+  // Peer::given of each, by name.
+  absl::flat_hash_map<std::string, int64_t> Given();
+
+ private:
+  friend class Guest;
+  PeerPtr Find(grpc_call* call);
+  void Count(Peer& peer, double weight);
+
+  // gRPC has one of these for each connection. While a peer refers to it, no other connection gets the same.
+  using Connection = grpc_auth_context*;
+
+  int64_t most_calls_ = std::numeric_limits<int32_t>::max();
+  End end_ = [](const std::string&, absl::string_view) {};
+  std::mutex mu_;
+  absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
+};
+
+// A call's peer, which has the call open until it leaves. gRPC 1.51 holds a client to the number of calls that it may have
+// open only once the client has said that it knows the number, and keeps answers that the client does not read.
+class Guest {
+ public:
+  Guest(Peers& peers, grpc_call* call);
+  ~Guest() { End(); }
+  Guest(const Guest&) = delete;
+  Guest& operator=(const Guest&) = delete;
+
+  // The call was cancelled or is answered: what gRPC makes of that may come late, when the client knows of it already.
+  void Leave();
+  // gRPC is done with the call.
+  void End();
+
+  const PeerPtr& peer() const { return peer_; }
+
+ private:
+  const PeerPtr peer_;
+  std::atomic<bool> left_ = false, ended_ = false;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_NET_PEERS_H_

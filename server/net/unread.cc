@@ -1,0 +1,68 @@
+#include "server/net/unread.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gluond::server {
+namespace {
+
+// What comes beside messages: once, for each byte sent (the client opens windows), and in each second, of which gRPC's own
+// services get some.
+constexpr int64_t kGreeting = 4096;
+constexpr int64_t kSentPerByte = 512;
+constexpr double kPerSecond = 64 << 10;
+// So much, of what there may be at most, is not worth a connection, even where the memory is used up by others.
+constexpr int64_t kLittle = 8;
+// An estimate that is too high is no credit for more than so much.
+constexpr int64_t kCredit = 1 << 20;
+
+// What was kept unread is forgotten to 1/e within so many seconds.
+constexpr double kMemory = 10;
+
+// The bytes unread, of what came in all, after `passed` seconds since the last look.
+int64_t Correct(int64_t bytes, double passed, int64_t* correction) {
+  bytes += *correction;
+  const int64_t change = bytes > 0 ? -std::min(bytes, static_cast<int64_t>(kPerSecond * passed))
+                                   : std::max<int64_t>(0, -kCredit - bytes);
+  *correction += change;
+  return std::max<int64_t>(0, bytes + change);
+}
+
+}  // namespace
+
+std::vector<std::string> Unread::Look(const std::vector<Connection>& connections, Clock::time_point now) {
+  struct Waiting {
+    double kept;
+    int64_t bytes;
+    const std::string* name;
+  };
+  std::vector<Waiting> waiting;
+  absl::flat_hash_map<std::string, Seen> seen;
+  const double passed = last_look_ == Clock::time_point() ? 0 : std::chrono::duration<double>(now - last_look_).count();
+  bytes_ = 0;
+  for (const Connection& connection : connections) {
+    const auto found = seen_.find(connection.name);
+    Seen& one = seen[connection.name] = found == seen_.end() ? Seen() : found->second;
+    if (connection.given < one.given) one.correction -= one.given - connection.given;
+    one.given = connection.given;
+    const int64_t beside = kGreeting + connection.given + connection.sent / kSentPerByte;
+    const int64_t bytes = Correct(connection.received - beside, passed, &one.correction);
+    one.kept = one.kept * std::exp(-passed / kMemory) + static_cast<double>(bytes) * passed;
+    bytes_ += bytes;
+    if (bytes > 0) waiting.push_back({one.kept, bytes, &connection.name});
+  }
+  seen_ = std::move(seen);
+  last_look_ = now;
+
+  std::vector<std::string> ended;
+  const int64_t most = memory_.Cover(std::min(bytes_, most_)).ok() ? most_ : std::max(memory_.bytes(), most_ / kLittle);
+  std::sort(waiting.begin(), waiting.end(), [](const Waiting& a, const Waiting& b) { return a.kept > b.kept; });
+  for (const Waiting& one : waiting) {
+    if (bytes_ <= most) break;
+    bytes_ -= one.bytes;
+    ended.push_back(*one.name);
+  }
+  return ended;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,58 @@
+// Unread: bytes that gRPC has received and given to nobody, parts of messages that have not come whole. gRPC 1.51 has no
+// limit for them but its quota, where it ends any stream at all. They are charged to the process's budget. Where they are
+// too many, those connections are to be ended that have kept most of them for longest within the last seconds.
+//
+// gRPC tells nobody of them. They are what the kernel has received on a connection, less the messages that came of it,
+// less an estimate of what headers and frames take. Not thread-safe.
+
+#ifndef SERVER_NET_UNREAD_H_
+#define SERVER_NET_UNREAD_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/runtime/budget.h"
+
+namespace gluond::server {
+
+class Unread {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Connection {
+    std::string name;  // gRPC's.
+    int64_t received;  // Bytes, by the kernel,
+    int64_t sent;      // and those that the client has taken.
+    int64_t given;     // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
+  };
+
+  // At most `most` bytes, of `memory`.
+  Unread(std::shared_ptr<Budget> memory, int64_t most) : memory_(std::move(memory)), most_(most) {}
+
+  // The names of the connections to be ended, of all that there are.
+  std::vector<std::string> Look(const std::vector<Connection>& connections, Clock::time_point now);
+
+  // As of the last look.
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Seen {
+    int64_t given = 0;
+    int64_t correction = 0;  // Of the estimate.
+    double kept = 0;         // Bytes by seconds: they fade.
+  };
+
+  Reservation memory_;
+  const int64_t most_;
+  int64_t bytes_ = 0;
+  Clock::time_point last_look_;
+  absl::flat_hash_map<std::string, Seen> seen_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_NET_UNREAD_H_

@@ -1,0 +1,93 @@
+#include "server/rpc/log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "grpc/support/log.h"
+#include "server/rpc/json_line.h"
+#include "server/rpc/log_writer.h"
+
+namespace gluond::server {
+namespace {
+
+// Never destroyed: other threads may log until the end.
+LogWriter& Stdout() {
+  static LogWriter& writer = *new LogWriter(STDOUT_FILENO);
+  return writer;
+}
+LogWriter& Stderr() {
+  static LogWriter& writer = *new LogWriter(STDERR_FILENO);
+  return writer;
+}
+
+}  // namespace
+
+absl::string_view CodeName(absl::StatusCode code) {
+  static constexpr const char* kNames[] = {
+      "OK",          "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED", "NOT_FOUND",
+      "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+      "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",          "UNAVAILABLE",        "DATA_LOSS",         "UNAUTHENTICATED"};
+  const auto i = static_cast<size_t>(code);
+  return i < std::size(kNames) ? kNames[i] : "UNKNOWN";
+}
+
+std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
+  return absl::StrCat(BeginJsonLine("request_failed"), ",\"method\":", JsonQuoted(request.method),
+                      ",\"code\":", JsonQuoted(CodeName(request.status.code())),
+                      ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
+                      request.client.empty() ? "" : absl::StrCat(",\"client\":", JsonQuoted(request.client)),
+                      ",\"bytes\":", request.bytes, ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
+                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+}
+
+void LogToStderr(absl::string_view line) { Stderr().Write(line); }
+
+void LogToStdout(absl::string_view line) { Stdout().Write(line); }
+
+void FlushLogs(std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  Stdout().Flush(timeout);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  Stderr().Flush(std::max(left, std::chrono::milliseconds(0)));
+}
+
+void LogGrpcToStderr() {
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    static LogLimit& limit = *new LogLimit;
+    const std::string where = absl::StrCat(args->file, ":", args->line);
+    const std::optional<int64_t> left_out = limit.Admit(where);
+    if (!left_out.has_value()) return;
+    LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(gpr_log_severity_string(args->severity)),
+                             ",\"where\":", JsonQuoted(where), ",\"message\":", JsonExcerpt(args->message),
+                             ",\"left_out\":", *left_out, "}\n"));
+  });
+}
+
+void FailureLog::Failed(const FailedRequest& request) {
+  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
+  if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
+}
+
+void FailureLog::Ended(absl::string_view peer, absl::string_view reason) {
+  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat("connection ended: ", reason));
+  if (!left_out.has_value()) return;
+  sink_(absl::StrCat(BeginJsonLine("connection_ended"), ",\"peer\":", JsonQuoted(peer), ",\"reason\":", JsonQuoted(reason),
+                     *left_out == 0 ? "" : absl::StrCat(",\"left_out\":", *left_out), "}\n"));
+}
+
+void FailureLog::Sweep() { Tell(limit_.TakeLeftOut()); }
+
+void FailureLog::Flush() { Tell(limit_.TakeAllLeftOut()); }
+
+void FailureLog::Tell(const LogLimit::Counts& counts) {
+  for (const auto& [reason, left_out] : counts) {
+    sink_(absl::StrCat(BeginJsonLine("requests_failed"), ",\"reason\":", JsonQuoted(reason), ",\"left_out\":", left_out, "}\n"));
+  }
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,72 @@
+// One line of JSON on stderr for each request that failed, for machines and people:
+//
+//   {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","method":"/gluond.v1.ModelService/Predict",
+//    "code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234","bytes":31,"ms":0.2}
+//
+// and for each connection that the server has ended to protect the others:
+//
+//   {"time":"2026-11-21T03:04:05.678Z","event":"connection_ended","peer":"ipv4:127.0.0.1:51234","reason":"..."}
+//
+// A client that repeats a mistake for ever fills no disk: after so many lines of one method and code FailureLog counts
+// them instead, in `left_out` of the next such line, or in one of the event "requests_failed". Thread-safe.
+
+#ifndef SERVER_RPC_LOG_H_
+#define SERVER_RPC_LOG_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/rpc/log_limit.h"
+
+namespace gluond::server {
+
+struct FailedRequest {
+  absl::string_view method;
+  absl::Status status;
+  std::string peer;
+  int64_t bytes = 0;
+  double milliseconds = 0;
+  std::string client = {};  // The name that it gave itself, where it gave one.
+};
+
+// `left_out` like it have had no line since the last.
+std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
+
+// "INVALID_ARGUMENT" and the like.
+absl::string_view CodeName(absl::StatusCode code);
+
+// Where lines go; tests listen in. Takes each line whole, and does not block.
+using LogSink = std::function<void(absl::string_view line)>;
+void LogToStderr(absl::string_view line);
+void LogToStdout(absl::string_view line);
+// What was logged to either is written when this returns, or `timeout` has passed with nobody reading.
+void FlushLogs(std::chrono::milliseconds timeout);
+// From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its threads.
+void LogGrpcToStderr();
+
+class FailureLog {
+ public:
+  explicit FailureLog(LogSink sink) : sink_(std::move(sink)) {}
+
+  void Failed(const FailedRequest& request);
+  // `reason`: one of few texts.
+  void Ended(absl::string_view peer, absl::string_view reason);
+  // Tells what was left out; now and then, and in the end all.
+  void Sweep();
+  void Flush();
+
+ private:
+  void Tell(const LogLimit::Counts& counts);
+
+  const LogSink sink_;
+  LogLimit limit_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_LOG_H_

@@ -1,0 +1,46 @@
+// LogLimit says which lines of a log are written: of each reason kBurst at once, and then one every kEvery. It counts the
+// others. Reasons are the program's own words, so their number is bounded. Thread-safe.
+
+#ifndef SERVER_RPC_LOG_LIMIT_H_
+#define SERVER_RPC_LOG_LIMIT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gluond::server {
+
+class LogLimit {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t kBurst = 50;
+  static constexpr std::chrono::seconds kEvery{10};
+
+  // How many were left out since the last line of this reason; nothing: this one is left out, too.
+  std::optional<int64_t> Admit(const std::string& reason, Clock::time_point now = Clock::now());
+
+  // What was left out of the reasons that may have a line by now, or of all. Their counts begin anew.
+  using Counts = std::vector<std::pair<std::string, int64_t>>;
+  Counts TakeLeftOut(Clock::time_point now = Clock::now());
+  Counts TakeAllLeftOut();
+
+ private:
+  struct Reason {
+    int64_t lines = kBurst;  // May be written at once,
+    Clock::time_point since;  // and one more each kEvery from here on.
+    int64_t left_out = 0;
+  };
+  static bool TakeLine(Reason& reason, Clock::time_point now);
+
+  std::mutex mu_;
+  std::map<std::string, Reason> reasons_;  // Guarded by mu_.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_LOG_LIMIT_H_

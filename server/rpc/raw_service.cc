@@ -1,0 +1,37 @@
+#include "server/rpc/raw_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/impl/rpc_service_method.h"
+
+namespace gluond::server {
+
+RawService::Row& RawService::AddRow(const char* method, const std::string& request_type, Weight weight) {
+  const std::string path = absl::StrCat("/", name_, "/", method);
+  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, request_type}));
+  return *rows_.back();
+}
+
+void RawService::Register(const Row& row, StreamHandler::Start start) {
+  AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
+                                                 nullptr));
+  MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
+                        new StreamHandler(std::move(start)));
+}
+
+absl::Status RawService::CheckComplete() const {
+  const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name_);
+  if (service == nullptr) return absl::InternalError(absl::StrCat("no .proto has the service ", name_));
+  for (int i = 0; i < service->method_count(); ++i) {
+    const auto* method = service->method(i);
+    bool found = false;
+    for (const auto& row : rows_) {
+      found = found || (row->method.name == method->name() && row->request_type == method->input_type()->full_name() &&
+                        row->streams == method->server_streaming());
+    }
+    if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method->name()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,185 @@
+#include "server/rpc/sequence.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr size_t kMaxWaiting = 64;
+
+std::string Who(const std::string& client, const std::string& model) {
+  return absl::StrCat("client '", client, "' and model '", model, "'");
+}
+
+}  // namespace
+
+void Sequences::Arrive(Arrival arrival) {
+  Verdicts verdicts;
+  {
+    std::lock_guard lock(mu_);
+    const Key key{arrival.client, arrival.model};
+    if (Stream none; arrival.number > 1 && !streams_.contains(key)) {
+      Judge(none, std::move(arrival), &verdicts);  // A gap. It takes no other stream's place.
+    } else if (const absl::StatusOr<Stream*> stream = FindOrAdd(key); !stream.ok()) {
+      verdicts.push_back([refuse = std::move(arrival.refuse), status = stream.status()] { refuse(status); });
+    } else if ((*stream)->running && (*stream)->waiting.size() < kMaxWaiting &&
+               arrival.number > (*stream)->last) {
+      const uint64_t number = arrival.number;
+      (*stream)->waiting.emplace(number, std::move(arrival));
+    } else {
+      Judge(**stream, std::move(arrival), &verdicts);
+      ForgetIfNew(key);
+    }
+  }
+  for (const auto& verdict : verdicts) verdict();
+}
+
+// A stream of which nothing was applied holds no place that another one, of which something was, could need.
+void Sequences::ForgetIfNew(const Key& key) {
+  const auto found = streams_.find(key);
+  const Stream& stream = found->second;
+  if (stream.running || stream.last > 0 || !stream.waiting.empty()) return;
+  by_age_.erase(stream.age);
+  streams_.erase(found);
+}
+
+void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
+  const auto refuse = [&](absl::Status status) {
+    verdicts->push_back([call = std::move(arrival.refuse), status = std::move(status)] { call(status); });
+  };
+  const uint64_t number = arrival.number;
+  if (number > stream.last) {
+    if (stream.running) {
+      return refuse(absl::ResourceExhaustedError(absl::StrCat(
+          "more than ", kMaxWaiting, " numbered calls of ", Who(arrival.client, arrival.model),
+          " wait; send fewer at once")));
+    }
+    if (number != stream.last + 1) {
+      return refuse(absl::FailedPreconditionError(absl::StrCat(
+          "sequence ", number, " leaves a gap: the last applied for ", Who(arrival.client, arrival.model), " is ",
+          stream.last, "; send ", stream.last + 1, " next")));
+    }
+    stream.running = true;
+    const Key key{arrival.client, arrival.model};
+    verdicts->push_back([this, key, number, payload = arrival.payload, run = std::move(arrival.run)] {
+      run(std::make_unique<Turn>([this, key, number, payload](std::shared_ptr<const std::string> answer) {
+        Ended(key, number, payload, std::move(answer));
+      }));
+    });
+    return;
+  }
+  const uint64_t oldest = stream.last + 1 - stream.answers.size();
+  if (number < oldest) {
+    return refuse(absl::FailedPreconditionError(absl::StrCat(
+        "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ",
+        Who(arrival.client, arrival.model), " is ", stream.last,
+        stream.answers.empty() ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds)"
+                               : absl::StrCat(", and the answers since ", oldest, " are kept"))));
+  }
+  const Answer& answer = stream.answers[number - oldest];
+  if (answer.payload != arrival.payload) {
+    return refuse(absl::InvalidArgumentError(absl::StrCat(
+        "sequence ", number, " was applied with another request; a new request takes a new number, now ",
+        stream.last + 1)));
+  }
+  verdicts->push_back([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
+}
+
+void Sequences::JudgeWaiting(Stream& stream, Verdicts* verdicts) {
+  while (!stream.waiting.empty()) {
+    const auto first = stream.waiting.begin();
+    if (stream.running && first->first > stream.last) return;
+    Arrival arrival = std::move(first->second);
+    stream.waiting.erase(first);
+    Judge(stream, std::move(arrival), verdicts);
+  }
+}
+
+void Sequences::Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer) {
+  Verdicts verdicts;
+  {
+    std::lock_guard lock(mu_);
+    Stream& stream = streams_.at(key);  // A stream that runs is never forgotten.
+    stream.running = false;
+    if (answer != nullptr) {
+      stream.last = number;
+      Keep(stream, {number, payload, std::move(answer), {}});
+    }
+    JudgeWaiting(stream, &verdicts);
+    ForgetIfNew(key);
+  }
+  for (auto& verdict : verdicts) post_(std::move(verdict));
+}
+
+void Sequences::Keep(Stream& stream, Answer answer) {
+  stream.answer_bytes += answer.bytes();
+  answer_bytes_ += answer.bytes();
+  answer.age = answers_by_age_.insert(answers_by_age_.end(), {&stream, Clock::now()});
+  stream.answers.push_back(std::move(answer));
+  while (stream.answers.size() > kAnswersKept ||
+         (stream.answers.size() > 1 && stream.answer_bytes > kAnswerBytesKept)) {
+    DropOldestOf(stream);
+  }
+  // The oldest of all is the oldest of its stream, too. An answer that is itself over the budget goes with the others.
+  while (answer_bytes_ > max_answer_bytes_) DropOldestOf(*answers_by_age_.front().stream);
+}
+
+void Sequences::DropOldestOf(Stream& stream) {
+  const Answer& oldest = stream.answers.front();
+  stream.answer_bytes -= oldest.bytes();
+  answer_bytes_ -= oldest.bytes();
+  answers_by_age_.erase(oldest.age);
+  stream.answers.pop_front();
+}
+
+void Sequences::DropAnswersOf(const std::string& model) {
+  std::lock_guard lock(mu_);
+  for (auto& [key, stream] : streams_) {
+    if (key.second != model) continue;
+    while (!stream.answers.empty()) DropOldestOf(stream);
+  }
+}
+
+void Sequences::DropAnswersOlderThan(Clock::duration age, Clock::time_point now) {
+  std::lock_guard lock(mu_);
+  while (!answers_by_age_.empty() && now - answers_by_age_.front().since > age) {
+    DropOldestOf(*answers_by_age_.front().stream);
+  }
+}
+
+size_t Sequences::answer_bytes() const {
+  std::lock_guard lock(mu_);
+  return answer_bytes_;
+}
+
+absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
+  const auto found = streams_.find(key);
+  if (found != streams_.end()) {
+    by_age_.splice(by_age_.end(), by_age_, found->second.age);
+    return &found->second;
+  }
+  // Forgets the stream that was silent longest.
+  for (auto it = by_age_.begin(); streams_.size() >= max_streams_; ++it) {
+    if (it == by_age_.end()) {
+      return absl::ResourceExhaustedError(absl::StrCat("numbered calls of ", streams_.size(),
+                                                       " clients run, the limit of --max_clients; try again later"));
+    }
+    const auto old = streams_.find(*it);
+    if (old->second.running || !old->second.waiting.empty()) continue;
+    while (!old->second.answers.empty()) DropOldestOf(old->second);
+    streams_.erase(old);
+    by_age_.erase(it);
+    break;
+  }
+  Stream& stream = streams_[key];
+  stream.age = by_age_.insert(by_age_.end(), key);
+  return &stream;
+}
+
+uint64_t Sequences::Last(const std::string& client, const std::string& model) const {
+  std::lock_guard lock(mu_);
+  const auto found = streams_.find({client, model});
+  return found == streams_.end() ? 0 : found->second.last;
+}
+
+}  // namespace gluond::server

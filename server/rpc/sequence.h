@@ -1,0 +1,136 @@
+// Sequences gives every mutating call of a client its place, so that none is applied twice. Per client and model the next
+// number is the last applied + 1. The same number with the same payload gets the first answer again; with another payload
+// it is INVALID_ARGUMENT; a gap is FAILED_PRECONDITION and names the last applied. A call that failed has not used its
+// number up. Of one client and model, one numbered call runs at a time: those that arrive meanwhile wait for its end,
+// and are judged then, in the order of their numbers. Thread-safe.
+//
+// Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
+// What was applied stays known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
+
+#ifndef SERVER_RPC_SEQUENCE_H_
+#define SERVER_RPC_SEQUENCE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace gluond::server {
+
+class Sequences {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Of one stream: so many answers, and so many bytes of them, but for the last one.
+  static constexpr size_t kAnswersKept = 64;
+  static constexpr size_t kAnswerBytesKept = 1 << 20;
+  // What an answer takes beside its text.
+  static constexpr size_t kAnswerOverhead = 256;
+
+  // `post` runs the calls that waited, which begin where another one ends: on a lane, perhaps.
+  using Post = std::function<void(std::function<void()>)>;
+  explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); },
+                     int64_t max_answer_bytes = int64_t{256} << 20)
+      : max_streams_(static_cast<size_t>(max_streams)), max_answer_bytes_(static_cast<size_t>(max_answer_bytes)),
+        post_(std::move(post)) {}
+
+  // The last call's end, on another thread, lies before it.
+  ~Sequences() { std::lock_guard lock(mu_); }
+
+  // The right to run the call of one number. Applied or, when it is destroyed before that, not used up.
+  class Turn {
+   public:
+    using End = std::function<void(std::shared_ptr<const std::string> answer)>;
+    explicit Turn(End end) : end_(std::move(end)) {}
+    ~Turn() { if (end_) end_(nullptr); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    // Keeps the serialized `answer` for repetitions.
+    void Applied(std::string answer) {
+      std::exchange(end_, nullptr)(std::make_shared<const std::string>(std::move(answer)));
+    }
+
+   private:
+    End end_;
+  };
+
+  struct Arrival {
+    std::string client;
+    std::string model;
+    uint64_t number = 0;
+    uint64_t payload = 0;  // Hash of the request.
+    // One of these is called, once, now or later, from this or from another caller's thread.
+    std::function<void(std::unique_ptr<Turn>)> run;
+    std::function<void(const std::string& answer)> replay;
+    std::function<void(absl::Status)> refuse;
+  };
+  void Arrive(Arrival arrival);
+
+  // The last number applied; 0 where there was none.
+  uint64_t Last(const std::string& client, const std::string& model) const;
+
+  // Drops the answers of calls on the model: it is no more.
+  void DropAnswersOf(const std::string& model);
+  // Drops the answers that are older than `age`.
+  void DropAnswersOlderThan(Clock::duration age, Clock::time_point now = Clock::now());
+  // What answers take now.
+  size_t answer_bytes() const;
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  struct Stream;
+  // An answer's place among all streams'.
+  struct Age {
+    Stream* stream;
+    Clock::time_point since;
+  };
+  struct Answer {
+    uint64_t number;
+    uint64_t payload;
+    std::shared_ptr<const std::string> text;
+    std::list<Age>::iterator age;
+
+    size_t bytes() const { return text->size() + kAnswerOverhead; }
+  };
+  struct Stream {
+    uint64_t last = 0;
+    std::deque<Answer> answers;  // Of the numbers up to `last`, without gap; none where all were dropped.
+    size_t answer_bytes = 0;
+    bool running = false;
+    std::multimap<uint64_t, Arrival> waiting;
+    std::list<Key>::iterator age;
+  };
+
+  // What is to be called once the lock is free.
+  using Verdicts = std::vector<std::function<void()>>;
+  void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts);
+  void JudgeWaiting(Stream& stream, Verdicts* verdicts);
+  absl::StatusOr<Stream*> FindOrAdd(const Key& key);
+  void ForgetIfNew(const Key& key);
+  void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
+  void Keep(Stream& stream, Answer answer);
+  void DropOldestOf(Stream& stream);
+
+  const size_t max_streams_;
+  const size_t max_answer_bytes_;
+  const Post post_;
+  mutable std::mutex mu_;
+  std::map<Key, Stream> streams_;  // Guarded by mu_.
+  std::list<Key> by_age_;          // Least recently used first. Guarded by mu_.
+  std::list<Age> answers_by_age_;  // Oldest first; points into streams_. Guarded by mu_.
+  size_t answer_bytes_ = 0;        // Guarded by mu_.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_SEQUENCE_H_

@@ -1,0 +1,85 @@
+// Shares divides a limit between those who are connected: the connections of one address share half of it, and each of
+// them that has something may have as much as any other. So what one client holds keeps no other out. Where connections
+// come later than others' holdings, all together may hold some more than the limit, until those are given back.
+// Thread-safe. Outlives what it gave.
+//
+//   ASSIGN_OR_RETURN(Shares::Permit permit, requests.Enter(peer, 1));
+
+#ifndef SERVER_RPC_SHARES_H_
+#define SERVER_RPC_SHARES_H_
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "server/net/peers.h"
+
+namespace gluond::server {
+
+class Shares {
+ public:
+  // `what` is limited, in the plural, by the flag `flag`: for errors.
+  Shares(std::string what, int64_t limit, std::string flag)
+      : what_(std::move(what)), limit_(limit), flag_(std::move(flag)) {}
+
+  // What a peer holds of a limit, given back when it is destroyed.
+  class Permit {
+   public:
+    Permit() = default;
+    Permit(Permit&& other) noexcept
+        : shares_(std::exchange(other.shares_, nullptr)), peer_(std::move(other.peer_)), amount_(other.amount_),
+          held_by_peer_(other.held_by_peer_) {}
+    Permit& operator=(Permit&& other) noexcept {
+      std::swap(shares_, other.shares_);
+      std::swap(peer_, other.peer_);
+      std::swap(amount_, other.amount_);
+      std::swap(held_by_peer_, other.held_by_peer_);
+      return *this;
+    }
+    ~Permit() {
+      if (shares_ != nullptr) shares_->Leave(*peer_, amount_);
+    }
+
+    // What the peer held when this was given, this included.
+    int64_t held_by_peer() const { return held_by_peer_; }
+
+   private:
+    friend class Shares;
+    Permit(Shares* shares, PeerPtr peer, int64_t amount, int64_t held_by_peer)
+        : shares_(shares), peer_(std::move(peer)), amount_(amount), held_by_peer_(held_by_peer) {}
+
+    Shares* shares_ = nullptr;
+    PeerPtr peer_;
+    int64_t amount_ = 0;
+    int64_t held_by_peer_ = 0;
+  };
+
+  // RESOURCE_EXHAUSTED names the limit and its flag. A peer that holds nothing always gets what it asks for: the size of
+  // one thing has limits of its own.
+  absl::StatusOr<Permit> Enter(const PeerPtr& peer, int64_t amount);
+
+  // Held in all.
+  int64_t held() const;
+
+ private:
+  struct Holding {
+    int64_t amount = 0;
+    int64_t permits = 0;
+  };
+  void Leave(const Peer& peer, int64_t amount);
+
+  const std::string what_;
+  const int64_t limit_;
+  const std::string flag_;
+  mutable std::mutex mu_;
+  int64_t held_ = 0;                                   // Guarded by mu_, as all that follows.
+  absl::flat_hash_map<const Peer*, Holding> holdings_;
+  absl::flat_hash_map<std::string, int64_t> active_;   // Peers with holdings, by address.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_SHARES_H_

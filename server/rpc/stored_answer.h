@@ -1,0 +1,19 @@
+// What is kept of a numbered call's answer for repetitions of the call: the whole of it, marked as replayed, with
+// statistics in place of the values of tensors over 64 KiB.
+
+#ifndef SERVER_RPC_STORED_ANSWER_H_
+#define SERVER_RPC_STORED_ANSWER_H_
+
+#include <string>
+
+#include "google/protobuf/message.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// `response` has a bool field `replayed`, and its tensors stand in maps by name.
+std::string ToStoredAnswer(const google::protobuf::Message& response, const Attachments& attachments);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_STORED_ANSWER_H_

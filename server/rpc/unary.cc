@@ -1,0 +1,189 @@
+#include "server/rpc/unary.h"
+
+#include <algorithm>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/rpc/stored_answer.h"
+#include "server/wire/chunk.h"
+#include "server/wire/parse_message.h"
+#include "server/wire/wire_cut.h"
+
+namespace gluond::server {
+namespace {
+
+using google::protobuf::Message;
+
+// What a call takes beside its bytes.
+constexpr int64_t kCallBytes = 8 << 10;
+// The first calls of a peer are begun on gRPC's threads, which know no turns.
+constexpr int64_t kCallsAtOnce = 8;
+
+// Nor may they wait.
+static_assert(unary_internal::kLargeRequest <= kLongText, "a request that waits for its turn is parsed by a worker");
+
+// Equal for equal messages, whatever the order in which maps were sent.
+uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
+  std::string text;
+  {
+    google::protobuf::io::StringOutputStream stream(&text);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    request.SerializePartialToCodedStream(&out);
+  }
+  attachments.Summarize(&text);
+  return absl::Hash<std::string>{}(absl::StrCat(request.GetTypeName(), ":", text));
+}
+
+}  // namespace
+
+// Lives until gRPC is done with it, which is after the Rpc's Finish.
+class Rpc::OneCall final : public Stream {
+ public:
+  OneCall(Runner& runner, Opening opening, const Run& run)
+      : Stream(runner.peers, std::move(opening)), runner_(runner), run_(run),
+        cancellation_(std::make_shared<Cancellation>(deadline())) {
+    StartRead();
+  }
+
+  // The call is under way until OnDone. As CallsUnderWay::Begin.
+  absl::Status Enter() {
+    RETURN_IF_ERROR(runner_.calls.Begin());
+    entered_ = true;
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+
+  // Ends the call, with the reply where `status` is OK, whose `memory` stays until the client has it.
+  void Send(const absl::Status& status, const Slices& reply, Reservation memory) {
+    memory_ = std::move(memory);
+    unsent_ = runner_.unsent.Add(this, memory_.bytes());
+    is_sent_ = true;
+    status.ok() ? WriteAndFinish(reply) : Finish(status);
+  }
+
+ private:
+  void OnRead(Slices* request) override { run_(this, request); }
+  void OnCancel() override { cancellation_->Cancel(); }
+  void OnDone() override {
+    if (is_sent_) runner_.unsent.Remove(unsent_);
+    if (entered_) runner_.calls.End();
+    delete this;
+  }
+
+  Runner& runner_;
+  const Run& run_;
+  const std::shared_ptr<Cancellation> cancellation_;
+  bool entered_ = false;  // Set before the call is finished, and thus before OnDone.
+  bool is_sent_ = false;
+  Unsent::Place unsent_;
+  Reservation memory_;
+};
+
+Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
+  return new OneCall(runner, std::move(opening), run);
+}
+
+Rpc::Rpc(Runner& runner, const Method& method, OneCall* stream)
+    : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), cancellation_(stream->cancellation()),
+      memory_(Budget::PartOf(runner.memory)) {}
+
+Rpc::~Rpc() {
+  if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
+}
+
+absl::Status Rpc::Admit(const Slices* request) {
+  if (request == nullptr) {
+    if (!stream_->expired()) runner_.peers.WasNeverSent(*peer_);
+    return absl::CancelledError("the call ended before its message came");
+  }
+  const auto bytes = request_bytes_ = static_cast<int64_t>(Bytes(*request).size());
+  if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(stream_->Enter());
+  if (bytes > runner_.limits.max_message_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
+                     " of --max_message_bytes; send less at once, or upload in chunks"));
+  }
+  if (method_.weight == Weight::kAlways) return absl::OkStatus();
+  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1));
+  ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, bytes));
+  return memory_.Grow(kCallBytes + bytes);
+}
+
+bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
+
+absl::Status Rpc::Parse(const Slices& slices, Message* message) {
+  return ParseMessage(slices, message, &attachments_, [this](int64_t parsed) { return memory_.Grow(parsed); });
+}
+
+void Rpc::Finish(const absl::Status& status, Message* response) {
+  if (finished_.exchange(true)) return;
+  absl::Status outcome = status;
+  Slices reply;
+  int64_t reply_bytes = 0;
+  if (status.ok()) {
+    outcome = Encode(*response, &reply);
+    const auto bytes = static_cast<int64_t>(Bytes(reply).size());
+    if (outcome.ok()) outcome = memory_.Grow(bytes);
+    if (outcome.ok()) reply_bytes = bytes;
+    if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
+  }
+  // Before the client can know of the answer and send again.
+  turn_.reset();
+  permit_ = Shares::Permit();
+  bytes_permit_ = Shares::Permit();
+  memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
+  if (!outcome.ok()) Log(outcome);
+  stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
+}
+
+void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
+  const bool parsed = response->ParseFromString(answer);
+  Finish(parsed ? absl::OkStatus() : absl::InternalError("the stored answer is damaged"), response);
+}
+
+absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
+  const size_t size = response.ByteSizeLong();
+  const auto limit = static_cast<size_t>(runner_.limits.max_message_bytes);
+  size_t total = size;
+  if (!reply_attachments_.empty()) {
+    *reply = Weave(response.SerializeAsString(), *response.GetDescriptor(), reply_attachments_);
+    total = Bytes(*reply).size();
+  } else if (size <= limit) {
+    reply->emplace_back(size);
+    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(reply->front().begin()));
+  }
+  if (total > limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the reply has ", total, " bytes, more than the ", runner_.limits.max_message_bytes,
+        " of --max_message_bytes", turn_ == nullptr ? "" : " (the call itself was applied)",
+        "; ask for less at once, for STATISTICS, or download in chunks"));
+  }
+  return absl::OkStatus();
+}
+
+void Rpc::Log(const absl::Status& status) const {
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
+  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count()});
+}
+
+absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,
+                                             const Attachments& attachments) {
+  if (numbered.client.empty() || numbered.client.size() > kLongestClientId) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs a client_id of 1 to ",
+                                                   kLongestClientId, " bytes, got ", numbered.client.size()));
+  }
+  if (numbered.model.empty() || numbered.model.size() > 128) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs the name of a model"));
+  }
+  Sequences::Arrival arrival;
+  arrival.client = std::move(numbered.client);
+  arrival.model = std::move(numbered.model);
+  arrival.number = numbered.number;
+  arrival.payload = Fingerprint(request, attachments);
+  return arrival;
+}
+}  // namespace gluond::server

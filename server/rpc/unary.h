@@ -1,0 +1,267 @@
+// Every unary method of every service runs here, from the bytes that gRPC received to the bytes that it sends. This alone
+// checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries cancellation and deadline,
+// maps Status, and logs. A method is one row in its service's table (raw_service.h) and reads:
+//
+//   void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {
+//     ASSIGN_OR_FINISH(call, std::shared_ptr<Model> model, models_.Find(call.request().model()));
+//     Describe(*model, call.response().mutable_model());
+//     call.Finish();
+//   }
+//
+// A Call is a handle: copies mean the same call, which ends at the first Finish; what comes later is ignored. A call that
+// nobody finishes ends with INTERNAL when its last handle goes. Handles may be used from any thread, one at a time.
+
+#ifndef SERVER_RPC_UNARY_H_
+#define SERVER_RPC_UNARY_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/core/status_macros.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/cancellation.h"
+#include "engine/runtime/fair_threads.h"
+#include "google/protobuf/arena.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/grpcpp.h"
+#include "server/codec/tensors_codec.h"
+#include "server/net/peers.h"
+#include "server/rpc/calls_under_way.h"
+#include "server/rpc/log.h"
+#include "server/rpc/sequence.h"
+#include "server/rpc/shares.h"
+#include "server/rpc/stream.h"
+#include "server/rpc/unsent.h"
+#include "server/start/limits.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// What all calls share. Outlives the gRPC server.
+struct Runner {
+  // `memory`: the process's budget.
+  Runner(const Limits& limits, LogSink log, std::shared_ptr<Budget> memory)
+      : limits(limits), log(std::move(log)), memory(std::move(memory)),
+        requests("requests in flight", limits.max_requests, "--max_requests"),
+        request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
+        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }, limits.max_answer_bytes) {}
+
+  const Limits limits;
+  FailureLog log;
+  CallsUnderWay calls;
+  const std::shared_ptr<Budget> memory;
+  Peers peers;
+  Shares requests;
+  Shares request_bytes;
+  Unsent unsent;
+  Sequences sequences;
+  // Last: their work uses the others. Each does one thing at a time for one peer.
+  FairThreads disk{{.name = "disk", .most_threads = 8}};
+  FairThreads workers{{.name = "worker", .threads = 2, .most_threads = 17}};
+};
+
+// Where a method's own code runs until it hands over to a lane.
+enum class Weight {
+  kLight,  // On the gRPC thread, unless the request is large.
+  kHeavy,  // On a worker.
+  kDisk,   // On a thread that may wait for the disk.
+  kAlways,  // As kLight, and beside the limits, while the server drains, too: short, for whoever watches over it.
+};
+
+struct Method {
+  std::string path;  // "/gluond.v1.ModelService/Predict"
+  std::string name;  // "Predict", which leads every error message.
+  Weight weight = Weight::kLight;
+};
+
+// One call in progress, whatever its messages are.
+class Rpc {
+ public:
+  // The stream of a call that has one message and one answer.
+  class OneCall;
+  // Runs a call when its message has come. A `request` of null: the call ended before.
+  using Run = std::function<void(OneCall* stream, Slices* request)>;
+
+  // A call has come. `run` outlives all calls.
+  static Stream* Await(Runner& runner, Stream::Opening opening, const Run& run);
+
+  Rpc(Runner& runner, const Method& method, OneCall* stream);
+  virtual ~Rpc();
+
+  Runner& runner() { return runner_; }
+  const PeerPtr& peer() const { return peer_; }
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  int64_t request_bytes() const { return request_bytes_; }
+  const Attachments& attachments() const { return attachments_; }
+  Attachments& reply_attachments() { return reply_attachments_; }
+
+  // Decides about the request and parses it into `message`.
+  absl::Status Admit(const Slices* request);
+  // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
+  bool TakesTurn() const;
+  absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
+  void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
+  bool numbered() const { return turn_ != nullptr; }
+
+  // The first of these ends the call. `response` is read when the status is OK.
+  void Finish(const absl::Status& status, google::protobuf::Message* response);
+  void FinishWithStoredAnswer(const std::string& answer, google::protobuf::Message* response);
+
+ private:
+  absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
+  void Log(const absl::Status& status) const;
+
+  Runner& runner_;
+  const Method& method_;
+  OneCall* const stream_;  // Valid until the call is finished.
+  const PeerPtr peer_;
+  const std::shared_ptr<Cancellation> cancellation_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int64_t request_bytes_ = 0;
+  Shares::Permit permit_;
+  Shares::Permit bytes_permit_;
+  Reservation memory_;  // Of request and reply.
+  Attachments attachments_;
+  Attachments reply_attachments_;
+  std::unique_ptr<Sequences::Turn> turn_;
+  std::atomic<bool> finished_ = false;
+};
+
+template <class Request, class Response>
+class Call {
+ public:
+  struct State final : Rpc {
+    using Rpc::Rpc;
+    google::protobuf::Arena arena;
+    Request* request = google::protobuf::Arena::CreateMessage<Request>(&arena);
+    Response* response = google::protobuf::Arena::CreateMessage<Response>(&arena);
+  };
+
+  explicit Call(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  const Request& request() const { return *state_->request; }
+  Response& response() const { return *state_->response; }
+  // Bytes of the request and of the response that lie beside the messages.
+  const Attachments& attachments() const { return state_->attachments(); }
+  Attachments& reply_attachments() const { return state_->reply_attachments(); }
+  const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // What a reply may take.
+  int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
+  // Whether the call carries a sequence number: its answer is kept for repetitions.
+  bool numbered() const { return state_->numbered(); }
+
+  void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
+  // Ends the call with `tensors` in `field` of the response, which is complete but for them. What takes long to encode is
+  // encoded on a worker: whoever has results is on a lane, which is for operators.
+  template <class Tensors, class Field>
+  void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
+    const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
+    auto finish = [call = *this, tensors = std::move(tensors), form, field] {
+      call.Finish(EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments()));
+    };
+    takes_long ? state_->runner().workers.Post(std::move(finish)) : finish();
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+#define ASSIGN_OR_FINISH(call, lhs, expr) \
+  GLUOND_ASSIGN_OR_FINISH_(GLUOND_CONCAT_(or_, __LINE__), call, lhs, expr)
+#define GLUOND_ASSIGN_OR_FINISH_(or_, call, lhs, expr) \
+  auto or_ = (expr);                                   \
+  if (!or_.ok()) return (call).Finish(or_.status());   \
+  lhs = *std::move(or_)
+#define FINISH_IF_ERROR(call, expr) \
+  if (absl::Status status_ = (expr); !status_.ok()) return (call).Finish(status_)
+
+// The numbered call's place in its client's order; see sequence.h.
+struct Numbered {
+  std::string client;
+  std::string model;
+  uint64_t number;
+};
+absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const google::protobuf::Message& request,
+                                             const Attachments& attachments);
+
+namespace unary_internal {
+
+// Requests up to this size are parsed, and light methods run, on the gRPC thread: that takes less than a
+// change of threads.
+inline constexpr int64_t kLargeRequest = 256 << 10;
+
+// Whether a short request has tensors that take long to make.
+template <class Request>
+bool TakesLong(const Request& request) {
+  bool large = false;
+  if constexpr (requires { HasLargeFill(request.inputs()); }) large = large || HasLargeFill(request.inputs());
+  if constexpr (requires { HasLargeFill(request.parameters()); }) large = large || HasLargeFill(request.parameters());
+  if constexpr (requires { HasLargeFill(request.states()); }) large = large || HasLargeFill(request.states());
+  if constexpr (requires { HasLargeFill(request.head_gradients()); }) {
+    large = large || HasLargeFill(request.head_gradients());
+  }
+  if constexpr (requires { HasLargeFill(request.tensors()); }) large = large || HasLargeFill(request.tensors());
+  return large;
+}
+
+template <class State, class Handler>
+void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
+  if constexpr (requires { state->request->sequence(); }) {
+    if (state->request->sequence() != 0) {
+      absl::StatusOr<Sequences::Arrival> arrival =
+          ToArrival({state->request->client_id(), state->request->model(), state->request->sequence()},
+                    *state->request, state->attachments());
+      if (!arrival.ok()) return state->Finish(arrival.status(), nullptr);
+      arrival->refuse = [state](const absl::Status& status) { state->Finish(status, nullptr); };
+      arrival->replay = [state](const std::string& answer) { state->FinishWithStoredAnswer(answer, state->response); };
+      arrival->run = [state, handler](std::unique_ptr<Sequences::Turn> turn) {
+        state->SetTurn(std::move(turn));
+        const absl::Status status = state->cancellation()->Check();
+        status.ok() ? handler(state) : state->Finish(status, nullptr);
+      };
+      return state->runner().sequences.Arrive(*std::move(arrival));
+    }
+  }
+  handler(state);
+}
+
+}  // namespace unary_internal
+
+// Runs one call of `method`, whose message has come, for the calling thread's account. `handler` outlives all calls.
+template <class Request, class Response>
+void RunUnary(Runner& runner, const Method& method, const std::function<void(Call<Request, Response>)>& handler,
+              Rpc::OneCall* stream, Slices* request) {
+  using State = typename Call<Request, Response>::State;
+  auto state = std::make_shared<State>(runner, method, stream);
+  if (absl::Status status = state->Admit(request); !status.ok()) return state->Finish(status, nullptr);
+  const int64_t bytes = state->request_bytes();
+  auto work = [state, slices = std::move(*request), handler = &handler] {
+    // Nobody may want the answer any more of a call that has waited for its turn.
+    if (absl::Status status = state->cancellation()->Check(); !status.ok()) return state->Finish(status, nullptr);
+    if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
+      return state->Finish(status, nullptr);
+    }
+    const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
+    if (unary_internal::TakesLong(*state->request)) {
+      return state->runner().workers.Post([state, answer] { unary_internal::RunInOrder(state, answer); });
+    }
+    unary_internal::RunInOrder(state, answer);
+  };
+  if (method.weight == Weight::kDisk) {
+    runner.disk.Post(std::move(work));
+  } else if (method.weight == Weight::kHeavy || bytes > unary_internal::kLargeRequest || state->TakesTurn()) {
+    runner.workers.Post(std::move(work));
+  } else {
+    work();
+  }
+}
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_UNARY_H_

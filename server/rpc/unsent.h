@@ -1,0 +1,40 @@
+// Unsent: replies that gRPC has and the client has not taken. A client that reads too slowly, or not at all, loses the
+// call, so that the reply's memory comes back. Thread-safe.
+
+#ifndef SERVER_RPC_UNSENT_H_
+#define SERVER_RPC_UNSENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <mutex>
+
+#include "server/rpc/stream.h"
+
+namespace gluond::server {
+
+class Unsent {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Reply {
+    Stream* stream;  // Valid until Remove.
+    Clock::time_point deadline;
+    bool cancelled = false;
+  };
+  using Place = std::list<Reply>::iterator;
+
+  // A reply of `bytes` is about to be sent.
+  Place Add(Stream* stream, int64_t bytes);
+  // It has been taken, or the call has been cancelled.
+  void Remove(Place place);
+  // Cancels the calls whose time is up.
+  void Sweep(Clock::time_point now);
+
+ private:
+  std::mutex mu_;
+  std::list<Reply> replies_;  // Guarded by mu_.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_UNSENT_H_

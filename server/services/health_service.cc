@@ -1,0 +1,112 @@
+#include "server/services/health_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/wire/parse_message.h"
+
+namespace gluond::server {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+// One who watches. Lives until gRPC is done with it.
+class HealthService::Watcher final : public Stream {
+ public:
+  Watcher(HealthService& health, const Method& method, Opening opening)
+      : Stream(health.runner().peers, std::move(opening)), health_(health), method_(method) {
+    StartRead();
+  }
+
+  // With mu_ held. Tells of the status as it is now, where the client was told of another.
+  void Tell() {
+    const Status status = health_.StatusOf(service_);
+    if (finished_ || writing_ || !knows_service_ || status == told_) return;
+    told_ = status;
+    writing_ = true;
+    HealthCheckResponse response;
+    response.set_status(status);
+    StartWrite({grpc::Slice(response.SerializeAsString())});
+  }
+
+ private:
+  void OnRead(Slices* message) override {
+    if (message == nullptr) return End(absl::CancelledError("the call ended before its message came"));
+    HealthCheckRequest request;
+    if (absl::Status status = ParseShortMessage(*message, &request); !status.ok()) return End(status);
+    std::lock_guard lock(health_.mu_);
+    service_ = request.service();
+    knows_service_ = true;
+    health_.watchers_.insert(this);
+    Tell();
+  }
+  void OnWritten(bool ok) override {
+    if (!ok) return End(absl::CancelledError("the client is gone"));
+    std::lock_guard lock(health_.mu_);
+    writing_ = false;
+    Tell();
+  }
+  void OnCancel() override { End(absl::CancelledError("the client is gone")); }
+  void OnDone() override {
+    {
+      std::lock_guard lock(health_.mu_);
+      health_.watchers_.erase(this);
+    }
+    delete this;
+  }
+
+  void End(const absl::Status& status) {
+    std::lock_guard lock(health_.mu_);
+    if (std::exchange(finished_, true)) return;
+    Finish(Annotate(status, method_.name));
+  }
+
+  HealthService& health_;
+  const Method& method_;
+  std::string service_;  // Guarded by mu_, as all that follows.
+  bool knows_service_ = false;
+  Status told_ = HealthCheckResponse::UNKNOWN;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+HealthService::HealthService(Runner& runner) : RawService(runner, "grpc.health.v1.Health") {
+  Add("Check", this, &HealthService::Check, Weight::kAlways);
+  AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
+}
+
+void HealthService::SetServing(bool serving) {
+  std::lock_guard lock(mu_);
+  serving_ = serving;
+  for (Watcher* watcher : watchers_) watcher->Tell();
+}
+
+void HealthService::SetBroken(const std::string& service) {
+  std::lock_guard lock(mu_);
+  broken_.insert(service);
+  for (Watcher* watcher : watchers_) watcher->Tell();
+}
+
+HealthService::Status HealthService::StatusOf(const std::string& service) const {
+  if (!services_.contains(service)) return HealthCheckResponse::SERVICE_UNKNOWN;
+  return serving_ && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+}
+
+void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
+  Status status;
+  {
+    std::lock_guard lock(mu_);
+    status = StatusOf(call.request().service());
+  }
+  if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
+    return call.Finish(absl::NotFoundError(absl::StrCat("there is no service '", call.request().service(), "'")));
+  }
+  call.response().set_status(status);
+  call.Finish();
+}
+
+Stream* HealthService::Watch(const Method& method, Stream::Opening opening) {
+  return new Watcher(*this, method, std::move(opening));
+}
+
+}  // namespace gluond::server

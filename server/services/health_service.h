@@ -1,0 +1,48 @@
+// HealthService tells whether the server serves: the standard grpc.health.v1 (proto/health/v1). gRPC's own would hear of a
+// call only when its message has come, and count for nobody.
+
+#ifndef SERVER_SERVICES_HEALTH_SERVICE_H_
+#define SERVER_SERVICES_HEALTH_SERVICE_H_
+
+#include <mutex>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "proto/health/v1/health.pb.h"
+#include "server/rpc/raw_service.h"
+
+namespace gluond::server {
+
+class HealthService final : public RawService {
+ public:
+  using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
+  explicit HealthService(Runner& runner);
+
+  // There is this service, too. Before the first call.
+  void AddService(const std::string& service) { services_.insert(service); }
+  // All services, and "", which means the server, are SERVING from now on, or NOT_SERVING. Who watches one is told.
+  void SetServing(bool serving);
+  // This one is NOT_SERVING for good.
+  void SetBroken(const std::string& service);
+
+ private:
+  class Watcher;
+
+  void Check(Call<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> call);
+  Stream* Watch(const Method& method, Stream::Opening opening);
+  // SERVICE_UNKNOWN: there is none of this name.
+  Status StatusOf(const std::string& service) const;
+
+  absl::flat_hash_set<std::string> services_ = {""};
+
+  std::mutex mu_;
+  bool serving_ = false;                    // Guarded by mu_,
+  absl::flat_hash_set<std::string> broken_;
+  absl::flat_hash_set<Watcher*> watchers_;  // as these are and all that is theirs.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_HEALTH_SERVICE_H_

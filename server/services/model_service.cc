@@ -1,0 +1,111 @@
+#include "server/services/model_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/pending_fact.h"
+#include "server/codec/definition_codec.h"
+#include "server/codec/tensors_codec.h"
+#include "server/hosted/describe_model.h"
+#include "server/hosted/graph_memory.h"
+
+namespace gluond::server {
+namespace {
+
+absl::StatusOr<HostedModel::Clock::duration> TtlFromProto(const google::protobuf::Duration& ttl) {
+  const double seconds = static_cast<double>(ttl.seconds()) + ttl.nanos() * 1e-9;
+  if (seconds > 0 && seconds < 1e9) {
+    return std::chrono::duration_cast<HostedModel::Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("ttl is ", seconds, " s; want more than 0 and less than 1e9"));
+}
+
+}  // namespace
+
+ModelService::ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads,
+                           CheckpointStore* store)
+    : RawService(runner, "gluond.v1.ModelService"), devices_(devices), models_(models), uploads_(uploads),
+      store_(store) {
+  Add("DefineModel", this, &ModelService::DefineModel, Weight::kHeavy);
+  Add("GetModel", this, &ModelService::GetModel, Weight::kHeavy);
+  Add("ListModels", this, &ModelService::ListModels, Weight::kHeavy);
+  Add("DeleteModel", this, &ModelService::DeleteModel, Weight::kHeavy);
+  Add("Predict", this, &ModelService::Predict);
+  Add("InitializeParameters", this, &ModelService::InitializeParameters);
+  Add("SetParameters", this, &ModelService::SetParameters);
+  Add("GetParameters", this, &ModelService::GetParameters);
+  Add("UploadParameter", this, &ModelService::UploadParameter, Weight::kHeavy);
+  Add("DownloadParameter", this, &ModelService::DownloadParameter);
+  Add("SaveCheckpoint", this, &ModelService::SaveCheckpoint, Weight::kDisk);
+  Add("LoadCheckpoint", this, &ModelService::LoadCheckpoint, Weight::kDisk);
+  Add("ListCheckpoints", this, &ModelService::ListCheckpoints, Weight::kDisk);
+  Add("DeleteCheckpoint", this, &ModelService::DeleteCheckpoint, Weight::kDisk);
+}
+
+void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelResponse> call) {
+  const v1::DefineModelRequest& request = call.request();
+  FINISH_IF_ERROR(call, call.cancellation()->Check());
+  FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
+  ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
+  Reservation meanwhile(Budget::PartOf(runner().memory));
+  const int64_t most = runner().limits.max_graph_nodes;
+  FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
+  ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
+  FINISH_IF_ERROR(call, call.cancellation()->Check());
+  absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
+                                                            devices_.host(), runner().limits.max_model_bytes);
+  if (Again(made.status(), [this, call] { DefineModel(call); })) return;
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, std::move(made));
+  if (request.has_ttl()) {
+    ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
+    hosted->SetTtl(ttl);
+  }
+  FINISH_IF_ERROR(call, models_.Add(request.model(), hosted, request.replace()));
+  DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
+  call.Finish();
+}
+
+bool ModelService::Again(const absl::Status& status, std::function<void()> work) {
+  return AwaitFact(status, [this, work = std::move(work)] { runner().workers.Post(work); });
+}
+
+void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
+  DescribeModel(*hosted, /*parameters=*/true, call.request().graph(), call.response().mutable_model());
+  call.Finish();
+}
+
+void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse> call) {
+  for (const auto& [name, hosted] : models_.List()) {
+    DescribeModel(*hosted, /*parameters=*/false, /*graph=*/false, call.response().add_models());
+  }
+  call.Finish();
+}
+
+void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call) {
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Remove(call.request().model()));
+  runner().sequences.DropAnswersOf(call.request().model());
+  // Answered when the calls before it have ended, so that its memory is free.
+  Model& model = hosted->model();
+  model.strand().Do<absl::Status>([hosted = std::move(hosted)] { return absl::OkStatus(); },
+                                  [call](const absl::Status&) { call.Finish(); });
+}
+
+void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {
+  const v1::PredictRequest& request = call.request();
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+  ASSIGN_OR_FINISH(call, NamedTensors inputs,
+                   DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
+  Model& model = hosted->model();
+  std::vector<std::string> outputs(request.outputs().begin(), request.outputs().end());
+  model.Predict(std::move(inputs), std::move(outputs), call.cancellation(),
+                [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> predicted) {
+    if (!predicted.ok()) return call.Finish(predicted.status());
+    call.response().set_version(hosted->version());
+    call.FinishWith(*std::move(predicted), ReplyForm(call.request().encoding(), call.request().inputs()),
+                    call.response().mutable_outputs());
+  });
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,54 @@
+// ModelService: named models: define, describe, set, read and save them, and infer (proto/model.proto).
+// model_service.cc: definition and life; model_parameters.cc: values; model_checkpoints.cc: the store.
+
+#ifndef SERVER_SERVICES_MODEL_SERVICE_H_
+#define SERVER_SERVICES_MODEL_SERVICE_H_
+
+#include "proto/model.pb.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
+#include "server/hosted/parameter_uploads.h"
+#include "server/rpc/raw_service.h"
+
+namespace gluond::server {
+
+class ModelService final : public RawService {
+ public:
+  // `store` is null where checkpoints cannot be saved. All outlive the service.
+  ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads, CheckpointStore* store);
+
+ private:
+  void DefineModel(Call<v1::DefineModelRequest, v1::DefineModelResponse> call);
+  void GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call);
+  void ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse> call);
+  void DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call);
+  void Predict(Call<v1::PredictRequest, v1::PredictResponse> call);
+
+  void InitializeParameters(Call<v1::InitializeParametersRequest, v1::InitializeParametersResponse> call);
+  void SetParameters(Call<v1::SetParametersRequest, v1::SetParametersResponse> call);
+  void GetParameters(Call<v1::GetParametersRequest, v1::GetParametersResponse> call);
+  void UploadParameter(Call<v1::UploadParameterRequest, v1::UploadParameterResponse> call);
+  void DownloadParameter(Call<v1::DownloadParameterRequest, v1::DownloadParameterResponse> call);
+
+  using LoadCall = Call<v1::LoadCheckpointRequest, v1::LoadCheckpointResponse>;
+  void SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckpointResponse> call);
+  void LoadCheckpoint(LoadCall call);
+  void ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> call);
+  void DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call);
+
+  // Whether `status` waits for what a client is asked about its operators: then does `work`, on a worker, when it is there.
+  bool Again(const absl::Status& status, std::function<void()> work);
+  absl::StatusOr<CheckpointStore*> NeedStore() const;
+  void MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint);
+  void RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new);
+  void FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status);
+
+  Devices& devices_;
+  Models& models_;
+  ParameterUploads& uploads_;
+  CheckpointStore* const store_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_MODEL_SERVICE_H_

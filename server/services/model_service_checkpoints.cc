@@ -1,0 +1,145 @@
+// ModelService's methods on checkpoints.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/nn/node_spec.h"
+#include "server/hosted/describe_model.h"
+#include "server/services/model_service.h"
+
+namespace gluond::server {
+namespace {
+
+void ToProto(const CheckpointSummary& summary, v1::Checkpoint* proto) {
+  proto->set_name(summary.name);
+  proto->set_step(summary.step);
+  proto->set_bytes(summary.bytes);
+  proto->mutable_created()->set_seconds(summary.saved_unix_seconds);
+  proto->set_has_trainer(summary.has_trainer);
+}
+
+bool SameGraph(const ModelDefinition& a, const ModelDefinition& b) {
+  const auto text = [](const ModelDefinition& definition) {
+    std::string out;
+    for (const NodeSpec& node : ListNodes(definition.outputs)) {
+      absl::StrAppend(&out, node.op, " ", node.name);
+      for (const EntrySpec& input : node.inputs) absl::StrAppend(&out, " ", input.node, ":", input.index);
+      for (const auto& [key, value] : node.attrs) absl::StrAppend(&out, " ", key, "=", value);
+      out += '\n';
+    }
+    return out;
+  };
+  return a.output_names == b.output_names && text(a) == text(b);
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointStore*> ModelService::NeedStore() const {
+  if (store_ != nullptr) return store_;
+  return absl::FailedPreconditionError("this server keeps no checkpoints; start it with --store_dir=FOLDER");
+}
+
+void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckpointResponse> call) {
+  const v1::SaveCheckpointRequest& request = call.request();
+  ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+  const std::string name = request.checkpoint().empty() ? request.model() : request.checkpoint();
+  FINISH_IF_ERROR(call, CheckName("checkpoint", name));
+  const auto save = [this, call, store, name](absl::StatusOr<Checkpoint> checkpoint) {
+    if (!checkpoint.ok()) return call.Finish(checkpoint.status());
+    auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
+    runner().disk.Post([call, store, name, kept] {  // The disk is no place for a lane to wait.
+      ASSIGN_OR_FINISH(call, const CheckpointSummary summary, store->Save(name, *kept, call.request().overwrite()));
+      ToProto(summary, call.response().mutable_checkpoint());
+      call.Finish();
+    });
+  };
+  if (const std::shared_ptr<Trainer> trainer = hosted->trainer(); trainer != nullptr) {
+    return trainer->Snapshot([hosted, save](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
+      if (!state.ok()) return save(state.status());
+      save(Checkpoint{std::move(state->first), std::move(state->second)});
+    });
+  }
+  hosted->model().Snapshot([hosted, save](absl::StatusOr<ModelState> state) {
+    if (!state.ok()) return save(state.status());
+    save(Checkpoint{*std::move(state), std::nullopt});
+  });
+}
+
+// An existing model of the same graph takes the values over in its place, in order with its other calls. Otherwise a new
+// model is made, filled, and only then shared.
+void ModelService::LoadCheckpoint(LoadCall call) {
+  const v1::LoadCheckpointRequest& request = call.request();
+  ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
+  FINISH_IF_ERROR(call, CheckName("checkpoint", request.checkpoint()));
+  const std::string name = request.model().empty() ? request.checkpoint() : request.model();
+  ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
+  ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store->Load(request.checkpoint(), *devices_.host().allocator));
+  if (request.parameters_only()) checkpoint.trainer.reset();
+  absl::StatusOr<HostedModelPtr> existing = models_.Use(name);
+  if (existing.ok()) {
+    if (SameGraph((*existing)->model().definition(), checkpoint.model.definition)) {
+      return RestoreInto(call, *std::move(existing), std::move(checkpoint), /*is_new=*/false);
+    }
+    if (!request.replace()) {
+      return call.Finish(absl::FailedPreconditionError(absl::StrCat(
+          "model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
+    }
+  }
+  MakeAndRestore(call, place, std::make_shared<Checkpoint>(std::move(checkpoint)));
+}
+
+void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint) {
+  const v1::LoadCheckpointRequest& request = call.request();
+  const std::string name = request.model().empty() ? request.checkpoint() : request.model();
+  FINISH_IF_ERROR(call, call.cancellation()->Check());
+  FINISH_IF_ERROR(call, models_.CanAdd(name, request.replace()));
+  absl::StatusOr<HostedModelPtr> hosted =
+      HostedModel::Create(name, checkpoint->model.definition, checkpoint->model.random.seed, *place, devices_.host(),
+                          runner().limits.max_model_bytes);
+  if (Again(hosted.status(), [this, call, place, checkpoint] { MakeAndRestore(call, place, checkpoint); })) return;
+  FINISH_IF_ERROR(call, hosted.status());
+  RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true);
+}
+
+void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new) {
+  std::shared_ptr<Trainer> trainer;
+  if (checkpoint.trainer.has_value()) {
+    ASSIGN_OR_FINISH(call, trainer, Trainer::Create(hosted->model_ptr(), checkpoint.trainer->options));
+  }
+  if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
+  // In one piece: no step falls between the values and the trainer that goes on from them.
+  std::function<absl::Status()> then;
+  if (trainer != nullptr) {
+    then = [hosted, trainer, state = *std::move(checkpoint.trainer)]() -> absl::Status {
+      RETURN_IF_ERROR(trainer->RestoreNow(state));
+      return hosted->SetTrainer(trainer, /*replace=*/true);
+    };
+  }
+  hosted->model().Restore(std::move(checkpoint.model), [this, call, hosted, is_new](absl::Status status) {
+    hosted->Changed();
+    FinishLoad(call, hosted, is_new, status);
+  }, std::move(then));
+}
+
+void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status) {
+  if (status.ok() && is_new) status = models_.Add(hosted->model().name(), hosted, call.request().replace());
+  if (status.ok()) DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
+  call.Finish(status);
+}
+
+void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> call) {
+  ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
+  ASSIGN_OR_FINISH(call, const std::vector<CheckpointSummary> saved, store->List());
+  for (const CheckpointSummary& summary : saved) ToProto(summary, call.response().add_checkpoints());
+  call.Finish();
+}
+
+void ModelService::DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call) {
+  ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
+  FINISH_IF_ERROR(call, CheckName("checkpoint", call.request().checkpoint()));
+  FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint()));
+  call.Finish();
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,75 @@
+#include "server/services/operator_service.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "engine/core/op.h"
+#include "server/codec/attrs_codec.h"
+#include "server/codec/describe_operator.h"
+#include "server/codec/tensors_codec.h"
+#include "server/services/gradient_check.h"
+
+namespace gluond::server {
+
+OperatorService::OperatorService(Runner& runner, Devices& devices, HostStreams& hosts)
+    : RawService(runner, "gluond.v1.OperatorService"), devices_(devices), hosts_(hosts), invoker_(devices) {
+  Add("ListOperators", this, &OperatorService::ListOperators, Weight::kHeavy);
+  Add("DescribeOperator", this, &OperatorService::DescribeOperator);
+  Add("Invoke", this, &OperatorService::Invoke);
+  Add("CheckGradient", this, &OperatorService::CheckGradient, Weight::kHeavy);
+  AddStream<v1::HostRequest>("HostOperators", this, &OperatorService::HostOperators);
+}
+
+void OperatorService::ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call) {
+  const std::string wanted = absl::AsciiStrToLower(call.request().contains());
+  for (const std::string& name : Op::ListNames()) {
+    if (absl::StartsWith(name, "_backward") && !call.request().internal()) continue;
+    if (!absl::StrContains(absl::AsciiStrToLower(name), wanted)) continue;
+    DescribeOp(*Op::Find(name), call.request().full(), call.response().add_operators());
+  }
+  call.Finish();
+}
+
+void OperatorService::DescribeOperator(Call<v1::DescribeOperatorRequest, v1::DescribeOperatorResponse> call) {
+  ASSIGN_OR_FINISH(call, const Op* op, Op::Get(call.request().op()));
+  DescribeOp(*op, /*full=*/true, call.response().mutable_operator_());
+  call.Finish();
+}
+
+void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
+  const v1::InvokeRequest& request = call.request();
+  ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
+  ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
+  ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
+                   DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
+  Invocation invocation{request.op(), std::move(attrs), std::move(inputs), {}};
+  invocation.options.is_train = request.training();
+  invocation.options.seed = request.seed();
+  invocation.options.cancellation = call.cancellation();
+  invoker_.Invoke(*place, std::move(invocation), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
+    if (!outputs.ok()) return call.Finish(outputs.status());
+    call.FinishWith(*std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
+                    call.response().mutable_outputs());
+  });
+}
+
+void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call) {
+  const v1::CheckGradientRequest& request = call.request();
+  ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
+  ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
+                   DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
+  GradientCheckOptions options{request.op(), std::move(attrs), std::move(inputs), request.epsilon(),
+                               request.tolerance(), request.seed(), call.cancellation()};
+  StartGradientCheck(devices_.host(), std::move(options), [call](absl::StatusOr<v1::CheckGradientResponse> response) {
+    if (!response.ok()) return call.Finish(response.status());
+    call.response() = *std::move(response);
+    call.Finish();
+  });
+}
+
+Stream* OperatorService::HostOperators(const Method& method, Stream::Opening opening) {
+  return HostStream::Start(hosts_, runner(), method, std::move(opening));
+}
+
+}  // namespace gluond::server

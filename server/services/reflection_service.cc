@@ -1,0 +1,154 @@
+#include "server/services/reflection_service.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "proto/reflection/v1/reflection.pb.h"
+#include "proto/reflection/v1alpha/reflection.pb.h"
+#include "server/wire/parse_message.h"
+
+namespace gluond::server {
+namespace {
+
+namespace v1 = grpc::reflection::v1;
+using google::protobuf::DescriptorPool;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::FileDescriptor;
+
+// Each file after those that it imports. Files import each other in few levels.
+void AddFile(const FileDescriptor& file, absl::flat_hash_set<const FileDescriptor*>* known,
+             v1::FileDescriptorResponse* files) {
+  if (!known->insert(&file).second) return;
+  for (int i = 0; i < file.dependency_count(); ++i) AddFile(*file.dependency(i), known, files);
+  google::protobuf::FileDescriptorProto proto;
+  file.CopyTo(&proto);
+  files->add_file_descriptor_proto(proto.SerializeAsString());
+}
+
+void SetError(const absl::Status& status, v1::ServerReflectionResponse* answer) {
+  answer->mutable_error_response()->set_error_code(static_cast<int>(status.code()));
+  answer->mutable_error_response()->set_error_message(std::string(status.message()));
+}
+
+void SetFile(const FileDescriptor* file, const std::string& what, v1::ServerReflectionResponse* answer) {
+  if (file == nullptr) return SetError(absl::NotFoundError(absl::StrCat("no file here has ", what)), answer);
+  absl::flat_hash_set<const FileDescriptor*> known;
+  AddFile(*file, &known, answer->mutable_file_descriptor_response());
+}
+
+const FileDescriptor* FileOfExtension(const v1::ExtensionRequest& wanted) {
+  const DescriptorPool& pool = *DescriptorPool::generated_pool();
+  const auto* type = pool.FindMessageTypeByName(wanted.containing_type());
+  const FieldDescriptor* extension =
+      type == nullptr ? nullptr : pool.FindExtensionByNumber(type, wanted.extension_number());
+  return extension == nullptr ? nullptr : extension->file();
+}
+
+void SetExtensions(const std::string& type_name, v1::ServerReflectionResponse* answer) {
+  const DescriptorPool& pool = *DescriptorPool::generated_pool();
+  const auto* type = pool.FindMessageTypeByName(type_name);
+  if (type == nullptr) return SetError(absl::NotFoundError(absl::StrCat("no message is ", type_name)), answer);
+  answer->mutable_all_extension_numbers_response()->set_base_type_name(type_name);
+  std::vector<const FieldDescriptor*> extensions;
+  pool.FindAllExtensions(type, &extensions);
+  for (const FieldDescriptor* extension : extensions) {
+    answer->mutable_all_extension_numbers_response()->add_extension_number(extension->number());
+  }
+}
+
+v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& question,
+                                      const ReflectionService::Names& services) {
+  const DescriptorPool& pool = *DescriptorPool::generated_pool();
+  v1::ServerReflectionResponse answer;
+  answer.set_valid_host(question.host());
+  *answer.mutable_original_request() = question;
+  switch (question.message_request_case()) {
+    case v1::ServerReflectionRequest::kFileByFilename:
+      SetFile(pool.FindFileByName(question.file_by_filename()), absl::StrCat("the name ", question.file_by_filename()),
+              &answer);
+      break;
+    case v1::ServerReflectionRequest::kFileContainingSymbol:
+      SetFile(pool.FindFileContainingSymbol(question.file_containing_symbol()),
+              absl::StrCat("the symbol ", question.file_containing_symbol()), &answer);
+      break;
+    case v1::ServerReflectionRequest::kFileContainingExtension: {
+      const v1::ExtensionRequest& wanted = question.file_containing_extension();
+      SetFile(FileOfExtension(wanted),
+              absl::StrCat("the extension ", wanted.extension_number(), " of ", wanted.containing_type()), &answer);
+      break;
+    }
+    case v1::ServerReflectionRequest::kAllExtensionNumbersOfType:
+      SetExtensions(question.all_extension_numbers_of_type(), &answer);
+      break;
+    case v1::ServerReflectionRequest::kListServices:
+      for (const std::string& name : services()) answer.mutable_list_services_response()->add_service()->set_name(name);
+      break;
+    case v1::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
+      SetError(absl::InvalidArgumentError("the request asks nothing; set one of its fields but `host`"), &answer);
+  }
+  return answer;
+}
+
+// One stream: a question is read when the answer before it was taken. Lives until gRPC is done with it.
+class ReflectionStream final : public Stream {
+ public:
+  ReflectionStream(Runner& runner, const Method& method, Opening opening, const ReflectionService::Names& services)
+      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method), services_(services),
+        memory_(Budget::PartOf(runner.memory)) {
+    StartRead();
+  }
+
+ private:
+  void OnRead(Slices* message) override {
+    if (message == nullptr) return Finish(absl::OkStatus());
+    v1::ServerReflectionRequest question;
+    absl::Status status = ParseShortMessage(*message, &question);
+    std::string answer;
+    if (status.ok()) {
+      answer = AnswerTo(question, services_).SerializeAsString();
+      status = memory_.Grow(static_cast<int64_t>(answer.size()));
+    }
+    if (!status.ok()) return Finish(Annotate(status, method_.name));
+    unsent_ = runner_.unsent.Add(this, memory_.bytes());
+    StartWrite({grpc::Slice(answer)});
+  }
+  void OnWritten(bool ok) override {
+    runner_.unsent.Remove(unsent_);
+    if (!ok) return Finish(absl::OkStatus());
+    memory_.Shrink(memory_.bytes());
+    StartRead();
+  }
+  void OnCancel() override {}
+  void OnDone() override { delete this; }
+
+  Runner& runner_;
+  const Method& method_;
+  const ReflectionService::Names& services_;
+  Reservation memory_;  // The bytes of the answer under way.
+  Unsent::Place unsent_;  // The place of that answer.
+};
+
+}  // namespace
+
+ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, Names services)
+    : RawService(runner, version == ReflectionVersion::kV1 ? "grpc.reflection.v1.ServerReflection"
+                                                           : "grpc.reflection.v1alpha.ServerReflection"),
+      services_(std::move(services)) {
+  constexpr char kMethod[] = "ServerReflectionInfo";
+  if (version == ReflectionVersion::kV1) {
+    AddStream<v1::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
+  } else {
+    AddStream<grpc::reflection::v1alpha::ServerReflectionRequest>(kMethod, this,
+                                                                  &ReflectionService::ServerReflectionInfo);
+  }
+}
+
+// Both versions' messages are the same bytes.
+Stream* ReflectionService::ServerReflectionInfo(const Method& method, Stream::Opening opening) {
+  return new ReflectionStream(runner(), method, std::move(opening), services_);
+}
+
+}  // namespace gluond::server

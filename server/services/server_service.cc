@@ -1,0 +1,59 @@
+#include "server/services/server_service.h"
+
+#include <random>
+#include <utility>
+
+namespace gluond::server {
+namespace {
+
+uint64_t RandomNumber() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+}  // namespace
+
+ServerService::ServerService(Runner& runner, const Devices& devices, bool has_store,
+                             std::function<int64_t()> count_models)
+    : RawService(runner, "gluond.v1.ServerService"), devices_(devices), has_store_(has_store),
+      count_models_(std::move(count_models)), incarnation_(RandomNumber()) {
+  Add("GetServerInfo", this, &ServerService::GetServerInfo, Weight::kAlways);
+}
+
+void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call) {
+  v1::GetServerInfoResponse& info = call.response();
+  info.set_version(kVersion);
+  for (const Place* place : devices_.offered()) {
+    v1::Device* device = info.add_devices();
+    device->set_name(place->device.ToString());
+    device->set_description(place->description);
+    device->set_threads(place->threads);
+    device->set_memory_bytes(place->memory_bytes);
+    device->set_tensor_bytes(place->budget->used());
+    device->set_memory_peak_bytes(place->budget->peak());
+    device->set_memory_used_bytes(place->lanes->driver().used_bytes());
+  }
+  const Limits& limits = runner().limits;
+  info.mutable_limits()->set_max_message_bytes(limits.max_message_bytes);
+  info.mutable_limits()->set_max_chunk_bytes(limits.max_chunk_bytes());
+  info.mutable_limits()->set_max_graph_nodes(limits.max_graph_nodes);
+  info.mutable_limits()->set_max_model_bytes(limits.max_model_bytes);
+  info.mutable_limits()->set_max_tensor_bytes(limits.max_tensor_bytes);
+  info.mutable_limits()->set_max_requests(limits.max_requests);
+  info.mutable_limits()->set_max_request_bytes(limits.max_request_bytes);
+  info.mutable_limits()->set_max_models(limits.max_models);
+  info.mutable_limits()->set_max_datasets(limits.max_datasets);
+  info.mutable_limits()->set_max_clients(limits.max_clients);
+  info.mutable_limits()->set_max_sessions(limits.max_sessions);
+  info.mutable_limits()->set_max_session_queue_bytes(limits.max_session_queue_bytes);
+  const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
+  info.mutable_uptime()->set_seconds(uptime.count() / 1000);
+  info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);
+  info.set_models(count_models_());
+  info.set_tensor_bytes(devices_.tensor_bytes());
+  info.set_has_store(has_store_);
+  info.set_incarnation(incarnation_);
+  call.Finish();
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,34 @@
+// ServerService: version, devices, limits, uptime (proto/server.proto).
+
+#ifndef SERVER_SERVICES_SERVER_SERVICE_H_
+#define SERVER_SERVICES_SERVER_SERVICE_H_
+
+#include <chrono>
+#include <functional>
+
+#include "proto/server.pb.h"
+#include "server/hosted/devices.h"
+#include "server/rpc/raw_service.h"
+
+namespace gluond::server {
+
+inline constexpr const char kVersion[] = "0.1.0";
+
+class ServerService final : public RawService {
+ public:
+  // `count_models` tells how many there are now.
+  ServerService(Runner& runner, const Devices& devices, bool has_store, std::function<int64_t()> count_models);
+
+ private:
+  void GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call);
+
+  const Devices& devices_;
+  const bool has_store_;
+  const std::function<int64_t()> count_models_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const uint64_t incarnation_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_SERVER_SERVICE_H_

@@ -1,0 +1,25 @@
+// SessionService: the imperative API over one stream (proto/session.proto). session_stream.h: gRPC's side of a stream;
+// session.h: what outlives it; session_program.h: what commands do.
+
+#ifndef SERVER_SERVICES_SESSION_SERVICE_H_
+#define SERVER_SERVICES_SESSION_SERVICE_H_
+
+#include "server/rpc/raw_service.h"
+#include "server/session/sessions.h"
+
+namespace gluond::server {
+
+class SessionService final : public RawService {
+ public:
+  // `sessions` outlives the service and `runner`.
+  SessionService(Runner& runner, Sessions& sessions);
+
+ private:
+  Stream* Run(const Method& method, Stream::Opening opening);
+
+  Sessions& sessions_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_SESSION_SERVICE_H_

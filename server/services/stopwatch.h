@@ -1,0 +1,46 @@
+// Stopwatch: how long a call waited for its model and lane, how long it computed, and how much of that was spent on
+// operators that clients compute.
+
+#ifndef SERVER_SERVICES_STOPWATCH_H_
+#define SERVER_SERVICES_STOPWATCH_H_
+
+#include <chrono>
+#include <memory>
+
+#include "engine/nn/model.h"
+#include "proto/training.pb.h"
+
+namespace gluond::server {
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(Model& model) : model_(model) {}
+  // To be made just before the call of `model` that it measures. The callback that stops it keeps the model alive.
+  static std::shared_ptr<Stopwatch> Start(Model& model) { return std::make_shared<Stopwatch>(model); }
+
+  // To be called in the callback of that call.
+  void Stop(v1::Timing* timing) const {
+    Set(model_.strand().begun() - arrived_, timing->mutable_queue());
+    Set(Clock::now() - model_.strand().begun(), timing->mutable_compute());
+    const ClientTime* const clients = model_.runs().client_time().get();
+    if (clients == nullptr || clients->calls == 0) return;
+    Set(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
+    Set(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
+    timing->set_callbacks(clients->calls);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static void Set(Clock::duration duration, google::protobuf::Duration* proto) {
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+    proto->set_seconds(nanoseconds / 1'000'000'000);
+    proto->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+  }
+
+  Model& model_;
+  const Clock::time_point arrived_ = Clock::now();
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_STOPWATCH_H_

@@ -1,0 +1,58 @@
+// TrainingService: training by hand or fused, and the datasets to train on (proto/training.proto).
+// training_by_hand.cc: Forward, Backward, Step; training_fused.cc: TrainStep, Evaluate; training_service.cc: trainers and
+// datasets; optimizer_state.cc.
+
+#ifndef SERVER_SERVICES_TRAINING_SERVICE_H_
+#define SERVER_SERVICES_TRAINING_SERVICE_H_
+
+#include "proto/training.pb.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_dataset.h"
+#include "server/hosted/hosted_model.h"
+#include "server/rpc/raw_service.h"
+
+namespace gluond::server {
+
+class TrainingService final : public RawService {
+ public:
+  // All outlive the service.
+  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets);
+
+ private:
+  void CreateTrainer(Call<v1::CreateTrainerRequest, v1::CreateTrainerResponse> call);
+  void GetTrainer(Call<v1::GetTrainerRequest, v1::GetTrainerResponse> call);
+  void SetLearningRate(Call<v1::SetLearningRateRequest, v1::SetLearningRateResponse> call);
+  void GetOptimizerState(Call<v1::GetOptimizerStateRequest, v1::GetOptimizerStateResponse> call);
+  void SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::SetOptimizerStateResponse> call);
+
+  void Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call);
+  void Backward(Call<v1::BackwardRequest, v1::BackwardResponse> call);
+  void Step(Call<v1::StepRequest, v1::StepResponse> call);
+  void ZeroGradients(Call<v1::ZeroGradientsRequest, v1::ZeroGradientsResponse> call);
+  void GetGradients(Call<v1::GetGradientsRequest, v1::GetGradientsResponse> call);
+
+  using TrainStepCall = Call<v1::TrainStepRequest, v1::TrainStepResponse>;
+  using EvaluateCall = Call<v1::EvaluateRequest, v1::EvaluateResponse>;
+  void TrainStep(TrainStepCall call);
+  void TrainOnBatch(TrainStepCall call, HostedModelPtr hosted);
+  void TrainOnRows(TrainStepCall call, HostedModelPtr hosted);
+  void TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
+                   const std::shared_ptr<const Dataset>& dataset);
+  void Evaluate(EvaluateCall call);
+
+  void UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDatasetResponse> call);
+  void ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDatasetsResponse> call);
+  void DeleteDataset(Call<v1::DeleteDatasetRequest, v1::DeleteDatasetResponse> call);
+  void GetSequence(Call<v1::GetSequenceRequest, v1::GetSequenceResponse> call);
+
+  Devices& devices_;
+  Models& models_;
+  Datasets& datasets_;
+};
+
+// What a step did, as clients see it.
+void ToProto(const StepReport& report, v1::StepReport* proto);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_TRAINING_SERVICE_H_

@@ -1,0 +1,141 @@
+// TrainingService's methods that do everything at once: TrainStep and Evaluate.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/codec/row_selection.h"
+#include "server/codec/tensors_codec.h"
+#include "server/services/stopwatch.h"
+#include "server/services/training_service.h"
+
+namespace gluond::server {
+namespace {
+
+// It takes longer to put more than these in an epoch's order than a gRPC thread has.
+constexpr int64_t kManyRows = 1 << 16;
+
+template <class Metrics>
+void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
+  for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
+}
+
+absl::Status CheckSteps(const v1::TrainStepRequest& request) {
+  if (request.batch_size() < 0 || request.steps() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", request.batch_size(), " and steps ",
+                                                   request.steps(), "; want 0 (the default) or more"));
+  }
+  if (request.has_rows() == !request.inputs().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
+  }
+  if (!request.has_rows() && request.steps() > 1) {
+    return absl::InvalidArgumentError("one batch of `inputs` makes one step; name `rows` of a dataset for more");
+  }
+  return absl::OkStatus();
+}
+
+// The answer to a step or several, `batch_size` rows each but for the last.
+template <class CallType>
+Trainer::OnStep Answer(CallType call, HostedModelPtr hosted, int64_t batch_size, int64_t begin) {
+  return [call, hosted, batch_size, begin, watch = Stopwatch::Start(hosted->model())](
+             absl::StatusOr<StepReport> report) {
+    if (!report.ok()) return call.Finish(report.status());
+    hosted->Changed();
+    v1::TrainStepResponse& response = call.response();
+    ToProto(*report, response.mutable_report());
+    response.set_samples(report->samples);
+    response.set_steps(batch_size == 0 ? 1 : (report->samples + batch_size - 1) / batch_size);
+    response.set_loss(report->loss);
+    SetMetrics(report->metrics, response.mutable_metrics());
+    if (begin >= 0) response.set_next_begin(begin + report->samples);
+    watch->Stop(response.mutable_timing());
+    call.Finish();
+  };
+}
+
+}  // namespace
+
+void TrainingService::TrainStep(TrainStepCall call) {
+  FINISH_IF_ERROR(call, CheckSteps(call.request()));
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
+  call.request().has_rows() ? TrainOnRows(call, std::move(hosted)) : TrainOnBatch(call, std::move(hosted));
+}
+
+void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
+  ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
+  ASSIGN_OR_FINISH(call, NamedTensors inputs, DecodeTensors("input", call.request().inputs(), call.attachments(),
+                                                            hosted->host_allocator()));
+  trainer->TrainStep(std::move(inputs), {.batch_size = call.request().batch_size()}, call.cancellation(),
+                     Answer(call, hosted, /*batch_size=*/0, /*begin=*/-1));
+}
+
+void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
+  ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
+  ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(call.request().rows().dataset()));
+  const bool takes_long = call.request().rows().indices().empty() && dataset->rows() > kManyRows;
+  const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer),
+                      dataset = std::move(dataset)] { TrainOnRows(call, hosted, *trainer, dataset); };
+  takes_long ? runner().workers.Post(train) : train();
+}
+
+void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
+                                  const std::shared_ptr<const Dataset>& dataset) {
+  const v1::TrainStepRequest& request = call.request();
+  DatasetSteps steps;
+  ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset, hosted->host_allocator()));
+  const bool is_range = request.rows().indices().empty();
+  if (is_range && request.batch_size() == 0) {
+    return call.Finish(absl::InvalidArgumentError("a range of rows needs a batch_size"));
+  }
+  const int64_t count = steps.rows.Size();
+  steps.batch_size = request.batch_size() == 0 ? count : std::min(request.batch_size(), count);
+  const int64_t whole = count / steps.batch_size;
+  steps.steps = request.drop_last() || count % steps.batch_size == 0 ? whole : whole + 1;
+  if (request.drop_last() && request.batch_size() > count) steps.steps = 0;
+  if (request.steps() > 0) steps.steps = std::min(steps.steps, request.steps());
+  if (steps.steps == 0) {
+    return call.Finish(absl::InvalidArgumentError(
+        absl::StrCat("the ", count, " rows make no batch of ", request.batch_size(), "; leave `drop_last` out")));
+  }
+  steps.dataset = dataset;
+  steps.keep_last = !request.drop_last();
+  const int64_t batch_size = steps.batch_size;
+  trainer.TrainSteps(std::move(steps), call.cancellation(),
+                     Answer(call, hosted, batch_size, is_range ? request.rows().begin() : -1));
+}
+
+void TrainingService::Evaluate(EvaluateCall call) {
+  const v1::EvaluateRequest& request = call.request();
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+  ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
+  if (request.has_rows() == !request.inputs().empty() || request.batch_size() < 0) {
+    return call.Finish(absl::InvalidArgumentError(
+        absl::StrCat("want `inputs` or `rows`, and a batch_size of 0 (256) or more, got ",
+                     request.has_rows() ? "rows" : "no rows", ", ", request.inputs_size(), " inputs and batch_size ",
+                     request.batch_size())));
+  }
+  const auto answer = [call, hosted, watch = Stopwatch::Start(hosted->model())](absl::StatusOr<EvaluateReport> report) {
+    if (!report.ok()) return call.Finish(report.status());
+    call.response().set_samples(report->samples);
+    call.response().set_loss(report->loss);
+    SetMetrics(report->metrics, call.response().mutable_metrics());
+    watch->Stop(call.response().mutable_timing());
+    call.Finish();
+  };
+  if (!request.has_rows()) {
+    ASSIGN_OR_FINISH(call, NamedTensors inputs, DecodeTensors("input", request.inputs(), call.attachments(),
+                                                              hosted->host_allocator()));
+    return trainer->Evaluate(std::move(inputs), call.cancellation(), answer);
+  }
+  if (!request.rows().indices().empty() || request.rows().shuffle()) {
+    return call.Finish(absl::InvalidArgumentError("Evaluate takes a range of rows in their own order"));
+  }
+  ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(request.rows().dataset()));
+  ASSIGN_OR_FINISH(call, const Positions range, CheckRange(request.rows(), dataset->rows()));
+  const int64_t batch_size = request.batch_size() == 0 ? 256 : request.batch_size();
+  trainer->Evaluate(std::move(dataset), std::min(batch_size, range.end - range.begin), range.begin,
+                    range.end - range.begin, call.cancellation(), answer);
+}
+
+}  // namespace gluond::server

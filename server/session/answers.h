@@ -1,0 +1,77 @@
+// SessionAnswers: what goes back to the client of one session: values, types, results, and failures, each told once.
+
+#ifndef SERVER_SESSION_ANSWERS_H_
+#define SERVER_SESSION_ANSWERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/imperative/value.h"
+#include "proto/session.pb.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// Elements [begin, end) of an array in row-major order; all of it, in its shape, where `end` is 0.
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// Of the session's lane. `number`: of the command that is answered, or that has failed.
+class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
+ public:
+  // An answer without its index, and the large tensors of it. `bytes`: what the tensors take.
+  using Send = std::function<void(v1::Reply reply, Attachments attachments, int64_t bytes)>;
+
+  // `max_bytes`: of tensors in one answer.
+  SessionAnswers(int64_t max_bytes, Send send) : max_bytes_(max_bytes), send_(std::move(send)) {}
+
+  // Of arrays: told where they are asked for, and by All.
+  void Remember(const FailurePtr& failure);
+  // Of a command that makes no array: told with the next answer.
+  void Note(const absl::Status& status, uint64_t number);
+
+  void Fail(const absl::Status& status, uint64_t number);
+  // A result, or why there is none.
+  template <class T>
+  void Result(absl::StatusOr<T> result, T* (v1::Reply::*field)(), uint64_t number) {
+    if (!result.ok()) return Fail(result.status(), number);
+    v1::Reply reply;
+    TellNoted(&reply);
+    *(reply.*field)() = *std::move(result);
+    Answer(std::move(reply), number);
+  }
+  // When all values are known: that part of each. `names`: of their arrays.
+  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range, uint64_t number);
+  // Likewise shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
+  void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
+  // Likewise every failure that nobody has been told.
+  void All(const std::vector<ValuePtr>& values, uint64_t number);
+
+  // Nothing is answered any more.
+  void End() { ended_ = true; }
+  bool ended() const { return ended_; }
+
+ private:
+  template <class Then>
+  void When(const std::vector<ValuePtr>& values, Then then);
+  static void Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply);
+  void TellNoted(v1::Reply* reply);
+  void Answer(v1::Reply reply, uint64_t number, Attachments attachments = {}, int64_t bytes = 0);
+
+  const int64_t max_bytes_;
+  const Send send_;
+  bool ended_ = false;
+  std::vector<FailurePtr> untold_;  // For All.
+  std::vector<FailurePtr> noted_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_ANSWERS_H_

@@ -1,0 +1,137 @@
+#include "server/session/arrays.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/dtype.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+
+absl::StatusOr<Array*> SessionArrays::Find(uint64_t name) {
+  const auto it = arrays_.find(name);
+  if (it != arrays_.end() && it->second) return &it->second;
+  return absl::InvalidArgumentError(absl::StrCat("there is no array ", name, ": it was freed, or never made"));
+}
+
+absl::StatusOr<std::vector<Array>> SessionArrays::Get(const Names& names) {
+  std::vector<Array> arrays;
+  arrays.reserve(static_cast<size_t>(names.size()));
+  for (const uint64_t name : names) {
+    ASSIGN_OR_RETURN(const Array* array, Find(name));
+    arrays.push_back(*array);
+  }
+  return arrays;
+}
+
+absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const Names& replaced,
+                                                       const std::vector<uint32_t>& written, bool recording) {
+  std::vector<Array> arrays;
+  arrays.reserve(static_cast<size_t>(names.size()));
+  for (const uint64_t name : names) {
+    ASSIGN_OR_RETURN(Array * array, Find(name));
+    if (recording) imperative_.PutOnTape(array);
+    Array& taken = arrays.emplace_back();
+    taken.value = array->value;
+    if (!recording) continue;
+    taken.entry = array->entry;
+    taken.mark = array->mark;
+  }
+  const auto leave = [this](uint64_t name) {
+    const auto it = arrays_.find(name);
+    if (it == arrays_.end()) return;
+    it->second.value.reset();
+    it->second.entry = {};
+  };
+  for (const uint64_t name : replaced) leave(name);
+  for (const uint32_t i : written) {
+    if (i >= arrays.size()) continue;
+    arrays[i].state = names[static_cast<int>(i)];
+    leave(arrays[i].state);
+  }
+  return arrays;
+}
+
+SessionArrays::KindPtr SessionArrays::KindOf(uint64_t name) const {
+  const auto it = arrays_.find(name);
+  if (it == arrays_.end() || it->second.value == nullptr) return nullptr;
+  const ValuePtr& value = it->second.value;
+  auto kind = std::make_shared<Kind>();
+  const auto settle = [](const Value& known, Kind* kind) {
+    kind->settled = true;
+    if (known.failure() != nullptr) return;
+    kind->shape = known.tensor().shape();
+    kind->dtype = known.tensor().dtype();
+  };
+  if (value->known()) {
+    settle(*value, kind.get());
+  } else {
+    kind->before = value;
+    value->Await([value, kind, settle] { settle(*value, kind.get()); });
+  }
+  return kind;
+}
+
+void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
+  if (name == 0) return;
+  const auto it = arrays_.find(name);
+  if (it != arrays_.end()) {
+    array.mark = it->second.mark;
+    if (array.mark != nullptr) array.entry = {};
+    it->second = std::move(array);
+    return;
+  }
+  array.mark = nullptr;
+  if (arrays_.size() >= most_) {
+    if (arrays_.size() >= 2 * most_) return;  // A name for each mistake, but not for ever.
+    array = {imperative_.Failed(absl::ResourceExhaustedError(absl::StrCat(
+                 "the session holds ", arrays_.size(), " arrays, the limit of --max_session_arrays; free some")),
+                                command), {}, nullptr};
+  }
+  arrays_.emplace(name, std::move(array));
+}
+
+namespace {
+
+// The value, if it is of `kind`. Requires: both are known.
+ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Imperative& imperative, uint64_t command) {
+  if (value->failure() != nullptr || !kind.shape.rank_known()) return value;
+  const Tensor& tensor = value->tensor();
+  if (tensor.shape() == kind.shape && tensor.dtype() == kind.dtype) return value;
+  return imperative.Failed(
+      absl::InvalidArgumentError(absl::StrCat("the array for the output is ", Name(kind.dtype), kind.shape.ToString(),
+                                              ", expected ", Name(tensor.dtype()), tensor.shape().ToString(),
+                                              " as the result is")),
+      command);
+}
+
+// The same when both are known.
+void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, std::shared_ptr<Imperative> imperative,
+                uint64_t command) {
+  const ValuePtr before = kind->settled ? nullptr : kind->before.lock();
+  if (const ValuePtr& unknown = value->known() ? before : value; unknown != nullptr && !unknown->known()) {
+    return unknown->Await([=] { CheckLater(value, kind, checked, imperative, command); });
+  }
+  const ValuePtr result = Checked(value, *kind, *imperative, command);
+  if (result->failure() != nullptr) {
+    checked->Fail(result->failure(), imperative->queue());
+  } else {
+    checked->Set(result->tensor(), imperative->queue());
+  }
+}
+
+}  // namespace
+
+void SessionArrays::Replace(uint64_t name, const KindPtr& kind, Array array, uint64_t command) {
+  if (kind != nullptr && array.value->known() && kind->settled) {
+    array.value = Checked(array.value, *kind, imperative_, command);
+  } else if (kind != nullptr) {
+    auto checked = std::make_shared<Value>();
+    CheckLater(std::move(array.value), kind, checked, imperative_.shared_from_this(), command);
+    array.value = std::move(checked);
+  }
+  Set(name, std::move(array), command);
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,217 @@
+#include "server/session/calls.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/node_spec.h"
+#include "engine/passes/infer.h"
+#include "server/codec/graph_codec.h"
+#include "server/codec/tensor_codec.h"
+#include "server/hosted/graph_memory.h"
+
+namespace gluond::server {
+namespace {
+
+// What a call, and an argument of it, take at least.
+constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
+
+absl::Status TooMany(const char* what, size_t most) {
+  return absl::ResourceExhaustedError(absl::StrCat("the session holds ", most, " ", what,
+                                                   ", the limit of --max_session_arrays; free some"));
+}
+
+template <class Map>
+AttrDict ToAttrs(const Map& attributes) {
+  AttrDict attrs;
+  for (const auto& [name, text] : attributes) attrs.emplace(name, text);
+  return attrs;
+}
+
+absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::DefineGraph& define, int64_t max_nodes,
+                                                     Reservation memory) {
+  RETURN_IF_ERROR(memory.Grow((kNodeBytes + kMakingNodeBytes) * define.definition().nodes_size()));
+  ASSIGN_OR_RETURN(GraphSpec spec, GraphFromProto(define.definition(), {}));
+  std::vector<ModelInput> inputs;
+  for (std::string& name : spec.inputs) inputs.push_back({std::move(name), {}, DType::kUnknown});
+  ASSIGN_OR_RETURN(ModelDefinition definition,
+                   ExpandNodes(spec.nodes, std::move(inputs), spec.outputs, {}, max_nodes));
+  return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()});
+}
+
+absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
+  Signature signature;
+  if (type.has_shape()) {
+    ASSIGN_OR_RETURN(signature.shape, ShapeFromProto(type.shape(), /*known=*/false));
+  }
+  if (type.has_dtype()) {
+    ASSIGN_OR_RETURN(signature.dtype, FromProto(type.dtype()));
+  }
+  return signature;
+}
+
+// True: all of it is known.
+bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
+  type->set_has_shape(shape.rank_known());
+  for (const int64_t dim : shape.dims()) type->add_shape(dim);
+  if (dtype != DType::kUnknown) type->set_dtype(ToProto(dtype));
+  return shape.known() && dtype != DType::kUnknown;
+}
+
+}  // namespace
+
+absl::Status SessionCalls::Charge(int64_t bytes) {
+  if (bytes_ + bytes > max_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("the session's prepared calls and graphs take ", bytes_ + bytes,
+                                                     " bytes, more than --max_session_queue_bytes=", max_bytes_,
+                                                     "; free some"));
+  }
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status SessionCalls::Prepare(const v1::Prepare& prepare) {
+  if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
+  FreeCall(prepare.call());
+  if (calls_.size() >= most_) return TooMany("prepared calls", most_);
+  const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
+  RETURN_IF_ERROR(Charge(bytes));
+  calls_[prepare.call()] = {prepare.op(), ToAttrs(prepare.attributes()), {}, bytes};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
+  const auto it = calls_.find(name);
+  if (it == calls_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
+  }
+  Prepared& prepared = it->second;
+  for (const auto& [n, call] : prepared.made) if (n == num_inputs) return call;
+  if (num_inputs > kMostInputs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
+  }
+  RETURN_IF_ERROR(OfferedOp(prepared.op).status());
+  ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
+  const int64_t bytes = kCallBytes + kArgumentBytes * static_cast<int64_t>(num_inputs + call->facts().num_outputs);
+  RETURN_IF_ERROR(Charge(bytes));
+  prepared.bytes += bytes;
+  return prepared.made.emplace_back(num_inputs, std::move(call)).second;
+}
+
+absl::Status SessionCalls::Define(const v1::DefineGraph& define) {
+  if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
+  FreeGraph(define.graph());
+  if (graphs_.size() >= most_) return TooMany("graphs", most_);
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
+  Defined& defined = graphs_[define.graph()];
+  defined.status = graph.status();
+  defined.large = define.definition().nodes_size() > kLargeNodes;
+  if (!graph.ok()) return defined.status;
+  const int64_t bytes = kCallBytes + static_cast<int64_t>(define.ByteSizeLong()) +
+                        kNodeBytes * CountNodes((*graph)->graph().outputs);
+  defined.status = Charge(bytes);
+  if (!defined.status.ok()) return defined.status;
+  defined.graph = *std::move(graph);
+  defined.bytes = bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t name) const {
+  const auto it = graphs_.find(name);
+  if (it != graphs_.end() && !it->second.status.ok()) return it->second.status;
+  if (it != graphs_.end()) return it->second.graph;
+  return absl::InvalidArgumentError(absl::StrCat("there is no graph ", name, ": it was freed, or never defined"));
+}
+
+void SessionCalls::Free(const v1::Free& free) {
+  for (const uint64_t name : free.calls()) FreeCall(name);
+  for (const uint64_t name : free.graphs()) FreeGraph(name);
+}
+
+bool SessionCalls::IsLarge(uint64_t graph) const {
+  const auto it = graphs_.find(graph);
+  return it != graphs_.end() && it->second.large;
+}
+
+void SessionCalls::FreeCall(uint64_t name) {
+  const auto it = calls_.find(name);
+  if (it == calls_.end()) return;
+  bytes_ -= it->second.bytes;
+  calls_.erase(it);
+}
+
+void SessionCalls::FreeGraph(uint64_t name) {
+  const auto it = graphs_.find(name);
+  if (it == graphs_.end()) return;
+  bytes_ -= it->second.bytes;
+  graphs_.erase(it);
+}
+
+absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
+  ASSIGN_OR_RETURN(const Op* op, OfferedOp(describe.op()));
+  NodeAttrs attrs;
+  attrs.dict = ToAttrs(describe.attributes());
+  RETURN_IF_ERROR(op->ParseAttrs(&attrs, describe.num_inputs()));
+  uint32_t num_inputs = op->num_inputs(attrs);
+  if (num_inputs == kVarg) num_inputs = describe.num_inputs();
+  if (num_inputs > SessionCalls::kMostInputs) {
+    return absl::InvalidArgumentError(absl::StrCat("`num_inputs` is ", num_inputs, ", expected at most ",
+                                                   SessionCalls::kMostInputs));
+  }
+  v1::CallType type;
+  for (std::string& name : op->input_names(attrs, num_inputs)) type.add_inputs(std::move(name));
+  for (const uint32_t i : attrs.facts->mutated) type.add_auxiliary(i);
+  std::vector<std::string> outputs = op->output_names(attrs);
+  outputs.resize(std::min<size_t>(outputs.size(), attrs.facts->num_visible));
+  for (std::string& name : outputs) type.add_outputs(std::move(name));
+  const auto* on_compose = op->GetAttr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose");
+  for (uint32_t i = 0; on_compose != nullptr && i < num_inputs; ++i) {
+    NodeAttrs variable;
+    (*on_compose)(attrs, &variable, static_cast<int>(i));
+    auto& attributes = *type.add_input_attributes()->mutable_attributes();
+    for (const auto& [name, text] : variable.dict) attributes[name] = text;
+  }
+  return type;
+}
+
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
+                                         const std::shared_ptr<Budget>& memory) {
+  Reservation meanwhile(memory);
+  RETURN_IF_ERROR(meanwhile.Grow(kMakingNodeBytes * CountNodes(graph.graph().outputs)));
+  Signatures known;
+  const absl::flat_hash_set<std::string> inputs(graph.inputs().begin(), graph.inputs().end());
+  for (const auto& [name, type] : infer.known()) {
+    if (!inputs.contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(name), "' is no variable of the graph",
+                                                     DidYouMean(name, graph.inputs())));
+    }
+    absl::StatusOr<Signature> signature = ToSignature(type);
+    if (!signature.ok()) return Annotate(signature.status(), absl::StrCat("variable '", Excerpt(name), "'"));
+    known[name] = *signature;
+  }
+  const IndexedGraph indexed(graph.graph());
+  ASSIGN_OR_RETURN(const Inferred inferred,
+                   infer.partial() ? InferPartially(indexed, known) : InferShapeType(indexed, known));
+  absl::flat_hash_map<std::string, uint32_t> entries;
+  for (const uint32_t id : indexed.variables()) entries[indexed[id].node->name()] = indexed[id].first_entry;
+  v1::GraphType type;
+  bool complete = true;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    v1::ArrayType* input = type.add_inputs();
+    type.add_auxiliary(graph.is_auxiliary(i));
+    const auto entry = entries.find(graph.inputs()[i]);
+    if (entry == entries.end()) continue;  // Nothing reads it.
+    complete = FromInferred(inferred.shapes[entry->second], inferred.types[entry->second], input) && complete;
+  }
+  for (const IndexedGraph::Input& output : indexed.outputs()) {
+    const bool known = FromInferred(inferred.shapes[output.entry], inferred.types[output.entry], type.add_outputs());
+    complete = known && complete;
+  }
+  type.set_complete(complete);
+  return type;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,82 @@
+// SessionCalls: the prepared operator calls and the graphs of one session, by the client's names for them.
+
+#ifndef SERVER_SESSION_CALLS_H_
+#define SERVER_SESSION_CALLS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "engine/imperative/call.h"
+#include "engine/imperative/graph_call.h"
+#include "engine/runtime/budget.h"
+#include "proto/session.pb.h"
+#include "server/start/limits.h"
+
+namespace gluond::server {
+
+class SessionCalls {
+ public:
+  static constexpr size_t kMostInputs = 1 << 16;  // Of a call.
+  static constexpr int kLargeNodes = 256;         // A graph of more nodes is a large one.
+
+  // `memory` pays for what is needed while graphs are made.
+  SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
+      : most_(static_cast<size_t>(limits.max_session_arrays)), max_bytes_(limits.max_session_queue_bytes),
+        max_nodes_(limits.max_graph_nodes), memory_(std::move(memory)) {}
+
+  // What is wrong with a call is said when it is used. RESOURCE_EXHAUSTED: there are too many, or they take too much.
+  absl::Status Prepare(const v1::Prepare& prepare);
+  absl::StatusOr<CallPtr> Find(uint64_t name, size_t num_inputs);
+
+  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED: the graph is wrong; uses of it fail as well.
+  absl::Status Define(const v1::DefineGraph& define);
+  absl::StatusOr<std::shared_ptr<CachedGraph>> FindGraph(uint64_t name) const;
+
+  void Free(const v1::Free& free);
+
+  // Whether the graph, if there is one, takes long to look at.
+  bool IsLarge(uint64_t graph) const;
+  // Roughly what calls and graphs take.
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Prepared {
+    std::string op;
+    AttrDict attrs;
+    std::vector<std::pair<size_t, CallPtr>> made;  // By number of inputs.
+    int64_t bytes = 0;
+  };
+  struct Defined {
+    absl::Status status;
+    std::shared_ptr<CachedGraph> graph;
+    int64_t bytes = 0;
+    bool large = false;
+  };
+
+  // Counts `bytes` more, or says that they are too many.
+  absl::Status Charge(int64_t bytes);
+  void FreeCall(uint64_t name);
+  void FreeGraph(uint64_t name);
+
+  const size_t most_;
+  const int64_t max_bytes_, max_nodes_;
+  const std::shared_ptr<Budget> memory_;
+  absl::flat_hash_map<uint64_t, Prepared> calls_;
+  absl::flat_hash_map<uint64_t, Defined> graphs_;
+  int64_t bytes_ = 0;
+};
+
+// What an operator call takes and gives.
+absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe);
+// What is known of a graph's arrays. `memory` pays for what is needed meanwhile.
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
+                                         const std::shared_ptr<Budget>& memory);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_CALLS_H_

@@ -1,0 +1,62 @@
+#include "server/session/command.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/session/calls.h"
+
+namespace gluond::server {
+namespace {
+
+// Names in one command: more would take memory that no budget counts, and hold the lane for too long.
+constexpr int kMostNames = 1 << 16;
+constexpr int kMostFreed = 1 << 20;
+static_assert(kMostNames <= static_cast<int>(SessionCalls::kMostInputs));
+
+}  // namespace
+
+absl::Status CheckNames(const v1::Command& command) {
+  int names = 0, most = kMostNames;
+  switch (command.command_case()) {
+    case v1::Command::kInvoke: names = std::max(command.invoke().inputs_size(), command.invoke().outputs_size()); break;
+    case v1::Command::kFetch: names = command.fetch().arrays_size(); break;
+    case v1::Command::kDescribe: names = command.describe().arrays_size(); break;
+    case v1::Command::kMark: names = command.mark().variables_size(); break;
+    case v1::Command::kFresh: names = command.fresh().variables_size(); break;
+    case v1::Command::kRunGraph:
+      names = std::max(command.run_graph().inputs_size(), command.run_graph().outputs_size());
+      break;
+    case v1::Command::kBackward: {
+      const v1::Backward& backward = command.backward();
+      names = std::max({backward.heads_size(), backward.head_gradients_size(), backward.variables_size(),
+                        backward.outputs_size(), backward.out_grads_size()});
+      break;
+    }
+    case v1::Command::kContinueBackward:
+      names = std::max(command.continue_backward().gradients_size(), command.continue_backward().out_grads_size());
+      break;
+    case v1::Command::kFree:
+      names = std::max({command.free().arrays_size(), command.free().calls_size(), command.free().graphs_size()});
+      most = kMostFreed;
+      break;
+    default: break;
+  }
+  if (names <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the command names ", names, " things, more than ", most,
+                                                 "; send several commands"));
+}
+
+bool IsAnswered(const v1::Command& command) {
+  switch (command.command_case()) {
+    case v1::Command::kFetch:
+    case v1::Command::kDescribe:
+    case v1::Command::kInferGraph:
+    case v1::Command::kDescribeCall:
+    case v1::Command::kContinueBackward:
+    case v1::Command::kWaitAll: return true;
+    case v1::Command::kBackward: return command.backward().out_grads_size() > 0;
+    default: return false;
+  }
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,235 @@
+#include "server/session/gradients.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/status_macros.h"
+#include "engine/imperative/backward_pass.h"
+
+namespace gluond::server {
+namespace {
+
+// A client that stops passes and never goes on with them keeps their values.
+constexpr size_t kMostStopped = 64;
+
+uint64_t FunctionOf(const Node& node) {
+  const auto it = node.attrs.dict.find("function");
+  uint64_t function = 0;
+  return it != node.attrs.dict.end() && absl::SimpleAtoi(it->second, &function) ? function : 0;
+}
+
+}  // namespace
+
+struct SessionGradients::Pass {
+  Pass(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Backward& backward, uint64_t command)
+      : pass(imperative, options), outputs(backward.outputs().begin(), backward.outputs().end()), command(command) {}
+
+  Imperative::Pass pass;
+  const std::vector<uint64_t> outputs;
+  const uint64_t command;
+};
+
+SessionGradients::SessionGradients(Imperative& imperative, SessionArrays& arrays,
+                                   std::function<void(const ValuePtr&)> watch)
+    : imperative_(imperative), arrays_(arrays), watch_(std::move(watch)) {}
+
+SessionGradients::~SessionGradients() = default;
+
+Imperative::Options SessionGradients::OptionsOf(uint64_t command) const {
+  Imperative::Options options;
+  options.command = command;
+  options.device = imperative_.home().device;
+  return options;
+}
+
+absl::Status SessionGradients::Mark(const v1::Mark& mark, uint64_t command) {
+  const int n = mark.variables_size();
+  if (mark.requests_size() != n && mark.requests_size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("Mark has ", n, " variables and ", mark.requests_size(),
+                                                   " requests; give one for each, or one for all"));
+  }
+  for (int i = 0; i < n; ++i) {
+    v1::Variable::GradReq request = v1::Variable::WRITE;
+    if (mark.requests_size() > 0) request = mark.requests(mark.requests_size() == 1 ? 0 : i);
+    if (!v1::Variable::GradReq_IsValid(request)) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(request)));
+    }
+    const uint64_t gradient = i < mark.gradients_size() ? mark.gradients(i) : 0;
+    RETURN_IF_ERROR(Mark(mark.variables(i), gradient, request, command));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request,
+                                    uint64_t command) {
+  ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
+  array->entry = {};
+  array->mark = nullptr;
+  if (request == v1::Variable::NULL_) return absl::OkStatus();
+  if (gradient == 0) return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", name, " has no name"));
+  array->mark = std::make_shared<gluond::Mark>();
+  array->mark->gradient = gradient;
+  array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
+  if (arrays_.Contains(gradient)) return absl::OkStatus();
+  if (zeros_like_ == nullptr) {
+    ASSIGN_OR_RETURN(zeros_like_, MakeCall("zeros_like", {}, 1));
+  }
+  Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(command)).outputs[0];
+  watch_(zeros.value);
+  arrays_.Set(gradient, std::move(zeros), command);
+  return absl::OkStatus();
+}
+
+absl::Status SessionGradients::Fresh(const v1::Fresh& fresh) {
+  constexpr size_t kMostNamed = 16;
+  std::vector<uint64_t> stale;
+  for (const uint64_t name : fresh.variables()) {
+    ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
+    const bool is_fresh = array->mark != nullptr && array->mark->fresh;
+    if (!is_fresh && stale.size() < kMostNamed) stale.push_back(name);
+    if (fresh.clear() && array->mark != nullptr) array->mark->fresh = false;
+  }
+  if (!fresh.require() || stale.empty()) return absl::OkStatus();
+  const std::string others = absl::StrJoin(stale.begin() + 1, stale.end(), ", ");
+  return absl::FailedPreconditionError(absl::StrCat("the gradient of array ", stale[0],
+                                                    others.empty() ? "" : " and of ", others,
+                                                    " has not been updated by backward since the last step"));
+}
+
+absl::Status SessionGradients::Backward(const v1::Backward& backward, uint64_t command) {
+  ASSIGN_OR_RETURN(const PassPtr pass, Differentiate(backward, command));
+  RETURN_IF_ERROR(pass->pass.Run().status());
+  return End(*pass, command);
+}
+
+absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Backward& backward, uint64_t command) {
+  ASSIGN_OR_RETURN(PassPtr pass, Differentiate(backward, command));
+  return Run(std::move(pass), backward.out_grads(), command);
+}
+
+absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::ContinueBackward& go_on, uint64_t command) {
+  const auto it = stopped_.find(go_on.backward());
+  if (it == stopped_.end()) {
+    return absl::FailedPreconditionError(absl::StrCat("no Backward of the number ", go_on.backward(),
+                                                      " waits for gradients; it has ended, or it has failed"));
+  }
+  PassPtr pass = std::move(it->second);
+  stopped_.erase(it);
+  if (go_on.gradients().empty()) return v1::BackwardState();
+  ASSIGN_OR_RETURN(std::vector<Array> gradients, arrays_.Get(go_on.gradients()));
+  RETURN_IF_ERROR(pass->pass.Continue(std::move(gradients)));
+  return Run(std::move(pass), go_on.out_grads(), command);
+}
+
+absl::StatusOr<v1::BackwardState> SessionGradients::Run(PassPtr pass, const Names& out_grads, uint64_t command) {
+  v1::BackwardState state;
+  ASSIGN_OR_RETURN(const Node* stopped, pass->pass.Run());
+  if (stopped == nullptr) {
+    RETURN_IF_ERROR(End(*pass, command));
+    return state;
+  }
+  const uint64_t function = FunctionOf(*stopped);
+  if (function == 0) {
+    return absl::InvalidArgumentError("a _CustomFunction was recorded without the attribute 'function', a number from 1 on");
+  }
+  // The inputs of the node are the function's inputs and the gradients of its results.
+  const std::vector<Array>& inputs = pass->pass.inputs();
+  const size_t begin = stopped->num_outputs(), n = inputs.size() - begin;
+  if (static_cast<size_t>(out_grads.size()) < n) {
+    return absl::InvalidArgumentError(absl::StrCat("function ", function, " has ", n, " results, and out_grads names ",
+                                                   out_grads.size(), "; name as many as any function has"));
+  }
+  if (stopped_.size() >= kMostStopped) {
+    return absl::ResourceExhaustedError(absl::StrCat(kMostStopped, " Backwards of this session wait for gradients; go on "
+                                                     "with one of them, or give it up"));
+  }
+  for (size_t i = 0; i < n; ++i) {
+    Array gradient = inputs[begin + i];
+    watch_(gradient.value);
+    arrays_.Set(out_grads[static_cast<int>(i)], std::move(gradient), command);
+  }
+  state.set_function(function);
+  stopped_[pass->command] = std::move(pass);
+  return state;
+}
+
+absl::StatusOr<SessionGradients::PassPtr> SessionGradients::Differentiate(const v1::Backward& backward,
+                                                                          uint64_t command) {
+  if (backward.outputs_size() != backward.variables_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",
+                                                   backward.outputs_size(), " outputs; name one for each"));
+  }
+  if (backward.head_gradients_size() > backward.heads_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.heads_size(), " heads and ",
+                                                   backward.head_gradients_size(), " head gradients"));
+  }
+  if (backward.out_grads_size() > 0 && !backward.create_graph()) {
+    return absl::InvalidArgumentError("Backward has out_grads and not create_graph; leave them out, or set it");
+  }
+  ASSIGN_OR_RETURN(const std::vector<Array> heads, arrays_.Get(backward.heads()));
+  for (const uint64_t name : backward.variables()) {
+    ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
+    imperative_.PutOnTape(array);
+  }
+  ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_.Get(backward.variables()));
+  std::vector<Array> head_gradients;
+  for (const uint64_t name : backward.head_gradients()) {
+    head_gradients.emplace_back();
+    if (name == 0) continue;
+    ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
+    head_gradients.back() = *array;
+  }
+  Imperative::BackwardOptions options;
+  options.retain_graph = backward.retain_graph();
+  options.create_graph = backward.create_graph();
+  options.training = backward.training();
+  options.skip_constants = backward.skip_constants();
+  if (backward.out_grads_size() > 0) options.stop_at = "_backward_CustomFunction";
+  options.find_state = [this](uint64_t name) -> Array* {
+    const absl::StatusOr<Array*> array = arrays_.Find(name);
+    return array.ok() ? *array : nullptr;
+  };
+  options.command = command;
+  auto found = std::make_unique<Pass>(imperative_, options, backward, command);
+  RETURN_IF_ERROR(found->pass.Begin(heads, head_gradients, variables));
+  return found;
+}
+
+// Gives the gradients their names.
+absl::Status SessionGradients::End(Pass& pass, uint64_t command) {
+  ASSIGN_OR_RETURN(std::vector<Imperative::Gradient> gradients, pass.pass.Take());
+  absl::Status status;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    auto& [mark, gradient] = gradients[i];
+    watch_(gradient.value);
+    if (mark == nullptr) {
+      arrays_.Set(pass.outputs[i], std::move(gradient), command);
+    } else {
+      status.Update(Accumulate(*mark, std::move(gradient), command));
+    }
+  }
+  return status;
+}
+
+absl::Status SessionGradients::Accumulate(gluond::Mark& mark, Array gradient, uint64_t command) {
+  if (!arrays_.Contains(mark.gradient)) return absl::OkStatus();  // Nobody wants it any more.
+  mark.fresh = true;
+  if (mark.request == gluond::Mark::kAdd) {
+    ASSIGN_OR_RETURN(Array * sum, arrays_.Find(mark.gradient));
+    if (add_ == nullptr) {
+      ASSIGN_OR_RETURN(add_, MakeCall("elemwise_add", {}, 2));
+    }
+    std::vector<Array> terms(2);
+    terms[0].value = std::exchange(sum->value, nullptr);
+    terms[1].value = std::move(gradient.value);
+    gradient = imperative_.Invoke(add_, std::move(terms), OptionsOf(command)).outputs[0];
+    watch_(gradient.value);
+  }
+  arrays_.Set(mark.gradient, std::move(gradient), command);
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::server

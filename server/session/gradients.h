@@ -1,0 +1,54 @@
+// The gradients of a session: which arrays want one, where it goes, and the backward passes.
+
+#ifndef SERVER_SESSION_GRADIENTS_H_
+#define SERVER_SESSION_GRADIENTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "engine/imperative/imperative.h"
+#include "proto/session.pb.h"
+#include "server/session/arrays.h"
+
+namespace gluond::server {
+
+// `command`: the number of the command, for failures. Of the session's lane.
+class SessionGradients {
+ public:
+  // `watch` hears of each value that is going to be. All outlive it.
+  SessionGradients(Imperative& imperative, SessionArrays& arrays, std::function<void(const ValuePtr&)> watch);
+  ~SessionGradients();
+
+  absl::Status Mark(const v1::Mark& mark, uint64_t command);
+  absl::Status Fresh(const v1::Fresh& fresh);
+  absl::Status Backward(const v1::Backward& backward, uint64_t command);
+  // A Backward with `out_grads`, up to the first function or the end, and from a function on.
+  absl::StatusOr<v1::BackwardState> Begin(const v1::Backward& backward, uint64_t command);
+  absl::StatusOr<v1::BackwardState> Continue(const v1::ContinueBackward& go_on, uint64_t command);
+
+ private:
+  using Names = SessionArrays::Names;
+  struct Pass;  // A Backward, where it has to outlive its command.
+  using PassPtr = std::unique_ptr<Pass>;
+
+  absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command);
+  absl::StatusOr<PassPtr> Differentiate(const v1::Backward& backward, uint64_t command);
+  absl::StatusOr<v1::BackwardState> Run(PassPtr pass, const Names& out_grads, uint64_t command);
+  absl::Status End(Pass& pass, uint64_t command);
+  absl::Status Accumulate(gluond::Mark& mark, Array gradient, uint64_t command);
+  Imperative::Options OptionsOf(uint64_t command) const;
+
+  Imperative& imperative_;
+  SessionArrays& arrays_;
+  const std::function<void(const ValuePtr&)> watch_;
+  absl::flat_hash_map<uint64_t, PassPtr> stopped_;  // By the Backward's number.
+  CallPtr zeros_like_, add_;                        // Null until they are needed.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_GRADIENTS_H_

@@ -1,0 +1,408 @@
+#include "server/session/program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/pending_fact.h"
+#include "engine/core/status_macros.h"
+#include "engine/imperative/imperative.h"
+#include "server/codec/tensor_codec.h"
+#include "server/session/answers.h"
+#include "server/session/arrays.h"
+#include "server/session/calls.h"
+#include "server/session/command.h"
+#include "server/session/gradients.h"
+
+namespace gluond::server {
+namespace {
+
+// Roughly what an array takes beside its values, and what a recorded call does.
+constexpr int64_t kArrayBytes = 512;
+constexpr int64_t kTapeBytes = 1024;
+
+// Elements of an array that take long to make, and recorded calls that take long to walk.
+constexpr int64_t kLargeArray = 1 << 18;
+constexpr int64_t kLongTape = 1 << 12;
+
+// The places of a session, whose memory is charged to it. `lanes` are those beside its home's.
+absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
+                                                        std::vector<std::shared_ptr<Lane>>* lanes) {
+  std::vector<Place*> places = {&home};
+  for (Place* place : devices.offered()) if (place != &home) places.push_back(place);
+  if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
+  std::vector<Imperative::Place> own;
+  for (Place* place : places) {
+    auto budget =
+        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes",
+                                 Budget::PartOf(place->budget));
+    ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator,
+                     DeviceAllocator::Create(place->device, std::move(budget)));
+    if (place != &home) lanes->push_back(place->lanes->Take());
+    own.push_back({place->device, place == &home ? &lane : lanes->back().get(), std::move(allocator)});
+  }
+  return own;
+}
+
+class Program final : public std::enable_shared_from_this<Program> {
+ public:
+  using Answer = SessionProgram::Answer;
+
+  Program(Devices& devices, const Limits& limits, Answer answer)
+      : devices_(devices), answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
+        budget_(Budget::PartOf(devices.memory())), memory_(budget_), calls_(limits, budget_) {}
+
+  void Open(Place& home, Lane& lane, const Limits& limits) {
+    absl::StatusOr<std::vector<Imperative::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_);
+    if (!places.ok()) {
+      broken_ = places.status();
+      return;
+    }
+    const auto on_failure = [weak = std::weak_ptr(answers_)](const FailurePtr& failure) {
+      if (const auto answers = weak.lock()) answers->Remember(failure);
+    };
+    imperative_ = Imperative::Create(*std::move(places), on_failure, {.tape_nodes = limits.max_session_arrays});
+    arrays_.emplace(*imperative_, limits.max_session_arrays);
+    gradients_.emplace(*imperative_, *arrays_, [this](const ValuePtr& value) { Watch(value); });
+  }
+
+  bool TakesLong(const v1::Command& command) const {
+    const auto is_large = [this](uint64_t graph) { return calls_.IsLarge(graph); };
+    switch (command.command_case()) {
+      case v1::Command::kPut: {
+        const absl::StatusOr<Shape> shape = ShapeFromProto(command.put().tensor().shape(), /*known=*/true);
+        return shape.ok() && shape->Size() > kLargeArray;
+      }
+      case v1::Command::kDefineGraph:
+        return command.define_graph().definition().nodes_size() > SessionCalls::kLargeNodes ||
+               is_large(command.define_graph().graph());
+      case v1::Command::kInferGraph: return is_large(command.infer_graph().graph());
+      case v1::Command::kRunGraph: return command.run_graph().recording() && is_large(command.run_graph().graph());
+      case v1::Command::kBackward: return imperative_ != nullptr && imperative_->tape_nodes() > kLongTape;
+      case v1::Command::kFree: {
+        const auto& graphs = command.free().graphs();
+        return std::any_of(graphs.begin(), graphs.end(), is_large);
+      }
+      default: return false;
+    }
+  }
+
+  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
+    number_ = number;
+    absl::Status status = broken_;
+    if (status.ok()) status = CheckNames(command);
+    if (status.ok() && command.command_case() != v1::Command::kFree) status = PayForObjects();
+    if (!status.ok()) return IsAnswered(command) ? answers_->Fail(status, number) : Note(status);
+    switch (command.command_case()) {
+      case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));
+      case v1::Command::kInvoke: return Invoke(command.invoke());
+      case v1::Command::kPut: return Put(command.put(), attachments);
+      case v1::Command::kFetch: return Fetch(command.fetch());
+      case v1::Command::kDescribe: return Describe(command.describe());
+      case v1::Command::kFree: return Free(command.free());
+      case v1::Command::kAssign: return Assign(command.assign());
+      case v1::Command::kMark: return Note(gradients_->Mark(command.mark(), number_));
+      case v1::Command::kBackward: return Backward(command.backward());
+      case v1::Command::kFresh: return Note(gradients_->Fresh(command.fresh()));
+      case v1::Command::kDefineGraph: return Note(calls_.Define(command.define_graph()));
+      case v1::Command::kRunGraph: return RunGraph(command.run_graph());
+      case v1::Command::kInferGraph: return InferGraph(command.infer_graph());
+      case v1::Command::kDescribeCall:
+        return answers_->Result(DescribeCall(command.describe_call()), &v1::Reply::mutable_call, number);
+      case v1::Command::kWaitAll: return answers_->All(Unknown(), number);
+      case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
+      case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
+      case v1::Command::COMMAND_NOT_SET: break;
+    }
+    Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
+  }
+
+  int64_t pending() const { return imperative_ == nullptr ? 0 : imperative_->pending() + inferring_; }
+
+  void End() {
+    answers_->End();
+    if (imperative_ != nullptr) imperative_->Cancel();
+    gradients_.reset();
+    arrays_.reset();
+    (void)memory_.Cover(0);
+  }
+
+ private:
+  using Names = SessionArrays::Names;
+
+  // Failures.
+
+  void Note(const absl::Status& status) { answers_->Note(status, number_); }
+  Array Poisoned(const absl::Status& status) {
+    if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->Failed(status, number_)};
+    return {shared_failure_.second, {}, nullptr};
+  }
+  void Poison(const Names& names, const absl::Status& status) {
+    if (names.empty()) return Note(status);
+    for (const uint64_t name : names) arrays_->Set(name, Poisoned(status), number_);
+  }
+
+  // Arrays, however small, calls and the tape take memory that no tensor's budget counts.
+  absl::Status PayForObjects() {
+    return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * imperative_->tape_nodes() + calls_.bytes());
+  }
+
+  // Calls.
+
+  Imperative::Options OptionsOf(bool recording, bool training) const {
+    Imperative::Options options;
+    options.recording = recording;
+    options.training = training;
+    options.command = number_;
+    options.device = imperative_->home().device;
+    return options;
+  }
+
+  void Invoke(const v1::Invoke& invoke) {
+    if (invoke.when_fresh() != 0) {
+      const absl::StatusOr<Array*> array = arrays_->Find(invoke.when_fresh());
+      if (!array.ok()) return Poison(invoke.outputs(), array.status());
+      if ((*array)->mark == nullptr || !(*array)->mark->fresh) return;
+    }
+    const absl::StatusOr<CallPtr> call = calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size()));
+    if (!call.ok()) return Poison(invoke.outputs(), call.status());
+    Imperative::Options options = OptionsOf(invoke.recording(), invoke.training());
+    if (!invoke.device().empty()) {
+      const absl::StatusOr<Place*> place = devices_.Find(invoke.device());
+      if (!place.ok()) return Poison(invoke.outputs(), place.status());
+      options.device = (*place)->device;
+    }
+    Run(invoke.inputs(), invoke.outputs(), (*call)->facts(), options.recording,
+        [&](std::vector<Array> inputs) { return imperative_->Invoke(*call, std::move(inputs), options); });
+  }
+
+  void RunGraph(const v1::RunGraph& run) {
+    const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(run.graph());
+    if (!graph.ok()) return Poison(run.outputs(), graph.status());
+    const CachedGraph& cached = **graph;
+    if (static_cast<size_t>(run.inputs_size()) != cached.inputs().size()) {
+      return Poison(run.outputs(), absl::InvalidArgumentError(absl::StrCat(
+                                       "the graph has ", cached.inputs().size(), " inputs, got ", run.inputs_size())));
+    }
+    Run(run.inputs(), run.outputs(), cached.plain()->facts(), run.recording(),
+        [&](std::vector<Array> inputs) {
+          return imperative_->InvokeGraph(**graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
+        });
+  }
+
+  template <class Call>
+  void Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call) {
+    if (static_cast<uint32_t>(outputs.size()) > facts.num_visible) {
+      return Poison(outputs, absl::InvalidArgumentError(absl::StrCat("the call has ", facts.num_visible, " outputs, got ",
+                                                                     outputs.size(), " names for them")));
+    }
+    // Most names are new.
+    kinds_.clear();
+    bool replaces = false;
+    for (const uint64_t name : outputs) {
+      kinds_.push_back(arrays_->KindOf(name));
+      replaces = replaces || kinds_.back() != nullptr;
+    }
+    absl::StatusOr<std::vector<Array>> arrays =
+        arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording);
+    if (!arrays.ok()) return Poison(outputs, arrays.status());
+    Imperative::Results results = call(*std::move(arrays));
+    for (auto& [i, value] : results.written) {
+      Watch(value);
+      arrays_->Set(inputs[static_cast<int>(i)], {std::move(value), {}, nullptr}, number_);
+    }
+    for (int i = 0; i < outputs.size(); ++i) {
+      Array& output = results.outputs[static_cast<size_t>(i)];
+      Watch(output.value);
+      arrays_->Replace(outputs[i], kinds_[static_cast<size_t>(i)], std::move(output), number_);
+    }
+  }
+
+  // What WaitAll waits for.
+  void Watch(const ValuePtr& value) {
+    if (value->known()) return;
+    if (unknown_.size() >= 2 * unknown_at_least_ + 64) ForgetKnown();
+    unknown_.push_back(value);
+  }
+  void ForgetKnown() {
+    std::erase_if(unknown_, [](const std::weak_ptr<Value>& weak) {
+      const ValuePtr value = weak.lock();
+      return value == nullptr || value->known();
+    });
+    unknown_at_least_ = unknown_.size();
+  }
+  std::vector<ValuePtr> Unknown() {
+    ForgetKnown();
+    std::vector<ValuePtr> values;
+    for (const std::weak_ptr<Value>& weak : unknown_) values.push_back(weak.lock());
+    return values;
+  }
+
+  // Arrays.
+
+  void Put(const v1::Put& put, const Attachments& attachments) {
+    if (put.array() == 0) return Note(absl::InvalidArgumentError("Put.array is 0; name it by another number"));
+    absl::StatusOr<Array> array = Received(put, attachments);
+    arrays_->Set(put.array(), array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
+  }
+
+  // In memory of the session's own, since it will be written, and a small array is not to keep a large message.
+  absl::StatusOr<Array> Received(const v1::Put& put, const Attachments& attachments) {
+    Device device = imperative_->home().device;
+    if (!put.device().empty()) {
+      ASSIGN_OR_RETURN(const Place* place, devices_.Find(put.device()));
+      device = place->device;
+    }
+    Allocator& host = *imperative_->Find(Device())->allocator;
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, host));
+    if (attachments.Find(put.tensor().raw()) != nullptr) {
+      ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(host, tensor.shape(), tensor.dtype()));
+      if (copy.bytes() > 0) std::memcpy(copy.data(), tensor.data(), copy.bytes());
+      tensor = std::move(copy);
+    }
+    return CopyTo({std::make_shared<Value>(std::move(tensor)), {}, nullptr}, device, /*recording=*/false);
+  }
+
+  Array CopyTo(Array array, Device device, bool recording) {
+    Array copy = imperative_->CopyTo(std::move(array), device, OptionsOf(recording, false));
+    Watch(copy.value);
+    return copy;
+  }
+
+  void Assign(const v1::Assign& assign) {
+    if (assign.to() == 0) return Note(absl::InvalidArgumentError("Assign.to is 0; name it by another number"));
+    const absl::StatusOr<Array*> from = arrays_->Find(assign.from());
+    if (!from.ok()) return arrays_->Set(assign.to(), Poisoned(from.status()), number_);
+    if (assign.recording()) imperative_->PutOnTape(*from);
+    Array array = **from;
+    array.mark = nullptr;
+    if (!assign.recording()) array.entry = {};
+    if (!assign.device().empty()) {
+      const absl::StatusOr<Place*> place = devices_.Find(assign.device());
+      if (!place.ok()) return arrays_->Set(assign.to(), Poisoned(place.status()), number_);
+      array = CopyTo(std::move(array), (*place)->device, assign.recording());
+    }
+    arrays_->Set(assign.to(), std::move(array), number_);
+  }
+
+  void Free(const v1::Free& free) {
+    for (const uint64_t name : free.arrays()) arrays_->Erase(name);
+    calls_.Free(free);
+  }
+
+  // Answers.
+
+  void Fetch(const v1::Fetch& fetch) {
+    std::vector<ValuePtr> values;
+    const Device host;
+    for (const uint64_t name : fetch.arrays()) {
+      const absl::StatusOr<Array*> array = arrays_->Find(name);
+      values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
+                                  : Poisoned(array.status()).value);
+    }
+    answers_->Values(std::move(values), Copy(fetch.arrays()), {fetch.begin(), fetch.end()}, number_);
+  }
+
+  void Describe(const v1::Describe& describe) {
+    std::vector<ValuePtr> values;
+    std::vector<uint64_t> gradients;
+    for (const uint64_t name : describe.arrays()) {
+      const absl::StatusOr<Array*> array = arrays_->Find(name);
+      values.push_back(array.ok() ? (*array)->value : Poisoned(array.status()).value);
+      gradients.push_back(array.ok() && (*array)->mark != nullptr ? (*array)->mark->gradient : 0);
+    }
+    answers_->Types(std::move(values), Copy(describe.arrays()), std::move(gradients), number_);
+  }
+
+  void InferGraph(const v1::InferGraph& infer) {
+    const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(infer.graph());
+    if (!graph.ok()) return answers_->Fail(graph.status(), number_);
+    InferGraph(number_, *graph, std::make_shared<v1::InferGraph>(infer));
+  }
+
+  // A rule may have to ask a client first.
+  void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::InferGraph> infer) {
+    absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
+    const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
+      lane->Post([weak, number, graph, infer, lane] {
+        lane->GoOnBeside([weak, number, graph, infer] {
+          const auto program = weak.lock();
+          if (program == nullptr || program->answers_->ended()) return;
+          --program->inferring_;
+          program->InferGraph(number, graph, infer);
+        });
+      });
+    };
+    ++inferring_;
+    if (AwaitFact(type.status(), again)) return;
+    --inferring_;
+    answers_->Result(std::move(type), &v1::Reply::mutable_graph, number);
+  }
+
+  // Gradients.
+
+  void Backward(const v1::Backward& backward) {
+    if (backward.out_grads_size() > 0) {
+      return answers_->Result(gradients_->Begin(backward, number_), &v1::Reply::mutable_backward, number_);
+    }
+    if (const absl::Status status = gradients_->Backward(backward, number_); !status.ok()) {
+      Poison(backward.outputs(), status);
+    }
+  }
+
+  void ContinueBackward(const v1::ContinueBackward& command) {
+    answers_->Result(gradients_->Continue(command, number_), &v1::Reply::mutable_backward, number_);
+  }
+
+  static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
+  static const Names kNone;
+
+  Devices& devices_;
+  std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
+  const std::shared_ptr<SessionAnswers> answers_;
+  absl::Status broken_;
+  std::shared_ptr<Imperative> imperative_;
+  std::optional<SessionArrays> arrays_;
+  std::optional<SessionGradients> gradients_;
+  const std::shared_ptr<Budget> budget_;  // The process's, by its part that is the client's.
+  Reservation memory_;
+  SessionCalls calls_;
+
+  int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
+  uint64_t number_ = 0;                          // Of the command that is taken up.
+  std::pair<uint64_t, ValuePtr> shared_failure_;  // Of the command that is taken up.
+  std::vector<std::weak_ptr<Value>> unknown_;     // Or they were not, a while ago.
+  size_t unknown_at_least_ = 0;
+  std::vector<SessionArrays::KindPtr> kinds_;      // Of Run.
+};
+
+const SessionArrays::Names Program::kNone;
+
+class OwnedProgram final : public SessionProgram {
+ public:
+  explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
+  ~OwnedProgram() override { program_->End(); }
+  bool TakesLong(const v1::Command& command) const override { return program_->TakesLong(command); }
+  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
+    program_->Execute(number, command, attachments);
+  }
+  int64_t pending() const override { return program_->pending(); }
+
+ private:
+  const std::shared_ptr<Program> program_;
+};
+
+}  // namespace
+
+std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Place& home, Lane& lane,
+                                                       const Limits& limits, Answer answer) {
+  auto program = std::make_shared<Program>(devices, limits, std::move(answer));
+  program->Open(home, lane, limits);
+  return std::make_unique<OwnedProgram>(std::move(program));
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,172 @@
+// Session: what lives on while streams come and go: the program with its arrays, the commands received and not yet
+// executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken in once, by its
+// number, and executed once, in order, on the session's lane, some at a time, so that clients take turns; what takes long
+// and computes no operator is executed beside it, while the lane does nothing else. Thread-safe; no thread ever waits.
+// session.cc: streams, limits and ends; session_turns.cc: the lane.
+//
+//   stream --Attach, Receive--> commands --lane: Turn--> SessionProgram --Answer--> SessionReplies --Write--> stream
+//
+// Back-pressure: while commands and unsent replies hold more than --max_session_queue_bytes, no message is read (but
+// one always may come, to acknowledge or to keep the session alive); while unsent replies alone do, or too many
+// commands have not come to an end, none is executed.
+//
+// A session ends (its program is destroyed beside the lane) when the client has half-closed its stream and has
+// everything, when the client is silent for longer than the lease, or when the server stops.
+
+#ifndef SERVER_SESSION_SESSION_H_
+#define SERVER_SESSION_SESSION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/lane.h"
+#include "google/protobuf/arena.h"
+#include "proto/session.pb.h"
+#include "server/hosted/devices.h"
+#include "server/session/program.h"
+#include "server/session/replies.h"
+#include "server/start/limits.h"
+
+namespace gluond::server {
+
+class SessionStream;
+
+// NOT_FOUND: what a client is told of a session that is no more.
+absl::Status SessionIsGone();
+
+// Makes a session's program, on its lane. Tests bring their own.
+using SessionProgramFactory =
+    std::function<std::unique_ptr<SessionProgram>(Devices&, Place&, Lane&, const Limits&,
+                                                  SessionProgram::Answer)>;
+
+// A request as it came in.
+struct SessionMessage {
+  google::protobuf::Arena arena;
+  v1::SessionRequest* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
+  Attachments attachments;
+  int64_t bytes = 0;  // What it takes up.
+  Reservation memory;
+};
+using SessionMessagePtr = std::shared_ptr<const SessionMessage>;
+
+class Session final : public std::enable_shared_from_this<Session> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    std::string id;
+    std::function<std::unique_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
+    std::function<void()> on_end;  // Called once, with the session's mutex held.
+  };
+  // `memory` pays for replies that the client has not taken. `limits`, and the home of the lane, outlive the session.
+  Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Budget> memory, const Limits& limits);
+
+  const std::string& id() const { return options_.id; }
+
+  // From here on `stream` serves the session, instead of the one that did, which ends with ABORTED. `opened` is sent
+  // first. An error (see session.proto) leaves the session as it is. NOT_FOUND: it has ended.
+  absl::Status Attach(std::shared_ptr<SessionStream> stream, const v1::SessionOpened& opened, SessionMessagePtr first);
+
+  // The rest of a stream's life. Does nothing where it does not serve the session any more.
+
+  // A message after the first. What is wrong with it ends the stream, and leaves the session as it is.
+  void Receive(SessionStream& stream, SessionMessagePtr message);
+  // The client says no more.
+  void HalfClose(SessionStream& stream);
+  // The last Write is done.
+  void Written(SessionStream& stream);
+  // The stream has ended.
+  void Detach(SessionStream& stream);
+
+  // Ends the session where its client has been silent for longer than the lease.
+  void Sweep(Clock::time_point now);
+  // Ends the stream with UNAVAILABLE, once what was received has been executed and answered.
+  void Drain();
+  void End(const absl::Status& status);
+
+ private:
+  // Commands of one message, from `index` on.
+  struct Batch {
+    SessionMessagePtr message;
+    int index = 0;
+    const v1::Command& command() const { return message->request->commands(index); }
+  };
+  enum class Next { kNothing, kPosted, kTimed };  // What brings the next turn.
+
+  // On the lane.
+  struct TurnWork final : Work {
+    explicit TurnWork(Session* session) : session(session) {}
+    void Do() override { session->Turn(); }
+    Session* const session;
+  };
+  void Turn();
+  bool TakesLong(const Batch& batch) const;
+  void Execute(const Batch& batch);
+  void ExecuteBeside(Batch batch);
+  bool Advance(Batch* batch, bool more);
+  void Settle();
+  void Answer(v1::Reply reply, const Attachments& attachments, int64_t bytes);
+  void Destroy();
+
+  // With mu_ held.
+  absl::Status Check(const v1::SessionRequest& request) const;
+  void Accept(SessionMessagePtr message);
+  void Executed();
+  bool MayExecute() const;
+  bool Ending() const { return stream_ != nullptr && (half_closed_ || draining_); }
+  void PostTurn();
+  void Read();
+  void Write();
+  void Write(v1::SessionResponse response, const Slices& replies);
+  bool MustTellReceived() const;
+  void EndStreamIfDone();
+  void Release();
+  void EndLocked(const absl::Status& status);
+  Clock::duration Patience() const;
+
+  const Options options_;
+  const std::shared_ptr<Lane> lane_;
+  const Limits& limits_;
+  TurnWork turn_work_;
+
+  // Of the lane's thread.
+  std::unique_ptr<SessionProgram> program_;
+  uint64_t answered_ = 0;
+
+  std::mutex mu_;  // Guards all that follows. Taken before a stream's.
+  std::shared_ptr<SessionStream> stream_;  // Null: none.
+  bool reading_ = false;                   // The stream waits for a message.
+  bool writing_ = false;
+  int64_t writing_bytes_ = 0;
+  bool half_closed_ = false;
+  bool farewell_ = false;                  // A last message is to be written.
+  bool draining_ = false;
+  bool ended_ = false;
+  Clock::time_point last_sign_ = Clock::now();  // Of the client's life.
+
+  std::deque<Batch> inbox_;  // Commands from executed_ + 1 to received_.
+  int64_t inbox_bytes_ = 0;
+  uint64_t received_ = 0;  // Number of the last command,
+  uint64_t executed_ = 0;
+  uint64_t told_ = 0;      // and what the client knows of it.
+  int64_t untold_bytes_ = 0;
+  bool asked_ = false;     // By an empty message.
+  int64_t pending_ = 0;    // As the program said at its last turn.
+  SessionReplies outbox_;
+  Reservation outbox_memory_;
+  bool outbox_is_paid_ = true;  // Else nothing is executed before replies have been taken.
+
+  Next next_ = Next::kNothing;
+  std::shared_ptr<Session> self_;  // While a turn is to come.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_SESSION_H_

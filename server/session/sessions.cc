@@ -1,0 +1,138 @@
+#include "server/session/sessions.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "server/session/stream.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr size_t kLongestClientId = 128;
+
+absl::StatusOr<std::string> RandomName() {
+  std::string bytes(16, '\0');
+  if (getentropy(bytes.data(), bytes.size()) != 0) return absl::InternalError("the system has no random numbers");
+  return absl::BytesToHexString(bytes);
+}
+
+absl::Status Stopping() { return absl::UnavailableError("the server is stopping"); }
+
+}  // namespace
+
+Sessions::Sessions(Devices& devices, const Limits& limits, SessionProgramFactory create_program)
+    : devices_(devices), limits_(limits), create_program_(std::move(create_program)),
+      shares_("sessions", limits.max_sessions, "--max_sessions"),
+      stream_shares_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
+
+absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
+                                                        v1::SessionOpened* opened) {
+  if (open.client_id().size() > kLongestClientId) {
+    return absl::InvalidArgumentError(absl::StrCat("OpenSession.client_id has ", open.client_id().size(),
+                                                   " bytes, more than ", kLongestClientId));
+  }
+  std::shared_ptr<Session> session;
+  if (open.session().empty()) {
+    ASSIGN_OR_RETURN(session, Create(open, peer));
+  } else {
+    std::lock_guard lock(mu_);
+    const auto found = sessions_.find(open.session());
+    if (found == sessions_.end()) return SessionIsGone();
+    session = found->second;
+  }
+  opened->set_session(session->id());
+  opened->set_resumed(!open.session().empty());
+  opened->set_lease_seconds(limits_.session_lease_seconds);
+  opened->set_max_message_bytes(limits_.max_message_bytes);
+  for (const Place* place : devices_.offered()) opened->add_devices(place->device.ToString());
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const PeerPtr& peer) {
+  ASSIGN_OR_RETURN(Place * const place, devices_.Find(open.device()));
+  ASSIGN_OR_RETURN(const std::string id, RandomName());
+  Session::Options options;
+  options.id = id;
+  options.create_program = [this, place](Lane& lane, SessionProgram::Answer answer) {
+    return create_program_(devices_, *place, lane, limits_, std::move(answer));
+  };
+  ASSIGN_OR_RETURN(Shares::Permit entered, shares_.Enter(peer, 1));
+  const auto permit = std::make_shared<Shares::Permit>(std::move(entered));
+  options.on_end = [this, id, permit] {
+    *permit = Shares::Permit();
+    std::lock_guard lock(mu_);
+    sessions_.erase(id);
+  };
+  const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
+                                                 Budget::PartOf(devices_.memory()), limits_);
+  std::lock_guard lock(mu_);
+  if (draining_) return Stopping();
+  sessions_[id] = session;
+  return session;
+}
+
+absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
+  absl::StatusOr<Shares::Permit> permit = stream_shares_.Enter(stream->peer(), 1);
+  std::lock_guard lock(mu_);
+  SessionStream* const key = stream.get();
+  streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
+  return draining_ ? Stopping() : permit.status();
+}
+
+void Sessions::RemoveStream(SessionStream* stream) {
+  Entry removed;  // Ends without the lock.
+  std::lock_guard lock(mu_);
+  const auto node = streams_.extract(stream);
+  if (!node.empty()) removed = std::move(node.mapped());
+}
+
+std::vector<std::shared_ptr<Session>> Sessions::List() const {
+  std::vector<std::shared_ptr<Session>> list;
+  std::lock_guard lock(mu_);
+  for (const auto& [id, session] : sessions_) list.push_back(session);
+  return list;
+}
+
+std::vector<std::shared_ptr<SessionStream>> Sessions::ListStreams() const {
+  std::vector<std::shared_ptr<SessionStream>> list;
+  std::lock_guard lock(mu_);
+  for (const auto& [key, stream] : streams_) list.push_back(stream.stream);
+  return list;
+}
+
+void Sessions::Sweep() {
+  const auto now = Session::Clock::now();
+  for (const auto& session : List()) session->Sweep(now);
+  for (const auto& stream : ListStreams()) stream->Sweep(now);
+}
+
+void Sessions::Drain() {
+  {
+    std::lock_guard lock(mu_);
+    draining_ = true;
+  }
+  for (const auto& session : List()) session->Drain();
+  for (const auto& stream : ListStreams()) stream->Drain();
+}
+
+void Sessions::End() {
+  Drain();
+  for (const auto& session : List()) session->End(Stopping());
+  for (const Place* place : devices_.offered()) place->lanes->Drain();
+}
+
+int64_t Sessions::size() const {
+  std::lock_guard lock(mu_);
+  return static_cast<int64_t>(sessions_.size());
+}
+
+int64_t Sessions::streams() const {
+  std::lock_guard lock(mu_);
+  return static_cast<int64_t>(streams_.size());
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,70 @@
+// Sessions: every session by its name, which is a secret of 128 random bits, and every stream. Thread-safe; its mutex
+// is held for look-ups only.
+//
+// Outlives the gRPC server and the Runner; devices outlive it. End first, while all lanes are there: programs are
+// destroyed on their lanes.
+
+#ifndef SERVER_SESSION_SESSIONS_H_
+#define SERVER_SESSION_SESSIONS_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "server/rpc/shares.h"
+#include "server/session/session.h"
+
+namespace gluond::server {
+
+class Sessions {
+ public:
+  Sessions(Devices& devices, const Limits& limits, SessionProgramFactory create_program);
+  ~Sessions() { End(); }
+
+  // The session that `open` names, or a new one. Fills `opened`. NOT_FOUND: it has ended, or there is no such device.
+  // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
+  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const PeerPtr& peer,
+                                                v1::SessionOpened* opened);
+
+  // Keeps the stream until RemoveStream. RESOURCE_EXHAUSTED, UNAVAILABLE: it is to be finished at once.
+  absl::Status AddStream(std::shared_ptr<SessionStream> stream);
+  void RemoveStream(SessionStream* stream);
+
+  // Ends sessions and streams whose clients are silent.
+  void Sweep();
+  // No new sessions and streams; those that there are end with UNAVAILABLE when they have done what they received.
+  void Drain();
+  // Ends all sessions. Returns when their programs are destroyed.
+  void End();
+
+  int64_t size() const;
+  int64_t streams() const;
+
+ private:
+  absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const PeerPtr& peer);
+  std::vector<std::shared_ptr<Session>> List() const;
+  std::vector<std::shared_ptr<SessionStream>> ListStreams() const;
+
+  Devices& devices_;
+  const Limits limits_;
+  const SessionProgramFactory create_program_;
+
+  Shares shares_;         // Of sessions,
+  Shares stream_shares_;  // and of streams: a session has one, and another one that takes over.
+
+  mutable std::mutex mu_;  // Guards all that follows. Taken after a session's.
+  bool draining_ = false;
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_;
+  struct Entry {
+    std::shared_ptr<SessionStream> stream;
+    Shares::Permit permit;
+  };
+  absl::flat_hash_map<SessionStream*, Entry> streams_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_SESSIONS_H_

@@ -1,0 +1,69 @@
+#include "server/start/cuda_plugin.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "ops/kernel/cuda_plugin.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr char kPlugin[] = "libgluond_cuda.so";
+
+absl::Status Unavailable(absl::string_view why) {
+  // What the loader and the driver say may have several lines.
+  return absl::UnavailableError(absl::StrCat("no GPU: ", absl::StrReplaceAll(why, {{"\n", " "}})));
+}
+
+absl::StatusOr<std::string> FindPlugin(const std::string& path) {
+  std::error_code error;
+  if (!path.empty()) {
+    if (std::filesystem::is_regular_file(path, error)) return path;
+    return Unavailable(absl::StrCat("--cuda_plugin: there is no file '", Excerpt(path), "'"));
+  }
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* folder : {"", "../lib", "../ops"}) {
+    const std::filesystem::path candidate = here / folder / kPlugin;
+    if (std::filesystem::is_regular_file(candidate, error)) return candidate.string();
+  }
+  return Unavailable(absl::StrCat(kPlugin, " is neither beside this program nor in ../lib or ../ops; build it with "
+                                           "--config=cuda, or name it with --cuda_plugin"));
+}
+
+// Reads the build id from the file's bytes: loading it would run its code.
+absl::Status CheckBuild(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::string mark = GLUOND_CUDA_BUILD_MARK;
+  const size_t at = bytes.find(mark);
+  if (at == std::string::npos) return Unavailable(absl::StrCat("'", Excerpt(path), "' is no CUDA plugin of gluond"));
+  const std::string build = bytes.substr(at + mark.size(), bytes.find(';', at) - at - mark.size());
+  if (build == GLUOND_BUILD_ID) return absl::OkStatus();
+  return Unavailable(absl::StrCat("'", Excerpt(path), "' is of build ", Excerpt(build), ", and this server of build ",
+                                  GLUOND_BUILD_ID, "; use the plugin that was built with it"));
+}
+
+}  // namespace
+
+absl::Status LoadCudaPlugin(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string file, FindPlugin(path));
+  RETURN_IF_ERROR(CheckBuild(file));
+  // Its kernels register themselves while it loads, so it stays until exit.
+  void* const plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (plugin == nullptr) return Unavailable(dlerror());
+  const auto start = reinterpret_cast<ops::CudaStart>(dlsym(plugin, ops::kCudaStart));
+  if (start == nullptr) return Unavailable(dlerror());
+  char why[256];
+  if (start(GLUOND_BUILD_ID, why, sizeof(why)) != 0) return Unavailable(why);
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::server

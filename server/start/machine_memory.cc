@@ -1,0 +1,47 @@
+#include "server/start/machine_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace gluond::server {
+namespace {
+
+// The number in a file of a control group; `otherwise` where there is none ("max", or no such file).
+int64_t NumberIn(const std::string& path, int64_t otherwise) {
+  std::ifstream file(path);
+  std::string text;
+  int64_t number = 0;
+  return file >> text && absl::SimpleAtoi(text, &number) && number > 0 ? number : otherwise;
+}
+
+}  // namespace
+
+int64_t MachineMemory() {
+  int64_t least = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  // A container sees its own group at the root. Outside, a limit may lie on any folder of the group's path.
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));  // Number, controllers, path.
+    if (parts.size() != 3) continue;
+    const bool is_v2 = parts[1].empty();
+    if (!is_v2 && parts[1] != "memory") continue;
+    std::string path = parts[2] == "/" ? "" : parts[2];
+    while (true) {
+      least = std::min(least, is_v2 ? NumberIn(absl::StrCat("/sys/fs/cgroup", path, "/memory.max"), least)
+                                    : NumberIn(absl::StrCat("/sys/fs/cgroup/memory", path, "/memory.limit_in_bytes"),
+                                               least));
+      if (path.empty()) break;
+      path.resize(path.rfind('/'));
+    }
+  }
+  return least;
+}
+
+}  // namespace gluond::server

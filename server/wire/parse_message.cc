@@ -1,0 +1,80 @@
+#include "server/wire/parse_message.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/runtime/turns.h"
+#include "server/wire/wire_check.h"
+#include "server/wire/wire_cut.h"
+
+namespace gluond::server {
+namespace {
+
+static_assert(kShortMessage <= kAttachmentBytes, "what has attachments is weighed");
+
+using google::protobuf::Message;
+
+// A message within a message takes two bytes on the wire and hundreds in memory; graphs' nodes, the densest of what is
+// sensible, take some twenty times their bytes.
+constexpr int64_t kMayTakeAnyway = 1 << 20;
+
+absl::Status CheckWeight(int64_t parsed, size_t bytes) {
+  if (parsed <= kMayTakeAnyway || parsed / kMostParsedPerByte < static_cast<int64_t>(bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the request's ", bytes, " bytes hold so many messages (nodes, "
+                                                   "attributes, tensors, ...) that they would take ", parsed,
+                                                   " bytes in memory, more than ", kMostParsedPerByte,
+                                                   " times as many; send it in parts"));
+}
+
+absl::Status Refusal(const Message& message, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("the request is not a ", message.GetTypeName(), ": ", why,
+                                                 "; is the client's proto another one?"));
+}
+
+absl::Status ParseText(const std::string& text, Message* message) {
+  if (message->ParseFromString(text)) return absl::OkStatus();
+  return Refusal(*message, FindDamage(text, *message->GetDescriptor()));
+}
+
+// `text` is what was cut out of `bytes` that came.
+absl::Status WeighAndParse(const std::string& text, size_t bytes, Message* message, const ChargeParsed& charge) {
+  const int64_t parsed = ParsedBytes(text, *message->GetDescriptor());
+  RETURN_IF_ERROR(CheckWeight(parsed, bytes));
+  if (charge != nullptr) RETURN_IF_ERROR(charge(parsed + static_cast<int64_t>(text.size())));
+  return ParseText(text, message);
+}
+
+}  // namespace
+
+absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* attachments,
+                          const ChargeParsed& charge) {
+  std::string text;
+  const Bytes bytes(slices);
+  if (bytes.size() < kShortMessage) {
+    const char* const all = bytes.contiguous();
+    if (all != nullptr && message->ParseFromArray(all, static_cast<int>(bytes.size()))) return absl::OkStatus();
+    text.resize(bytes.size());
+    bytes.CopyTo(text.data());
+    return ParseText(text, message);
+  }
+  if (absl::Status status = Cut(slices, *message->GetDescriptor(), &text, attachments); !status.ok()) {
+    return Refusal(*message, status.message());
+  }
+  if (text.size() <= kLongText) return WeighAndParse(text, bytes.size(), message, charge);
+  absl::Status status;
+  Turns::OfLongWork().Do([&] { status = WeighAndParse(text, bytes.size(), message, charge); });
+  return status;
+}
+
+absl::Status ParseShortMessage(const Slices& slices, Message* message) {
+  constexpr size_t kMost = 16 << 10;
+  if (const size_t bytes = Bytes(slices).size(); bytes > kMost) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes, " bytes, and ", kMost, " are enough for a name"));
+  }
+  Attachments none;
+  return ParseMessage(slices, message, &none);
+}
+
+}  // namespace gluond::server

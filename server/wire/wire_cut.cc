@@ -1,0 +1,157 @@
+#include "server/wire/wire_cut.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "server/wire/slice_cursor.h"
+
+namespace gluond::server {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
+
+// Only a message that is itself large can hold a large field, so the walk goes no deeper than the large ones do.
+// Real messages hold their tensors within 4 levels; below this depth, fields are copied and protobuf judges.
+constexpr int kMaxDepth = 16;
+
+void AppendVarint(uint64_t value, std::string* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+  out->push_back(static_cast<char>(value));
+}
+
+absl::Status Broken(const SliceCursor& in, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " at byte ", in.position(), " of ", in.size()));
+}
+
+const FieldDescriptor* Field(const Descriptor& type, uint64_t tag) {
+  const FieldDescriptor* field = type.FindFieldByNumber(static_cast<int>(tag >> 3));
+  return field != nullptr && !field->is_packed() ? field : nullptr;
+}
+
+// Copies a field that is not length-delimited.
+absl::Status CopyScalar(SliceCursor& in, uint64_t wire_type, std::string* rest) {
+  uint64_t value = 0;
+  switch (wire_type) {
+    case kVarint:
+      if (!in.Varint(&value)) return Broken(in, "a number without end");
+      AppendVarint(value, rest);
+      return absl::OkStatus();
+    case kFixed64:
+      return in.Copy(8, rest) ? absl::OkStatus() : Broken(in, "a field longer than the message");
+    case kFixed32:
+      return in.Copy(4, rest) ? absl::OkStatus() : Broken(in, "a field longer than the message");
+  }
+  return Broken(in, absl::StrCat("wire type ", wire_type, ", which no message of ours has,"));
+}
+
+absl::Status CutMessage(SliceCursor& in, size_t end, const Descriptor& type, int depth, std::string* rest,
+                        Attachments* attachments) {
+  while (in.position() < end) {
+    uint64_t tag = 0;
+    if (!in.Varint32(&tag) || tag > 0xffffffffu || (tag >> 3) == 0) return Broken(in, "a broken field number");
+    AppendVarint(tag, rest);
+    if ((tag & 7) != kLength) {
+      RETURN_IF_ERROR(CopyScalar(in, tag & 7, rest));
+      if (in.position() > end) return Broken(in, "a field longer than its message");
+      continue;
+    }
+    uint64_t length = 0;
+    if (!in.Varint32(&length) || in.position() > end || length > end - in.position()) {
+      return Broken(in, absl::StrCat("field ", tag >> 3, " of ", type.name(), " is longer than its message"));
+    }
+    const FieldDescriptor* field = length >= kAttachmentBytes ? Field(type, tag) : nullptr;
+    if (field != nullptr && field->type() == FieldDescriptor::TYPE_BYTES) {
+      Slices slices;
+      in.Take(length, &slices);
+      AppendVarint(Attachments::kPlaceholderSize, rest);
+      rest->append(attachments->Add(std::move(slices)));
+    } else if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE && depth < kMaxDepth) {
+      std::string nested;
+      RETURN_IF_ERROR(
+          CutMessage(in, in.position() + length, *field->message_type(), depth + 1, &nested, attachments));
+      AppendVarint(nested.size(), rest);
+      rest->append(nested);
+    } else {
+      AppendVarint(length, rest);
+      in.Copy(length, rest);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A message being put together: finished slices, then text.
+struct Woven {
+  Slices slices;
+  std::string text;
+  size_t slices_size = 0;
+
+  size_t size() const { return slices_size + text.size(); }
+  void Flush() {
+    if (text.empty()) return;
+    slices_size += text.size();
+    slices.emplace_back(text);
+    text.clear();
+  }
+  void Append(const Slices& more) {
+    Flush();
+    for (const grpc::Slice& slice : more) {
+      slices_size += slice.size();
+      slices.push_back(slice);
+    }
+  }
+};
+
+void WeaveMessage(SliceCursor& in, size_t end, const Descriptor& type, const Attachments& attachments, Woven* out) {
+  while (in.position() < end) {
+    uint64_t tag = 0;
+    in.Varint(&tag);
+    AppendVarint(tag, &out->text);
+    if ((tag & 7) != kLength) {
+      (void)CopyScalar(in, tag & 7, &out->text);
+      continue;
+    }
+    uint64_t length = 0;
+    in.Varint(&length);
+    const FieldDescriptor* field = length >= Attachments::kPlaceholderSize ? Field(type, tag) : nullptr;
+    if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE) {
+      Woven nested;
+      WeaveMessage(in, in.position() + length, *field->message_type(), attachments, &nested);
+      AppendVarint(nested.size(), &out->text);
+      if (!nested.slices.empty()) out->Append(nested.slices);
+      out->text.append(nested.text);
+      continue;
+    }
+    std::string value;
+    in.Copy(length, &value);
+    const Slices* slices = attachments.Find(value);
+    if (slices == nullptr) {
+      AppendVarint(length, &out->text);
+      out->text.append(value);
+    } else {
+      AppendVarint(Bytes(*slices).size(), &out->text);
+      out->Append(*slices);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status Cut(const Slices& slices, const Descriptor& type, std::string* rest, Attachments* attachments) {
+  SliceCursor in(slices);
+  return CutMessage(in, in.size(), type, 0, rest, attachments);
+}
+
+Slices Weave(std::string rest, const Descriptor& type, const Attachments& attachments) {
+  const Slices slices = {grpc::Slice(rest)};
+  SliceCursor in(slices);
+  Woven out;
+  WeaveMessage(in, in.size(), type, attachments, &out);
+  out.Flush();
+  return std::move(out.slices);
+}
+
+}  // namespace gluond::server
