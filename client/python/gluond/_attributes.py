@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -117,3 +117,13 @@ def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
     """", did you mean 'x' or 'y'?" where there is something close."""
     close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
     return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
+
+
+def is_hidden(key: str) -> bool:
+    """Whether operators ignore the key."""
+    return len(key) > 4 and key.startswith("__") and key.endswith("__")
+
+
+def visible(attrs: Mapping[str, str]) -> dict[str, str]:
+    """Those that are the operator's own."""
+    return {key: value for key, value in attrs.items() if not is_hidden(key)}

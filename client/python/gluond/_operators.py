@@ -2,7 +2,7 @@
 
     info = find("FullyConnected")           # by name or alias; asks the server once, at the first use
     info.inputs, info.parameters            # what it takes
-    parsed = info.parse((x, w), {"num_hidden": 10, "no_bias": True}, NDArray)
+    parsed = info.parse((x, w), {"num_hidden": 10, "no_bias": True}, NDArray, "NDArray")
     parsed.tensors, parsed.attributes       # [x, w], {"num_hidden": "10", "no_bias": "True"}
     call_type("FullyConnected", parsed.attributes, 2).outputs    # of this very call; asked once
 
@@ -92,10 +92,11 @@ class OperatorInfo:
         self._order = [each.name for each in self.inputs] + list(self.parameters)
         self._deciding = tuple(name for name in self.parameters if name in _DECIDE_OUTPUTS)
 
-    def parse(self, args: Sequence[Any], kwargs: Mapping[str, Any], tensor: type, extra: Sequence[str] = ()) -> Parsed:
+    def parse(self, args: Sequence[Any], kwargs: Mapping[str, Any], tensor: type, called: str,
+              extra: Sequence[str] = ()) -> Parsed:
         """Sorts the arguments of a call into tensors and attributes.
 
-        tensor: the class of tensors. extra: keywords that are the caller's own; they come back in `rest`.
+        tensor: the class of tensors, and what it is called. extra: keywords that are the caller's own; they come back in `rest`.
         TypeError, MXNetError: what does not fit, with the closest name where one is misspelt.
         """
         named: dict[str, Any] = {}
@@ -108,7 +109,7 @@ class OperatorInfo:
             if isinstance(value, tensor) or value is None and place < len(self.inputs):
                 tensors.append(value)
             elif self.several or place >= len(self._order) or self._order[place] in self._input_names:
-                raise WrongType(self._no_tensor(place, value, tensor))
+                raise WrongType(self._no_tensor(place, value, called))
             else:
                 values[self._order[place]] = value
         for name, value in kwargs.items():
@@ -117,7 +118,7 @@ class OperatorInfo:
             elif value is _Null:
                 continue
             elif isinstance(value, tensor) or name in self._input_names:
-                self._add_named(name, value, len(tensors), named, tensor)
+                self._add_named(name, value, len(tensors), named, tensor, called)
             elif name in values:
                 raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
             else:
@@ -130,26 +131,27 @@ class OperatorInfo:
             raise unknown_argument(self.name, unknown, self._order)
         return Parsed(tensors, named, attribute_texts(self.name, self.parameters, values), rest)
 
-    def _add_named(self, name: str, value: Any, positional: int, named: dict[str, Any], tensor: type) -> None:
+    def _add_named(self, name: str, value: Any, positional: int, named: dict[str, Any], tensor: type,
+                   called: str) -> None:
         if value is None:
             return
         if name not in self._input_names and not self.several:
             raise unknown_argument(self.name, name, self._order)
         if not isinstance(value, tensor):
-            raise WrongType(self._no_tensor(self._input_names[name], value, tensor))
+            raise WrongType(self._no_tensor(self._input_names[name], value, called))
         if self._input_names.get(name, positional) < positional:
             raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
         named[name] = value
 
-    def _no_tensor(self, place: int, value: Any, tensor: type) -> str:
+    def _no_tensor(self, place: int, value: Any, called: str) -> str:
         if place >= len(self._order) and not self.several:
             return (f"{self.name}() takes at most {len(self._order)} arguments ({', '.join(self._order)}), "
                     f"but {place + 1} were given")
         name = self.inputs[min(place, len(self.inputs) - 1)].name if self.inputs else "?"
         kind = type(value).__name__
         got = f"a {kind}" if kind in _TENSORS else f"{value!r} of type {kind}"
-        return (f"Argument {name} of {self.name} must have {tensor.__name__} type, but got {got}"
-                f"{_HINTS.get((tensor.__name__, kind), '')}")
+        return (f"Argument {name} of {self.name} must have {called} type, but got {got}"
+                f"{_HINTS.get((called, kind), '')}")
 
     def in_order(self, parsed: Parsed) -> list:
         """The tensors in the operator's order, those left out dropped. MXNetError where a needed one is missing."""

@@ -116,7 +116,7 @@ class Executor:
         context = inputs[0].context if inputs else self._ctx or current_context()
         arguments = self._leaves.read() if recording else [array._name for array in self.arg_arrays]
         names = [*arguments, *[array._name for array in self.aux_arrays]]
-        outputs = [blank(session, context, None, None) for _ in self._output_names]
+        outputs = [blank(NDArray, session, context, None, None) for _ in self._output_names]
         self._symbol._define().run(session, [names[place] for place in self._order],
                                    [output._name for output in outputs], encoding.mode_flags(recording, training))
         for array in self.aux_arrays if training else self._custom_states:

@@ -19,16 +19,16 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import autograd, ndarray
+from . import ndarray
 from ._custom import functions
 from ._custom.inside import Inside
 from ._custom.local import LocalArray, make
 from ._custom.recorded import record
 from ._custom.snapshots import keep
 from ._custom.values import Kind
-from ._mode import mode
+from ._wire.mode import mode
 from .context import current_context
-from .ndarray import NDArray
+from .ndarray import NDArray, _tape
 
 __all__ = ["CustomFunction", "NoGradientFuncError", "customop", "grad", "grad_and_loss"]
 
@@ -202,11 +202,11 @@ def grad_and_loss(func: Callable[..., Any], argnum: Union[int, Sequence[int]] = 
             value = arrays[number]
             arrays[number] = value.detach() if isinstance(value, NDArray) else ndarray.from_numpy(np.asarray(value))
             arrays[number].attach_grad()
-        with autograd.record():
+        with _tape.record():
             value = func(*arrays, **kwargs)
         found: List[Any] = [0.0] * len(numbers)
         if isinstance(value, NDArray):
-            autograd.backward([value])
+            _tape.backward([value])
             found = [arrays[number].grad for number in numbers]
         return (found[0] if isinstance(argnum, int) else tuple(found)), value
 

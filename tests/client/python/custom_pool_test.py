@@ -10,7 +10,7 @@ import grpc
 
 import gluond as mx
 from gluond import nd
-from gluond._custom import host, pool
+from gluond._custom import callbacks, functions, host, pool
 from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire.session import _CHANNEL_OPTIONS
 from tests import case_runner
@@ -177,7 +177,7 @@ class HostileServerTest(unittest.TestCase):
     def connect(self, server):
         self.addCleanup(server.close)
         self.session = Session(server.address)
-        self.host = host.Host(self.session)
+        self.host = host.Host(self.session, "0" * 32, callbacks.answer, functions.release)
         self.addCleanup(self.disconnect)
 
     def disconnect(self):

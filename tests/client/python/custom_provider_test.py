@@ -14,7 +14,7 @@ import numpy as np
 
 import gluond as mx
 from gluond import autograd, nd
-from gluond._custom import host
+from gluond._custom import host, hosts
 from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire import connect
 from tests import case_runner
@@ -240,8 +240,8 @@ class WrongProviderTest(ArrayCase):
         method = channel.stream_stream(host.METHOD, pb.HostRequest.SerializeToString, pb.HostResponse.FromString)
         for first, code in ((pb.HostRequest(offer={"op_type": "x"}), grpc.StatusCode.FAILED_PRECONDITION),
                             (pb.HostRequest(open={"scope": "short"}), grpc.StatusCode.INVALID_ARGUMENT),
-                            (pb.HostRequest(open={"scope": host.scope()}), grpc.StatusCode.INVALID_ARGUMENT),
-                            (pb.HostRequest(open={"scope": host.scope(), "key": "not what this process knows"}),
+                            (pb.HostRequest(open={"scope": hosts.scope()}), grpc.StatusCode.INVALID_ARGUMENT),
+                            (pb.HostRequest(open={"scope": hosts.scope(), "key": "not what this process knows"}),
                              grpc.StatusCode.PERMISSION_DENIED)):
             with self.assertRaises(grpc.RpcError) as caught:
                 list(method(iter([first])))
@@ -281,7 +281,7 @@ class StreamTest(ArrayCase):
         x = nd.zeros(1)
         executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").bind(mx.cpu(), [x])
         self.assertEqual(executor.forward()[0].asscalar(), 0.5)
-        own = host.of(connect.current())
+        own = hosts.of(connect.current())
         own._stream.cancel()
         for _ in range(100):
             try:
@@ -295,7 +295,7 @@ class StreamTest(ArrayCase):
         self.assertEqual(x.grad.asscalar(), 0.25)
 
     def test_a_gradient_that_the_break_has_lost_says_so(self):
-        own = host.of(connect.current())
+        own = hosts.of(connect.current())
 
         def backward(self, **_):
             own._stream.cancel()

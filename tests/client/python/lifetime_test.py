@@ -11,14 +11,14 @@ from unittest import mock
 import gluond as mx
 import numpy as np
 from gluond import autograd, nd
-from gluond._custom import functions
-from gluond._mode import NOT_RECORDING
+from gluond._custom import recorded
+from gluond._wire.mode import NOT_RECORDING
 from gluond._wire.batches import Batches
 from gluond._wire.link import Waiter
 from gluond._wire.pipeline import Pipeline
 from gluond._wire.stream import Stream
 from gluond.ndarray import _call
-from gluond.ndarray._view import View
+from gluond.ndarray._array import View
 from gluond.symbol import _definition
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
@@ -57,7 +57,7 @@ class ThreadsTest(ArrayCase):
         ready = call.prepare(x._session)
         call.prepare(x._session)
         nd.ones(1).wait_to_read()  # Takes along what is to be freed.
-        out = _call.blank(x._session, x._context, x._shape, x._dtype)
+        out = _call.blank(nd.NDArray, x._session, x._context, x._shape, x._dtype)
         x._session.submit(ready[1] + x._name + ready[2] + out._name + NOT_RECORDING)
         self.assert_equal(out, [2])
         freed = []
@@ -103,13 +103,13 @@ class ThreadsTest(ArrayCase):
         with autograd.record():
             results = list(Two()(x))
         name = results[1]._recording.names[1]
-        tell = functions.tell
+        tell = recorded.tell
 
         def told(*args):
             tell(*args)
             results.pop()
 
-        with mock.patch.object(functions, "tell", told):
+        with mock.patch.object(recorded, "tell", told):
             self.assert_equal(results[0] + 0, [2])
         with self.assertRaisesRegex(mx.MXNetError, "no array"):
             x._session.describe(name)

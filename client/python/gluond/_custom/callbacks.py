@@ -15,9 +15,11 @@ from typing import Any, Callable, List, NamedTuple, OrderedDict, Sequence, Tuple
 import numpy as np
 
 from .._proto import custom_operator_pb2 as pb, session_pb2
+from .._wire import at_fork, operator_errors as errors
 from .._wire.tensors import DTYPE_OF, FLAG_OF
 from ..base import MXNetError
-from . import errors, functions, props, registry
+from . import functions, props, registry
+from .host import failure
 from .inside import Inside, context_of
 from .local import LocalArray, absent, values_of, wanted_values
 from .values import Kind, encode_computed, from_wire, kind_of
@@ -69,7 +71,8 @@ class _Instances:
 _instances = _Instances()
 
 
-def after_fork() -> None:
+@at_fork.in_child
+def _after_fork() -> None:
     """In a forked child: the forward passes were the parent's."""
     global _instances
     _instances = _Instances()
@@ -92,13 +95,6 @@ def answer(callback: Any, find_session: Callable[[], Any]) -> bytes:
         return pb.HostRequest(result=result).SerializeToString()
     except BaseException as error:  # Whatever it is, the server must hear of it.
         return failure(callback.call, error, time.perf_counter() - begin)
-
-
-def failure(call: int, error: BaseException, seconds: float = 0.0) -> bytes:
-    """HostRequest that says why there is no answer."""
-    original, where = errors.origin(error)
-    told = {"type": type(original).__name__, "message": f"{original}{where}", "traceback": errors.own_traceback(error)}
-    return pb.HostRequest(result=pb.CallbackResult(call=call, failure=told, seconds=seconds)).SerializeToString()
 
 
 def _encode(call: int, begin: float, outputs: Tensors, auxiliary: Tensors) -> bytes:

@@ -14,14 +14,14 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .._attributes import did_you_mean
-from .._mode import mode
-from .._wire import connect, encoding
+from .._wire import connect, encoding, operator_errors as errors
+from .._wire.mode import mode
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import current_context
 from ..ndarray import _call, _transfer
 from ..ndarray._array import NDArray
-from . import errors, functions, props, registry
+from . import functions, props, registry
 from .inside import Inside
 from .local import LocalArray, absent
 from .recorded import again, record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
 
-from .._mode import mode
+from .._wire.mode import mode
 from ..ndarray import _call
 from ..ndarray._array import NDArray
 from . import functions

@@ -16,10 +16,9 @@ from typing import Any, Deque, Iterator, List, Optional, OrderedDict, Sequence
 
 import numpy as np
 
+from .._wire import at_fork, operator_errors as errors
 from ..base import MXNetError
-from ..ndarray import _call
 from ..ndarray._array import NDArray
-from . import errors, host
 from .inside import Inside
 from .local import LocalArray, read_only, wanted_values
 from .values import Kind
@@ -108,7 +107,7 @@ class Functions:
         return function
 
     def release(self, numbers: Sequence[int]) -> None:
-        """The server says that these are not needed any more."""
+        """See the function of this name."""
         released: Deque[Any] = collections.deque()
         with self._lock:
             for number in numbers:
@@ -121,10 +120,16 @@ class Functions:
 functions = Functions()
 
 
-def after_fork() -> None:
+@at_fork.in_child
+def _after_fork() -> None:
     """In a forked child: what was recorded is the parent's."""
     global functions
     functions = Functions()
+
+
+def release(numbers: Sequence[int]) -> None:
+    """The server says that these are not needed any more."""
+    functions.release(numbers)
 
 
 def answer(number: int, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
@@ -134,14 +139,3 @@ def answer(number: int, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
     heads = [read_only(function.session, function.context, values) for values in out_grads]
     with function.within(called_back=True):
         return wanted_values(function.gradients(heads, wanted, kinds), wanted)
-
-
-def tell(function: Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes) -> None:
-    """Has the server record the function: from then on it may ask for the gradients. outputs: names for the results."""
-    session = function.session
-    attributes = (("__inputs__", str(len(inputs))), ("__outputs__", str(len(results))),
-                  ("__scope__", host.of(session).scope), ("function", str(functions.add(function))))
-    call = _call.Call("_CustomFunction", attributes, len(inputs) + len(results), len(results))
-    _, head, middle, _ = call.prepare(session)
-    session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
-                             flags)))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
+from .._attributes import visible
 from .._operators import CallType
+from .._wire import at_fork
 from ..base import MXNetError
-from ..symbol import _server
-from ..symbol._attributes import visible
-from ..symbol._graph import Node
-from . import host, props, registry
+from . import hosts, props, registry
 
 
 def _registered(attrs: Mapping[str, str]) -> Tuple[Optional[registry.Registered], props.Texts]:
@@ -37,62 +36,71 @@ def _described(spec: props.Spec) -> Dict[str, str]:
     return attrs
 
 
-class GraphOperators:
-    """Answers for symbol._server.CustomOperators."""
-
-    def describe(self, attrs: Mapping[str, str], node: str) -> CallType:
-        """What a node takes and gives. One that is not registered here says so itself, if it comes from a file."""
-        registered, texts = _registered(attrs)
-        if registered is not None:
-            spec = props.spec(registered, texts)
-            arguments, outputs, auxiliary = spec.arguments, spec.outputs, spec.auxiliary
-        elif "__arguments__" in attrs:
-            arguments, outputs, auxiliary = (tuple(filter(None, attrs.get(f"__{key}__", "").split(",")))
-                                             for key in ("arguments", "outputs", "auxiliary"))
-        else:
-            registry.find(attrs["op_type"])  # Says that there is none.
-        count = len(arguments)
-        return CallType(arguments + auxiliary, tuple(range(count, count + len(auxiliary))), outputs, ())
-
-    def needs_head_gradient(self, attrs: Mapping[str, str]) -> bool:
-        """Whether its gradient depends on what comes from above."""
-        registered, texts = _registered(attrs)
-        if registered is not None:
-            return props.spec(registered, texts).needs_head_gradient
-        first = attrs.get("__dependencies__", "0").split(",")[0]
-        return first.isdigit() and int(first) < len(attrs.get("__outputs__", "output").split(","))
-
-    def on_the_wire(self, attrs: Mapping[str, str]) -> Dict[str, str]:
-        """A node's attributes as the server needs them."""
-        registered, texts = _registered(attrs)
-        if registered is None:
-            return dict(attrs)
-        return {**visible(attrs), **dict(texts), **_described(props.spec(registered, texts)), "__scope__": host.scope(),
-                "__version__": str(registered.version)}
-
-    def in_a_file(self, attrs: Mapping[str, str]) -> Dict[str, str]:
-        """A node's attributes as a file needs them."""
-        registered, texts = _registered(attrs)
-        return dict(attrs) if registered is None else {**attrs, **_described(props.spec(registered, texts))}
-
-    def will_run(self, session: Any, op_types: Iterable[str]) -> None:
-        """A session gets a graph with these operators: returns when its server can call this process."""
-        names = {op_type: found.shared for op_type in op_types if (found := registry.get(op_type)) is not None}
-        if names:
-            host.of(session).offer(names)
+# How often what a node means may have changed: what was made of a graph before is outdated.
+_edits = 0
 
 
-_server.custom = GraphOperators()
+def edits() -> int:
+    """See above."""
+    return _edits
+
+
+def describe(attrs: Mapping[str, str], node: str) -> CallType:
+    """What a node takes and gives. One that is not registered here says so itself, if it comes from a file."""
+    registered, texts = _registered(attrs)
+    if registered is not None:
+        spec = props.spec(registered, texts)
+        arguments, outputs, auxiliary = spec.arguments, spec.outputs, spec.auxiliary
+    elif "__arguments__" in attrs:
+        arguments, outputs, auxiliary = (tuple(filter(None, attrs.get(f"__{key}__", "").split(",")))
+                                         for key in ("arguments", "outputs", "auxiliary"))
+    else:
+        registry.find(attrs["op_type"])  # Says that there is none.
+    count = len(arguments)
+    return CallType(arguments + auxiliary, tuple(range(count, count + len(auxiliary))), outputs, ())
+
+
+def needs_head_gradient(attrs: Mapping[str, str]) -> bool:
+    """Whether its gradient depends on what comes from above."""
+    registered, texts = _registered(attrs)
+    if registered is not None:
+        return props.spec(registered, texts).needs_head_gradient
+    first = attrs.get("__dependencies__", "0").split(",")[0]
+    return first.isdigit() and int(first) < len(attrs.get("__outputs__", "output").split(","))
+
+
+def on_the_wire(attrs: Mapping[str, str]) -> Dict[str, str]:
+    """A node's attributes as the server needs them."""
+    registered, texts = _registered(attrs)
+    if registered is None:
+        return dict(attrs)
+    return {**visible(attrs), **dict(texts), **_described(props.spec(registered, texts)), "__scope__": hosts.scope(),
+            "__version__": str(registered.version)}
+
+
+def in_a_file(attrs: Mapping[str, str]) -> Dict[str, str]:
+    """A node's attributes as a file needs them."""
+    registered, texts = _registered(attrs)
+    return dict(attrs) if registered is None else {**attrs, **_described(props.spec(registered, texts))}
+
+
+def will_run(session: Any, op_types: Iterable[str]) -> None:
+    """A session gets a graph with these operators: returns when its server can call this process."""
+    names = {op_type: found.shared for op_type in op_types if (found := registry.get(op_type)) is not None}
+    if names:
+        hosts.of(session).offer(names)
 
 
 def _changed(registered: registry.Registered, replaces: bool) -> None:
     if replaces:
-        Node.edits += 1  # Graphs are defined anew, with the new registration's version.
+        _edit()
 
 
 registry.on_change.append(_changed)
 
 
-def after_fork() -> None:
-    """In a forked child: graphs are defined anew, with its own scope."""
-    Node.edits += 1
+@at_fork.in_child
+def _edit() -> None:
+    """Graphs are defined anew, with the new registration's version, or with a forked child's own scope."""
+    global _edits
+    _edits += 1

@@ -8,24 +8,21 @@ values, and for other custom operators. How many: see pool.py.
 
 from __future__ import annotations
 
-import atexit
 import collections
 import hashlib
 import os
-import secrets
 import sys
 import threading
 import time
 import weakref
-from typing import Any, Deque, Dict, List, Set
+from typing import Any, Callable, Deque, Dict, List, Sequence, Set
 
 import grpc
 
 from .._proto import custom_operator_pb2 as pb
-from .._wire import connect
+from .._wire import connect, operator_errors
 from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
 from ..base import MXNetError
-from . import callbacks, functions, registry
 from .pool import Pool
 
 METHOD = "/gluond.v1.OperatorService/HostOperators"
@@ -42,24 +39,23 @@ MOST_OUTGOING = 1 << 17
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
 
-# The key opens the stream; the scope, made of it, names this process in its graphs. Whoever sees such a graph may have this
-# process compute, but cannot take its place.
-_key = secrets.token_hex(16)
 
-
-def _scope_of(key: str) -> str:
+def scope_of(key: str) -> str:
+    """The name in its graphs of the process that has this key. Whoever sees such a graph may have the process compute, but
+    cannot take its place: the key alone opens the stream."""
     return "key:" + hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
-_scope = _scope_of(_key)
-
-
 class Host:
-    """See above. Thread-safe."""
+    """See above. Thread-safe. key: see scope_of. answer: computes what a call asks, with arrays of the session that it finds by
+    the function that it is given, as a HostRequest. release: lets go of functions that no backward pass can reach any more."""
 
-    def __init__(self, session: Any) -> None:
-        self.scope = _scope
-        self._key = _key
+    def __init__(self, session: Any, key: str, answer: Callable[[Any, Callable[[], Any]], bytes],
+                 release: Callable[[Sequence[int]], None]) -> None:
+        self.scope = scope_of(key)
+        self._key = key
+        self._compute = answer
+        self._release = release
         self.address = session.address
         self._sessions: "weakref.WeakSet[Any]" = weakref.WeakSet([session])
         self._channel = session.new_channel()
@@ -89,6 +85,16 @@ class Host:
         threading.Thread(target=self._beat, name="gluond-custom-heartbeat", daemon=True).start()
 
     # What others use.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server can call."""
+        return self._is_open
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it never will again."""
+        return self._ended
 
     def add_session(self, session: Any) -> None:
         """Another session with this server."""
@@ -199,9 +205,9 @@ class Host:
     def _answer(self, call: Any) -> None:
         if call.call not in self._running:  # It has been cancelled while it waited.
             return
-        message = callbacks.answer(call, self.session)
+        message = self._compute(call, self.session)
         if len(message) > self._most_bytes:
-            message = callbacks.failure(call.call, MXNetError(
+            message = failure(call.call, MXNetError(
                 f"the values that it computed have {len(message)} bytes, more than the {self._most_bytes} that the server "
                 "takes in one message (--max_message_bytes)"))
         with self._lock:
@@ -212,7 +218,7 @@ class Host:
                 self._write(message)
 
     def _refuse(self, call: Any, why: str) -> None:
-        message = callbacks.failure(call.call, MXNetError(why))
+        message = failure(call.call, MXNetError(why))
         with self._lock:
             if call.call in self._running:
                 self._running.discard(call.call)
@@ -248,7 +254,7 @@ class Host:
             self._known.update(response.offered)
             self._changed.notify_all()
         if response.released:
-            functions.functions.release(response.released)
+            self._release(response.released)
         for name in response.taken_over:
             print(f"gluond: another client computes the shared operator '{name}' from now on", file=sys.stderr)
         return calls
@@ -281,7 +287,6 @@ class Host:
                 self._ended = True
             self._changed.notify_all()
         if self._ended:
-            _forget(self)
             return
         end = time.monotonic() + self._pause
         while time.monotonic() < end and self._resumed.is_set() and not self._ended:
@@ -297,6 +302,10 @@ class Host:
             if time.monotonic() - last > self._lease / 3:
                 last = time.monotonic()
                 self._say_something()
+
+    def abandon(self) -> None:
+        """After a fork, in the child: the stream is the parent's."""
+        self._ended = True
 
     def end(self) -> None:
         """Ends the stream: graphs that need this process fail from now on."""
@@ -332,87 +341,9 @@ def _offer(name: str, shared: bool) -> bytes:
     return pb.HostRequest(offer=pb.OfferOperator(op_type=name, shared=shared)).SerializeToString()
 
 
-_lock = threading.Lock()
-_hosts: Dict[str, Host] = {}  # By address.
-_of_the_parent: List[Host] = []
-
-
-def of(session: Any) -> Host:
-    """The open stream to a session's server."""
-    found = _hosts.get(session.address)
-    if found is None:
-        with _lock:
-            found = _hosts.get(session.address)
-            if found is None:
-                found = _hosts[session.address] = Host(session)
-    if session not in found._sessions:
-        found.add_session(session)
-    if not found._is_open:
-        found.offer({})
-    return found
-
-
-def share(registered: registry.Registered) -> None:
-    """Offers an operator to the graphs of other clients."""
-    of(connect.current()).offer({registered.op_type: True})
-
-
-def scope() -> str:
-    """The name of this process in its graphs."""
-    return _scope
-
-
-def _changed(registered: registry.Registered, replaces: bool) -> None:
-    if registered.shared:
-        share(registered)
-    elif replaces:
-        for host in list(_hosts.values()):
-            host.renew(registered.op_type, False)
-
-
-registry.on_change.append(_changed)
-
-
-def _forget(host: Host) -> None:
-    with _lock:
-        if _hosts.get(host.address) is host:
-            del _hosts[host.address]
-
-
-@atexit.register
-def _end_all() -> None:
-    for host in list(_hosts.values()):
-        host.end()
-
-
-_paused: List[Host] = []
-
-
-def _before_fork() -> None:
-    _paused.extend(_hosts.values())
-    for host in _paused:
-        host.pause()
-
-
-def _after_fork_in_parent() -> None:
-    while _paused:
-        _paused.pop().resume()
-
-
-def _after_fork_in_child() -> None:
-    global _key, _lock, _scope
-    from . import graph, local, props
-    _paused.clear()
-    _lock = threading.Lock()
-    _key = secrets.token_hex(16)
-    _scope = _scope_of(_key)
-    _of_the_parent.extend(_hosts.values())  # Their gRPC objects must not be touched, not even freed.
-    for host in _hosts.values():
-        host._ended = True
-    _hosts.clear()
-    for module in (registry, props, local, functions, callbacks, graph):
-        module.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+def failure(call: int, error: BaseException, seconds: float = 0.0) -> bytes:
+    """HostRequest that says why there is no answer."""
+    original, where = operator_errors.origin(error)
+    told = {"type": type(original).__name__, "message": f"{original}{where}",
+            "traceback": operator_errors.own_traceback(error)}
+    return pb.HostRequest(result=pb.CallbackResult(call=call, failure=told, seconds=seconds)).SerializeToString()

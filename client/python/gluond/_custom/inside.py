@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Tuple
 
 from .. import context as _context
-from .._mode import mode
+from .._wire.mode import mode
+from .local import make
 
 
 class Inside:
@@ -22,15 +23,15 @@ class Inside:
 
     def __enter__(self) -> None:
         current = _context._current
-        self._before = (mode.recording, mode.training, mode.inside, mode.called_back, mode.when_fresh, current.value)
+        self._before = (mode.recording, mode.training, mode.make_local, mode.called_back, mode.when_fresh, current.value)
         mode.set(self._recording, self._training)
-        mode.inside = True
+        mode.make_local = make
         mode.called_back = mode.called_back or self._called_back
         mode.when_fresh = b""
         current.value = self._context
 
     def __exit__(self, *exc: object) -> None:
-        recording, training, mode.inside, mode.called_back, mode.when_fresh, _context._current.value = self._before
+        recording, training, mode.make_local, mode.called_back, mode.when_fresh, _context._current.value = self._before
         mode.set(recording, training)
 
 

@@ -12,8 +12,8 @@ from typing import Any, Callable, List, NoReturn, Optional, Sequence
 import numpy as np
 
 from .. import context as _context
-from .._mode import mode
-from .._wire import connect, encoding
+from .._wire.mode import mode
+from .._wire import at_fork, connect, encoding
 from .._wire.tensors import flag_of
 from ..base import MXNetError
 from ..ndarray import _call, _transfer
@@ -81,7 +81,7 @@ class LocalArray(NDArray):
             if values.nbytes <= self._session.max_tensor_bytes:
                 _transfer._send_whole(self._session, self._own, values, self._context._device)
             else:
-                whole = _call.blank(self._session, self._context, self._shape, self._dtype)
+                whole = _call.blank(NDArray, self._session, self._context, self._shape, self._dtype)
                 _transfer.send(whole, values)
                 self._session.submit(encoding.assign(self._own, whole._name))
             self._sent = self._exists = True
@@ -198,7 +198,7 @@ class LocalArray(NDArray):
             _call.check_together((self, value), "assign")
         if value._shape is not None and value._shape != self._shape:
             value = _transfer.broadcast(value, self._shape)  # ValueError where it does not fit.
-        source = _call.blank(self._session, value._context, value._shape, value._dtype)
+        source = _call.blank(NDArray, self._session, value._context, value._shape, value._dtype)
         self._session.submit(encoding.assign(source._name, value._name, recording=mode.recording))
         self._values = None
         self._source = source
@@ -334,10 +334,9 @@ def make(values: np.ndarray, context: Optional[_context.Context], dtype: np.dtyp
     return LocalArray(connect.current(), context or _context.current_context(), Kind(values.shape, dtype), values)
 
 
-_call.make_local = make
 
-
-def after_fork() -> None:
+@at_fork.in_child
+def _after_fork() -> None:
     """In a forked child: the lock may be held by a thread that is not here."""
     global _upload_lock
     _upload_lock = threading.RLock()

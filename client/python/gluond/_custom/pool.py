@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any, Callable, Deque, Iterator, List, Optional
 
-from .._wire import session
+from .._wire.mode import mode
 
 # Calls at a time.
 MOST_THREADS = 128
@@ -23,8 +23,6 @@ MOST_WAITING = 1 << 16
 MOST_WAITING_BYTES = 1 << 30
 # How long every thread waits for the server before what waits for a thread is refused.
 STALL_SECONDS = 5.0
-
-_here = threading.local()
 
 
 class Pool:
@@ -72,7 +70,7 @@ class Pool:
 
     def work(self, call: Any) -> None:
         """Runs the call, and then those that wait, in this thread."""
-        _here.pool = self
+        mode.around_wait = self.blocked
         while call is not None:
             try:
                 self._run(call)
@@ -120,11 +118,3 @@ class Pool:
             self._refuse(call, f"{MOST_THREADS} calls of custom operators are under way in this process, and each has waited "
                                f"for the server for {STALL_SECONDS:g} s: perhaps for one like this, which there is no thread "
                                "for. Nest operators less deeply, or ask for fewer at once")
-
-
-def _blocked() -> Any:
-    pool = getattr(_here, "pool", None)
-    return contextlib.nullcontext() if pool is None else pool.blocked()
-
-
-session.around_wait = _blocked

@@ -13,9 +13,9 @@ from typing import Any, Dict, Hashable, List, NamedTuple, Optional, OrderedDict,
 import numpy as np
 
 from .._attributes import dtype_name
+from .._wire import at_fork, operator_errors as errors
 from .._wire.tensors import BFLOAT16_BITS, FLAG_OF, flag_of
 from ..base import MXNetError
-from . import errors
 from .registry import Registered
 from .values import Kind
 
@@ -115,7 +115,8 @@ _specs = _Memory()
 _plans = _Memory()
 
 
-def after_fork() -> None:
+@at_fork.in_child
+def _after_fork() -> None:
     """In a forked child: locks may be held by threads that are not here."""
     _specs.forget_lock()
     _plans.forget_lock()

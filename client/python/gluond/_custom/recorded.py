@@ -7,24 +7,33 @@ server goes on from the function's inputs. So the usual loss costs no callback, 
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._mode import mode
-from .._proto import session_pb2
 from .._wire import encoding
-from .._wire.link import Waiter
+from .._wire.mode import mode
 from ..base import MXNetError
 from ..ndarray import _call
 from ..ndarray._array import NDArray
-from . import functions
+from . import functions, hosts
 from .local import LocalArray, upload_lock
 from .snapshots import constant
 from .values import Kind, in_numpy
 
 # Arrays and their gradients.
 Starts = List[Tuple[NDArray, NDArray]]
+
+
+def tell(function: functions.Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes) -> None:
+    """Has the server record the function: from then on it may ask for the gradients. outputs: names for the results."""
+    session = function.session
+    attributes = (("__inputs__", str(len(inputs))), ("__outputs__", str(len(results))),
+                  ("__scope__", hosts.of(session).scope), ("function", str(functions.functions.add(function))))
+    call = _call.Call("_CustomFunction", attributes, len(inputs) + len(results), len(results))
+    _, head, middle, _ = call.prepare(session)
+    session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
+                             flags)))
 
 
 class Recording:
@@ -43,13 +52,22 @@ class Recording:
         with upload_lock():
             if not self.is_told:
                 names = self.names.copy()
-                functions.tell(self.function, self.function.inputs, self.results, names, self._flags)
+                tell(self.function, self.function.inputs, self.results, names, self._flags)
                 self.is_told = True
                 # Of results that nobody has any more since.
                 self.function.session.dead_arrays.extend([name for name, now in zip(names, self.names) if name is not now])
 
-    def starts(self, heads: List[Optional[NDArray]], retain_graph: bool) -> Starts:
-        """Inputs and their gradients. heads: gradients of the results; None: zeros, or not read."""
+    def starts(self, heads: Sequence[Tuple[NDArray, Optional[NDArray]]], retain_graph: bool) -> Starts:
+        """Where a backward pass goes on from results and their gradients (None: ones): inputs and theirs."""
+        given: List[Optional[NDArray]] = [None] * len(self.results)  # None: zeros, or not read.
+        for head, gradient in heads:
+            place = head._place
+            if self.function.reads_head(place):
+                gradient = self.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient)
+                given[place] = gradient if given[place] is None else given[place] + gradient
+        return self._go_on(given, retain_graph)
+
+    def _go_on(self, heads: List[Optional[NDArray]], retain_graph: bool) -> Starts:
         function = self.function
         if self._is_freed:
             raise MXNetError(f"the {function.callback} of '{function.name}' has run, and what it needs is freed. Specify "
@@ -117,6 +135,13 @@ class RecordedArray(LocalArray):
     def _has_history(self) -> Optional[bool]:
         return True if self._grad is not None or self._recording is not None else None
 
+    def _computed_here(self, gradient: Optional[NDArray]) -> Optional[Recording]:
+        recording = self._recording
+        if recording is None or recording.is_told or gradient is not None and (
+                gradient._shape != self._shape or gradient._dtype != self._dtype):
+            return None
+        return recording
+
 
 def record(function: functions.Recorded, inputs: Sequence[NDArray], histories: Sequence[Optional[bool]],
            results: Sequence[NDArray]) -> List[NDArray]:
@@ -134,54 +159,3 @@ def again(function: functions.Recorded, results: Sequence[NDArray]) -> List[NDAr
     """The same for a function that has been recorded."""
     recording = Recording(function, results)
     return [RecordedArray(recording, place) for place in range(len(results))]
-
-
-def starts(heads: Sequence[NDArray], gradients: Sequence[Optional[NDArray]], retain_graph: bool) -> Tuple[
-        List[Tuple[NDArray, Optional[NDArray]]], bool]:
-    """Where the server begins a backward pass: arrays and their gradients (None: ones). And whether some may have no
-    history."""
-    found: List[Tuple[NDArray, Optional[NDArray]]] = []
-    untold: Dict[Recording, List[Optional[NDArray]]] = {}
-    for head, gradient in zip(heads, gradients):
-        recording = head._recording if isinstance(head, RecordedArray) else None
-        if recording is None or recording.is_told or gradient is not None and (
-                gradient._shape != head._shape or gradient._dtype != head._dtype):
-            found.append((head, gradient))
-            continue
-        place = head._place
-        into = untold.setdefault(recording, [None] * len(recording.results))
-        if not recording.function.reads_head(place):
-            continue
-        gradient = recording.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient)
-        into[place] = gradient if into[place] is None else into[place] + gradient
-    for recording, given in untold.items():
-        found += recording.starts(given, retain_graph)
-    return found, bool(untold)
-
-
-def differentiate_recorded(session: Any, command: session_pb2.Backward) -> None:
-    """A Backward with create_graph: the server stops at each function of this process, whose gradients are computed here,
-    and recorded."""
-    most = functions.functions.most_results
-    names = [next(encoding.names) for _ in range(most)]
-    command.out_grads.extend(map(encoding.number_of, names))
-    begun = Waiter()
-    try:
-        state = session.request(encoding.message(encoding.BACKWARD, command), begun)
-        while state.backward.function:
-            go_on = session_pb2.ContinueBackward(backward=begun.number)
-            function = functions.functions.find(state.backward.function)
-            heads = [_call.blank(function.session, function.context, None, None) for _ in range(function.num_results)]
-            for head, name in zip(heads, names):
-                head._name = name
-            with function.within(mode.called_back, recording=True):
-                gradients = function.recorded_gradients(heads)
-                go_on.gradients.extend(encoding.number_of(each._name) for each in gradients)
-            names = names[len(heads):] + [next(encoding.names) for _ in heads]
-            go_on.out_grads.extend(map(encoding.number_of, names))
-            state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))
-    except BaseException:
-        if begun.number and session.is_open:  # It may wait for gradients that do not come.
-            give_up = session_pb2.ContinueBackward(backward=begun.number)
-            session.submit(encoding.message(encoding.CONTINUE_BACKWARD, give_up))
-        raise

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 import numpy as np
 
 from .._attributes import did_you_mean, dtype_name
+from .._wire import at_fork
 from ..base import MXNetError
 
 
@@ -90,7 +91,8 @@ def attribute_texts(values: Dict[str, Any]) -> Tuple[Tuple[str, str], ...]:
     return tuple(sorted((key, attribute_text(value)) for key, value in values.items()))
 
 
-def after_fork() -> None:
+@at_fork.in_child
+def _after_fork() -> None:
     """In a forked child: the lock may be held by a thread that is not here."""
     global _lock
     _lock = threading.Lock()

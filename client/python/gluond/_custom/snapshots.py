@@ -16,7 +16,7 @@ def keep(array: NDArray) -> Any:
     values = array._known()
     if values is not None and array._has_history() is False:
         return LocalArray(array._session, array._context, Kind(array._shape, array._dtype), values, writable=False, shared=True)
-    copy = _call.blank(array._session, array._context, array._shape, array._dtype)
+    copy = _call.blank(NDArray, array._session, array._context, array._shape, array._dtype)
     array._session.submit_later(encoding.assign(copy._name, array._name, recording=True))
     if values is not None:
         copy._keep_values(values, 0, is_constant=False)

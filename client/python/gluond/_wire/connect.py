@@ -11,7 +11,7 @@ from typing import Callable, List, Optional
 # Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
-from . import freed_memory, quiet_fork  # noqa: E402, F401  # First, so that its hook runs after the one of this file.
+from . import at_fork, freed_memory, quiet_fork  # noqa: E402, F401  # First: its hook runs after this file's.
 from .local_server import LocalServer  # noqa: E402
 from .session import Session  # noqa: E402
 
@@ -63,30 +63,15 @@ def _close_all() -> None:
         session.close()
 
 
-_paused: list = []
+at_fork.pause(lambda: list(_all))
 
 
-def _before_fork() -> None:
-    _paused.extend(_all)
-    for session in _paused:
-        session.pause()
-
-
-def _after_fork_in_parent() -> None:
-    while _paused:
-        _paused.pop().resume()
-
-
-def _after_fork_in_child() -> None:
+@at_fork.in_child
+def _after_fork() -> None:
     global _lock, _current
-    _paused.clear()
     _lock = threading.Lock()
     _of_the_parent.extend(_all)
     for session in _of_the_parent:
         session.abandon()
     _all.clear()
     _current = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -108,6 +108,11 @@ def mode_flags(recording: bool, training: bool) -> bytes:
     return bytes((0x20, recording, 0x28, training))
 
 
+def invoke_device(device: str) -> bytes:
+    """The field of an Invoke without inputs that says where it runs."""
+    return tagged(6, device.encode())
+
+
 class CallFrame:
     """The fixed pieces of an Invoke (or RunGraph) of one call with so many inputs and outputs.
 

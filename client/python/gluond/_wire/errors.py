@@ -8,15 +8,13 @@ from typing import Any, Callable, Mapping
 import grpc
 
 from ..base import MXNetError
+from .operator_errors import of_traceback
 
 RESOURCE_EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
 _NOT_FOUND = grpc.StatusCode.NOT_FOUND.value[0]
 _UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.value[0]
 _UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED.value[0]
 _ABORTED = grpc.StatusCode.ABORTED.value[0]
-
-# Makes the error from the traceback of a custom operator, and a text; _custom/errors.py knows the exceptions of its own.
-of_traceback: Callable[[str, str], MXNetError] = lambda traceback, text: MXNetError(text)
 
 
 class TooLarge(MXNetError):

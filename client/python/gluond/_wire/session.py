@@ -7,16 +7,16 @@ import itertools
 import os
 import sys
 from math import prod
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import grpc
 import numpy as np
 
-from .._mode import mode
 from ..base import MXNetError
 from . import encoding, errors
 from .link import Waiter
 from .local_server import LocalServer
+from .mode import mode
 from .pipeline import Pipeline
 from .tensors import readable, to_numpy
 
@@ -33,9 +33,6 @@ _CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _MOST_DESCRIBED = 1 << 16
-
-# Around a wait in a custom operator that the server has called; set by _custom/pool.py.
-around_wait: Callable[[], ContextManager] = contextlib.nullcontext
 
 
 class Session:
@@ -110,7 +107,7 @@ class Session:
     def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
         """The Reply to a command that asks for something; raises the first of its failures. waiter: as Pipeline.request."""
         if mode.called_back:
-            with around_wait():
+            with mode.around_wait():
                 return self._checked(self._pipeline.request(command, waiter))
         return self._checked(self._pipeline.request(command, waiter))
 
@@ -133,7 +130,7 @@ class Session:
         values = np.empty(prod(shape), dtype)
         ranges = split(values.size, piece // dtype.itemsize)
         replies = self._pipeline.request_each([encoding.fetch_elements(name, begin, end) for begin, end in ranges])
-        waiting = around_wait() if mode.called_back else contextlib.nullcontext()
+        waiting = mode.around_wait() if mode.called_back else contextlib.nullcontext()
         with waiting, contextlib.closing(replies):  # type: ignore[type-var]
             for (begin, end), reply in zip(ranges, replies):
                 values[begin:end] = np.frombuffer(self._checked(reply).tensors[0].raw, dtype)

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from .. import autograd, ndarray
+from .. import ndarray
 from .. import optimizer as opt
 from ..context import Context
-from ..ndarray import NDArray
+from ..ndarray import NDArray, _tape
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
 
@@ -116,11 +116,11 @@ class Trainer:
             weights: List[NDArray] = [param.list_data()[position] for _, param in trained]
             if not ignore_stale_grad:
                 self._describe(trained, weights)
-                autograd.require_fresh(weights)
+                _tape.require_fresh(weights)
             for (index, param), weight in zip(trained, weights):
-                with autograd.only_if_fresh(weight):
+                with _tape.only_if_fresh(weight):
                     updater(index, param.list_grad()[position], weight)
-            autograd.clear_fresh(weights)
+            _tape.clear_fresh(weights)
 
     def _describe(self, trained: List[Tuple[int, Parameter]], weights: List[NDArray]) -> None:
         """Tells the session what the weights are: the server knows numbers only."""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from . import _call
-from ._call import BROADCAST, LIKE_FIRST, Call, binary, unary
+from ._call import BROADCAST, LIKE_FIRST, Array, Call, binary, unary
 
 _MOST_SCALARS = 512
 _COMMUTES = {"add", "mul", "equal", "not_equal", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot"}
@@ -38,7 +38,7 @@ class _Family:
         kind = type(rhs)
         if kind is float or kind is int:
             return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
-        if isinstance(rhs, _call.array_class):
+        if isinstance(rhs, Array):
             return _like(lhs, binary(self._call, lhs, rhs))
         if isinstance(rhs, (numbers.Number, np.generic)):
             return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
@@ -54,7 +54,7 @@ class _Family:
 
     def into(self, lhs: Any, rhs: Any) -> Any:
         """lhs = lhs op rhs."""
-        if isinstance(rhs, _call.array_class):
+        if isinstance(rhs, Array):
             return _call.invoke(self._call, (lhs, rhs), lhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
             return _call.invoke(self._scalar_call(self._scalar, rhs), (lhs,), lhs)
@@ -185,9 +185,9 @@ class Arithmetic:
 
 def _function(family: _Family, python: Callable[[Any, Any], Any], name: str) -> Callable[..., Any]:
     def function(lhs: Any, rhs: Any) -> Any:
-        if isinstance(lhs, _call.array_class):
+        if isinstance(lhs, Array):
             return family(lhs, rhs)
-        if isinstance(rhs, _call.array_class):
+        if isinstance(rhs, Array):
             return family.reversed(rhs, lhs)
         if isinstance(lhs, numbers.Number) and isinstance(rhs, numbers.Number):
             return python(lhs, rhs)

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from .. import autograd
 from .._attributes import dtype_name, text
-from .._mode import mode
 from .._wire import encoding
 from .._wire.encoding import number_of
-from .._wire.tensors import DTYPE_OF
+from .._wire.mode import mode
 from ..base import MXNetError, WrongType
 from ..context import Context
-from . import _call, _transfer
+from . import _call, _tape, _transfer
 from ._arithmetic import Arithmetic
+from ._call import Array
 from ._fluent import Fluent
 from ._indexing import Indexing
+from ._view import Viewing
 
 
 class Kept(NamedTuple):
@@ -46,31 +46,19 @@ _MOST_BYTES = 1 << 20
 _IDENTITY = _call.Call("_copy", (), 1, 1, rule=_call.LIKE_FIRST)
 
 
-class NDArray(Arithmetic, Indexing, Fluent):
+class NDArray(Arithmetic, Indexing, Fluent, Array):
     """A dense array on one device, whose values the server computes in its own time: only what needs them waits.
 
     Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
     """
 
-    # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
-    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
-    _session: Any
-    _name: Any
-    _context: Context
-    _shape: Any
-    _dtype: Any
-    _grad: Any
-    _version: Any
+    __slots__ = ()
     _kept: Kept
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
         if cls is NDArray:
             raise WrongType("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
         return object.__new__(cls)
-
-    def __del__(self) -> None:
-        self._session.dead_arrays.append(self._name)
 
     # What it is.
 
@@ -87,11 +75,6 @@ class NDArray(Arithmetic, Indexing, Fluent):
         if self._dtype is None:
             self._describe()
         return self._dtype.type if self._dtype.names is None else self._dtype
-
-    def _describe(self) -> None:
-        kind = self._session.describe(self._name)
-        self._shape = tuple(kind.shape)
-        self._dtype = DTYPE_OF[kind.dtype]
 
     @property
     def size(self) -> int:
@@ -206,7 +189,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
     __str__ = __repr__
 
     def __reduce__(self) -> tuple:
-        return _transfer.restore, (self.asnumpy(), self.context)
+        return restore, (self.asnumpy(), self.context)
 
     def __copy__(self) -> "NDArray":
         return self.copy()
@@ -223,7 +206,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
     def copyto(self, other: Union["NDArray", Context]) -> "NDArray":
         """Copies the values into another array of this shape (their dtype becomes its), or to a new one on a device."""
         if isinstance(other, Context):
-            out = _call.blank(self._session, other, self._shape, self._dtype)
+            out = _call.blank(NDArray, self._session, other, self._shape, self._dtype)
             self._session.submit(encoding.assign(out._name, self._name, other._device, mode.recording))
             return out
         if other is self:
@@ -286,11 +269,6 @@ class NDArray(Arithmetic, Indexing, Fluent):
         out._shape = shape
         return out
 
-    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
-        """See nd.split_v2."""
-        from .. import ndarray
-        return ndarray.split_v2(self, indices_or_sections, axis, squeeze_axis)
-
     def tostype(self, stype: str) -> "NDArray":
         """The array itself: gluond stores dense arrays only."""
         if stype != "default":
@@ -311,7 +289,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
         """
         if stype not in (None, "default"):
             self.tostype(stype)
-        autograd.mark(self, grad_req)
+        _tape.attach(self, grad_req, Gradient)
 
     @property
     def grad(self) -> Union["NDArray", Any]:
@@ -321,17 +299,25 @@ class NDArray(Arithmetic, Indexing, Fluent):
     @property
     def _fresh_grad(self) -> bool:
         """Whether backward() has written the gradient since the last Trainer step. Waits."""
-        return autograd.is_fresh(self)
+        return _tape.is_fresh(self)
 
     def detach(self) -> "NDArray":
         """The same values as a constant: gradients stop here."""
-        out = _call.blank(self._session, self._context, self._shape, self._dtype)
+        out = _call.blank(NDArray, self._session, self._context, self._shape, self._dtype)
         self._session.submit(encoding.assign(out._name, self._name))
         return out
 
     def backward(self, out_grad: Optional["NDArray"] = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Computes the gradients of this array's sum, or of sum(out_grad * x), with respect to all marked arrays."""
-        autograd.backward([self], [out_grad], retain_graph, train_mode)
+        _tape.backward([self], [out_grad], retain_graph, train_mode)
+
+    def _computed_here(self, gradient: Optional["NDArray"]) -> Any:
+        """The function of this process, unknown to the server, whose result it is, and through which a backward pass with
+        this gradient goes on (see Recording.starts); else None."""
+
+    def _view(self, begin: int, shape: Tuple[int, ...]) -> "View":
+        """Elements [begin, ...) in row-major order, in the given shape."""
+        return View(self, begin, shape)
 
     def _known(self) -> Optional[np.ndarray]:
         """The values, if they are here. Not to be written."""
@@ -393,7 +379,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
         self._version = next(_writes)
 
 
-_own_version: Any = vars(NDArray)["_version"]
+NDArray._results = NDArray
+_own_version: Any = vars(Array)["_version"]
 
 
 class Gradient(NDArray):
@@ -403,11 +390,19 @@ class Gradient(NDArray):
 
     @property
     def _version(self) -> int:
-        return _own_version.__get__(self) + autograd.backward_count()
+        return _own_version.__get__(self) + _tape.backward_count()
 
     @_version.setter
     def _version(self, value: int) -> None:
-        _own_version.__set__(self, value - autograd.backward_count())
+        _own_version.__set__(self, value - _tape.backward_count())
 
 
-_call.array_class = NDArray
+class View(Viewing, NDArray):
+    """Elements of another array, in a shape of their own."""
+
+    __slots__ = ("_root", "_begin", "_own", "_exists", "_seen")
+
+
+def restore(values: np.ndarray, context: Context) -> NDArray:
+    """The NDArray that was pickled: an array of these values."""
+    return _transfer.put(NDArray, values, context, values.dtype)

@@ -1,22 +1,24 @@
 """Operator calls, from names of arrays to bytes on their way. This is the path that every `a + b` takes: it is written
 for speed, and what it needs is made ready beforehand (a `Call` per operator, parameters and numbers of arrays).
 
-Arrays are made here without their constructor: `blank` is all that NDArray has.
+Arrays are made here without their constructor, of the class that they are said to have: `blank` is all that NDArray has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, ClassVar, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._mode import mode
 from .._proto import session_pb2
 from .._wire import encoding
 from .._wire.encoding import INVOKE, CallFrame, names
+from .._wire.mode import mode
+from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
+from ..context import Context
 
 # How an output's shape and dtype follow from the inputs', where that is known here without asking the server.
 UNKNOWN, LIKE_FIRST, BROADCAST = range(3)
@@ -88,17 +90,38 @@ def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, ex
     return call
 
 
-# NDArray, which imports this module; set by it.
-array_class: Any = None
-# What mx.nd.array() makes within a custom operator; set by _custom/local.py.
-make_local: Any = None
+class Array:
+    """What a call needs of an NDArray, which is one: its name in a session, and what is known of it here."""
+
+    # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
+    # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
+    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
+    _session: Any
+    _name: Any
+    _context: Context
+    _shape: Any
+    _dtype: Any
+    _grad: Any
+    _version: Any
+    _kept: Any
+    _results: ClassVar[type]  # The class of what calls with such an input give: NDArray.
+
+    def __del__(self) -> None:
+        self._session.dead_arrays.append(self._name)
+
+    def _describe(self) -> None:
+        """Asks for the shape and dtype."""
+        kind = self._session.describe(self._name)
+        self._shape = tuple(kind.shape)
+        self._dtype = DTYPE_OF[kind.dtype]
+
+
 _new: Callable[[Any], Any] = object.__new__
 
 
-def blank(session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype],
-          kind: Any = None) -> Any:
-    """An NDArray (or one of its subclasses) with a new name, which stands for nothing yet."""
-    array = _new(kind or array_class)
+def blank(kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype]) -> Any:
+    """An array of this class with a new name, which stands for nothing yet."""
+    array = _new(kind)
     array._session = session
     array._name = next(names)
     array._context = context
@@ -115,7 +138,7 @@ def unary(call: Call, data: Any) -> Any:
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    out = _new(array_class)
+    out = _new(data._results)
     out._session = session
     name = out._name = next(names)
     out._context = data._context
@@ -140,7 +163,7 @@ def binary(call: Call, lhs: Any, rhs: Any) -> Any:
     other = rhs._shape
     if shape is not None and shape != other:
         shape = None if other is None else broadcast_shape(shape, other)
-    out = _new(array_class)
+    out = _new(lhs._results)
     out._session = session
     name = out._name = next(names)
     out._context = context
@@ -164,7 +187,7 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
         check_together(inputs, call.op)
     if out is None:
         shape, dtype = _output_type(call, inputs)
-        outputs: Sequence[Any] = [blank(session, context, shape, dtype) for _ in range(call.outputs)]
+        outputs: Sequence[Any] = [blank(first._results, session, context, shape, dtype) for _ in range(call.outputs)]
     else:
         outputs = out if isinstance(out, (list, tuple)) else (out,)
         check_outputs(call, inputs, outputs)
@@ -185,13 +208,13 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     return outputs[0] if call.outputs == 1 else outputs
 
 
-def create(call: Call, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: np.dtype,
+def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: np.dtype,
            tail: bytes, out: Any = None) -> Any:
-    """A call without inputs. `tail`: the device field."""
+    """A call without inputs. kind: the class of what it gives. `tail`: the device field."""
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    array = blank(session, context, shape, dtype) if out is None else out
+    array = blank(kind, session, context, shape, dtype) if out is None else out
     session.submit(ready[1] + ready[2] + array._name + mode.flags + tail)
     if out is not None:
         out._written()
@@ -247,7 +270,7 @@ def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
     if len(outputs) != call.outputs:
         raise MXNetError(f"{call.op} has {call.outputs} output(s), but out= holds {len(outputs)}")
     for each in outputs:
-        if not isinstance(each, array_class):
+        if not isinstance(each, Array):
             raise TypeError(f"out= of {call.op} must be NDArray, not {type(each).__name__}")
         if not each.writable:
             raise ValueError(f"trying to write to a readonly NDArray, with out= of {call.op}")

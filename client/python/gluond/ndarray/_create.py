@@ -8,17 +8,14 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._attributes import dtype_name, text
-from .._mode import mode
-from .._wire import connect
-from .._wire.encoding import tagged
+from .._attributes import text
+from .._wire.mode import mode
 from ..base import MXNetError
 from ..context import Context, current_context
 from . import _call, _transfer
 from ._array import NDArray
 
 Shape = Union[int, Sequence[int]]
-_DEVICE_FIELD = 6  # Of Invoke.
 _F32 = np.dtype(np.float32)
 # Values of so many bytes stay here as well, for custom operators that read them.
 _KEPT_BYTES = 4 << 10
@@ -41,9 +38,9 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
         values = np.asarray(source_array, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(f"source_array must be array like object ({error})") from None
-    if mode.inside:
-        return _call.make_local(_own(values, source_array), ctx, dtype)
-    made_here = _transfer.put(values, ctx, dtype)
+    if mode.make_local is not None:
+        return mode.make_local(_own(values, source_array), ctx, dtype)
+    made_here = _transfer.put(NDArray, values, ctx, dtype)
     if values.nbytes <= _KEPT_BYTES:
         made_here._keep_values(_own(values, source_array), 0, True)
     return made_here
@@ -57,27 +54,7 @@ def _own(values: np.ndarray, source: Any) -> np.ndarray:
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """An NDArray of these values, in their dtype. They are always copied: the server is another process."""
-    return _transfer.put(ndarray, None, np.dtype(ndarray.dtype))
-
-
-def made(op: str, attributes: dict[str, str], ctx: Optional[Context], shape: Optional[Tuple[int, ...]], dtype: np.dtype,
-         out: Optional[NDArray] = None) -> NDArray:
-    """What an operator without inputs makes, on a device."""
-    context = (ctx or current_context()) if out is None else out._context
-    if not isinstance(context, Context):
-        context = Context(*_parse_context(context))
-    session = connect.current() if out is None else out._session
-    tail = tagged(_DEVICE_FIELD, context._device.encode()) + (b"" if out is None else mode.when_fresh)
-    if shape is not None:
-        attributes = {**attributes, "shape": text(shape)}
-    attributes = {**attributes, "dtype": dtype_name(dtype)}
-    call = _call.intern(op, attributes, 0, 1, len(tail))
-    return _call.create(call, session, context, shape, dtype, tail, out)
-
-
-def _parse_context(name: str) -> Tuple[str, int]:
-    kind, _, number = str(name).rstrip(")").partition("(")
-    return kind, int(number or 0)
+    return _transfer.put(NDArray, ndarray, None, np.dtype(ndarray.dtype))
 
 
 def _shape(shape: Shape) -> Tuple[int, ...]:
@@ -95,25 +72,19 @@ def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype:
 def zeros(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None,
           out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
     """An array of zeros. dtype: default float32."""
-    return made("_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
+    return _transfer.made(NDArray, "_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def ones(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None,
          **kwargs: Any) -> NDArray:
     """An array of ones. dtype: default float32."""
-    return made("_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
+    return _transfer.made(NDArray, "_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def full(shape: Shape, val: Any, ctx: Optional[Context] = None, dtype: Any = None,
          out: Optional[NDArray] = None) -> NDArray:
     """An array of one value. dtype: default float32."""
-    return made("_full", {"value": repr(float(val))}, ctx, _shape(shape), _dtype(dtype), out)
-
-
-def fill(x: NDArray, value: Any) -> None:
-    """x[:] = a number."""
-    attributes = {"value": repr(float(value)), "shape": text(x.shape)}
-    made("_full", attributes, None, None, np.dtype(x.dtype), x)
+    return _transfer.made(NDArray, "_full", {"value": repr(float(val))}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat: int = 1, infer_range: Any = None,
@@ -123,7 +94,7 @@ def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat
         start, stop = 0, start
     shape = (max(0, math.ceil((stop - start) / step)) * repeat,)
     attributes = {"start": text(start), "stop": text(stop), "step": text(step), "repeat": text(repeat)}
-    out = made("_arange", attributes, ctx, None, _dtype(dtype))
+    out = _transfer.made(NDArray, "_arange", attributes, ctx, None, _dtype(dtype))
     out._shape = shape
     return out
 
@@ -131,11 +102,11 @@ def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Optional[Context] = None,
              dtype: Any = None) -> NDArray:
     """`num` evenly spaced values from start to stop, with stop itself if `endpoint`."""
-    return _transfer.put(np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
+    return _transfer.put(NDArray, np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Optional[Context] = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """N x M (default N x N) zeros, with ones on diagonal k."""
-    out = made("_eye", {"N": text(N), "M": text(M), "k": text(k)}, ctx, None, _dtype(dtype))
+    out = _transfer.made(NDArray, "_eye", {"N": text(N), "M": text(M), "k": text(k)}, ctx, None, _dtype(dtype))
     out._shape = (N, M or N)
     return out

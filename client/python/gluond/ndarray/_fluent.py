@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
+from ._functions_of_arrays import function
+
 FLUENT = """
 abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes broadcast_like cbrt
 ceil clip cos cosh degrees depth_to_space diag exp expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod
@@ -15,8 +17,7 @@ take tan tanh tile topk transpose trunc zeros_like
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from .. import ndarray
-        return getattr(ndarray, name)(self, *args, **kwargs)
+        return function(name)(self, *args, **kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"NDArray.{name}"

@@ -6,10 +6,10 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._attributes import text
 from .._wire import connect
 from . import _call
 from ._array import NDArray
+from ._create import from_numpy
 
 
 def waitall() -> None:
@@ -34,19 +34,7 @@ def split_v2(ary: NDArray, indices_or_sections: Union[int, Sequence[int]], axis:
 
     squeeze_axis: without the dimension, where the parts have size 1 there.
     """
-    size = ary.shape[axis]
-    if isinstance(indices_or_sections, int):
-        if size % indices_or_sections:
-            raise ValueError("array split does not result in an equal division")
-        count = indices_or_sections
-        attributes = {"sections": str(count), "indices": "()"}
-    elif isinstance(indices_or_sections, tuple):
-        count = len(indices_or_sections) + 1
-        attributes = {"indices": text((0,) + indices_or_sections)}
-    else:
-        raise ValueError("indices_or_sections must either int, or tuple / list of ints")
-    attributes.update({"axis": str(axis), "squeeze_axis": str(squeeze_axis)})
-    return _call.invoke(_call.intern("_split_v2", attributes, 1, count), (ary,))
+    return ary.split_v2(indices_or_sections, axis, squeeze_axis)
 
 
 def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
@@ -81,7 +69,6 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
 def histogram(a: NDArray, bins: Union[int, NDArray] = 10, range: Optional[Tuple[float, float]] = None) -> list:
     """Counts of the elements in each bin, and the bins' edges; computed by numpy, here."""
-    from ._create import from_numpy
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     counts, edges = np.histogram(a.asnumpy(), edges, range)
     return [from_numpy(counts.astype(np.int64)), from_numpy(edges.astype(np.dtype(a.dtype)))]

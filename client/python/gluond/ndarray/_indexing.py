@@ -8,14 +8,16 @@ _scatter_set_nd writes them. An integer leaves no dimension behind, but for the 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List, Tuple
+from typing import Any, List, Sequence, Tuple, Union
 
 import numpy as np
 
 from .._attributes import text
-from .._mode import mode
+from .._wire.mode import mode
 from . import _call, _transfer
+from ._call import Array
 from ._key import Advanced, Basic, parse
+from ._reshape import reshape
 
 
 class Indexing:
@@ -37,7 +39,7 @@ class Indexing:
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         parsed = parse(key, self.shape)
         if mode.recording:
-            _call.check_not_in_graph((self,), (value,) if isinstance(value, _call.array_class)
+            _call.check_not_in_graph((self,), (value,) if isinstance(value, Array)
                                      and not (isinstance(parsed, Basic) and parsed.everything(self.shape)) else ())
         if isinstance(parsed, Basic):
             _set_basic(self, parsed, value)
@@ -58,12 +60,23 @@ class Indexing:
         """Writes a number to the elements of a slice."""
         return _call.invoke(_slice_call("_slice_assign_scalar", begin, end, step, 1, scalar=value), (self,), self)
 
-    def _view(self, begin: int, shape: Tuple[int, ...]) -> Any:
-        from ._view import view
-        return view(self, begin, shape)
+    def split_v2(self: Any, indices_or_sections: Union[int, Sequence[int]], axis: int = 0, squeeze_axis: bool = False) -> Any:
+        """See nd.split_v2."""
+        size = self.shape[axis]
+        if isinstance(indices_or_sections, int):
+            if size % indices_or_sections:
+                raise ValueError("array split does not result in an equal division")
+            count = indices_or_sections
+            attributes = {"sections": str(count), "indices": "()"}
+        elif isinstance(indices_or_sections, tuple):
+            count = len(indices_or_sections) + 1
+            attributes = {"indices": text((0,) + indices_or_sections)}
+        else:
+            raise ValueError("indices_or_sections must either int, or tuple / list of ints")
+        attributes.update({"axis": str(axis), "squeeze_axis": str(squeeze_axis)})
+        return _call.invoke(_call.intern("_split_v2", attributes, 1, count), (self,))
 
     def _reshape(self, *shape: Any, **kwargs: Any) -> Any:
-        from ._reshape import reshape
         return reshape(self, *shape, **kwargs)
 
 
@@ -75,7 +88,7 @@ def _slice_call(op: str, begin: Any, end: Any, step: Any, inputs: int, **more: A
 
 def _get_basic(x: Any, key: Basic) -> Any:
     if prod(key.taken) == 0:
-        return _transfer.put(np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
+        return _transfer.put(x._results, np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
     begin = key.contiguous(x.shape)
     if begin is not None:
         return x._view(begin, key.shape)
@@ -102,12 +115,11 @@ def _set_basic(x: Any, key: Basic, value: Any) -> None:
 
 
 def _set_all(x: Any, value: Any) -> None:
-    if isinstance(value, _call.array_class):
+    if isinstance(value, Array):
         return _transfer.overwrite(x, _transfer.broadcast(value, x.shape))
     x.dtype  # Known, for the values to be made in it.
     if isinstance(value, (int, float, np.number, np.bool_)):
-        from ._create import fill
-        fill(x, value)
+        _transfer.fill(x, value)
         return None
     values = _numpy(x, value)
     try:
@@ -116,7 +128,7 @@ def _set_all(x: Any, value: Any) -> None:
         raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                          f"{values.shape} and requested shape {x.shape}") from None
     if mode.when_fresh:  # What an operator does may depend on that.
-        return _transfer.overwrite(x, _transfer.put(values, x._context, np.dtype(x.dtype)))
+        return _transfer.overwrite(x, _transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
     _transfer.send(x, values)
     x._written()
     return None
@@ -143,10 +155,10 @@ def _numpy(x: Any, value: Any) -> np.ndarray:
 def _as_array(x: Any, value: Any) -> Any:
     """A value that is assigned, as an NDArray of x's dtype on its device."""
     dtype = np.dtype(x.dtype)
-    if isinstance(value, _call.array_class):
+    if isinstance(value, Array):
         value = value.as_in_context(x._context)
         return value if value.dtype == x.dtype else value.astype(dtype)
-    return _transfer.put(_numpy(x, value).astype(dtype), x._context, dtype)
+    return _transfer.put(x._results, _numpy(x, value).astype(dtype), x._context, dtype)
 
 
 def _get_advanced(x: Any, key: Advanced) -> Any:
@@ -181,15 +193,14 @@ def _indices(x: Any, key: Advanced) -> Any:
     """The index arrays, broadcast and stacked, as gather_nd takes them: (axes, ...)."""
     if all(isinstance(one, np.ndarray) for one in key.arrays):
         stacked = np.stack(np.broadcast_arrays(*key.arrays)).astype(np.int64)
-        return _transfer.put(stacked, x._context, np.dtype(np.int64))
-    from .. import ndarray
+        return _transfer.put(x._results, stacked, x._context, np.dtype(np.int64))
     parts: List[Any] = []
     for one in key.arrays:
         if isinstance(one, np.ndarray):
-            one = _transfer.put(one.astype(np.int64), x._context, np.dtype(np.int64))
+            one = _transfer.put(x._results, one.astype(np.int64), x._context, np.dtype(np.int64))
         one = one.astype(np.int64, copy=False)
         parts.append(one if one.shape == key.index_shape else one.broadcast_to(key.index_shape))
-    return ndarray.stack(*parts, axis=0)
+    return _call.invoke(_call.intern("stack", {"num_args": str(len(parts)), "axis": "0"}, len(parts), 1), parts)
 
 
 def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
@@ -205,7 +216,7 @@ def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
     scalar = isinstance(value, (int, float, np.number, np.bool_))
     if scalar:
         value = np.full((), value)
-    if isinstance(value, _call.array_class):
+    if isinstance(value, Array):
         value = _transfer.broadcast(_as_array(x, value), positions.shape).reshape((-1,))
     else:
         values = _numpy(x, value)
@@ -215,7 +226,7 @@ def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
             raise ValueError(f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing "
                              f"result of shape {positions.shape}") from None
         value = _as_array(x, values.reshape(-1))
-    indices = _transfer.put(positions.reshape(1, -1), x._context, np.dtype(np.int64))
+    indices = _transfer.put(x._results, positions.reshape(1, -1), x._context, np.dtype(np.int64))
     flat = x._reshape((-1,))
     call = _call.intern("_scatter_set_nd", {"shape": text(flat.shape)}, 3, 1)
     _call.invoke(call, (flat, value, indices), flat)

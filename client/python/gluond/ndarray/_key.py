@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _call
+from ._call import Array
 
 
 class Basic:
@@ -85,7 +85,7 @@ class Advanced:
 
     def fetched(self) -> tuple:
         """The key with the server's arrays as numpy's."""
-        return tuple(one.asnumpy() if isinstance(one, _call.array_class) else one for one in self.key)
+        return tuple(one.asnumpy() if isinstance(one, Array) else one for one in self.key)
 
 
 def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
@@ -133,7 +133,7 @@ def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
 
 
 def _is_array(item: Any) -> bool:
-    return isinstance(item, (np.ndarray, _call.array_class))
+    return isinstance(item, (np.ndarray, Array))
 
 
 def _masks(key: tuple) -> tuple:
@@ -144,7 +144,7 @@ def _masks(key: tuple) -> tuple:
             item = np.asarray(item)
             if item.size == 0:
                 item = item.astype(np.int64)
-        if isinstance(item, _call.array_class) and item.dtype == np.bool_:
+        if isinstance(item, Array) and item.dtype == np.bool_:
             item = item.asnumpy()
         if isinstance(item, np.ndarray) and item.dtype == np.bool_ and item.ndim:
             items.extend(np.nonzero(item))

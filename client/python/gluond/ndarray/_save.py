@@ -114,7 +114,7 @@ def _read(data: bytes, what: str) -> Union[List[NDArray], Dict[str, NDArray]]:
         raise reader.broken(f"it announces {count} arrays, but has {reader.left()} bytes left")
     values = [_read_array(reader) for _ in range(count)]
     names = _read_names(reader, count)
-    arrays = [_transfer.put(each, cpu(), each.dtype) for each in values]
+    arrays = [_transfer.put(NDArray, each, cpu(), each.dtype) for each in values]
     return dict(zip(names, arrays)) if names else arrays
 
 

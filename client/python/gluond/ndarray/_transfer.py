@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .._attributes import dtype_name, text
-from .._mode import mode
 from .._wire import connect, encoding
 from .._wire.errors import TooLarge
+from .._wire.mode import mode
 from .._wire.session import split
 from .._wire.tensors import DTYPE_OF, flag_of
 from ..base import WrongShape
@@ -22,11 +22,11 @@ _LARGE_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 20
 
 
-def put(values: np.ndarray, context: Optional[Context], dtype: np.dtype) -> Any:
-    """A new NDArray of these values. They are copied before this returns."""
+def put(kind: type, values: np.ndarray, context: Optional[Context], dtype: np.dtype) -> Any:
+    """A new array, of this class, of these values. They are copied before this returns."""
     session = connect.current()
     context = context or current_context()
-    array = _call.blank(session, context, values.shape, dtype)
+    array = _call.blank(kind, session, context, values.shape, dtype)
     send(array, values)
     return array
 
@@ -51,7 +51,7 @@ def _send_in_pieces(array: Any, values: np.ndarray) -> None:
     session = array._session
     pieces = []
     for begin, end in split(values.size, session.max_tensor_bytes // values.itemsize):
-        piece = _call.blank(session, array._context, (end - begin,), array._dtype)
+        piece = _call.blank(array._results, session, array._context, (end - begin,), array._dtype)
         _send_whole(session, piece._name, values[begin:end], array._context._device)
         pieces.append(piece)
     joined = _call.invoke(_call.intern("Concat", {"num_args": str(len(pieces)), "dim": "0"}, len(pieces), 1), pieces)
@@ -92,7 +92,7 @@ def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]]
                      dtype: Optional[np.dtype] = None) -> np.ndarray:
     """The values of a large array. They are those of one moment, whatever is written to it since."""
     host = "cpu" if "cpu" in session.devices else ""  # Else the server copies all of the array for each piece.
-    snapshot = _call.blank(session, current_context(), shape, dtype)
+    snapshot = _call.blank(_call.Array, session, current_context(), shape, dtype)
     session.submit_later(encoding.assign(snapshot._name, name, host))
     if shape is None or dtype is None:
         snapshot._describe()
@@ -100,9 +100,30 @@ def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]]
     return session.fetch_in_pieces(snapshot._name, snapshot._shape, snapshot._dtype, piece)
 
 
-def restore(values: np.ndarray, context: Context) -> Any:
-    """The NDArray that was pickled: an array of these values."""
-    return put(values, context, values.dtype)
+def made(kind: type, op: str, attributes: Dict[str, str], ctx: Optional[Context], shape: Optional[Tuple[int, ...]],
+         dtype: np.dtype, out: Any = None) -> Any:
+    """What an operator without inputs makes, on a device: an array of this class, or `out`."""
+    context = (ctx or current_context()) if out is None else out._context
+    if not isinstance(context, Context):
+        context = Context(*_parse_context(context))
+    session = connect.current() if out is None else out._session
+    tail = encoding.invoke_device(context._device) + (b"" if out is None else mode.when_fresh)
+    if shape is not None:
+        attributes = {**attributes, "shape": text(shape)}
+    attributes = {**attributes, "dtype": dtype_name(dtype)}
+    call = _call.intern(op, attributes, 0, 1, len(tail))
+    return _call.create(call, kind, session, context, shape, dtype, tail, out)
+
+
+def _parse_context(name: str) -> Tuple[str, int]:
+    kind, _, number = str(name).rstrip(")").partition("(")
+    return kind, int(number or 0)
+
+
+def fill(x: Any, value: Any) -> None:
+    """x[:] = a number."""
+    attributes = {"value": repr(float(value)), "shape": text(x.shape)}
+    made(x._results, "_full", attributes, None, None, np.dtype(x.dtype), x)
 
 
 def overwrite(target: Any, source: Any) -> None:

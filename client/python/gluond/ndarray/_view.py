@@ -12,18 +12,20 @@ from typing import Any, Tuple
 
 import numpy as np
 
-from .._mode import NOT_RECORDING, mode
 from .._wire.encoding import names
+from .._wire.mode import NOT_RECORDING, mode
 from . import _call
-from ._array import NDArray
 
 
-class View(NDArray):
-    """Elements [begin, begin + size) of `root`, in the given shape."""
+class Viewing:
+    """What a view does otherwise than its base NDArray: elements [begin, begin + size) of `root`, in the given shape."""
 
-    __slots__ = ("_root", "_begin", "_own", "_exists", "_seen")
+    __slots__ = ()
+    _root: Any
+    _own: bytes
+    _exists: bool  # Whether the server has heard of the name.
 
-    def __init__(self, root: NDArray, begin: int, shape: Tuple[int, ...]) -> None:
+    def __init__(self, root: Any, begin: int, shape: Tuple[int, ...]) -> None:
         self._session = root._session
         self._context = root._context
         self._shape = shape
@@ -32,10 +34,13 @@ class View(NDArray):
         self._root = root
         self._begin = begin
         self._own = next(names)
-        self._exists = False  # Whether the server has heard of the name.
+        self._exists = False
         self._seen = -1
         if mode.recording:
             self._read(mode.flags)
+
+    def _view(self, begin: int, shape: Tuple[int, ...]) -> Any:
+        return type(self)(self._root, self._begin + begin, shape)
 
     @property
     def _name(self) -> bytes:
@@ -47,7 +52,7 @@ class View(NDArray):
         """As NDArray.asnumpy: of the root's values, where these are here or soon would be."""
         values = self._root._fetched_for_elements()
         if values is None:
-            return super().asnumpy()
+            return super().asnumpy()  # type: ignore[misc]
         return values.reshape(-1)[self._begin:self._begin + prod(self._shape)].reshape(self._shape).copy()
 
     @property
@@ -124,10 +129,3 @@ class View(NDArray):
 
 def _reshape(shape: Tuple[int, ...]) -> _call.Call:
     return _call.intern("Reshape", {"shape": f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"}, 1, 1)
-
-
-def view(array: Any, begin: int, shape: Tuple[int, ...]) -> View:
-    """Elements [begin, ...) of `array` in row-major order, in the given shape."""
-    if isinstance(array, View):
-        return View(array._root, array._begin + begin, shape)
-    return View(array, begin, shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterable, List, Sequence, Tuple, Union
 
-from .._mode import mode
+from .._wire.mode import mode
 from .._wire import connect
 from ..base import MXNetError
 from ..context import current_context
@@ -51,7 +51,7 @@ class CachedOp:
             session, context = args[0]._session, args[0]._context
         else:
             session, context = connect.current(), default_ctx or current_context()
-        outputs = ([blank(session, context, None, None) for _ in range(self._outputs)] if out is None
+        outputs = ([blank(NDArray, session, context, None, None) for _ in range(self._outputs)] if out is None
                    else self._checked(out, args))
         self._symbol._define().run(session, [array._name for array in args], [array._name for array in outputs],
                                    mode.flags)

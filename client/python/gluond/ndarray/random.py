@@ -10,9 +10,8 @@ import numpy as np
 from .._attributes import text
 from .._documentation import fill_module
 from ..context import Context
-from . import _call
+from . import _call, _transfer
 from ._array import NDArray
-from ._create import made
 from ._functions_of_operators import make_function
 
 __all__ = ["exponential", "gamma", "generalized_negative_binomial", "multinomial", "negative_binomial", "normal", "poisson",
@@ -35,9 +34,9 @@ def _random(name: str, parameters: Sequence[Tuple[str, Number]], shape: Any, dty
         return _call.invoke(_call.intern(f"_sample_{name}", attributes, len(several), 1), several, out)
     attributes = {key: text(value) for key, value in parameters}
     if out is not None:
-        return made(f"_random_{name}", {**attributes, "shape": text(out.shape)}, None, None, np.dtype(out.dtype), out)
+        return _transfer.made(NDArray, f"_random_{name}", {**attributes, "shape": text(out.shape)}, None, None, np.dtype(out.dtype), out)
     shape = (1,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
-    return made(f"_random_{name}", attributes, ctx, shape, named or np.dtype(np.float32))
+    return _transfer.made(NDArray, f"_random_{name}", attributes, ctx, shape, named or np.dtype(np.float32))
 
 
 def uniform(low: Number = 0, high: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,

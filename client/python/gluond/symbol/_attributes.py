@@ -20,11 +20,6 @@ DTYPE_FLAGS = {
 FLAG_DTYPES = {flag: name for name, flag in DTYPE_FLAGS.items()}
 
 
-def is_hidden(key: str) -> bool:
-    """Whether operators ignore the key."""
-    return len(key) > 4 and key.startswith("__") and key.endswith("__")
-
-
 def long_form(key: str) -> str:
     """The key under which an attribute is kept."""
     return f"__{key}__" if key in SHORT else key
@@ -42,11 +37,6 @@ def shown(attrs: Mapping[str, str]) -> dict[str, str]:
         if f"__{key}__" in attrs:
             result[key] = attrs[f"__{key}__"]
     return result
-
-
-def visible(attrs: Mapping[str, str]) -> dict[str, str]:
-    """Those that are the operator's own."""
-    return {key: value for key, value in attrs.items() if not is_hidden(key)}
 
 
 def dtype_of(dtype: Any) -> str:

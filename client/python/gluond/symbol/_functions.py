@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Optional, Sequence
 
+from .._attributes import is_hidden
 from .._documentation import document, signature
 from .._operators import OperatorInfo
 from . import _compose
-from ._attributes import SHORT, is_hidden
+from ._attributes import SHORT
 from .symbol import Symbol
 
 
@@ -15,7 +16,7 @@ def make(info: OperatorInfo, called: str) -> Callable[..., Symbol]:
     """The function for an operator; `called` is how automatic names begin."""
     def function(*args: Any, **kwargs: Any) -> Symbol:
         hidden = {key: str(kwargs.pop(key)) for key in list(kwargs) if is_hidden(key) or key in SHORT}
-        parsed = info.parse(args, kwargs, Symbol, ("name", "attr", "out"))
+        parsed = info.parse(args, kwargs, Symbol, "Symbol", ("name", "attr", "out"))
         return call(info.name, parsed.tensors, parsed.named, parsed.attributes, name=parsed.rest.get("name"),
                     hint=called, attr={**(parsed.rest.get("attr") or {}), **hidden})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 
-from .. import autograd
 from .._proto import graph_pb2, session_pb2
 from .._wire import encoding
 from ..base import MXNetError
+from ..ndarray import _tape
 from . import _server
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ class Leaves:
             head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
                             for gradient in head_gradients],
             retain_graph=True, training=training)
-        outputs[0]._session.submit(encoding.message(encoding.BACKWARD, command))
-        autograd.count_backward()
+        _tape.submit_backward(outputs[0]._session, command)
         for gradient, request in zip(self._gradients, self._requests):
             if gradient is not None and request != "null":
                 gradient._written()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
+from .._attributes import visible
 from . import _server
-from ._attributes import visible
 
 
 class Entry(NamedTuple):

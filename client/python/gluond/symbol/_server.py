@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Iterable, Mapping, Optional, Protocol
+from typing import Any, Iterable, Mapping, Optional
 
 from .. import _operators
-from .._attributes import text
-from ._attributes import visible
+from .._attributes import text, visible
+from .._custom import graph as custom
 
 Call = _operators.CallType
 
@@ -16,32 +16,10 @@ Call = _operators.CallType
 _MAKERS = frozenset(("_zeros", "_ones", "_full"))
 
 
-class CustomOperators(Protocol):
-    """Answers for operators that this process computes itself. Set `custom` to one."""
-
-    def describe(self, attrs: Mapping[str, str], node: str) -> Call:
-        """What a node of that name with these attributes (`op_type` among them) takes and gives."""
-
-    def needs_head_gradient(self, attrs: Mapping[str, str]) -> bool:
-        """Whether its gradient depends on what comes from above (CustomOpProp's need_top_grad)."""
-
-    def on_the_wire(self, attrs: Mapping[str, str]) -> dict[str, str]:
-        """A node's attributes as the server needs them."""
-
-    def in_a_file(self, attrs: Mapping[str, str]) -> dict[str, str]:
-        """A node's attributes as a file needs them."""
-
-    def will_run(self, session: Any, op_types: Iterable[str]) -> None:
-        """Makes a session's server ready for a graph with these operators (their `op_type`)."""
-
-
-custom: Optional[CustomOperators] = None
-
-
 def describe(op: str, attrs: Mapping[str, str], num_inputs: int, node: str) -> Call:
     """What a call takes and gives, hidden attributes left aside. MXNetError: attributes that the operator refuses, or no such
     operator."""
-    if op == "Custom" and custom is not None:
+    if op == "Custom":
         return custom.describe(attrs, node)
     return _operators.call_type(op, visible(attrs), num_inputs if _operators.find(op).several else 0)
 
@@ -52,13 +30,13 @@ def is_operator(name: str) -> bool:
 
 
 def custom_needs_head_gradient(attrs: Mapping[str, str]) -> bool:
-    """Of a node of the operator `Custom`; no where nobody knows: ones are taken then."""
-    return custom is not None and custom.needs_head_gradient(attrs)
+    """Of a node of the operator `Custom`."""
+    return custom.needs_head_gradient(attrs)
 
 
 def on_the_wire(op: Optional[str], attrs: Mapping[str, str]) -> dict[str, str]:
     """The attributes of an operator's node that the server gets."""
-    if op == "Custom" and custom is not None:
+    if op == "Custom":
         return custom.on_the_wire(attrs)
     seen = visible(attrs)
     if "shape" in seen and op is not None and (op in _MAKERS or op.startswith("_random_")):
@@ -77,10 +55,14 @@ def _with_unknowns(shape: str) -> str:
 
 def in_a_file(op: Optional[str], attrs: Mapping[str, str]) -> Mapping[str, str]:
     """The attributes of a node that a file gets."""
-    return custom.in_a_file(attrs) if op == "Custom" and custom is not None else attrs
+    return custom.in_a_file(attrs) if op == "Custom" else attrs
 
 
 def will_run(session: Any, op_types: Iterable[str]) -> None:
     """A session's server gets a graph with these custom operators."""
-    if custom is not None:
-        custom.will_run(session, op_types)
+    custom.will_run(session, op_types)
+
+
+def edits() -> int:
+    """How often custom operators have been replaced: what was made of a graph before is outdated."""
+    return custom.edits()

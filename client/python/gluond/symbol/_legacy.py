@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from typing import Any, List, Sequence, Tuple, Type
+from typing import Any, List, Sequence, Tuple
 
-from . import registry
+from .._custom import registry
+from .._custom.operators import CustomOp, CustomOpProp
+from ._creation import Custom
 
 _names = itertools.count()
 
@@ -23,12 +25,11 @@ class PythonOp:
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """The operator applied to symbols."""
-        from .. import symbol
         op_type = self.__dict__.get("_op_type")
         if op_type is None:
             op_type = self._op_type = f"_{type(self).__name__}_{next(_names)}"
-            registry.add(op_type, lambda: _prop_class()(self), shared=False)
-        return symbol.Custom(*args, op_type=op_type, **kwargs)
+            registry.add(op_type, lambda: _Prop(self), shared=False)
+        return Custom(*args, op_type=op_type, **kwargs)
 
     def forward(self, in_data: Sequence[Any], out_data: Sequence[Any]) -> None:
         """Computes out_data. Default: the first input."""
@@ -89,39 +90,38 @@ class _Lists:
             array[:] = values
 
 
-def _prop_class() -> Type:
-    """The CustomOpProp that stands for a PythonOp; made late, since operator.py imports this module."""
-    from ..operator import CustomOp, CustomOpProp
+class _Operator(CustomOp):
+    """Computes as a PythonOp does."""
 
-    class Operator(CustomOp):
-        def __init__(self, op: PythonOp) -> None:
-            super().__init__()
-            self._op = op
+    def __init__(self, op: PythonOp) -> None:
+        super().__init__()
+        self._op = op
 
-        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            lists = _Lists(isinstance(self._op, NumpyOp))
-            self._op.forward(in_data=lists.read(in_data), out_data=lists.write(out_data))
-            lists.done()
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        lists = _Lists(isinstance(self._op, NumpyOp))
+        self._op.forward(in_data=lists.read(in_data), out_data=lists.write(out_data))
+        lists.done()
 
-        def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
-            lists = _Lists(isinstance(self._op, NumpyOp))
-            heads = lists.read(out_grad) if self._op.need_top_grad() else list(out_grad)
-            self._op.backward(out_grad=heads, in_data=lists.read(in_data), out_data=lists.read(out_data),
-                              in_grad=lists.write(in_grad))
-            lists.done()
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        lists = _Lists(isinstance(self._op, NumpyOp))
+        heads = lists.read(out_grad) if self._op.need_top_grad() else list(out_grad)
+        self._op.backward(out_grad=heads, in_data=lists.read(in_data), out_data=lists.read(out_data),
+                          in_grad=lists.write(in_grad))
+        lists.done()
 
-    class Prop(CustomOpProp):
-        def __init__(self, op: PythonOp) -> None:
-            super().__init__(op.need_top_grad())
-            self._op = op
-            self.list_arguments, self.list_outputs = op.list_arguments, op.list_outputs  # type: ignore[method-assign]
-            if isinstance(op, NDArrayOp):
-                self.declare_backward_dependency = op.declare_backward_dependency  # type: ignore[method-assign]
 
-        def infer_shape(self, in_shape: Any) -> Any:
-            return (*self._op.infer_shape(in_shape), [])
+class _Prop(CustomOpProp):
+    """Stands for a PythonOp."""
 
-        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
-            return Operator(self._op)
+    def __init__(self, op: PythonOp) -> None:
+        super().__init__(op.need_top_grad())
+        self._op = op
+        self.list_arguments, self.list_outputs = op.list_arguments, op.list_outputs  # type: ignore[method-assign]
+        if isinstance(op, NDArrayOp):
+            self.declare_backward_dependency = op.declare_backward_dependency  # type: ignore[method-assign]
 
-    return Prop
+    def infer_shape(self, in_shape: Any) -> Any:
+        return (*self._op.infer_shape(in_shape), [])
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+        return _Operator(self._op)

@@ -1,10 +1,12 @@
-"""What autograd and the operators share: whether this thread records, and whether it trains."""
+"""What holds for the commands of a thread: whether they are recorded, and whether they train."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from typing import Any, Callable, ContextManager, Optional
 
-from ._wire.encoding import mode_flags
+from .encoding import mode_flags
 
 _FLAGS = {(recording, training): mode_flags(recording, training) for recording in (False, True)
           for training in (False, True)}
@@ -12,15 +14,17 @@ _FLAGS = {(recording, training): mode_flags(recording, training) for recording i
 
 class _Mode(threading.local):
     """`flags` is what a command says of both. `when_fresh`: a field that goes with every call that writes to an existing
-    array, see autograd.only_if_fresh. `inside`: this thread runs the code of a custom operator, whose new arrays stay here
-    until an operator of the server reads them; `called_back`: the server waits for it, so it must not wait for all."""
+    array, see only_if_fresh in ndarray/_tape.py. `make_local`: what mx.nd.array() makes while the thread runs the code of a
+    custom operator, whose new arrays stay here until an operator of the server reads them. `called_back`: the server waits for
+    the thread, so it must not wait for all. `around_wait`: what its waits for the server are within."""
 
     recording = False
     training = False
     flags = _FLAGS[False, False]
     when_fresh = b""
-    inside = False
+    make_local: Optional[Callable[..., Any]] = None
     called_back = False
+    around_wait: Callable[[], ContextManager] = contextlib.nullcontext
 
     def set(self, recording: bool, training: bool) -> None:
         """For this thread, from now on."""

@@ -12,9 +12,8 @@ import functools
 import traceback
 from typing import Any, Iterator, OrderedDict, Tuple, Type
 
-from .._wire import errors as wire_errors
-from .._wire.source_lines import INSIDE
 from ..base import MXNetError
+from .source_lines import INSIDE
 
 # Exceptions that the server has been told of and nobody here has seen yet, by their tracebacks.
 _MOST_TOLD = 16
@@ -74,7 +73,7 @@ def origin(error: BaseException) -> Tuple[BaseException, str]:
 
 
 def own_traceback(error: BaseException) -> str:
-    """The traceback as Python prints it, from the user's own first line on. Kept with the exception: see `_of_traceback`."""
+    """The traceback as Python prints it, from the user's own first line on. Kept with the exception: see `of_traceback`."""
     original, _ = origin(error)
     where: Any = original.__traceback__
     while where is not None and where.tb_next is not None and INSIDE[where.tb_frame.f_code.co_filename]:
@@ -86,10 +85,7 @@ def own_traceback(error: BaseException) -> str:
     return text
 
 
-def _of_traceback(text: str, message: str) -> MXNetError:
+def of_traceback(text: str, message: str) -> MXNetError:
     """The error for a failure that the server tells of: with the exception, if it was raised in this process."""
     original = _told.get(text)
     return MXNetError(message) if original is None else wrap(original, message)
-
-
-wire_errors.of_traceback = _of_traceback

@@ -1,0 +1,78 @@
+"""The Hosts of this process, one for each server that calls it."""
+
+from __future__ import annotations
+
+import atexit
+import secrets
+import threading
+from typing import Any, Dict, List
+
+from .._wire import at_fork, connect
+from . import callbacks, functions, registry
+from .host import Host, scope_of
+
+_key = secrets.token_hex(16)
+_scope = scope_of(_key)
+_lock = threading.Lock()
+_hosts: Dict[str, Host] = {}  # By address.
+_of_the_parent: List[Host] = []
+
+
+def of(session: Any) -> Host:
+    """The open stream to a session's server."""
+    found = _hosts.get(session.address)
+    if found is None or found.has_ended:
+        with _lock:
+            found = _hosts.get(session.address)
+            if found is None or found.has_ended:
+                found = _hosts[session.address] = Host(session, _key, callbacks.answer, functions.release)
+    found.add_session(session)
+    if not found.is_open:
+        found.offer({})
+    return found
+
+
+def share(registered: registry.Registered) -> None:
+    """Offers an operator to the graphs of other clients."""
+    of(connect.current()).offer({registered.op_type: True})
+
+
+def scope() -> str:
+    """The name of this process in its graphs."""
+    return _scope
+
+
+def _changed(registered: registry.Registered, replaces: bool) -> None:
+    if registered.shared:
+        share(registered)
+    elif replaces:
+        for host in _running():
+            host.renew(registered.op_type, False)
+
+
+registry.on_change.append(_changed)
+
+
+def _running() -> List[Host]:
+    return [host for host in list(_hosts.values()) if not host.has_ended]
+
+
+@atexit.register
+def _end_all() -> None:
+    for host in _running():
+        host.end()
+
+
+at_fork.pause(_running)
+
+
+@at_fork.in_child
+def _after_fork() -> None:
+    global _key, _lock, _scope
+    _lock = threading.Lock()
+    _key = secrets.token_hex(16)
+    _scope = scope_of(_key)
+    _of_the_parent.extend(_hosts.values())  # Their gRPC objects must not be touched, not even freed.
+    for host in _of_the_parent:
+        host.abandon()
+    _hosts.clear()

@@ -1,0 +1,35 @@
+"""What is done around a fork, which copies this thread alone: no other may be within gRPC then, or hold a lock for ever.
+
+Before a fork, what was registered last is done first; after it, what was registered first.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Iterable, List, TypeVar
+
+Function = TypeVar("Function", bound=Callable[[], None])
+
+
+def in_child(function: Function) -> Function:
+    """A decorator: the function is called in each forked child."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+    return function
+
+
+def pause(streams: Callable[[], Iterable[Any]]) -> None:
+    """Has `pause()` of each called before a fork, and `resume()` after it, in the parent. streams: lists those of then."""
+    paused: List[Any] = []
+
+    def before() -> None:
+        paused.extend(streams())
+        for stream in paused:
+            stream.pause()
+
+    def after_in_parent() -> None:
+        while paused:
+            paused.pop().resume()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=paused.clear)

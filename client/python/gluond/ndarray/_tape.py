@@ -1,0 +1,225 @@
+"""What is recorded, and where gradients go: `autograd`, but for functions that this process computes.
+
+What a backward pass begins at is asked of the heads themselves: a result of such a function knows how the pass goes on from
+it (NDArray._computed_here).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from .._proto import session_pb2
+from .._wire import encoding
+from .._wire.encoding import WHEN_FRESH, number_of
+from .._wire.errors import StaleGradientError
+from .._wire.mode import mode
+from ..base import MXNetError, WrongValue
+from . import _call
+from ._call import Array
+
+# grad_req as Variable.GradReq.
+_REQUESTS = {"write": 0, "add": 1, "null": 2}
+_backwards = 0
+
+
+def backward_count() -> int:
+    """How often gradients have been computed, for whoever keeps copies of one."""
+    return _backwards
+
+
+def is_recording() -> bool:
+    """Whether this thread's operations are recorded."""
+    return mode.recording
+
+
+def is_training() -> bool:
+    """Whether this thread's operators (Dropout, BatchNorm) are in training mode."""
+    return mode.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """For this thread, from now on; what it was."""
+    before = mode.recording
+    mode.set(bool(is_recording), mode.training)
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """For this thread, from now on; what it was."""
+    before = mode.training
+    mode.set(mode.recording, bool(train_mode))
+    return before
+
+
+class _Scope:
+    """Sets the modes within a `with` block; None leaves one as it is."""
+
+    def __init__(self, recording: Optional[bool], training: Optional[bool]) -> None:
+        self._recording = recording
+        self._training = training
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> "_Scope":
+        before = mode.recording, mode.training
+        self._before.append(before)
+        mode.set(before[0] if self._recording is None else self._recording,
+                 before[1] if self._training is None else self._training)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        mode.set(*self._before.pop())
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """Records what is computed within, for backward(). train_mode: as operators see it."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """Records nothing within: for computations that need no gradient."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """Training mode within; recording stays as it is."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """Prediction mode within; recording stays as it is."""
+    return _Scope(None, False)
+
+
+def _request(grad_req: Union[str, int]) -> int:
+    if grad_req not in _REQUESTS:
+        raise ValueError(f"grad_req must be one of {', '.join(_REQUESTS)}, not {grad_req!r}")
+    return _REQUESTS[grad_req]
+
+
+def _submit(session: Any, field: int, command: Any) -> None:
+    session.submit(encoding.message(field, command))
+
+
+def attach(variable: Array, grad_req: str, kind: type) -> None:
+    """NDArray.attach_grad. kind: the class of gradients."""
+    request = _request(grad_req)
+    gradient = None
+    if request != _REQUESTS["null"]:
+        gradient = _call.blank(kind, variable._session, variable._context, variable._shape, variable._dtype)
+    _mark(variable, gradient, request)
+
+
+def _mark(variable: Array, gradient: Optional[Array], request: int) -> None:
+    command = session_pb2.Mark(variables=[number_of(variable._name)], requests=[request],
+                               gradients=[number_of(gradient._name) if gradient is not None else 0])
+    _submit(variable._session, encoding.MARK, command)
+    variable._grad = gradient
+    if gradient is not None:
+        gradient._written_by_server()
+
+
+def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequence[str]] = "write") -> None:
+    """Asks that backward() computes the gradients of `variables` into `gradients`."""
+    if not isinstance(variables, (list, tuple)):
+        variables, gradients = [variables], [gradients]
+    requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(variables) == len(gradients) == len(requests):
+        raise WrongValue(f"there are {len(variables)} variables, but {len(gradients)} gradients and {len(requests)} grad_reqs")
+    for variable, gradient, request in zip(variables, gradients, requests):
+        _mark(variable, gradient, _request(request))
+
+
+# Fresh gradients: written by backward() since they were last used. The server knows; asking costs nothing but `is_fresh`.
+
+def is_fresh(variable: Array) -> bool:
+    """Whether the gradient has been written since the last clear_fresh. Waits for the answer."""
+    try:
+        require_fresh([variable])
+        variable._session.wait_all()
+    except StaleGradientError:
+        return False
+    return True
+
+
+def require_fresh(variables: Sequence[Array]) -> None:
+    """An error at the next point of waiting, unless the gradients of all are fresh; it names the first by its index."""
+    _submit(variables[0]._session, encoding.FRESH, session_pb2.Fresh(
+        variables=[number_of(each._name) for each in variables], require=True))
+
+
+def clear_fresh(variables: Sequence[Array]) -> None:
+    """The gradients have been used: they are fresh again after the next backward()."""
+    _submit(variables[0]._session, encoding.FRESH, session_pb2.Fresh(
+        variables=[number_of(each._name) for each in variables], clear=True))
+
+
+@contextlib.contextmanager
+def only_if_fresh(variable: Array) -> Iterator[None]:
+    """Within, what is written to an existing array (`out=`, `x[:] = y`, `x += y`) is not, unless the variable's gradient is
+    fresh. New arrays are made in any case."""
+    before = mode.when_fresh
+    mode.when_fresh = WHEN_FRESH + variable._name
+    try:
+        yield
+    finally:
+        mode.when_fresh = before
+
+
+def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[session_pb2.Backward, Any]:
+    """A Backward with its heads, and the arrays that it names: to be kept until it has been submitted."""
+    if isinstance(heads, Array):
+        heads = [heads]
+        head_grads = None if head_grads is None else [head_grads]
+    heads = list(heads)
+    if not heads:
+        raise MXNetError("backward needs at least one array to begin at")
+    head_grads = [None] * len(heads) if head_grads is None else list(head_grads)
+    if len(heads) != len(head_grads):
+        raise WrongValue(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
+    _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
+    start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else _starts(heads, head_grads, retain_graph)
+    gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
+    command = session_pb2.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
+                                   head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
+                                   skip_constants=skips)
+    return command, start_at
+
+
+def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) -> Tuple[List[Tuple[Any, Any]], bool]:
+    """Where the server begins a backward pass: arrays and their gradients (None: ones). And whether some may have no
+    history."""
+    found: List[Tuple[Any, Any]] = []
+    here: Dict[Any, List[Tuple[Any, Any]]] = {}
+    for head, gradient in zip(heads, gradients):
+        function = head._computed_here(gradient)
+        (found if function is None else here.setdefault(function, [])).append((head, gradient))
+    for function, pairs in here.items():
+        found += function.starts(pairs, retain_graph)
+    return found, bool(here)
+
+
+def submit_backward(session: Any, command: session_pb2.Backward) -> None:
+    """Has the server compute gradients."""
+    _submit(session, encoding.BACKWARD, command)
+    count_backward()
+
+
+def count_backward() -> None:
+    """A backward pass has been submitted."""
+    global _backwards
+    _backwards += 1
+
+
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Computes the gradients of sum_i head_grads[i] heads[i] with respect to all marked arrays, into their `grad`.
+
+    heads: arrays (or one) computed while recording. head_grads: default ones. retain_graph: keep what was recorded, for
+    another backward().
+    """
+    heads = heads if isinstance(heads, Array) else list(heads)
+    command, named = begin(heads, head_grads, retain_graph)
+    command.training = train_mode
+    session = heads._session if isinstance(heads, Array) else heads[0]._session
+    submit_backward(session, command)
+    del named
