@@ -2,18 +2,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict
+from typing import Any, Dict
 
 from .. import ndarray
 from ..base import WrongValue
 from ..ndarray import NDArray
+from ._kinds import AnyBlock
 from .utils import brief_list
 
-if TYPE_CHECKING:
-    from ._block import Block
 
-
-def save_parameters(block: "Block", filename: str, deduplicate: bool) -> None:
+def save_parameters(block: AnyBlock, filename: str, deduplicate: bool) -> None:
     """See Block.save_parameters."""
     params = block._collect_params_with_prefix()
     if deduplicate:
@@ -22,7 +20,7 @@ def save_parameters(block: "Block", filename: str, deduplicate: bool) -> None:
     ndarray.save(filename, {name: param._reduce() for name, param in params.items()})
 
 
-def load_parameters(block: "Block", filename: str, ctx: Any, allow_missing: bool, ignore_extra: bool,
+def load_parameters(block: AnyBlock, filename: str, ctx: Any, allow_missing: bool, ignore_extra: bool,
                     cast_dtype: bool, dtype_source: str) -> None:
     """See Block.load_parameters."""
     loaded = ndarray.load(filename)
@@ -55,31 +53,31 @@ def _plain(name: str) -> str:
     return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
-def _by_prefixed_name(block: "Block", loaded: Dict[str, NDArray], params: Dict[str, Any]) -> bool:
+def _by_prefixed_name(block: AnyBlock, loaded: Dict[str, NDArray], params: Dict[str, Any]) -> bool:
     """Whether the file's names are global ones, of `export` or of an old `save_params`, and not structural ones."""
     return not any("." in name or name in params for name in loaded)
 
 
-def save_tree(block: "Block", prefix: str) -> None:
+def save_tree(block: AnyBlock, prefix: str) -> None:
     """See Block.save."""
     with open(prefix + "-model.json", "w", encoding="utf-8") as file:
         json.dump(_tree(block), file, indent=1)
     block.save_parameters(prefix + "-model.params")
 
 
-def load_tree(block: "Block", prefix: str) -> None:
+def load_tree(block: AnyBlock, prefix: str) -> None:
     """See Block.load."""
     with open(prefix + "-model.json", encoding="utf-8") as file:
         _check_tree(block, json.load(file), block.name)
     block.load_parameters(prefix + "-model.params")
 
 
-def _tree(block: "Block") -> Dict[str, Any]:
+def _tree(block: AnyBlock) -> Dict[str, Any]:
     return {"class": type(block).__name__, "name": block.name, "hybridized": bool(getattr(block, "_active", False)),
             "children": {name: _tree(child) for name, child in block._children.items()}}
 
 
-def _check_tree(block: "Block", tree: Dict[str, Any], path: str) -> None:
+def _check_tree(block: AnyBlock, tree: Dict[str, Any], path: str) -> None:
     if "class" not in tree:
         raise ValueError("This -model.json was not written by gluond. Its parameters are read by load_parameters.")
     if type(block).__name__ != tree["class"] or list(block._children) != list(tree["children"]):

@@ -2,13 +2,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .. import name as _name
+from ._kinds import AnyBlock
 from ._parameter_dict import ParameterDict
-
-if TYPE_CHECKING:
-    from .block import Block
 
 
 class _Current(threading.local):
@@ -22,7 +20,7 @@ class BlockScope:
 
     _current = _Current()
 
-    def __init__(self, block: "Block", empty_prefix: bool) -> None:
+    def __init__(self, block: AnyBlock, empty_prefix: bool) -> None:
         self._block = block
         self._empty_prefix = empty_prefix
         self._counters: Dict[str, int] = {}

@@ -1,35 +1,31 @@
 """The table of a network's layers that `Block.summary` prints."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from ..ndarray import NDArray
 from ..symbol import Symbol
-
-if TYPE_CHECKING:
-    from ._block import Block
-    from .utils import HookHandle
+from ._kinds import AnyBlock
+from .utils import HookHandle
 
 _ROW = "{:>20}  {:>42} {:>15}"
 
 
-def print_summary(block: "Block", *inputs: Any) -> None:
+def print_summary(block: AnyBlock, *inputs: Any) -> None:
     """See Block.summary."""
-    from .nn import HybridSequential, Sequential  # Late: these are Blocks, and Blocks print summaries.
-
-    def check(part: "Block") -> None:
+    def check(part: AnyBlock) -> None:
         if getattr(part, "_active", False):
             raise AssertionError(f'"{part.name}" must not be hybridized to print summary.')
 
     block.apply(check)
     rows: Dict[str, Tuple[str, int, int]] = {}
     times_seen: Dict[Any, int] = {}
-    handles: List["HookHandle"] = []
+    handles: List[HookHandle] = []
 
-    def watch(part: "Block") -> None:
-        def count(_: "Block", __: Any, outputs: Any) -> None:
+    def watch(part: AnyBlock) -> None:
+        def count(_: AnyBlock, __: Any, outputs: Any) -> None:
             if _has_symbol(outputs):  # The layer's shapes are being inferred.
                 return
             total = trainable = 0
@@ -40,7 +36,7 @@ def print_summary(block: "Block", *inputs: Any) -> None:
                 times_seen[param] = times_seen.get(param, 0) + 1
             rows[f"{type(part).__name__}-{len(rows) + 1}"] = (_shapes(outputs), total, trainable)
 
-        if not isinstance(part, (Sequential, HybridSequential)):
+        if not part._is_container:
             handles.append(part.register_forward_hook(count))
 
     block.apply(watch)

@@ -2,19 +2,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
 from ..base import WrongValue
 from ..context import Context
 from ..ndarray import NDArray
-from ..ndarray.cached_op import CachedOp
+from ..symbol._cached_op import CachedOp
+from ._kinds import AnyHybridBlock
 from ._nested import flatten, regroup, size
 from ._parameter import Parameter
 from .utils import shape_is_known
-
-if TYPE_CHECKING:
-    from ._hybrid_block import HybridBlock
 
 Hook = Callable[[str, str, NDArray], Any]
 
@@ -31,7 +29,7 @@ class TracedGraph:
         self._watched: List[Tuple[str, str]] = []
 
     @staticmethod
-    def of(block: "HybridBlock", form: Any) -> "TracedGraph":
+    def of(block: AnyHybridBlock, form: Any) -> "TracedGraph":
         """Runs the Block's `hybrid_forward` with Symbols in the place of arrays nested as `form` says."""
         count = size(form)
         names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
@@ -44,7 +42,7 @@ class TracedGraph:
 
     # Shapes.
 
-    def infer(self, block: "HybridBlock", arrays: Sequence[NDArray], attribute: str) -> None:
+    def infer(self, block: AnyHybridBlock, arrays: Sequence[NDArray], attribute: str) -> None:
         """Fills `shape` or `dtype` of the Block's parameters from those of the inputs."""
         infer = getattr(self.outputs, "infer_shape_partial" if attribute == "shape" else "infer_type")
         known = {str(var.name): getattr(array, attribute) for var, array in zip(self.inputs, arrays)}
@@ -69,7 +67,7 @@ class TracedGraph:
 
     # Running.
 
-    def run(self, block: "HybridBlock", arrays: Sequence[NDArray], ctx: Context) -> Any:
+    def run(self, block: AnyHybridBlock, arrays: Sequence[NDArray], ctx: Context) -> Any:
         """The outputs, nested as `hybrid_forward` returned them."""
         if self._op is None:
             self._build(block)
@@ -81,7 +79,7 @@ class TracedGraph:
                 block._op_hook(name, op, array)  # type: ignore[misc]
         return regroup(iter(outs), self.out_form)
 
-    def _build(self, block: "HybridBlock") -> None:
+    def _build(self, block: AnyHybridBlock) -> None:
         params = block.collect_params()
         positions = {str(var.name): i for i, var in enumerate(self.inputs)}
         outputs = self._watch(block._monitor_all) if block._op_hook is not None else self.outputs
@@ -108,7 +106,7 @@ class TracedGraph:
         return symbol.Group([self.outputs] + chosen)
 
 
-def _warn_unused(block: "HybridBlock", unused: List[str], positions: Dict[str, int]) -> None:
+def _warn_unused(block: AnyHybridBlock, unused: List[str], positions: Dict[str, int]) -> None:
     for name in unused:
         if name in positions:
             warnings.warn(f"The {positions[name]}-th input to HybridBlock is not used by any computation. Is this "

@@ -12,7 +12,7 @@ from ._create import arange, array, empty, eye, from_numpy, full, linspace, ones
 from ._functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
 from ._functions_of_operators import make_function
 from ._save import load, load_frombuffer, save
-from .cached_op import CachedOp
+from ..symbol._cached_op import CachedOp
 from .._custom.eager import Custom
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
                      shuffle, uniform)

@@ -3,106 +3,106 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..base import NotImplementedForSymbol
 from . import _compose
+from ._outputs import Outputs
 
-if TYPE_CHECKING:
-    from .symbol import Symbol
+S = TypeVar("S", bound=Outputs)
 
 
-def unary(op: str, symbol: "Symbol") -> "Symbol":
+def unary(op: str, symbol: S) -> S:
     """The operator on one symbol."""
     return type(symbol)(_compose.apply(op, [symbol._entry("data")], {}, {}))
 
 
-def binary(op: str, lhs: "Symbol", rhs: "Symbol", hint: str) -> "Symbol":
+def binary(op: str, lhs: S, rhs: Outputs, hint: str) -> S:
     """The operator on two symbols."""
     return type(lhs)(_compose.apply(op, [lhs._entry("lhs"), rhs._entry("rhs")], {}, {}, hint=hint))
 
 
-def scalar(op: str, symbol: "Symbol", value: Any, hint: str) -> "Symbol":
+def scalar(op: str, symbol: S, value: Any, hint: str) -> S:
     """The operator on a symbol and a number."""
     return type(symbol)(_compose.apply(op, [symbol._entry("data")], {}, {"scalar": value}, hint=hint))
 
 
-class Arithmetic:
+class Arithmetic(Outputs):
     """The methods behind `a + b`, `-a`, `a > 1`, for Symbol."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # As `==` makes a symbol.
     __array_priority__ = 1000.0
 
-    def __add__(self, other: Any) -> "Symbol":
+    def __add__(self: S, other: Any) -> S:
         """self + other, elementwise; without broadcasting: see broadcast_add."""
         return self._binary(other, "elemwise_add", "_plus", "_plus_scalar", "_plusscalar")
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> "Symbol":
+    def __sub__(self: S, other: Any) -> S:
         return self._binary(other, "elemwise_sub", "_minus", "_minus_scalar", "_minusscalar")
 
-    def __rsub__(self, other: Any) -> "Symbol":
+    def __rsub__(self: S, other: Any) -> S:
         return self._scalar(other, "_rminus_scalar", "_rminusscalar")
 
-    def __mul__(self, other: Any) -> "Symbol":
+    def __mul__(self: S, other: Any) -> S:
         return self._binary(other, "elemwise_mul", "_mul", "_mul_scalar", "_mulscalar")
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> "Symbol":
+    def __truediv__(self: S, other: Any) -> S:
         return self._binary(other, "elemwise_div", "_div", "_div_scalar", "_divscalar")
 
-    def __rtruediv__(self, other: Any) -> "Symbol":
+    def __rtruediv__(self: S, other: Any) -> S:
         return self._scalar(other, "_rdiv_scalar", "_rdivscalar")
 
-    def __mod__(self, other: Any) -> "Symbol":
+    def __mod__(self: S, other: Any) -> S:
         return self._binary(other, "_mod", "_mod", "_mod_scalar", "_modscalar")
 
-    def __rmod__(self, other: Any) -> "Symbol":
+    def __rmod__(self: S, other: Any) -> S:
         return self._scalar(other, "_rmod_scalar", "_rmodscalar")
 
-    def __pow__(self, other: Any) -> "Symbol":
+    def __pow__(self: S, other: Any) -> S:
         return self._binary(other, "_power", "_power", "_power_scalar", "_powerscalar")
 
-    def __rpow__(self, other: Any) -> "Symbol":
+    def __rpow__(self: S, other: Any) -> S:
         return self._scalar(other, "_rpower_scalar", "_rpower_scalar")
 
-    def __neg__(self) -> "Symbol":
+    def __neg__(self: S) -> S:
         return self._scalar(-1.0, "_mul_scalar", "_mulscalar")
 
-    def __abs__(self) -> "Symbol":
-        return unary("abs", self)  # type: ignore[arg-type]
+    def __abs__(self: S) -> S:
+        return unary("abs", self)
 
-    def __eq__(self, other: Any) -> "Symbol":  # type: ignore[override]
+    def __eq__(self: S, other: Any) -> S:  # type: ignore[override]
         return self._binary(other, "_equal", "_equal", "_equal_scalar", "_equal_scalar")
 
-    def __ne__(self, other: Any) -> "Symbol":  # type: ignore[override]
+    def __ne__(self: S, other: Any) -> S:  # type: ignore[override]
         return self._binary(other, "_not_equal", "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
 
-    def __gt__(self, other: Any) -> "Symbol":
+    def __gt__(self: S, other: Any) -> S:
         return self._binary(other, "_greater", "_greater", "_greater_scalar", "_greater_scalar")
 
-    def __ge__(self, other: Any) -> "Symbol":
+    def __ge__(self: S, other: Any) -> S:
         return self._binary(other, "_greater_equal", "_greater_equal", "_greater_equal_scalar",
                             "_greater_equal_scalar")
 
-    def __lt__(self, other: Any) -> "Symbol":
+    def __lt__(self: S, other: Any) -> S:
         return self._binary(other, "_lesser", "_lesser", "_lesser_scalar", "_lesser_scalar")
 
-    def __le__(self, other: Any) -> "Symbol":
+    def __le__(self: S, other: Any) -> S:
         return self._binary(other, "_lesser_equal", "_lesser_equal", "_lesser_equal_scalar", "_lesser_equal_scalar")
 
-    def _binary(self, other: Any, op: str, hint: str, scalar_op: str, scalar_hint: str) -> "Symbol":
+    def _binary(self: S, other: Any, op: str, hint: str, scalar_op: str, scalar_hint: str) -> S:
         if isinstance(other, Arithmetic):
-            return binary(op, self, other, hint)  # type: ignore[arg-type]
+            return binary(op, self, other, hint)
         return self._scalar(other, scalar_op, scalar_hint)
 
-    def _scalar(self, other: Any, op: str, hint: str) -> "Symbol":
+    def _scalar(self: S, other: Any, op: str, hint: str) -> S:
         if not isinstance(other, numbers.Number):
             raise TypeError(f"type {type(other)} not supported")
-        return scalar(op, self, other, hint)  # type: ignore[arg-type]
+        return scalar(op, self, other, hint)
 
     def __bool__(self) -> NoReturn:
         raise NotImplementedForSymbol("__bool__", "bool")

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Union
+from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Union
 
 from ..base import MXNetError
+from ..context import Context
+from ..ndarray._array import NDArray
+from ..ndarray._create import zeros as zeros_of
 from . import _infer
 from ._attributes import dtype_of
-from ._definition import Definition, Kind
+from ._definition import Kind
+from ._executor import Executor
 from ._graph import Node
-
-if TYPE_CHECKING:
-    from ..context import Context
-    from ..executor import Executor
-    from ..ndarray import NDArray
-    from .symbol import Symbol
+from ._outputs import Outputs
 
 GradReq = Union[str, Sequence[str], Mapping[str, str]]
 
 
-class Binding:
+class Binding(Outputs):
     """The methods that make Executors, for Symbol."""
 
     __slots__ = ()
-    _definition: Optional[Definition]
 
-    def _define(self: "Symbol") -> Definition:  # type: ignore[misc]
-        """The graph as the server knows it; made at its first use."""
-        if self._definition is None or self._definition.is_outdated():
-            self._definition = Definition(self._entries)
-        return self._definition
-
-    def simple_bind(self: "Symbol", ctx: Optional["Context"] = None,  # type: ignore[misc]
+    def simple_bind(self, ctx: Optional[Context] = None,
                     grad_req: GradReq = "write", type_dict: Optional[Mapping[str, Any]] = None,
                     stype_dict: Any = None, group2ctx: Any = None, shared_arg_names: Any = None,
-                    shared_exec: Any = None, shared_buffer: Any = None, **kwargs: Sequence[int]) -> "Executor":
+                    shared_exec: Any = None, shared_buffer: Any = None, **kwargs: Sequence[int]) -> Executor:
         """An Executor with new arrays of zeros for all arguments, gradients and auxiliary states.
 
         kwargs: shapes by argument name; the others are inferred. type_dict: dtypes by name, default float32.
@@ -43,8 +35,6 @@ class Binding:
 
         >>> executor = net.simple_bind(mx.cpu(), data=(32, 784))
         """
-        from .. import ndarray
-        from ..executor import Executor
         arguments, auxiliaries = self._variables()
         requests = requests_by_order(self, grad_req, "simple_bind")
         shapes = {**_infer.declared_shapes(self), **{key: shape for key, shape in kwargs.items()
@@ -54,22 +44,21 @@ class Binding:
         kinds = dict(zip(self._define().variables, self._define().infer(shapes, dtypes).inputs))
         _check_known(kinds, kwargs)
 
-        def zeros(node: Node) -> "NDArray":
-            return ndarray.zeros(kinds[node].shape or (), ctx=ctx, dtype=kinds[node].dtype or "float32")
+        def zeros(node: Node) -> NDArray:
+            return zeros_of(kinds[node].shape or (), ctx=ctx, dtype=kinds[node].dtype or "float32")
 
         gradients = [zeros(node) if request != "null" else None for node, request in zip(arguments, requests)]
         return Executor(self, ctx, [zeros(node) for node in arguments], gradients, requests,
                         [zeros(node) for node in auxiliaries])
 
-    def bind(self: "Symbol", ctx: Optional["Context"], args: Any, args_grad: Any = None,  # type: ignore[misc]
+    def bind(self, ctx: Optional[Context], args: Any, args_grad: Any = None,
              grad_req: GradReq = "write", aux_states: Any = None, group2ctx: Any = None,
-             shared_exec: Any = None) -> "Executor":
+             shared_exec: Any = None) -> Executor:
         """An Executor on the given arrays, which it reads at each run and writes the gradients and states into.
 
         args: one for each argument, in order or by name. args_grad: where gradients go; arguments without one have
         none. aux_states: one for each auxiliary state.
         """
-        from ..executor import Executor
         arrays = _arrays(args, self.list_arguments(), "args", allow_missing=False)
         gradients = (_arrays(args_grad, self.list_arguments(), "args_grad", allow_missing=True)
                      if args_grad is not None else [None] * len(arrays))
@@ -81,12 +70,12 @@ class Binding:
         self._define().infer(shapes, {})  # Shapes that do not fit are told here.
         return Executor(self, ctx, arrays, gradients, requests, states)
 
-    def eval(self: "Symbol", ctx: Optional["Context"] = None,  # type: ignore[misc]
-             **kwargs: "NDArray") -> List["NDArray"]:
+    def eval(self, ctx: Optional[Context] = None,
+             **kwargs: NDArray) -> List[NDArray]:
         """The outputs for arrays given by name: `(a + b).eval(a=x, b=y)`."""
         return self.bind(ctx, kwargs).forward()
 
-    def gradient(self: "Symbol", wrt: Sequence[str]) -> "Symbol":  # type: ignore[misc]
+    def gradient(self, wrt: Sequence[str]) -> NoReturn:
         """MXNet declares this, and has not implemented it either."""
         raise MXNetError("not implemented: bind the symbol and call backward() on its Executor")
 
@@ -102,7 +91,7 @@ def _check_known(kinds: Mapping[Node, Kind], given: Mapping[str, Any]) -> None:
                            f"{', '.join(unknown)}")
 
 
-def requests_by_order(symbol: "Symbol", grad_req: GradReq, what: str) -> List[str]:
+def requests_by_order(symbol: Outputs, grad_req: GradReq, what: str) -> List[str]:
     """What to do with the gradient of each argument."""
     arguments = symbol.list_arguments()
     if isinstance(grad_req, str):
@@ -123,7 +112,6 @@ def requests_by_order(symbol: "Symbol", grad_req: GradReq, what: str) -> List[st
 
 def _arrays(values: Any, names: Sequence[str], what: str, allow_missing: bool) -> List[Any]:
     """The arrays in the order of `names`."""
-    from ..ndarray import NDArray
     if isinstance(values, Mapping):
         if not allow_missing:
             for name in names:

@@ -50,11 +50,7 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
 def split_v2(ary: Symbol, indices_or_sections: Union[int, Sequence[int]], axis: int = 0,
              squeeze_axis: bool = False) -> Symbol:
     """The pieces of an array along an axis: so many equal ones, or those that begin at the given indices."""
-    if isinstance(indices_or_sections, int):
-        where = {"indices": (), "sections": indices_or_sections}
-    else:
-        where = {"indices": (0, *indices_or_sections), "sections": 0}
-    return call("_split_v2", [ary], {}, {**where, "axis": axis, "squeeze_axis": squeeze_axis})
+    return ary.split_v2(indices_or_sections, axis, squeeze_axis)
 
 
 def histogram(a: Symbol, bins: Any = 10, range: Optional[Tuple[float, float]] = None,  # noqa: A002

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar, Union
 
 from ..base import NotImplementedForSymbol
+from ._functions_of_symbols import call, function
+from ._outputs import Outputs
 
-if TYPE_CHECKING:
-    from .symbol import Symbol
+S = TypeVar("S", bound=Outputs)
 
 # Functions of mx.sym that take the symbol first.
 _OPERATORS = """abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
 broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag exp expand_dims expm1 fix flatten flip
 floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt
 reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_axis
-slice_like softmax softmin sort space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile topk
+slice_like softmax softmin sort space_to_depth split sqrt square squeeze sum swapaxes take tan tanh tile topk
 transpose trunc zeros_like""".split()
 
 # Members of NDArray that need values.
 _NEEDS_VALUES = "wait_to_read asnumpy asscalar copy as_in_context detach backward".split()
 
 
-def _function(name: str) -> Callable[..., "Symbol"]:
-    return getattr(importlib.import_module(__package__), name)
-
-
-def _method(name: str) -> Callable[..., "Symbol"]:
-    def method(self: "Symbol", *args: Any, **kwargs: Any) -> "Symbol":
-        return _function(name)(self, *args, **kwargs)
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(type(self), name)(self, *args, **kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"Symbol.{name}"
@@ -36,8 +32,8 @@ def _method(name: str) -> Callable[..., "Symbol"]:
     return method
 
 
-def _missing(name: str) -> Callable[..., "Symbol"]:
-    def method(self: "Symbol", *args: Any, **kwargs: Any) -> "Symbol":
+def _missing(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedForSymbol(name, None)
 
     method.__name__ = name
@@ -45,7 +41,7 @@ def _missing(name: str) -> Callable[..., "Symbol"]:
     return method
 
 
-class Fluent:
+class Fluent(Outputs):
     """The operators as methods, for Symbol."""
 
     __slots__ = ()
@@ -55,7 +51,7 @@ class Fluent:
         def __getattr__(self, name: str) -> Any:
             """The methods that are set below."""
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> "Symbol":
+    def reshape(self: S, *shape: Any, **kwargs: Any) -> S:
         """The same elements in another shape: `x.reshape((2, -1))`, `x.reshape(2, -1)` or `x.reshape(shape=...)`.
 
         0 keeps a dimension; -1, -2, -3 and -4 are those of the operator `reshape`.
@@ -64,19 +60,27 @@ class Fluent:
             kwargs["shape"] = shape[0]
         elif shape:
             kwargs["shape"] = shape
-        return _function("reshape")(self, **kwargs)
+        return function(type(self), "reshape")(self, **kwargs)
 
-    def astype(self, dtype: Any, **kwargs: Any) -> "Symbol":
+    def astype(self: S, dtype: Any, **kwargs: Any) -> S:
         """The values as another dtype."""
-        return _function("cast")(self, dtype=dtype, **kwargs)
+        return function(type(self), "cast")(self, dtype=dtype, **kwargs)
 
-    def as_np_ndarray(self) -> "Symbol":
+    def split_v2(self: S, indices_or_sections: Union[int, Sequence[int]], axis: int = 0, squeeze_axis: bool = False) -> S:
+        """See mx.sym.split_v2."""
+        if isinstance(indices_or_sections, int):
+            where = {"indices": (), "sections": indices_or_sections}
+        else:
+            where = {"indices": (0, *indices_or_sections), "sections": 0}
+        return call(type(self), "_split_v2", [self], {}, {**where, "axis": axis, "squeeze_axis": squeeze_axis})
+
+    def as_np_ndarray(self) -> Any:
         """MXNet's deep numpy interface, which gluond does not have."""
         raise NotImplementedForSymbol("as_np_ndarray", None)
 
-    def as_nd_ndarray(self) -> "Symbol":
+    def as_nd_ndarray(self: S) -> S:
         """The symbol itself."""
-        return self  # type: ignore[return-value]
+        return self
 
 
 for _name in _OPERATORS:

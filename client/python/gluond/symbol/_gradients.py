@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Optional, Sequence
 
 from .._proto import graph_pb2, session_pb2
 from .._wire import encoding
 from ..base import MXNetError
 from ..ndarray import _tape
+from ..ndarray._array import NDArray
 from . import _server
-
-if TYPE_CHECKING:
-    from ..ndarray import NDArray
-    from .symbol import Symbol
+from ._outputs import Outputs
 
 # Operators whose gradient does not depend on what comes from above.
 _LOSSES = {"SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
@@ -23,12 +21,11 @@ _LOSSES = {"SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegres
 class HeadGradients:
     """The gradients that `backward` begins with."""
 
-    def __init__(self, symbol: "Symbol") -> None:
+    def __init__(self, symbol: Outputs) -> None:
         self._needed = [not _is_loss(entry.node) for entry in symbol._entries]
 
-    def check(self, given: Any, names: Sequence[str]) -> List[Optional["NDArray"]]:
+    def check(self, given: Any, names: Sequence[str]) -> List[Optional[NDArray]]:
         """One for each output, None where none is needed. MXNetError: one that is needed is missing."""
-        from ..ndarray import NDArray
         if given is None:
             gradients: List[Optional[NDArray]] = [None] * len(names)
         elif isinstance(given, NDArray):
@@ -62,7 +59,7 @@ class Leaves:
     the executor's gradients: the user's arrays may be marked otherwise, or be in other executors.
     """
 
-    def __init__(self, arguments: Sequence["NDArray"], gradients: Sequence[Optional["NDArray"]],
+    def __init__(self, arguments: Sequence[NDArray], gradients: Sequence[Optional[NDArray]],
                  requests: Sequence[str]) -> None:
         self._arguments = arguments
         self._gradients = gradients
@@ -97,7 +94,7 @@ class Leaves:
                 gradient._written_by_server()
         session.submit(encoding.message(encoding.MARK, command))
 
-    def backward(self, outputs: Sequence["NDArray"], head_gradients: Sequence[Optional["NDArray"]],
+    def backward(self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]],
                  training: bool) -> None:
         """Computes the gradients, from the recorded outputs."""
         command = session_pb2.Backward(

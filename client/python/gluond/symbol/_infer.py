@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..base import MXNetError
 from ._attributes import dtype_of, FLAG_DTYPES
 from ._graph import Node
-
-if TYPE_CHECKING:
-    from .symbol import Symbol
+from ._outputs import Outputs
 
 # Of arguments, outputs and auxiliary states.
 Inferred = Tuple[Optional[List[Any]], Optional[List[Any]], Optional[List[Any]]]
 
 
-def shapes(symbol: "Symbol", args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Inferred:
+def shapes(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Inferred:
     """See Symbol.infer_shape."""
     given = _by_name(symbol, args, kwargs, "shapes")
     for key, shape in given.items():
@@ -36,7 +34,7 @@ def shapes(symbol: "Symbol", args: Sequence[Any], kwargs: Mapping[str, Any], par
     return None, None, None
 
 
-def types(symbol: "Symbol", args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Inferred:
+def types(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Inferred:
     """See Symbol.infer_type."""
     given = {key: dtype_of(dtype) for key, dtype in _by_name(symbol, args, kwargs, "types").items()}
     known = {**declared_types(symbol), **given}
@@ -50,24 +48,24 @@ def types(symbol: "Symbol", args: Sequence[Any], kwargs: Mapping[str, Any], part
     return None, None, None
 
 
-def declared_shapes(symbol: "Symbol") -> Dict[str, Tuple[int, ...]]:
+def declared_shapes(symbol: Outputs) -> Dict[str, Tuple[int, ...]]:
     """The shapes that variables were made with."""
     return {node.name: ast.literal_eval(node.attrs["__shape__"]) for node in _inputs(symbol)
             if "__shape__" in node.attrs}
 
 
-def declared_types(symbol: "Symbol") -> Dict[str, str]:
+def declared_types(symbol: Outputs) -> Dict[str, str]:
     """The dtypes that variables were made with."""
     return {node.name: FLAG_DTYPES[int(node.attrs["__dtype__"])] for node in _inputs(symbol)
             if node.attrs.get("__dtype__", "-1") != "-1"}
 
 
-def _inputs(symbol: "Symbol") -> List[Node]:
+def _inputs(symbol: Outputs) -> List[Node]:
     arguments, auxiliaries = symbol._variables()
     return arguments + auxiliaries
 
 
-def _by_name(symbol: "Symbol", args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> Dict[str, Any]:
+def _by_name(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> Dict[str, Any]:
     """What was given for each argument; what is None is left out. MXNetError: there is no such argument."""
     if args and kwargs:
         raise ValueError(f"Can only specify known argument {what} either by positional or kwargs way.")
@@ -82,7 +80,7 @@ def _by_name(symbol: "Symbol", args: Sequence[Any], kwargs: Mapping[str, Any], w
     return {key: value for key, value in {**dict(zip(arguments, args)), **kwargs}.items() if value is not None}
 
 
-def _split(symbol: "Symbol", of_inputs: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
+def _split(symbol: Outputs, of_inputs: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
     """What is known of inputs, of arguments and auxiliary states apart."""
     arguments, auxiliaries = symbol._variables()
     by_node = dict(zip(symbol._define().variables, of_inputs))

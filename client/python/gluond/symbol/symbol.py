@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import attribute
 from .._attributes import did_you_mean
@@ -28,16 +28,9 @@ class Symbol(Arithmetic, Fluent, Binding):
     ([(32, 784), (10, 784), (10,)], [(32, 10)], [])
     """
 
-    __slots__ = ("_entries", "_definition", "__weakref__")
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries: List[Entry] = list(entries)
-        self._definition = None
+    __slots__ = ()
 
     # Outputs.
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def __iter__(self) -> Iterator["Symbol"]:
         return (Symbol([entry]) for entry in self._entries)
@@ -60,12 +53,6 @@ class Symbol(Arithmetic, Fluent, Binding):
             raise IndexError(f"output {index} of {len(self._entries)}: want an index from 0")
         return Symbol([self._entries[index]])
 
-    @property
-    def name(self) -> Union[str, Any]:
-        """The name of the symbol; None of a group."""
-        nodes = {entry.node for entry in self._entries}
-        return self._entries[0].node.name if len(nodes) == 1 else None
-
     def __repr__(self) -> str:
         if self.name is None:
             return f"<{type(self).__name__} group [{', '.join(str(symbol.name) for symbol in self)}]>"
@@ -84,35 +71,6 @@ class Symbol(Arithmetic, Fluent, Binding):
         nodes = dict.fromkeys(entry.node for entry in self._entries)
         inputs = [entry for node in nodes for entry in node.inputs]
         return Symbol(inputs) if inputs else None
-
-    # Names.
-
-    def _variables(self) -> Tuple[List[Node], List[Node]]:
-        """The arguments and the auxiliary states, in the order in which the graph reads them."""
-        nodes = _graph.walk(self._entries)
-        written = _graph.auxiliary(nodes)
-        variables = [node for node in nodes if node.is_variable]
-        return [node for node in variables if node not in written], [node for node in variables if node in written]
-
-    def _custom_states(self) -> Set[Node]:
-        """The auxiliary states of custom operators, which may write them in prediction, too, and in backward()."""
-        return _graph.auxiliary(node for node in _graph.walk(self._entries) if node.op == "Custom")
-
-    def list_arguments(self) -> List[str]:
-        """Names of the variables that it reads and does not write."""
-        return [node.name for node in self._variables()[0]]
-
-    def list_auxiliary_states(self) -> List[str]:
-        """Names of the variables that its operators write, such as BatchNorm's moving averages."""
-        return [node.name for node in self._variables()[1]]
-
-    def list_inputs(self) -> List[str]:
-        """Names of all variables."""
-        return [node.name for node in _graph.walk(self._entries) if node.is_variable]
-
-    def list_outputs(self) -> List[str]:
-        """Names of the outputs: `fc_output`."""
-        return [entry.node.output_name(entry.output) for entry in self._entries]
 
     # Attributes.
 
@@ -165,13 +123,6 @@ class Symbol(Arithmetic, Fluent, Binding):
                                             name)
         self._definition = None
 
-    def _entry(self, argument: str) -> Entry:
-        """Its only output, as the input `argument` of an operator."""
-        if len(self._entries) != 1:
-            raise MXNetError(f"Argument {argument} is a tuple of {len(self._entries)} outputs, single value is "
-                             f"required: take one of {self!r} by its index")
-        return self._entries[0]
-
     def __copy__(self) -> "Symbol":
         return Symbol(_graph.copy(self._entries))
 
@@ -215,21 +166,6 @@ class Symbol(Arithmetic, Fluent, Binding):
             raise TypeError("fname need to be string")
         with open(fname, "w", encoding="utf-8") as file:
             file.write(self.tojson(remove_amp_cast))
-
-    def debug_str(self) -> str:
-        """The graph as text for people, node by node."""
-        lines = ["Symbol Outputs:"]
-        lines += [f"\toutput[{number}]={entry.node.name}({entry.output})"
-                  for number, entry in enumerate(self._entries)]
-        for node in _graph.walk(self._entries):
-            if node.is_variable:
-                lines.append(f"Variable:{node.name}")
-                continue
-            lines += ["-" * 20, f"Op:{node.op}, Name={node.name}", "Inputs:"]
-            lines += [f"\targ[{number}]={entry.node.name}({entry.output})" for number, entry in enumerate(node.inputs)]
-            if node.attrs:
-                lines += ["Attrs:"] + [f"\t{key}={value}" for key, value in sorted(node.attrs.items())]
-        return "\n".join(lines) + "\n"
 
 
 def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optional[Sequence[int]] = None,

@@ -13,6 +13,8 @@ from ..utils import indent
 class _Row(Block):
     """What both have: `add`, `len`, indexing, slices."""
 
+    _is_container = True
+
     def add(self, *blocks: Block) -> None:
         """Puts Blocks at the end."""
         for block in blocks:

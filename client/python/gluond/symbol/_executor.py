@@ -1,0 +1,196 @@
+"""Executor: a symbol with arrays for its variables, run forward and backward. See `Executor`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from .._attributes import dtype_name
+from .._wire import connect, encoding
+from ..base import MXNetError
+from ..context import Context, current_context
+from ..ndarray._array import NDArray
+from ..ndarray._call import blank
+from ..ndarray._create import zeros
+from ._gradients import HeadGradients, Leaves
+from ._outputs import Outputs
+
+
+class Executor:
+    """Runs a symbol on bound arrays. Made by `Symbol.bind` and `Symbol.simple_bind`.
+
+    Each run reads the arrays as they are then. `forward` makes new outputs each time; `backward` writes into the
+    gradient arrays, or adds to them. Auxiliary states are updated in place by training runs.
+
+    >>> executor = net.simple_bind(mx.cpu(), data=(32, 784))
+    >>> probabilities, = executor.forward(is_train=True, data=batch)
+    >>> executor.backward()
+    >>> executor.grad_dict["fc_weight"]
+    """
+
+    def __init__(self, symbol: Outputs, ctx: Optional[Context], args: Sequence[NDArray],
+                 grads: Sequence[Optional[NDArray]], requests: Sequence[str], states: Sequence[NDArray]) -> None:
+        self._symbol = symbol
+        self._ctx = ctx
+        self._names = symbol.list_arguments()
+        self._state_names = symbol.list_auxiliary_states()
+        self._output_names = symbol.list_outputs()
+        self.arg_arrays: List[NDArray] = list(args)
+        self.grad_arrays: List[Any] = list(grads)
+        self.aux_arrays: List[NDArray] = list(states)
+        self._requests = list(requests)
+        arguments, auxiliaries = symbol._variables()
+        custom = symbol._custom_states()
+        self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
+        places = {node: place for place, node in enumerate(arguments + auxiliaries)}
+        self._order = [places[node] for node in symbol._define().variables]
+        self._outputs: Optional[List[NDArray]] = None
+        self._recorded = False
+        self._leaves = Leaves(self.arg_arrays, self.grad_arrays, self._requests)
+        self._heads = HeadGradients(symbol)
+
+    # Arrays by name.
+
+    @functools.cached_property
+    def arg_dict(self) -> Dict[str, NDArray]:
+        """The arguments by name."""
+        return _by_name(self._names, self.arg_arrays)
+
+    @functools.cached_property
+    def grad_dict(self) -> Dict[str, Any]:
+        """The gradients by argument; None where none is computed."""
+        return _by_name(self._names, self.grad_arrays)
+
+    @functools.cached_property
+    def aux_dict(self) -> Dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return _by_name(self._state_names, self.aux_arrays)
+
+    @property
+    def output_dict(self) -> Dict[str, NDArray]:
+        """The outputs of the last run by name."""
+        return _by_name(self._output_names, self.outputs)
+
+    @property
+    def outputs(self) -> List[NDArray]:
+        """The outputs of the last run; zeros before the first."""
+        if self._outputs is None:
+            shapes = {name: array.shape for name, array in self.arg_dict.items()}
+            dtypes = {name: dtype_name(array.dtype) for name, array in self.arg_dict.items()}
+            result = self._symbol._define().infer(shapes, dtypes)
+            self._outputs = [zeros(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32")
+                             for kind in result.outputs]
+        return self._outputs
+
+    # Running.
+
+    def forward(self, is_train: bool = False, **kwargs: Union[NDArray, np.ndarray]) -> List[NDArray]:
+        """The outputs. kwargs: new values of arguments, copied into the bound arrays.
+
+        is_train: training mode; only then does `backward` see what random operators drew.
+        """
+        if kwargs:
+            arrays = self.arg_dict
+            for name, value in kwargs.items():
+                if not isinstance(value, (NDArray, np.ndarray)):
+                    raise ValueError("only accept keyword argument of NDArrays and numpy.ndarray")
+                if name not in arrays:
+                    raise TypeError(f"Unknown argument {name}; the arguments are: {', '.join(self._names)}")
+                if arrays[name].shape != value.shape:
+                    raise ValueError(f"Shape not match! Argument {name}, need: {arrays[name].shape}, "
+                                     f"received: {value.shape}")
+                arrays[name][:] = value
+        return self._run(recording=bool(is_train) and self._leaves.any, training=bool(is_train))
+
+    def _run(self, recording: bool, training: bool) -> List[NDArray]:
+        inputs = [*self.arg_arrays, *self.aux_arrays]
+        session = inputs[0]._session if inputs else connect.current()
+        context = inputs[0].context if inputs else self._ctx or current_context()
+        arguments = self._leaves.read() if recording else [array._name for array in self.arg_arrays]
+        names = [*arguments, *[array._name for array in self.aux_arrays]]
+        outputs = [blank(NDArray, session, context, None, None) for _ in self._output_names]
+        self._symbol._define().run(session, [names[place] for place in self._order],
+                                   [output._name for output in outputs], encoding.mode_flags(recording, training))
+        for array in self.aux_arrays if training else self._custom_states:
+            array._written()
+        for array in self._custom_states:
+            array._written_by_server()
+        self._recorded = recording
+        self._outputs = outputs
+        return outputs
+
+    def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
+                 is_train: bool = True) -> None:
+        """Computes the gradients of the last `forward` into `grad_arrays`.
+
+        out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
+        """
+        gradients = self._heads.check(out_grads, self._output_names)
+        if not self._leaves.any:
+            return
+        if not self._recorded:  # The last run was for prediction.
+            self._run(recording=True, training=False)
+        self._leaves.backward(self._outputs or [], gradients, bool(is_train))
+
+    # Arrays replaced.
+
+    def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Optional[Mapping[str, NDArray]] = None,
+                         allow_extra_params: bool = False) -> None:
+        """Copies values into arguments and auxiliary states. ValueError: a name that is not there, unless allowed."""
+        for params, arrays, kind in ((arg_params, self.arg_dict, "arguments"),
+                                     (aux_params or {}, self.aux_dict, "auxiliary states")):
+            for name, value in params.items():
+                if name in arrays:
+                    if arrays[name].shape != value.shape:
+                        raise MXNetError(f"{name}: expected {arrays[name].shape}, got {value.shape}")
+                    arrays[name][:] = value.astype(arrays[name].dtype)
+                elif not allow_extra_params:
+                    raise ValueError(f'Find name "{name}" that is not in the {kind}')
+
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False,
+                **kwargs: Sequence[int]) -> "Executor":
+        """An Executor for inputs of other shapes, which shares the arrays whose shapes stay.
+
+        partial_shaping: arrays that are not named may change their shapes, too (they begin as zeros).
+        allow_up_sizing: arrays may become larger.
+        """
+        names = [node.name for node in self._symbol._define().variables]
+        for name in kwargs:
+            if name not in names:
+                raise MXNetError(f"Keyword argument name {name} not found among {', '.join(names)}")
+        dtypes = {name: dtype_name(array.dtype) for name, array in self.arg_dict.items()}
+        result = self._symbol._define().infer(dict(kwargs), dtypes)
+        shapes = {name: kind.shape for name, kind in zip(names, result.inputs)}
+
+        def fitted(name: str, array: NDArray) -> NDArray:
+            shape = shapes[name]
+            if shape is None or min(shape, default=1) < 0:
+                raise MXNetError(f"The shape of {name} cannot be inferred: give it to reshape()")
+            if tuple(shape) == array.shape:
+                return array
+            if name not in kwargs and not partial_shaping:
+                raise MXNetError(f"Shape of unspecified argument {name} changed from {array.shape} to {tuple(shape)}. "
+                                 "If this is intended, set partial_shaping=True.")
+            if math.prod(shape) > math.prod(array.shape) and not allow_up_sizing:
+                raise MXNetError(f"New shape of {name}, {tuple(shape)}, is larger than {array.shape}. If you really "
+                                 "want to up size, set allow_up_sizing=True.")
+            return zeros(shape, ctx=self._ctx, dtype=array.dtype)
+
+        grads = [None if grad is None else fitted(name, grad) for name, grad in zip(self._names, self.grad_arrays)]
+        arguments = [fitted(name, array) for name, array in zip(self._names, self.arg_arrays)]
+        states = [fitted(name, array) for name, array in zip(self._state_names, self.aux_arrays)]
+        return Executor(self._symbol, self._ctx, arguments, grads, self._requests, states)
+
+    def debug_str(self) -> str:
+        """The graph as text for people."""
+        return self._symbol.debug_str()
+
+
+def _by_name(names: Sequence[str], arrays: Sequence[Any]) -> Dict[str, Any]:
+    result = dict(zip(names, arrays))
+    if len(result) != len(names):
+        raise ValueError(f"Duplicate names detected, {', '.join(names)}")
+    return result
