@@ -1,4 +1,7 @@
-"""A room imports only the rooms on its line: the table of README.md, held over every source file."""
+"""A room imports only the rooms on its line: the table of README.md, held over every source file.
+
+The Python client has rooms of its own, whose table is in python_rooms.py.
+"""
 
 import os
 import pathlib
@@ -6,7 +9,7 @@ import re
 import tempfile
 import unittest
 
-from tests import case_runner
+from tests import case_runner, python_rooms
 
 ENGINE = {"engine/core", "engine/passes", "engine/runtime", "engine/imperative", "engine/nn", "engine/train",
           "engine/store"}
@@ -73,6 +76,7 @@ def sources(root):
 def breaches(root):
   """One line for each import or name that the table does not allow."""
   tops = {name.split("/")[0] for name in MAY_IMPORT} | {EVERYTHING}
+  of_python = {}
   for path in sources(root):
     text = pathlib.Path(root, path).read_text(encoding="utf-8")
     room = room_of(path)
@@ -81,6 +85,8 @@ def breaches(root):
     if room is None:
       yield f"{path}: this folder is no room; the rooms are {', '.join(sorted(MAY_IMPORT))}"
       continue
+    if path.startswith(python_rooms.PACKAGE):
+      of_python[path] = text
     for imported in imports(path, text):
       if ".." in imported.split("/"):
         yield f"{path}: imports {imported}; name it from the root"
@@ -91,6 +97,7 @@ def breaches(root):
     if room != "ops/kernel" and not path.endswith(".py"):
       for name in sorted(set(LIBRARY.findall(COMMENT_OR_STRING.sub("", text)))):
         yield f"{path}: only ops/kernel may name {name}"
+  yield from python_rooms.breaches(of_python)
 
 
 class LayersTest(unittest.TestCase):
@@ -103,8 +110,10 @@ class LayersTest(unittest.TestCase):
     self.assertGreaterEqual(len(list(sources(root))), AT_LEAST)
     self.assertEqual(list(breaches(root)), [])
 
-  def test_the_table_has_no_cycle(self):
+  def test_the_tables_have_no_cycle(self):
     below = {room: set(names) for room, names in MAY_IMPORT.items()}
+    below.update((f"python {room}", {f"python {name}" for name in python_rooms.may_import(room) - {room}})
+                 for room in python_rooms.ROOMS)
     while below:
       free = {room for room, names in below.items() if not names}
       self.assertTrue(free, f"a cycle among {sorted(below)}")
@@ -113,11 +122,12 @@ class LayersTest(unittest.TestCase):
 
 class PlantedBreachTest(unittest.TestCase):
 
-  def found(self, path, text):
+  def found(self, *files):
     with tempfile.TemporaryDirectory() as folder:
-      file = pathlib.Path(folder, path)
-      file.parent.mkdir(parents=True)
-      file.write_text(text)
+      for path, text in files:
+        file = pathlib.Path(folder, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
       return list(breaches(folder))
 
   def test_each_is_found(self):
@@ -129,8 +139,8 @@ class PlantedBreachTest(unittest.TestCase):
         ("ops/kernel/map.h", '#include "ops/abs.h"\n'),
         ("ops/abs.cu", '#include "server/server.h"\n'),
         ("client/cpp/a.h", '#include "engine/core/shape.h"\n'),
-        ("client/python/gluond/a.py", "import engine.core\n"),
-        ("client/python/gluond/b.py", "from tests import case_runner\n"),
+        ("client/python/gluond/base.py", "import engine.core\n"),
+        ("client/python/gluond/base.py", "from tests import case_runner\n"),
         ("server/a.cc", '#include "client/cpp/client.h"\n'),
         ("deploy/a.py", "import os, server.main as main\n"),
         ("engine/core/a.h", '#include "../runtime/executor.h"\n'),
@@ -142,20 +152,51 @@ class PlantedBreachTest(unittest.TestCase):
         ("ops/abs.cc", "Abs<<<1, 32>>>(x);\n"),
     ):
       with self.subTest(path=path, text=text):
-        self.assertEqual(len(self.found(path, text)), 1)
+        self.assertEqual(len(self.found((path, text))), 1)
+
+  def test_each_is_found_within_the_python_client(self):
+    others = {"base.py": "class A: pass\n", "_wire/session.py": "", "_array/array.py": "", "_array/calls.py": "value = 1\n",
+              "symbol/__init__.py": "from .symbol import Symbol\n", "symbol/symbol.py": "class Symbol: pass\n",
+              "autograd.py": "from ._array.array import NDArray\n"}
+    for path, text, problem in (
+        ("_wire/a.py", "from .._array import calls\n", "_wire may not import .*/_array/calls.py"),
+        ("_wire/a.py", "from .._array.calls import value\n", "_wire may not import .*/_array/calls.py"),
+        ("_wire/a.py", "import gluond._array.calls as calls\n", "_wire may not import .*/_array/calls.py"),
+        ("_wire/a.py", "def f():\n    from .._array import calls\n", "_wire may not import .*/_array/calls.py"),
+        ("_wire/a.py", "if TYPE_CHECKING:\n    from .._array.array import NDArray\n", "_wire may not import .*/array.py"),
+        ("_array/a.py", "from ..symbol import symbol\n", "_array may not import .*/symbol/symbol.py"),
+        ("symbol/a.py", "from . import Symbol\n", "symbol may not import .*/symbol/__init__.py"),
+        ("gluon/a.py", "from .. import autograd\n", "gluon may not import .*/autograd.py"),
+        ("gluon/__init__.py", "def f(): pass\n", "a face defines nothing, but there is `def f"),
+        ("operator.py", "from .base import A\nB = A()\n", "a face defines nothing, but there is `B = A"),
+        ("gluon/deeper/__init__.py", "", "a package's own file is a face"),
+        ("a.py", "", "it belongs to no room"),
+        ("_custom/a.py", "from .._array import calls\ncalls.value = 2\n", "sets calls.value"),
+        ("_custom/a.py", "from ..base import A\na, A.value = 1, 2\n", "sets A.value"),
+        ("_custom/a.py", "from .. import base\nsetattr(base, 'a', 1)\n", "sets base"),
+        ("_array/calls.py", "def f():\n    from . import a\n", "a circle: .*/_array/a.py -> .*/_array/calls.py -> .*/_array/a.py"),
+    ):
+      files = {**others, "_array/a.py": "from . import calls\n", path: text}
+      with self.subTest(path=path, text=text):
+        problems = self.found(*((python_rooms.PACKAGE + name, content) for name, content in files.items()))
+        self.assertEqual(len(problems), 1, problems)
+        self.assertRegex(problems[0], problem)
 
   def test_what_is_allowed_is_not(self):
     for path, text in (
+        ("client/python/gluond/gluon/nn/a.py", "from ... import ndarray\nfrom ...ndarray import NDArray\n"),
+        ("client/python/gluond/gluon/block.py", "from ._block import Block\n__all__ = ['Block']\n"),
+        ("client/python/gluond/_array/a.py", "import os\nfrom .._wire.mode import mode\nmode.flags = os.name\n"),
         ("ops/abs.cc", '#include <cmath>\n#include "engine/core/op.h"\n#include "ops/kernel/map.h"\n'),
         ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
         ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),
         ("server/a.cc", '#include "engine/store/manifest.h"\n#include "proto/gluond.pb.h"\n'),
-        ("client/python/gluond/a.py", "from proto import gluond_pb2\nfrom . import block\nimport numpy\n"),
+        ("client/python/gluond/base.py", "from proto import gluond_pb2\nfrom . import block\nimport numpy\n"),
         ("tests/ops/abs_test.cc", '#include "server/server.h"\n#include "oneapi/dnnl/dnnl.hpp"\n'),
         (".hidden/a.py", "import server\n"),
     ):
       with self.subTest(path=path, text=text):
-        self.assertEqual(self.found(path, text), [])
+        self.assertEqual(self.found((path, text)), [])
 
 
 if __name__ == "__main__":

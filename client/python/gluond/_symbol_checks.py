@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import ndarray as nd
+from . import ndarray as nd, symbol
 from ._tolerances import as_numpy, assert_almost_equal, default_numeric_eps
 from .context import Context, current_context
 
@@ -143,7 +143,6 @@ def check_numeric_gradient(sym: Any, location: Values, aux_states: Values = None
     location: where, arrays or numpy arrays. grad_nodes: names of the arguments to check, or {name: grad_req};
     by default all. numeric_eps: the step, by default the dtype's.
     """
-    from . import symbol
     ctx = ctx or current_context()
     names = sym.list_arguments()
     arguments = _named(names, location, ctx, dtype)

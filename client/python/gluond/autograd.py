@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ._custom.function import Function
 from ._custom.gradients import get_symbol, grad
-from .ndarray._tape import (backward, is_recording, is_training, mark_variables, pause, predict_mode, record, set_recording,
+from ._array.tape import (backward, is_recording, is_training, mark_variables, pause, predict_mode, record, set_recording,
                             set_training, train_mode)
 
 __all__ = ["Function", "backward", "get_symbol", "grad", "is_recording", "is_training", "mark_variables", "pause",

@@ -28,7 +28,8 @@ from ._custom.snapshots import keep
 from ._custom.values import Kind
 from ._wire.mode import mode
 from .context import current_context
-from .ndarray import NDArray, _tape
+from ._array import tape
+from .ndarray import NDArray
 
 __all__ = ["CustomFunction", "NoGradientFuncError", "customop", "grad", "grad_and_loss"]
 
@@ -202,11 +203,11 @@ def grad_and_loss(func: Callable[..., Any], argnum: Union[int, Sequence[int]] = 
             value = arrays[number]
             arrays[number] = value.detach() if isinstance(value, NDArray) else ndarray.from_numpy(np.asarray(value))
             arrays[number].attach_grad()
-        with _tape.record():
+        with tape.record():
             value = func(*arrays, **kwargs)
         found: List[Any] = [0.0] * len(numbers)
         if isinstance(value, NDArray):
-            _tape.backward([value])
+            tape.backward([value])
             found = [arrays[number].grad for number in numbers]
         return (found[0] if isinstance(argnum, int) else tuple(found)), value
 

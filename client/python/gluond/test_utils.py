@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from . import context as _context, gluon, ndarray as nd
+from . import context as _context, ndarray as nd
 from ._distribution_checks import (chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check,
                                    verify_generator)
 from ._symbol_checks import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
@@ -22,6 +22,9 @@ from ._symbol_checks import (check_consistency, check_numeric_gradient, check_sp
 from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
                           assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, get_atol,
                           get_etol, get_rtol, same)
+from .gluon import utils
+from .gluon.data.vision.datasets import MNIST
+from .symbol._graph import walk
 
 __all__ = [
     "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
@@ -60,14 +63,14 @@ def download(url: str, fname: Optional[str] = None, dirname: Optional[str] = Non
              retries: int = 5) -> str:
     """The local file for `url`; see gluon.utils.download, which fetches nothing."""
     path = fname or url.split("/")[-1]
-    return gluon.utils.download(url, path if dirname is None else os.path.join(dirname, path), overwrite)
+    return utils.download(url, path if dirname is None else os.path.join(dirname, path), overwrite)
 
 
 def get_mnist(path: str = "data") -> Dict[str, np.ndarray]:
     """MNIST of the four files in a folder: train_data and test_data (N, 1, 28, 28), 0 to 1; train_label, test_label (N,)."""
     found: Dict[str, np.ndarray] = {}
     for part, train in (("train", True), ("test", False)):
-        digits = gluon.data.vision.MNIST(path, train)
+        digits = MNIST(path, train)
         found[f"{part}_data"] = digits._data.reshape(-1, 1, 28, 28).astype(np.float32) / 255
         found[f"{part}_label"] = digits._label
     return found
@@ -177,7 +180,6 @@ def same_array(array1: "nd.NDArray", array2: "nd.NDArray") -> bool:
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
     """Whether two symbols are the same operators in the same order, whatever their names."""
     def structure(symbol: Any) -> List[Any]:
-        from .symbol._graph import walk
         order = walk(symbol._entries)
         places = {node: number for number, node in enumerate(order)}
         return [(node.op, [(places[entry.node], entry.output) for entry in node.inputs]) for node in order]

@@ -6,7 +6,7 @@ import unittest
 import gluond as mx
 import numpy as np
 from gluond import autograd, nd
-from gluond.ndarray import _tape
+from gluond._array import tape
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -214,7 +214,7 @@ class FreshTest(ArrayCase):
             y = x * 2
         y.backward()
         self.assertTrue(x._fresh_grad)
-        _tape.clear_fresh([x])
+        tape.clear_fresh([x])
         self.assertFalse(x._fresh_grad)
 
     def test_asking_hides_no_other_error(self):
@@ -230,7 +230,7 @@ class FreshTest(ArrayCase):
     def test_writes_happen_only_if_it_is(self):
         x, y = variable([1]), nd.zeros(1)
         for expected in (0, 2):
-            with _tape.only_if_fresh(x):
+            with tape.only_if_fresh(x):
                 y += 1
                 y[:] = y + 1
             self.assert_equal(y, [expected])

@@ -10,7 +10,7 @@ import numpy as np
 import gluond as mx
 from gluond import autograd, nd
 from gluond._custom import functions
-from gluond.ndarray import _tape
+from gluond._array import tape
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -135,14 +135,14 @@ class FunctionTest(ArrayCase):
     def test_a_gradient_computed_here_lives_until_backward_has_been_submitted(self):
         x = nd.ones(3)
         x.attach_grad()
-        submit = _tape._submit
+        submit = tape._submit
 
         def slowly(session, field, command):
             nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of what is dead.
             submit(session, field, command)
         with autograd.record():
             y = Sigmoid()(x)
-        with mock.patch.object(_tape, "_submit", slowly):
+        with mock.patch.object(tape, "_submit", slowly):
             y.backward()
         self.assert_close(x.grad, [0.196612] * 3, 1e-5)
 

@@ -10,7 +10,7 @@ import numpy as np
 from gluond import autograd, gluon, nd
 from gluond._wire import connect
 from gluond.gluon import nn
-from gluond.ndarray import _transfer
+from gluond._array import transfer
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 from tests.client.python.custom_case import gradient, registered
@@ -64,7 +64,7 @@ class LargeTest(ArrayCase):
     def test_several_at_once(self):
         session = connect.current()
         arrays = [nd.array(LARGE[:, :1 << n]) + n for n in range(6, 20)]
-        found = _transfer.fetch_all(session, [array._name for array in arrays])
+        found = transfer.fetch_all(session, [array._name for array in arrays])
         for n, values in zip(range(6, 20), found):
             np.testing.assert_array_equal(values, LARGE[:, :1 << n] + n)
 

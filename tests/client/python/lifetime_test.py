@@ -17,8 +17,8 @@ from gluond._wire.batches import Batches
 from gluond._wire.link import Waiter
 from gluond._wire.pipeline import Pipeline
 from gluond._wire.stream import Stream
-from gluond.ndarray import _call
-from gluond.ndarray._array import View
+from gluond._array import calls
+from gluond._array.array import View
 from gluond.symbol import _definition
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
@@ -53,11 +53,11 @@ class ThreadsTest(ArrayCase):
             self.assert_equal(view, [2, 3])
 
     def test_a_call_that_is_about_to_be_used_is_not_freed_when_it_is_prepared_again(self):
-        x, call = nd.ones(1), _call.Call("_plus_scalar", (("scalar", "1.0"),), 1, 1)
+        x, call = nd.ones(1), calls.Call("_plus_scalar", (("scalar", "1.0"),), 1, 1)
         ready = call.prepare(x._session)
         call.prepare(x._session)
         nd.ones(1).wait_to_read()  # Takes along what is to be freed.
-        out = _call.blank(nd.NDArray, x._session, x._context, x._shape, x._dtype)
+        out = calls.blank(nd.NDArray, x._session, x._context, x._shape, x._dtype)
         x._session.submit(ready[1] + x._name + ready[2] + out._name + NOT_RECORDING)
         self.assert_equal(out, [2])
         freed = []
@@ -84,10 +84,10 @@ class ThreadsTest(ArrayCase):
                 self[object()] = None
                 return places
 
-        _call.forget_oldest(AddedMeanwhile(a=1))
-        _call.forget_oldest({})
+        calls.forget_oldest(AddedMeanwhile(a=1))
+        calls.forget_oldest({})
         known = {"a": 1, "b": 2}
-        _call.forget_oldest(known)
+        calls.forget_oldest(known)
         self.assertEqual(known, {"b": 2})
 
     def test_a_result_that_dies_while_the_server_is_told_of_it_is_freed(self):

@@ -227,7 +227,7 @@ class NamesTest(unittest.TestCase):
         with RunningServer() as server:
             mx.connect(server.address)
             x = nd.array([1, 2])
-            with mock.patch("gluond.ndarray._call.names", encoding.names_from((1 << 49) - 3)):
+            with mock.patch("gluond._array.calls.names", encoding.names_from((1 << 49) - 3)):
                 last = [x + n for n in range(3)]
                 for _ in range(2):
                     with self.assertRaisesRegex(mx.MXNetError, "no name for another one"):
@@ -241,7 +241,7 @@ class NamesTest(unittest.TestCase):
         with RunningServer() as server:
             mx.connect(server.address)
             names = encoding.names_from((1 << 35) - 20)
-            with mock.patch("gluond.ndarray._call.names", names), mock.patch("gluond.ndarray._view.names", names):
+            with mock.patch("gluond._array.calls.names", names), mock.patch("gluond._array.view.names", names):
                 x = nd.ones((2, 2))
                 for _ in range(50):
                     x = x + 1

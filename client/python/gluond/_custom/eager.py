@@ -19,8 +19,8 @@ from .._wire.mode import mode
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import current_context
-from ..ndarray import _call, _transfer
-from ..ndarray._array import NDArray
+from .._array import calls, transfer
+from .._array.array import NDArray
 from . import functions, props, registry
 from .inside import Inside
 from .local import LocalArray, absent
@@ -78,7 +78,7 @@ def _arrange(op_type: str, names: Tuple[str, ...], args: Sequence[Any], named: M
             raise TypeError(f"input '{name}' of custom operator '{op_type}' must be an NDArray, not {type(value).__name__}"
                             + ("; mx.nd.array(x) makes one" if isinstance(value, np.ndarray) else ""))
     if len(inputs) > 1:
-        _call.check_together(inputs, f"Custom '{op_type}'")
+        calls.check_together(inputs, f"Custom '{op_type}'")
     return inputs
 
 
@@ -127,7 +127,7 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
 def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:
     """Gets the values of arguments that the operator is going to read."""
     if arrays:
-        for array, values in zip(arrays, _transfer.fetch_all(session, [array._own for array in arrays])):
+        for array, values in zip(arrays, transfer.fetch_all(session, [array._own for array in arrays])):
             array._values = values
 
 
@@ -136,9 +136,9 @@ def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[
     if len(targets) != len(outputs):
         raise MXNetError(f"custom operator '{op_type}' has {len(outputs)} output(s), but out= holds {len(targets)}")
     if mode.recording:
-        _call.check_not_in_graph(targets, inputs)
+        calls.check_not_in_graph(targets, inputs)
     for target, output in zip(targets, outputs):
-        _transfer.overwrite(target, output)
+        transfer.overwrite(target, output)
     return out
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence, Tuple
 
 from .._wire.mode import mode
-from ..ndarray import _call
-from ..ndarray._array import NDArray
+from .._array import calls
+from .._array.array import NDArray
 from . import functions
 from .local import LocalArray
 from .recorded import again, record
@@ -73,7 +73,7 @@ class Function:
                             f"{outputs!r}")
         if not recording or not inputs or not results:
             return outputs
-        _call.check_together([*inputs, *results], type(self).__name__)
+        calls.check_together([*inputs, *results], type(self).__name__)
         recorded = record(_Call(self, inputs, results, training), kept, histories, results)
         return recorded[0] if results is not outputs else type(outputs)(recorded)
 
@@ -111,7 +111,7 @@ class _Call(functions.Recorded):
             found = self._backward(heads)
         finally:
             function._saved = saved
-        return [_call.invoke(_call.intern("zeros_like", {}, 1, 1), (each,)) if gradient is None else gradient
+        return [calls.invoke(calls.intern("zeros_like", {}, 1, 1), (each,)) if gradient is None else gradient
                 for each, gradient in zip(self.inputs, found)]
 
     def _backward(self, heads: Sequence[Any]) -> List[Optional[NDArray]]:

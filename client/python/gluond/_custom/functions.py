@@ -18,7 +18,7 @@ import numpy as np
 
 from .._wire import at_fork, operator_errors as errors
 from ..base import MXNetError
-from ..ndarray._array import NDArray
+from .._array.array import NDArray
 from .inside import Inside
 from .local import LocalArray, read_only, wanted_values
 from .values import Kind

@@ -10,8 +10,8 @@ from .._wire.encoding import number_of
 from .._wire.link import Waiter
 from .._wire.mode import mode
 from ..base import WrongValue
-from ..ndarray import _call, _tape
-from ..ndarray._array import NDArray
+from .._array import calls, tape
+from .._array.array import NDArray
 from . import functions
 
 
@@ -26,17 +26,17 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     if not variables:
         raise WrongValue("variables cannot be an empty list.")
     wanted = [number_of(each._name) for each in variables]
-    command, named = _tape.begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
+    command, named = tape.begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
     session = variables[0]._session
-    outputs = [_call.blank(NDArray, session, each._context, each._shape, each._dtype) for each in variables]
+    outputs = [calls.blank(NDArray, session, each._context, each._shape, each._dtype) for each in variables]
     command.variables.extend(wanted)
     command.outputs.extend(number_of(each._name) for each in outputs)
     command.training = train_mode
     if create_graph and functions.functions.most_results:
         _differentiate_recorded(session, command)
-        _tape.count_backward()
+        tape.count_backward()
     else:
-        _tape.submit_backward(session, command)
+        tape.submit_backward(session, command)
     del named
     return outputs
 
@@ -53,7 +53,7 @@ def _differentiate_recorded(session: Any, command: session_pb2.Backward) -> None
         while state.backward.function:
             go_on = session_pb2.ContinueBackward(backward=begun.number)
             function = functions.functions.find(state.backward.function)
-            heads = [_call.blank(NDArray, function.session, function.context, None, None) for _ in range(function.num_results)]
+            heads = [calls.blank(NDArray, function.session, function.context, None, None) for _ in range(function.num_results)]
             for head, name in zip(heads, names):
                 head._name = name
             with function.within(mode.called_back, recording=True):

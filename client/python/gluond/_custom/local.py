@@ -16,8 +16,8 @@ from .._wire.mode import mode
 from .._wire import at_fork, connect, encoding
 from .._wire.tensors import flag_of
 from ..base import MXNetError
-from ..ndarray import _call, _transfer
-from ..ndarray._array import NDArray
+from .._array import calls, transfer
+from .._array.array import NDArray
 from .values import Kind, in_numpy, to_bits
 
 _upload_lock = threading.RLock()
@@ -79,10 +79,10 @@ class LocalArray(NDArray):
                 return
             values = to_bits(self._values, self._dtype).reshape(self._shape)
             if values.nbytes <= self._session.max_tensor_bytes:
-                _transfer._send_whole(self._session, self._own, values, self._context._device)
+                transfer._send_whole(self._session, self._own, values, self._context._device)
             else:
-                whole = _call.blank(NDArray, self._session, self._context, self._shape, self._dtype)
-                _transfer.send(whole, values)
+                whole = calls.blank(NDArray, self._session, self._context, self._shape, self._dtype)
+                transfer.send(whole, values)
                 self._session.submit(encoding.assign(self._own, whole._name))
             self._sent = self._exists = True
 
@@ -96,7 +96,7 @@ class LocalArray(NDArray):
             self._sent = self._exists = True
             return
         self._sent = self._exists = True
-        _transfer.overwrite(self, _transfer.broadcast(source, self._shape))
+        transfer.overwrite(self, transfer.broadcast(source, self._shape))
 
     def asnumpy(self) -> np.ndarray:
         """The values, as a numpy array of its own."""
@@ -195,10 +195,10 @@ class LocalArray(NDArray):
             raise TypeError(f"{type(self)} does not support assignment with non-array-like object {value} of type "
                             f"{type(value)}")
         if value._session is not self._session:
-            _call.check_together((self, value), "assign")
+            calls.check_together((self, value), "assign")
         if value._shape is not None and value._shape != self._shape:
-            value = _transfer.broadcast(value, self._shape)  # ValueError where it does not fit.
-        source = _call.blank(NDArray, self._session, value._context, value._shape, value._dtype)
+            value = transfer.broadcast(value, self._shape)  # ValueError where it does not fit.
+        source = calls.blank(NDArray, self._session, value._context, value._shape, value._dtype)
         self._session.submit(encoding.assign(source._name, value._name, recording=mode.recording))
         self._values = None
         self._source = source
@@ -293,7 +293,7 @@ def values_of(arrays: Sequence[NDArray]) -> List[np.ndarray]:
             missing.append((array, array))
         elif array._values is None:
             missing.append((array, array._source if array._source is not None else array))
-    fetched = _transfer.fetch_all(missing[0][1]._session, [source._name for _, source in missing]) if missing else ()
+    fetched = transfer.fetch_all(missing[0][1]._session, [source._name for _, source in missing]) if missing else ()
     found = {id(array): values for (array, _), values in zip(missing, fetched)}
     return [_fitted(found[id(array)], array) if id(array) in found else array._values for array in arrays]
 

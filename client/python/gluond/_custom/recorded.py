@@ -14,8 +14,8 @@ import numpy as np
 from .._wire import encoding
 from .._wire.mode import mode
 from ..base import MXNetError
-from ..ndarray import _call
-from ..ndarray._array import NDArray
+from .._array import calls
+from .._array.array import NDArray
 from . import functions, hosts
 from .local import LocalArray, upload_lock
 from .snapshots import constant
@@ -30,7 +30,7 @@ def tell(function: functions.Recorded, inputs: Sequence[Any], results: Sequence[
     session = function.session
     attributes = (("__inputs__", str(len(inputs))), ("__outputs__", str(len(results))),
                   ("__scope__", hosts.of(session).scope), ("function", str(functions.functions.add(function))))
-    call = _call.Call("_CustomFunction", attributes, len(inputs) + len(results), len(results))
+    call = calls.Call("_CustomFunction", attributes, len(inputs) + len(results), len(results))
     _, head, middle, _ = call.prepare(session)
     session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
                              flags)))
@@ -86,7 +86,7 @@ class Recording:
         """Ones or zeros like a result."""
         result = self.results[place]
         if result._shape is None or result._dtype is None:
-            return _call.invoke(_call.intern(op, {}, 1, 1), (result,))
+            return calls.invoke(calls.intern(op, {}, 1, 1), (result,))
         kind = Kind(result._shape, result._dtype)
         return LocalArray(result._session, result._context, kind, make(kind.shape, in_numpy(kind.dtype)), writable=False)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._wire import encoding
-from ..ndarray import _call
-from ..ndarray._array import NDArray
+from .._array import calls
+from .._array.array import NDArray
 from .local import LocalArray
 from .values import Kind
 
@@ -16,7 +16,7 @@ def keep(array: NDArray) -> Any:
     values = array._known()
     if values is not None and array._has_history() is False:
         return LocalArray(array._session, array._context, Kind(array._shape, array._dtype), values, writable=False, shared=True)
-    copy = _call.blank(NDArray, array._session, array._context, array._shape, array._dtype)
+    copy = calls.blank(NDArray, array._session, array._context, array._shape, array._dtype)
     array._session.submit_later(encoding.assign(copy._name, array._name, recording=True))
     if values is not None:
         copy._keep_values(values, 0, is_constant=False)

@@ -14,7 +14,7 @@ _FLAGS = {(recording, training): mode_flags(recording, training) for recording i
 
 class _Mode(threading.local):
     """`flags` is what a command says of both. `when_fresh`: a field that goes with every call that writes to an existing
-    array, see only_if_fresh in ndarray/_tape.py. `make_local`: what mx.nd.array() makes while the thread runs the code of a
+    array, see only_if_fresh in _array/tape.py. `make_local`: what mx.nd.array() makes while the thread runs the code of a
     custom operator, whose new arrays stay here until an operator of the server reads them. `called_back`: the server waits for
     the thread, so it must not wait for all. `around_wait`: what its waits for the server are within."""
 

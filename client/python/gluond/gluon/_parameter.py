@@ -9,7 +9,8 @@ import numpy as np
 from .. import initializer, ndarray, symbol
 from ..base import MXNetError
 from ..context import Context, current_context
-from ..ndarray import NDArray, _tape
+from .._array import tape
+from ..ndarray import NDArray
 from .utils import dtype_name, shape_is_known
 
 
@@ -146,7 +147,7 @@ class Parameter:
                                  f"{self._shape}. Please specify in_units, in_channels, etc for `Block`s.")
         init, contexts, default_init, data = self._deferred
         self._deferred = None
-        with _tape.pause():
+        with tape.pause():
             if data is None:
                 data = ndarray.zeros(self._shape, dtype=dtype_name(self._dtype), ctx=contexts[0])
                 described = initializer.InitDesc(self.name, {"__init__": init})
@@ -164,7 +165,7 @@ class Parameter:
         assert self._data is not None
         self._grad = {ctx: ndarray.zeros(array.shape, dtype=dtype_name(self._dtype), ctx=ctx)
                       for ctx, array in self._data.items()}
-        _tape.mark_variables(list(self._data.values()), list(self._grad.values()), self._grad_req)
+        tape.mark_variables(list(self._data.values()), list(self._grad.values()), self._grad_req)
 
     # Values and gradients.
 
@@ -258,7 +259,7 @@ class Parameter:
         """Moves it to other contexts."""
         contexts = _contexts(ctx)
         if self._data is not None:
-            with _tape.pause():
+            with tape.pause():
                 self._copy_to(self._reduce(), contexts)
         elif self._deferred is not None:
             self._deferred = self._deferred._replace(contexts=contexts)
@@ -271,11 +272,11 @@ class Parameter:
         self._var = None
         if self._data is None:
             return
-        with _tape.pause():
+        with tape.pause():
             self._data = {ctx: array.astype(dtype_name(dtype)) for ctx, array in self._data.items()}
             if self._grad is not None:
                 self._grad = {ctx: array.astype(dtype_name(dtype)) for ctx, array in self._grad.items()}
-                _tape.mark_variables(list(self._data.values()), list(self._grad.values()), self._grad_req)
+                tape.mark_variables(list(self._data.values()), list(self._grad.values()), self._grad_req)
 
     def var(self) -> symbol.Symbol:
         """The variable that stands for it in a graph."""
@@ -314,7 +315,7 @@ class Parameter:
                                          f"initialized on {self.list_ctx()}.")
                 contexts = self._deferred.contexts
             self._deferred = None
-            with _tape.pause():
+            with tape.pause():
                 self._copy_to(data, contexts or [current_context()])
             return
         if contexts is not None and set(contexts) != set(self.list_ctx()):

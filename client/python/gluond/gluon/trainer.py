@@ -4,9 +4,12 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import ndarray
-from .. import optimizer as opt
 from ..context import Context
-from ..ndarray import NDArray, _tape
+from .._array import tape
+from ..ndarray import NDArray
+from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
+from ..optimizer._base import Optimizer, create
+from ..optimizer.updater import get_updater
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
 
@@ -28,7 +31,7 @@ class Trainer:
     """
 
     def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
-                 optimizer: Union[str, opt.Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
+                 optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
                  kvstore: Optional[str] = "device", compression_params: Optional[Dict[str, Any]] = None,
                  update_on_kvstore: Optional[bool] = None) -> None:
         self._params = _listed(params)
@@ -41,18 +44,18 @@ class Trainer:
         self._optimizer = self._make_optimizer(optimizer, optimizer_params)
         self._scale = self._optimizer.rescale_grad
         self._known: Dict[bytes, Parameter] = {}
-        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+        self._updaters = [get_updater(self._optimizer) for _ in self._contexts]
 
-    def _make_optimizer(self, optimizer: Union[str, opt.Optimizer],
-                        optimizer_params: Optional[Dict[str, Any]]) -> opt.Optimizer:
+    def _make_optimizer(self, optimizer: Union[str, Optimizer],
+                        optimizer_params: Optional[Dict[str, Any]]) -> Optimizer:
         by_index = dict(enumerate(self._params))
-        if isinstance(optimizer, opt.Optimizer):
+        if isinstance(optimizer, Optimizer):
             if optimizer_params:
                 raise AssertionError("optimizer_params must be None if optimizer is an instance of Optimizer instead of "
                                      "str")
             optimizer.param_dict = by_index
             return optimizer
-        return opt.create(optimizer, param_dict=by_index, **(optimizer_params or {}))
+        return create(optimizer, param_dict=by_index, **(optimizer_params or {}))
 
     def _check_contexts(self) -> List[Context]:
         contexts: Optional[List[Context]] = None
@@ -66,7 +69,7 @@ class Trainer:
         return list(contexts or [])
 
     @property
-    def optimizer(self) -> opt.Optimizer:
+    def optimizer(self) -> Optimizer:
         """The optimizer."""
         return self._optimizer
 
@@ -116,11 +119,11 @@ class Trainer:
             weights: List[NDArray] = [param.list_data()[position] for _, param in trained]
             if not ignore_stale_grad:
                 self._describe(trained, weights)
-                _tape.require_fresh(weights)
+                tape.require_fresh(weights)
             for (index, param), weight in zip(trained, weights):
-                with _tape.only_if_fresh(weight):
+                with tape.only_if_fresh(weight):
                     updater(index, param.list_grad()[position], weight)
-            _tape.clear_fresh(weights)
+            tape.clear_fresh(weights)
 
     def _describe(self, trained: List[Tuple[int, Parameter]], weights: List[NDArray]) -> None:
         """Tells the session what the weights are: the server knows numbers only."""

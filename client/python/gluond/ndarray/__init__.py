@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from .._documentation import fill_module
-from . import _array, _view, contrib, image, linalg, op, random
-from . import _internal
-from ._arithmetic import (add, divide, equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or,
-                          logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
-from ._array import NDArray
-from ._create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
-from ._functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
-from ._functions_of_operators import make_function
-from ._save import load, load_frombuffer, save
-from ..symbol._cached_op import CachedOp
+from .._array.arithmetic import (add, divide, equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or,
+                                 logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
+from .._array.array import NDArray
+from .._array.create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
+from .._array.functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
+from .._array.functions_of_operators import make_function
+from .._array.save import load, load_frombuffer, save
 from .._custom.eager import Custom
+from .._documentation import fill_module
+from . import _internal, contrib, image, linalg, op, random
+from .cached_op import CachedOp
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
                      shuffle, uniform)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .._documentation import fill_module
-from . import _call
-from ._array import NDArray
-from ._create import array
-from ._functions_of_operators import make_function
+from .._array import calls
+from .._array.array import NDArray
+from .._array.create import array
+from .._array.functions_of_operators import make_function
 
 
 def to_tensor(data: NDArray) -> NDArray:
@@ -33,12 +33,12 @@ def crop(data: NDArray, x: int, y: int, width: int, height: int) -> NDArray:
 
 def flip_left_right(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), mirrored."""
-    return _call.invoke(_call.intern("reverse", {"axis": str(data.ndim - 2)}, 1, 1, rule=_call.LIKE_FIRST), (data,))
+    return calls.invoke(calls.intern("reverse", {"axis": str(data.ndim - 2)}, 1, 1, rule=calls.LIKE_FIRST), (data,))
 
 
 def flip_top_bottom(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), upside down."""
-    return _call.invoke(_call.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=_call.LIKE_FIRST), (data,))
+    return calls.invoke(calls.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=calls.LIKE_FIRST), (data,))
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_image_",))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._array import NDArray
-from ._arithmetic import (add, divide, equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or,
-                          logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
-from ._create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
-from ._functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
+from .._array.arithmetic import (add, divide, equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or,
+                                 logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
+from .._array.array import NDArray
+from .._array.create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
+from .._array.functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall

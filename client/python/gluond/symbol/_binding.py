@@ -6,8 +6,8 @@ from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Union
 
 from ..base import MXNetError
 from ..context import Context
-from ..ndarray._array import NDArray
-from ..ndarray._create import zeros as zeros_of
+from .._array.array import NDArray
+from .._array.create import zeros as zeros_of
 from . import _infer
 from ._attributes import dtype_of
 from ._definition import Kind

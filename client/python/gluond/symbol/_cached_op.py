@@ -8,8 +8,8 @@ from .._wire import connect
 from .._wire.mode import mode
 from ..base import MXNetError
 from ..context import current_context
-from ..ndarray._array import NDArray
-from ..ndarray._call import blank, check_not_in_graph, check_together
+from .._array.array import NDArray
+from .._array.calls import blank, check_not_in_graph, check_together
 from ._outputs import Outputs
 
 

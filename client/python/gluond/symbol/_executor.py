@@ -12,9 +12,9 @@ from .._attributes import dtype_name
 from .._wire import connect, encoding
 from ..base import MXNetError
 from ..context import Context, current_context
-from ..ndarray._array import NDArray
-from ..ndarray._call import blank
-from ..ndarray._create import zeros
+from .._array.array import NDArray
+from .._array.calls import blank
+from .._array.create import zeros
 from ._gradients import HeadGradients, Leaves
 from ._outputs import Outputs
 

@@ -8,8 +8,8 @@ from typing import Any, List, Mapping, Optional, Sequence
 from .._proto import graph_pb2, session_pb2
 from .._wire import encoding
 from ..base import MXNetError
-from ..ndarray import _tape
-from ..ndarray._array import NDArray
+from .._array import tape
+from .._array.array import NDArray
 from . import _server
 from ._outputs import Outputs
 
@@ -102,7 +102,7 @@ class Leaves:
             head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
                             for gradient in head_gradients],
             retain_graph=True, training=training)
-        _tape.submit_backward(outputs[0]._session, command)
+        tape.submit_backward(outputs[0]._session, command)
         for gradient, request in zip(self._gradients, self._requests):
             if gradient is not None and request != "null":
                 gradient._written()

@@ -5,7 +5,9 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 from ... import ndarray
 from .._hybrid_block import HybridBlock
-from ..nn import BatchNorm, Embedding, HybridSequential, Sequential
+from ..nn.basic_layers import Embedding
+from ..nn.containers import HybridSequential, Sequential
+from ..nn.norm_layers import BatchNorm
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "SparseEmbedding", "SyncBatchNorm", "PixelShuffle1D",
            "PixelShuffle2D", "PixelShuffle3D"]

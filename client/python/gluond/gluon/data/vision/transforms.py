@@ -16,7 +16,7 @@ from ....ndarray import NDArray
 from ....symbol import Symbol
 from ..._block import Block
 from ..._hybrid_block import HybridBlock
-from ...nn import Sequential
+from ...nn.containers import Sequential
 from .. import _host
 from . import _images
 

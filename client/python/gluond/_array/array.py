@@ -14,12 +14,12 @@ from .._wire.encoding import number_of
 from .._wire.mode import mode
 from ..base import MXNetError, WrongType
 from ..context import Context
-from . import _call, _tape, _transfer
-from ._arithmetic import Arithmetic
-from ._call import Array
-from ._fluent import Fluent
-from ._indexing import Indexing
-from ._view import Viewing
+from . import calls, tape, transfer
+from .arithmetic import Arithmetic
+from .calls import Array
+from .fluent import Fluent
+from .indexing import Indexing
+from .view import Viewing
 
 
 class Kept(NamedTuple):
@@ -43,7 +43,7 @@ _NEVER_KEPT = Kept(-2)
 _SMALL_BYTES = 4 << 10
 _BYTES_PER_READ = 16 << 10
 _MOST_BYTES = 1 << 20
-_IDENTITY = _call.Call("_copy", (), 1, 1, rule=_call.LIKE_FIRST)
+_IDENTITY = calls.Call("_copy", (), 1, 1, rule=calls.LIKE_FIRST)
 
 
 class NDArray(Arithmetic, Indexing, Fluent, Array):
@@ -201,17 +201,17 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
 
     def copy(self) -> "NDArray":
         """The same values on the same device, in an array of its own."""
-        return _call.unary(_IDENTITY, self)
+        return calls.unary(_IDENTITY, self)
 
     def copyto(self, other: Union["NDArray", Context]) -> "NDArray":
         """Copies the values into another array of this shape (their dtype becomes its), or to a new one on a device."""
         if isinstance(other, Context):
-            out = _call.blank(NDArray, self._session, other, self._shape, self._dtype)
+            out = calls.blank(NDArray, self._session, other, self._shape, self._dtype)
             self._session.submit(encoding.assign(out._name, self._name, other._device, mode.recording))
             return out
         if other is self:
             return other
-        _transfer.overwrite(other, self)
+        transfer.overwrite(other, self)
         return other
 
     def as_in_context(self, context: Context) -> "NDArray":
@@ -225,7 +225,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         name = dtype_name(dtype)
         if not copy and name == dtype_name(self.dtype):
             return self
-        out = _call.unary(_call.intern("Cast", {"dtype": name}, 1, 1), self)
+        out = calls.unary(calls.intern("Cast", {"dtype": name}, 1, 1), self)
         out._dtype = None if name == "bfloat16" else np.dtype(name)
         return out
 
@@ -242,20 +242,20 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         if inplace:
             place = axis if axis >= 0 else axis + self.ndim + 1
             return self._view(0, self.shape[:place] + (1,) + self.shape[place:])
-        return _call.invoke(_call.intern("expand_dims", {"axis": str(axis)}, 1, 1), (self,))
+        return calls.invoke(calls.intern("expand_dims", {"axis": str(axis)}, 1, 1), (self,))
 
     def flatten(self, inplace: bool = False) -> "NDArray":
         """In two dimensions: the first, and all others together. inplace: a view."""
         if inplace:
             return self._view(0, (self.shape[0], prod(self.shape[1:])))
-        return _call.invoke(_call.intern("Flatten", {}, 1, 1), (self,))
+        return calls.invoke(calls.intern("Flatten", {}, 1, 1), (self,))
 
     def squeeze(self, axis: Any = None, inplace: bool = False) -> "NDArray":
         """Without dimensions of size 1: all, or those of `axis`. inplace: a view."""
         if inplace:
             axes = range(self.ndim) if axis is None else np.atleast_1d(axis) % self.ndim
             return self._view(0, tuple(n for place, n in enumerate(self.shape) if n != 1 or place not in axes) or (1,))
-        return _call.invoke(_call.intern("squeeze", {"axis": text(axis)}, 1, 1), (self,))
+        return calls.invoke(calls.intern("squeeze", {"axis": text(axis)}, 1, 1), (self,))
 
     def broadcast_to(self, shape: Any) -> "NDArray":
         """Repeated along dimensions of size 1 (or new ones in front) until it has this shape."""
@@ -265,7 +265,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
             raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                              f"{self.shape} and requested shape {shape}")
         source = self if own == self.shape else self.reshape(own)
-        out = _call.invoke(_call.intern("broadcast_to", {"shape": text(shape)}, 1, 1), (source,))
+        out = calls.invoke(calls.intern("broadcast_to", {"shape": text(shape)}, 1, 1), (source,))
         out._shape = shape
         return out
 
@@ -289,7 +289,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         """
         if stype not in (None, "default"):
             self.tostype(stype)
-        _tape.attach(self, grad_req, Gradient)
+        tape.attach(self, grad_req, Gradient)
 
     @property
     def grad(self) -> Union["NDArray", Any]:
@@ -299,17 +299,17 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
     @property
     def _fresh_grad(self) -> bool:
         """Whether backward() has written the gradient since the last Trainer step. Waits."""
-        return _tape.is_fresh(self)
+        return tape.is_fresh(self)
 
     def detach(self) -> "NDArray":
         """The same values as a constant: gradients stop here."""
-        out = _call.blank(NDArray, self._session, self._context, self._shape, self._dtype)
+        out = calls.blank(NDArray, self._session, self._context, self._shape, self._dtype)
         self._session.submit(encoding.assign(out._name, self._name))
         return out
 
     def backward(self, out_grad: Optional["NDArray"] = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Computes the gradients of this array's sum, or of sum(out_grad * x), with respect to all marked arrays."""
-        _tape.backward([self], [out_grad], retain_graph, train_mode)
+        tape.backward([self], [out_grad], retain_graph, train_mode)
 
     def _computed_here(self, gradient: Optional["NDArray"]) -> Any:
         """The function of this process, unknown to the server, whose result it is, and through which a backward pass with
@@ -332,7 +332,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
     def _fetch(self, most: int = _SMALL_BYTES) -> np.ndarray:
         """The values from the server; of up to `most` bytes, they stay known."""
         version = self._version  # What is written while they are on their way counts as written later.
-        values = _transfer.fetch(self)
+        values = transfer.fetch(self)
         if values.nbytes <= most and type(self) is NDArray:
             kept = getattr(self, "_kept", _NOT_KEPT)
             is_constant = kept.is_constant and kept.version == version
@@ -390,11 +390,11 @@ class Gradient(NDArray):
 
     @property
     def _version(self) -> int:
-        return _own_version.__get__(self) + _tape.backward_count()
+        return _own_version.__get__(self) + tape.backward_count()
 
     @_version.setter
     def _version(self, value: int) -> None:
-        _own_version.__set__(self, value - _tape.backward_count())
+        _own_version.__set__(self, value - tape.backward_count())
 
 
 class View(Viewing, NDArray):
@@ -405,4 +405,4 @@ class View(Viewing, NDArray):
 
 def restore(values: np.ndarray, context: Context) -> NDArray:
     """The NDArray that was pickled: an array of these values."""
-    return _transfer.put(NDArray, values, context, values.dtype)
+    return transfer.put(NDArray, values, context, values.dtype)

@@ -15,8 +15,8 @@ from .._wire.encoding import WHEN_FRESH, number_of
 from .._wire.errors import StaleGradientError
 from .._wire.mode import mode
 from ..base import MXNetError, WrongValue
-from . import _call
-from ._call import Array
+from . import calls
+from .calls import Array
 
 # grad_req as Variable.GradReq.
 _REQUESTS = {"write": 0, "add": 1, "null": 2}
@@ -106,7 +106,7 @@ def attach(variable: Array, grad_req: str, kind: type) -> None:
     request = _request(grad_req)
     gradient = None
     if request != _REQUESTS["null"]:
-        gradient = _call.blank(kind, variable._session, variable._context, variable._shape, variable._dtype)
+        gradient = calls.blank(kind, variable._session, variable._context, variable._shape, variable._dtype)
     _mark(variable, gradient, request)
 
 
@@ -177,7 +177,7 @@ def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = 
     head_grads = [None] * len(heads) if head_grads is None else list(head_grads)
     if len(heads) != len(head_grads):
         raise WrongValue(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
-    _call.check_together(heads + [each for each in head_grads if each is not None], "backward")
+    calls.check_together(heads + [each for each in head_grads if each is not None], "backward")
     start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else _starts(heads, head_grads, retain_graph)
     gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
     command = session_pb2.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._wire.encoding import names
 from .._wire.mode import NOT_RECORDING, mode
-from . import _call
+from . import calls
 
 
 class Viewing:
@@ -72,7 +72,7 @@ class Viewing:
                 steps.append(_reshape((-1,)))
                 shape, row = (prod(shape),), 1
             begin = self._begin // row
-            steps.append(_call.intern("slice_axis", {"axis": "0", "begin": str(begin), "end": str(begin + size // row)}, 1, 1))
+            steps.append(calls.intern("slice_axis", {"axis": "0", "begin": str(begin), "end": str(begin + size // row)}, 1, 1))
             shape = (size // row,) + shape[1:]
         if shape != self._shape or not steps:
             steps.append(_reshape(self._shape))
@@ -116,7 +116,7 @@ class Viewing:
         return target
 
     def _assign(self, whole: bytes, part: bytes, begin: int, end: int, target: bytes) -> None:
-        call = _call.intern("_slice_assign", {"begin": f"({begin},)", "end": f"({end},)"}, 2, 1)
+        call = calls.intern("_slice_assign", {"begin": f"({begin},)", "end": f"({end},)"}, 2, 1)
         ready = call.ready
         if ready[0] is not self._session:
             ready = call.prepare(self._session)
@@ -127,5 +127,5 @@ class Viewing:
             self._session.dead_arrays.append(self._own)
 
 
-def _reshape(shape: Tuple[int, ...]) -> _call.Call:
-    return _call.intern("Reshape", {"shape": f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"}, 1, 1)
+def _reshape(shape: Tuple[int, ...]) -> calls.Call:
+    return calls.intern("Reshape", {"shape": f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"}, 1, 1)

@@ -14,10 +14,10 @@ import numpy as np
 
 from .._attributes import text
 from .._wire.mode import mode
-from . import _call, _transfer
-from ._call import Array
-from ._key import Advanced, Basic, parse
-from ._reshape import reshape
+from . import calls, transfer
+from .calls import Array
+from .key import Advanced, Basic, parse
+from .reshape import reshape
 
 
 class Indexing:
@@ -39,7 +39,7 @@ class Indexing:
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         parsed = parse(key, self.shape)
         if mode.recording:
-            _call.check_not_in_graph((self,), (value,) if isinstance(value, Array)
+            calls.check_not_in_graph((self,), (value,) if isinstance(value, Array)
                                      and not (isinstance(parsed, Basic) and parsed.everything(self.shape)) else ())
         if isinstance(parsed, Basic):
             _set_basic(self, parsed, value)
@@ -54,11 +54,11 @@ class Indexing:
 
     def slice_assign(self, rhs: Any, begin: Any, end: Any, step: Any = None) -> Any:
         """Writes rhs to the elements of a slice."""
-        return _call.invoke(_slice_call("_slice_assign", begin, end, step, 2), (self, rhs), self)
+        return calls.invoke(_slice_call("_slice_assign", begin, end, step, 2), (self, rhs), self)
 
     def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any = None) -> Any:
         """Writes a number to the elements of a slice."""
-        return _call.invoke(_slice_call("_slice_assign_scalar", begin, end, step, 1, scalar=value), (self,), self)
+        return calls.invoke(_slice_call("_slice_assign_scalar", begin, end, step, 1, scalar=value), (self,), self)
 
     def split_v2(self: Any, indices_or_sections: Union[int, Sequence[int]], axis: int = 0, squeeze_axis: bool = False) -> Any:
         """See nd.split_v2."""
@@ -74,7 +74,7 @@ class Indexing:
         else:
             raise ValueError("indices_or_sections must either int, or tuple / list of ints")
         attributes.update({"axis": str(axis), "squeeze_axis": str(squeeze_axis)})
-        return _call.invoke(_call.intern("_split_v2", attributes, 1, count), (self,))
+        return calls.invoke(calls.intern("_split_v2", attributes, 1, count), (self,))
 
     def _reshape(self, *shape: Any, **kwargs: Any) -> Any:
         return reshape(self, *shape, **kwargs)
@@ -83,16 +83,16 @@ class Indexing:
 def _slice_call(op: str, begin: Any, end: Any, step: Any, inputs: int, **more: Any) -> Any:
     attributes = {"begin": text(tuple(begin)), "end": text(tuple(end)), "step": text(tuple(step or ()))}
     attributes.update((name, text(float(value))) for name, value in more.items())
-    return _call.intern(op, attributes, inputs, 1)
+    return calls.intern(op, attributes, inputs, 1)
 
 
 def _get_basic(x: Any, key: Basic) -> Any:
     if prod(key.taken) == 0:
-        return _transfer.put(x._results, np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
+        return transfer.put(x._results, np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
     begin = key.contiguous(x.shape)
     if begin is not None:
         return x._view(begin, key.shape)
-    out = _call.invoke(_slice_call("slice", *key.bounds(), 1), (x,))
+    out = calls.invoke(_slice_call("slice", *key.bounds(), 1), (x,))
     out._dtype = x._dtype
     out._shape = key.taken
     return out if key.taken == key.shape else out.reshape(key.shape)
@@ -107,7 +107,7 @@ def _set_basic(x: Any, key: Basic, value: Any) -> None:
         x.slice_assign_scalar(value, *key.bounds())
         return None
     value = _as_array(x, value)
-    value = _transfer.broadcast(value, key.shape)
+    value = transfer.broadcast(value, key.shape)
     if value.shape != key.taken:
         value = value.reshape(key.taken)
     x.slice_assign(value, *key.bounds())
@@ -116,10 +116,10 @@ def _set_basic(x: Any, key: Basic, value: Any) -> None:
 
 def _set_all(x: Any, value: Any) -> None:
     if isinstance(value, Array):
-        return _transfer.overwrite(x, _transfer.broadcast(value, x.shape))
+        return transfer.overwrite(x, transfer.broadcast(value, x.shape))
     x.dtype  # Known, for the values to be made in it.
     if isinstance(value, (int, float, np.number, np.bool_)):
-        _transfer.fill(x, value)
+        transfer.fill(x, value)
         return None
     values = _numpy(x, value)
     try:
@@ -128,8 +128,8 @@ def _set_all(x: Any, value: Any) -> None:
         raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                          f"{values.shape} and requested shape {x.shape}") from None
     if mode.when_fresh:  # What an operator does may depend on that.
-        return _transfer.overwrite(x, _transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
-    _transfer.send(x, values)
+        return transfer.overwrite(x, transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
+    transfer.send(x, values)
     x._written()
     return None
 
@@ -158,7 +158,7 @@ def _as_array(x: Any, value: Any) -> Any:
     if isinstance(value, Array):
         value = value.as_in_context(x._context)
         return value if value.dtype == x.dtype else value.astype(dtype)
-    return _transfer.put(x._results, _numpy(x, value).astype(dtype), x._context, dtype)
+    return transfer.put(x._results, _numpy(x, value).astype(dtype), x._context, dtype)
 
 
 def _get_advanced(x: Any, key: Advanced) -> Any:
@@ -167,7 +167,7 @@ def _get_advanced(x: Any, key: Advanced) -> Any:
     if order != sorted(order):
         source = source.transpose(order)
     indices = _indices(x, key)
-    out = _call.invoke(_call.intern("gather_nd", {}, 2, 1), (source, indices))
+    out = calls.invoke(calls.intern("gather_nd", {}, 2, 1), (source, indices))
     out._dtype = x._dtype
     out._shape = key.index_shape + tuple(key.expanded[axis] for axis in order[len(key.axes):])
     out = _slice_rest(out, key)
@@ -193,14 +193,14 @@ def _indices(x: Any, key: Advanced) -> Any:
     """The index arrays, broadcast and stacked, as gather_nd takes them: (axes, ...)."""
     if all(isinstance(one, np.ndarray) for one in key.arrays):
         stacked = np.stack(np.broadcast_arrays(*key.arrays)).astype(np.int64)
-        return _transfer.put(x._results, stacked, x._context, np.dtype(np.int64))
+        return transfer.put(x._results, stacked, x._context, np.dtype(np.int64))
     parts: List[Any] = []
     for one in key.arrays:
         if isinstance(one, np.ndarray):
-            one = _transfer.put(x._results, one.astype(np.int64), x._context, np.dtype(np.int64))
+            one = transfer.put(x._results, one.astype(np.int64), x._context, np.dtype(np.int64))
         one = one.astype(np.int64, copy=False)
         parts.append(one if one.shape == key.index_shape else one.broadcast_to(key.index_shape))
-    return _call.invoke(_call.intern("stack", {"num_args": str(len(parts)), "axis": "0"}, len(parts), 1), parts)
+    return calls.invoke(calls.intern("stack", {"num_args": str(len(parts)), "axis": "0"}, len(parts), 1), parts)
 
 
 def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
@@ -217,7 +217,7 @@ def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
     if scalar:
         value = np.full((), value)
     if isinstance(value, Array):
-        value = _transfer.broadcast(_as_array(x, value), positions.shape).reshape((-1,))
+        value = transfer.broadcast(_as_array(x, value), positions.shape).reshape((-1,))
     else:
         values = _numpy(x, value)
         try:
@@ -226,8 +226,8 @@ def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
             raise ValueError(f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing "
                              f"result of shape {positions.shape}") from None
         value = _as_array(x, values.reshape(-1))
-    indices = _transfer.put(x._results, positions.reshape(1, -1), x._context, np.dtype(np.int64))
+    indices = transfer.put(x._results, positions.reshape(1, -1), x._context, np.dtype(np.int64))
     flat = x._reshape((-1,))
-    call = _call.intern("_scatter_set_nd", {"shape": text(flat.shape)}, 3, 1)
-    _call.invoke(call, (flat, value, indices), flat)
+    call = calls.intern("_scatter_set_nd", {"shape": text(flat.shape)}, 3, 1)
+    calls.invoke(call, (flat, value, indices), flat)
     return None

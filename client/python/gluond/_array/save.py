@@ -18,8 +18,8 @@ import numpy as np
 from .._wire.tensors import BFLOAT16, DTYPE_OF, flag_of
 from ..base import MXNetError, cannot_open
 from ..context import cpu
-from . import _transfer
-from ._array import NDArray
+from . import transfer
+from .array import NDArray
 
 _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -114,7 +114,7 @@ def _read(data: bytes, what: str) -> Union[List[NDArray], Dict[str, NDArray]]:
         raise reader.broken(f"it announces {count} arrays, but has {reader.left()} bytes left")
     values = [_read_array(reader) for _ in range(count)]
     names = _read_names(reader, count)
-    arrays = [_transfer.put(NDArray, each, cpu(), each.dtype) for each in values]
+    arrays = [transfer.put(NDArray, each, cpu(), each.dtype) for each in values]
     return dict(zip(names, arrays)) if names else arrays
 
 

@@ -7,9 +7,9 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from .._operators import OperatorInfo
-from . import _transfer
-from ._array import NDArray
-from ._functions_of_arrays import described, function_of_arrays
+from . import transfer
+from .array import NDArray
+from .functions_of_arrays import described, function_of_arrays
 
 
 def make_function(info: OperatorInfo, name: str) -> Callable[..., Any]:
@@ -24,7 +24,7 @@ def _maker(info: OperatorInfo) -> Callable[..., Any]:
         named = parsed.attributes.get("dtype")
         dtype = np.dtype(np.float32 if named in (None, "None", "") else named)
         out: Optional[NDArray] = parsed.rest.get("out")
-        result = _transfer.made(NDArray, info.name, attributes, parsed.rest.get("ctx"), None, dtype, out)
+        result = transfer.made(NDArray, info.name, attributes, parsed.rest.get("ctx"), None, dtype, out)
         if out is None and named is None:
             result._dtype = None
         return result

@@ -15,7 +15,7 @@ from .._wire.session import split
 from .._wire.tensors import DTYPE_OF, flag_of
 from ..base import WrongShape
 from ..context import Context, current_context
-from . import _call
+from . import calls
 
 # From this size on, an array of the server's CPU comes in pieces, which stay in the processor's cache while they are copied.
 _LARGE_BYTES = 4 << 20
@@ -26,7 +26,7 @@ def put(kind: type, values: np.ndarray, context: Optional[Context], dtype: np.dt
     """A new array, of this class, of these values. They are copied before this returns."""
     session = connect.current()
     context = context or current_context()
-    array = _call.blank(kind, session, context, values.shape, dtype)
+    array = calls.blank(kind, session, context, values.shape, dtype)
     send(array, values)
     return array
 
@@ -51,11 +51,11 @@ def _send_in_pieces(array: Any, values: np.ndarray) -> None:
     session = array._session
     pieces = []
     for begin, end in split(values.size, session.max_tensor_bytes // values.itemsize):
-        piece = _call.blank(array._results, session, array._context, (end - begin,), array._dtype)
+        piece = calls.blank(array._results, session, array._context, (end - begin,), array._dtype)
         _send_whole(session, piece._name, values[begin:end], array._context._device)
         pieces.append(piece)
-    joined = _call.invoke(_call.intern("Concat", {"num_args": str(len(pieces)), "dim": "0"}, len(pieces), 1), pieces)
-    shaped = _call.invoke(_call.intern("Reshape", {"shape": text(array._shape)}, 1, 1), (joined,))
+    joined = calls.invoke(calls.intern("Concat", {"num_args": str(len(pieces)), "dim": "0"}, len(pieces), 1), pieces)
+    shaped = calls.invoke(calls.intern("Reshape", {"shape": text(array._shape)}, 1, 1), (joined,))
     session.submit(encoding.assign(array._name, shaped._name))
 
 
@@ -92,7 +92,7 @@ def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]]
                      dtype: Optional[np.dtype] = None) -> np.ndarray:
     """The values of a large array. They are those of one moment, whatever is written to it since."""
     host = "cpu" if "cpu" in session.devices else ""  # Else the server copies all of the array for each piece.
-    snapshot = _call.blank(_call.Array, session, current_context(), shape, dtype)
+    snapshot = calls.blank(calls.Array, session, current_context(), shape, dtype)
     session.submit_later(encoding.assign(snapshot._name, name, host))
     if shape is None or dtype is None:
         snapshot._describe()
@@ -111,8 +111,8 @@ def made(kind: type, op: str, attributes: Dict[str, str], ctx: Optional[Context]
     if shape is not None:
         attributes = {**attributes, "shape": text(shape)}
     attributes = {**attributes, "dtype": dtype_name(dtype)}
-    call = _call.intern(op, attributes, 0, 1, len(tail))
-    return _call.create(call, kind, session, context, shape, dtype, tail, out)
+    call = calls.intern(op, attributes, 0, 1, len(tail))
+    return calls.create(call, kind, session, context, shape, dtype, tail, out)
 
 
 def _parse_context(name: str) -> Tuple[str, int]:
@@ -129,13 +129,13 @@ def fill(x: Any, value: Any) -> None:
 def overwrite(target: Any, source: Any) -> None:
     """target[:] = source, of the same shape: in target's dtype, on target's device."""
     if mode.recording:
-        _call.check_not_in_graph((target,), ())
+        calls.check_not_in_graph((target,), ())
     if source.shape != target.shape:
         raise WrongShape(f"the arrays have different shapes, {source.shape} and {target.shape}")
     if source.dtype != target.dtype:
-        source = _call.invoke(_call.intern("Cast", {"dtype": dtype_name(target.dtype)}, 1, 1), (source,))
+        source = calls.invoke(calls.intern("Cast", {"dtype": dtype_name(target.dtype)}, 1, 1), (source,))
     if mode.when_fresh:
-        _call.invoke(_call.intern("_copy", {}, 1, 1), (source.as_in_context(target._context),), target)
+        calls.invoke(calls.intern("_copy", {}, 1, 1), (source.as_in_context(target._context),), target)
         return
     device = target._context._device if source._context != target._context else ""
     target._session.submit(encoding.assign(target._name, source._name, device, mode.recording))

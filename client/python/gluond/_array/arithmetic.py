@@ -7,8 +7,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from . import _call
-from ._call import BROADCAST, LIKE_FIRST, Array, Call, binary, unary
+from . import calls
+from .calls import BROADCAST, LIKE_FIRST, Array, Call, binary, unary
 
 _MOST_SCALARS = 512
 _COMMUTES = {"add", "mul", "equal", "not_equal", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot"}
@@ -29,7 +29,7 @@ class _Family:
         call = self._with_scalar.get(key)
         if call is None:
             if len(self._with_scalar) >= _MOST_SCALARS:
-                _call.forget_oldest(self._with_scalar)
+                calls.forget_oldest(self._with_scalar)
             call = self._with_scalar[key] = Call(op, (("scalar", repr(float(value))),), 1, 1, rule=LIKE_FIRST)
         return call
 
@@ -55,9 +55,9 @@ class _Family:
     def into(self, lhs: Any, rhs: Any) -> Any:
         """lhs = lhs op rhs."""
         if isinstance(rhs, Array):
-            return _call.invoke(self._call, (lhs, rhs), lhs)
+            return calls.invoke(self._call, (lhs, rhs), lhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
-            return _call.invoke(self._scalar_call(self._scalar, rhs), (lhs,), lhs)
+            return calls.invoke(self._scalar_call(self._scalar, rhs), (lhs,), lhs)
         raise TypeError(f"type {type(rhs)} not supported")
 
 

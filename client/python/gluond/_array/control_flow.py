@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Tuple
 
-from . import _call
-from ._array import NDArray
-from ._create import zeros
-from ._functions import concatenate
+from . import calls
+from .array import NDArray
+from .create import zeros
+from .functions import concatenate
 
 
 def foreach(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states: Any, name: str = "foreach") -> Any:
@@ -69,7 +69,7 @@ def _stacked(steps: List[Any], lacking: int) -> Any:
     first = steps[0]
     if isinstance(first, (list, tuple)):
         return [_stacked([step[i] for step in steps], lacking) for i in range(len(first))]
-    stacked = _call.invoke(_call.intern("stack", {"num_args": str(len(steps)), "axis": "0"}, len(steps), 1), steps)
+    stacked = calls.invoke(calls.intern("stack", {"num_args": str(len(steps)), "axis": "0"}, len(steps), 1), steps)
     if not lacking:
         return stacked
     rest = zeros((lacking,) + first.shape, ctx=first.context, dtype=first.dtype)

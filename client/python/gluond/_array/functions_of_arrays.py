@@ -7,8 +7,8 @@ from typing import Any, Callable, Sequence
 from .._documentation import document, fill_module, signature
 from .._operators import OperatorInfo
 from ..base import MXNetError
-from . import _call
-from ._call import Array
+from . import calls
+from .calls import Array
 
 _MOST_FORMS = 256
 
@@ -23,16 +23,16 @@ LeakyReLU _copy LayerNorm reverse
 
 def _rule(info: OperatorInfo) -> int:
     if info.name in _LIKE_FIRST:
-        return _call.LIKE_FIRST
-    return _call.BROADCAST if info.name.startswith(("broadcast_", "elemwise_")) and len(info.inputs) == 2 and not (
-        info.parameters) else _call.UNKNOWN
+        return calls.LIKE_FIRST
+    return calls.BROADCAST if info.name.startswith(("broadcast_", "elemwise_")) and len(info.inputs) == 2 and not (
+        info.parameters) else calls.UNKNOWN
 
 
 def function_of_arrays(info: OperatorInfo, name: str) -> Callable[..., Any]:
     """The function for an operator that takes arrays. Calls of one form (as many arrays, the same keywords) are worked out once."""
-    forms: dict[Any, _call.Call] = {}
+    forms: dict[Any, calls.Call] = {}
     rule = _rule(info)
-    invoke = _call.invoke
+    invoke = calls.invoke
 
     def function(*args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
@@ -57,7 +57,7 @@ def function_of_arrays(info: OperatorInfo, name: str) -> Callable[..., Any]:
         if not tensors:
             raise MXNetError(f"{info.name} needs NDArrays: {', '.join(each.name for each in info.inputs)}")
         kind = info.outputs_of(parsed.attributes, len(tensors))
-        call = _call.intern(info.name, parsed.attributes, len(tensors), len(kind.outputs), 0, kind.auxiliary, rule)
+        call = calls.intern(info.name, parsed.attributes, len(tensors), len(kind.outputs), 0, kind.auxiliary, rule)
         if form is not None and not parsed.named:
             if len(forms) >= _MOST_FORMS:
                 forms.clear()

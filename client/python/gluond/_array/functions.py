@@ -7,9 +7,9 @@ from typing import Any, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .._wire import connect
-from . import _call
-from ._array import NDArray
-from ._create import from_numpy
+from . import calls
+from .array import NDArray
+from .create import from_numpy
 
 
 def waitall() -> None:
@@ -25,7 +25,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     attributes = {"num_args": str(len(arrays)), "dim": str(axis)}
-    return _call.invoke(_call.intern("Concat", attributes, len(arrays), 1), arrays)
+    return calls.invoke(calls.intern("Concat", attributes, len(arrays), 1), arrays)
 
 
 def split_v2(ary: NDArray, indices_or_sections: Union[int, Sequence[int]], axis: int = 0,
@@ -63,8 +63,8 @@ def _axes(axes: Any, ndim: int) -> Tuple[int, ...]:
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Row i of `out` becomes zeros, with a one at indices[i]."""
-    call = _call.intern("one_hot", {"depth": str(out.shape[1]), "dtype": np.dtype(out.dtype).name}, 1, 1)
-    return _call.invoke(call, (indices,), out)
+    call = calls.intern("one_hot", {"depth": str(out.shape[1]), "dtype": np.dtype(out.dtype).name}, 1, 1)
+    return calls.invoke(call, (indices,), out)
 
 
 def histogram(a: NDArray, bins: Union[int, NDArray] = 10, range: Optional[Tuple[float, float]] = None) -> list:

@@ -12,8 +12,8 @@ from .._attributes import text
 from .._wire.mode import mode
 from ..base import MXNetError
 from ..context import Context, current_context
-from . import _call, _transfer
-from ._array import NDArray
+from . import calls, transfer
+from .array import NDArray
 
 Shape = Union[int, Sequence[int]]
 _F32 = np.dtype(np.float32)
@@ -40,7 +40,7 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
         raise TypeError(f"source_array must be array like object ({error})") from None
     if mode.make_local is not None:
         return mode.make_local(_own(values, source_array), ctx, dtype)
-    made_here = _transfer.put(NDArray, values, ctx, dtype)
+    made_here = transfer.put(NDArray, values, ctx, dtype)
     if values.nbytes <= _KEPT_BYTES:
         made_here._keep_values(_own(values, source_array), 0, True)
     return made_here
@@ -54,7 +54,7 @@ def _own(values: np.ndarray, source: Any) -> np.ndarray:
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """An NDArray of these values, in their dtype. They are always copied: the server is another process."""
-    return _transfer.put(NDArray, ndarray, None, np.dtype(ndarray.dtype))
+    return transfer.put(NDArray, ndarray, None, np.dtype(ndarray.dtype))
 
 
 def _shape(shape: Shape) -> Tuple[int, ...]:
@@ -72,19 +72,19 @@ def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype:
 def zeros(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None,
           out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
     """An array of zeros. dtype: default float32."""
-    return _transfer.made(NDArray, "_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
+    return transfer.made(NDArray, "_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def ones(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None,
          **kwargs: Any) -> NDArray:
     """An array of ones. dtype: default float32."""
-    return _transfer.made(NDArray, "_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
+    return transfer.made(NDArray, "_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def full(shape: Shape, val: Any, ctx: Optional[Context] = None, dtype: Any = None,
          out: Optional[NDArray] = None) -> NDArray:
     """An array of one value. dtype: default float32."""
-    return _transfer.made(NDArray, "_full", {"value": repr(float(val))}, ctx, _shape(shape), _dtype(dtype), out)
+    return transfer.made(NDArray, "_full", {"value": repr(float(val))}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat: int = 1, infer_range: Any = None,
@@ -94,7 +94,7 @@ def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat
         start, stop = 0, start
     shape = (max(0, math.ceil((stop - start) / step)) * repeat,)
     attributes = {"start": text(start), "stop": text(stop), "step": text(step), "repeat": text(repeat)}
-    out = _transfer.made(NDArray, "_arange", attributes, ctx, None, _dtype(dtype))
+    out = transfer.made(NDArray, "_arange", attributes, ctx, None, _dtype(dtype))
     out._shape = shape
     return out
 
@@ -102,11 +102,11 @@ def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Optional[Context] = None,
              dtype: Any = None) -> NDArray:
     """`num` evenly spaced values from start to stop, with stop itself if `endpoint`."""
-    return _transfer.put(NDArray, np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
+    return transfer.put(NDArray, np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Optional[Context] = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """N x M (default N x N) zeros, with ones on diagonal k."""
-    out = _transfer.made(NDArray, "_eye", {"N": text(N), "M": text(M), "k": text(k)}, ctx, None, _dtype(dtype))
+    out = transfer.made(NDArray, "_eye", {"N": text(N), "M": text(M), "k": text(k)}, ctx, None, _dtype(dtype))
     out._shape = (N, M or N)
     return out

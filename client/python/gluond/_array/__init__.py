@@ -1,0 +1,1 @@
+"""Arrays: NDArray, what it is made of, and the functions that make and change them. Nothing here knows of symbols."""

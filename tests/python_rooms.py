@@ -1,0 +1,164 @@
+"""The rooms of the Python client: which file belongs to which, what each may import, and what no file may do.
+
+    for line in python_rooms.breaches({"client/python/gluond/base.py": "from .ndarray import NDArray\n"}):
+      print(line)
+
+Imports count wherever they stand: at the top of a file, within a function, or for type checkers only.
+"""
+
+import ast
+from collections import defaultdict
+
+PACKAGE = "client/python/gluond/"
+
+# They import and define nothing: MXNet's names for what is in the rooms.
+_FACES = ("__init__ autograd executor operator metric optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
+          "gluon/parameter gluon/contrib/__init__ gluon/data/__init__ gluon/data/vision/__init__ gluon/nn/__init__ "
+          "gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer _array/__init__ _custom/__init__ _wire/__init__")
+_FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal"
+_FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbol/image"
+
+# From the bottom to the top. What a room owns: folders, and files without their suffix; of several that fit, the longest.
+# A room may import what stands behind it, and itself. No room imports a face, but for those of nd and sym: a network, an
+# optimizer and a metric are written with these, as a user's program is.
+ROOMS = {
+    "base": ("base attribute name engine lr_scheduler _elsewhere _registry _curve", ""),
+    "_proto": ("_proto", ""),
+    "_wire": ("_wire", "base _proto"),
+    "operators": ("_operators _attributes _documentation context util", "base _proto _wire"),
+    "_array": ("_array", "base _proto _wire operators"),
+    "_custom": ("_custom", "base _proto _wire operators _array"),
+    "symbol": ("symbol", "base _proto _wire operators _array _custom"),
+    "nd": (f"ndarray random {_FACES_OF_ND}", "base _proto _wire operators _array _custom symbol"),
+    "sym": (_FACES_OF_SYM, "operators symbol"),
+    "gluon": ("gluon optimizer initializer _initializer_base _initializer_sets",
+              "base _wire operators _array symbol nd sym"),
+    "programs": ("minpy model progress visualization test_utils _symbol_checks _distribution_checks _tolerances "
+                 "_metric_base _metric_classes _metric_values", "base _wire operators _array _custom symbol nd sym gluon"),
+    "faces": (_FACES, "base _wire operators _array _custom symbol nd sym gluon programs"),
+}
+FACES = {f"{PACKAGE}{face}.py" for face in f"{_FACES} {_FACES_OF_ND} {_FACES_OF_SYM}".split()}
+# What a face may call: they give it its __getattr__.
+_FILLERS = {"fill_module", "getter"}
+
+_OWNED = {owned: room for room, (everything, _) in ROOMS.items() for owned in everything.split()}
+_MAY_IMPORT = {room: {room, *names.split()} for room, (_, names) in ROOMS.items()}
+
+
+def room_of(path):
+  """The room that owns a file of the package, or None: "client/python/gluond/symbol/_json.py" -> "symbol"."""
+  stem = path[len(PACKAGE):].rsplit(".", 1)[0]
+  fitting = [owned for owned in _OWNED if stem == owned or stem.startswith(owned + "/")]
+  return _OWNED[max(fitting, key=len)] if fitting else None
+
+
+def may_import(room):
+  """The rooms that a room may import, itself among them."""
+  return _MAY_IMPORT[room]
+
+
+def _file(module, files):
+  """The file of a module, given as a path without its suffix, or None."""
+  return next((path for path in (f"{module}.py", f"{module}/__init__.py") if path in files), None)
+
+
+def _imported(node, path, files):
+  """What one import statement names: (the name that it binds, the file it is in, whether that name is the module)."""
+  if isinstance(node, ast.Import):
+    for each in node.names:
+      where = "client/python/" + each.name.replace(".", "/")
+      bound = _file(where, files)
+      yield each.asname or each.name.split(".")[0], bound, True
+  else:
+    if node.level:
+      base = "/".join(path.split("/")[:-node.level])
+    else:
+      base = "client/python"
+    module = "/".join([base, *(node.module or "").split(".")]).rstrip("/")
+    for each in node.names:
+      submodule = _file(f"{module}/{each.name}", files)
+      yield each.asname or each.name, submodule or _file(module, files), submodule is not None
+
+
+def _imports(tree, path, files):
+  """All of them that are files of the package: (bound name, file, whether the name is the module)."""
+  for node in ast.walk(tree):
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+      yield from (each for each in _imported(node, path, files) if each[1])
+
+
+def _hooks(tree, bound):
+  """Assignments to what another file owns: `module.name = ...`, `Class.name = ...`, setattr(module, ...)."""
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr" and node.args:
+      targets = [ast.Attribute(node.args[0], "...")]
+    else:
+      targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+    targets = list(targets)
+    for target in targets:
+      targets += getattr(target, "elts", ())  # It grows: a, (b.x, c.y) = ...
+      if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in bound:
+        yield f"{target.value.id}.{target.attr}"
+
+
+def _definitions(tree):
+  """What a face has beyond imports and other names for what it imports."""
+  for node in tree.body:
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+      yield from _definitions(node)
+    elif isinstance(node, ast.Assign):
+      for call in (each for each in ast.walk(node.value) if isinstance(each, (ast.Call, ast.Lambda))):
+        name = getattr(call, "func", call)
+        if getattr(name, "attr", getattr(name, "id", "")) not in _FILLERS | {"globals"}:
+          yield ast.unparse(node)
+    elif not isinstance(node, (ast.Import, ast.ImportFrom)) and not (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+      yield ast.unparse(node).split("\n")[0]
+
+
+def circles(arrows):
+  """Each circle of {file: files that it imports}, as a list of files."""
+  rest = {file: set(named) for file, named in arrows.items()}
+  shrunk = True
+  while shrunk:  # What imports nothing that is left, or what nothing that is left imports, is in no circle.
+    used = {file for named in rest.values() for file in named}
+    kept = {file: named & set(rest) for file, named in rest.items() if named & set(rest) and file in used}
+    shrunk, rest = len(kept) < len(rest), kept
+  while rest:
+    file = min(rest)
+    way = [file]
+    while way[-1] in rest and way.count(way[-1]) == 1:
+      way.append(min(rest[way[-1]] & set(rest)))
+    circle = way[way.index(way[-1]):-1]
+    yield circle
+    rest = {file: named - {circle[0]} for file, named in rest.items() if file != circle[0]}
+    rest = {file: named for file, named in rest.items() if named}
+
+
+def breaches(files):
+  """One line for each thing in {path: text} of the package that is not allowed."""
+  arrows = defaultdict(set)
+  for path, text in sorted(files.items()):
+    room = room_of(path)
+    if room is None:
+      yield f"{path}: it belongs to no room of tests/python_rooms.py"
+      continue
+    tree = ast.parse(text)
+    others = set()
+    for bound, imported, is_module in _imports(tree, path, files):
+      if imported == path:
+        continue
+      arrows[path].add(imported)
+      if is_module or bound[:1].isupper():
+        others.add(bound)
+      if room_of(imported) not in may_import(room):
+        yield f"{path}: {room} may not import {imported}"
+    for hook in _hooks(tree, others):
+      yield f"{path}: sets {hook}, which is another file's"
+    if path in FACES:
+      for line in _definitions(tree):
+        yield f"{path}: a face defines nothing, but there is `{line}`"
+    elif path.endswith("/__init__.py") and room != "_proto":
+      yield f"{path}: a package's own file is a face"
+  for circle in circles(arrows):
+    yield f"a circle: {' -> '.join([*circle, circle[0]])}"
