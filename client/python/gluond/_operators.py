@@ -241,9 +241,9 @@ def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallTy
     key = (op, tuple(sorted(attributes.items())), num_inputs)
     known = _call_types.get(key)
     if known is None:
-        command = session_pb2.Command(describe_call=session_pb2.DescribeCall(
+        command = encoding.message(encoding.DESCRIBE_CALL, session_pb2.DescribeCall(
             op=op, attributes=attributes, num_inputs=num_inputs))
-        call = connect.current().request(encoding.tagged(3, command.SerializeToString())).call
+        call = connect.current().request(command).call
         known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),
                          tuple(dict(each.attributes) for each in call.input_attributes))
         if len(_call_types) >= _MOST_CALL_TYPES:

@@ -221,7 +221,8 @@ class NamesTest(unittest.TestCase):
                 self.assertEqual(len(name), encoding.NAME_SIZE)
                 self.assertEqual(encoding.number_of(name), number)
                 self.assertEqual(encoding.name_of(number), name)
-                self.assertEqual(session_pb2.Fetch.FromString(encoding.packed(1, [name])).arrays, [number])
+                request = session_pb2.SessionRequest.FromString(encoding.fetch([name]))
+                self.assertEqual(request.commands[0].fetch.arrays, [number])
 
     def test_after_the_last_name_there_is_an_error_and_the_session_goes_on(self):
         with RunningServer() as server:

@@ -7,10 +7,15 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._wire.encoding import tagged, varint
+from .._proto import custom_operator_pb2 as pb
+from .._wire.encoding import tensor_head
+from .._wire.fields import tag, varint
 from .._wire.tensors import BFLOAT16_BITS, DTYPE_OF, FLAG_OF
 
 _F32 = np.dtype(np.float32)
+_RESULT = tag(pb.HostRequest, "result")
+_CALL, _COMPUTED, _OUTPUTS, _AUXILIARY, _SECONDS = (tag(pb.CallbackResult, field) for field in (
+    "call", "computed", "computed.outputs", "computed.auxiliary", "seconds"))
 
 
 class Kind(NamedTuple):
@@ -56,8 +61,7 @@ def _tensor(values: Optional[np.ndarray], dtype: np.dtype) -> Tuple[bytes, Any]:
     if values is None:
         return b"", b""
     bits = to_bits(values, dtype)
-    head = tagged(1, b"".join(map(varint, values.shape))) + b"\x10" + varint(FLAG_OF[dtype])
-    return head + b"\x1a" + varint(bits.nbytes), bits.reshape(-1).view(np.uint8).data
+    return tensor_head(values.shape, FLAG_OF[dtype], bits.nbytes), bits.reshape(-1).view(np.uint8).data
 
 
 def encode_computed(call: int, outputs: Sequence[Tuple[Optional[np.ndarray], np.dtype]],
@@ -68,13 +72,13 @@ def encode_computed(call: int, outputs: Sequence[Tuple[Optional[np.ndarray], np.
     """
     pieces: List[Any] = []
     size = 0
-    for tag, tensors in ((b"\x0a", outputs), (b"\x12", auxiliary)):
+    for before, tensors in ((_OUTPUTS, outputs), (_AUXILIARY, auxiliary)):
         for values, dtype in tensors:
             head, raw = _tensor(values, dtype)
             length = len(head) + len(raw)
-            start = tag + varint(length) + head
+            start = before + varint(length) + head
             pieces += (start, raw)
             size += len(start) + len(raw)
-    head = b"\x08" + varint(call) + b"\x1a" + varint(size)
-    tail = b"\x29" + seconds
-    return b"".join((b"\x1a" + varint(len(head) + size + len(tail)) + head, *pieces, tail))
+    head = _CALL + varint(call) + _COMPUTED + varint(size)
+    tail = _SECONDS + seconds
+    return b"".join((_RESULT + varint(len(head) + size + len(tail)) + head, *pieces, tail))

@@ -11,7 +11,6 @@ from typing import Any, Deque, List
 
 from ..base import MXNetError
 from . import encoding
-from .encoding import varint
 from .source_lines import SourceLines
 
 # A batch is closed at this size, so that the server begins while the rest is still being made.
@@ -51,7 +50,7 @@ class Batch:
 
     def message(self, replies: int) -> bytes:
         """As it travels. `replies`: the last one that has arrived."""
-        return b"".join((b"\x10", varint(self.first), b"\x20", varint(replies), *self.commands))
+        return encoding.request(self.first, (encoding.received(replies), *self.commands))
 
 
 class LongBatch(Batch):
@@ -66,7 +65,7 @@ class LongBatch(Batch):
         self.size = before.size + len(command) + tail.nbytes
         self.codes = [*before.codes, frame.f_code]
         self.offsets = [*before.offsets, frame.f_lasti]
-        self._body = b"".join((b"\x10", varint(self.first), *before.commands, command, tail))
+        self._body = encoding.request(self.first, (*before.commands, command, tail))
 
     def message(self, replies: int) -> bytes:
         return self._body
@@ -134,14 +133,12 @@ class Batches:
         if room <= 0:
             return
         names = [arrays.popleft() for _ in range(min(room, len(arrays)))]
-        body = encoding.packed(1, names) if names else b""
         room -= len(names)
-        if calls and room > 0:
-            body += encoding.tagged(2, b"".join([varint(calls.popleft()) for _ in range(min(room, len(calls)))]))
+        command = encoding.free(names, [calls.popleft() for _ in range(min(room, len(calls)))])
         batch.codes.append(None)
         batch.offsets.append(0)
-        batch.size += len(body)
-        batch.commands.append(encoding.command(encoding.FREE, body))
+        batch.size += len(command)
+        batch.commands.append(command)
 
     def close(self) -> None:
         """Ends the open batch, if there is something in it."""

@@ -10,25 +10,17 @@ from __future__ import annotations
 
 import itertools
 from operator import add
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Sequence
 
+from .._proto import session_pb2, tensor_pb2
 from ..base import MXNetError
+from .fields import delimited, tag, varint
 
 # 2^49 names: at one in 3 us, a process would need 50 years for them.
 NAME_SIZE = 7
 _NAMES = 1 << 7 * NAME_SIZE
 
 _LOW = [bytes((0x80 | n & 0x7F, 0x80 | n >> 7)) for n in range(1 << 14)]
-
-
-def varint(value: int) -> bytes:
-    """A number as protobuf writes it."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(0x80 | value & 0x7F)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def name_of(number: int) -> bytes:
@@ -74,43 +66,52 @@ def names_from(first: int) -> Iterator[bytes]:
 names = names_from(1)
 
 
-def tagged(field: int, value: bytes) -> bytes:
-    """A length-delimited field."""
-    return varint(field << 3 | 2) + varint(len(value)) + value
+# What each command begins with, within Command.
+(PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK, BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH,
+ DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD) = (tag(session_pb2.Command, each) for each in (
+     "prepare", "invoke", "put", "fetch", "describe", "free", "assign", "mark", "backward", "fresh", "define_graph",
+     "run_graph", "infer_graph", "describe_call", "wait_all", "seed", "continue_backward"))
+_COMMANDS = tag(session_pb2.SessionRequest, "commands")
 
 
-def command(field: int, body: bytes) -> bytes:
-    """SessionRequest.commands with the one command of this field number in Command."""
-    return tagged(3, tagged(field, body))
+def command(kind: bytes, body: bytes) -> bytes:
+    """SessionRequest.commands with one command. kind: what it begins with."""
+    return delimited(_COMMANDS, delimited(kind, body))
 
 
-def message(field: int, proto: Any) -> bytes:
+def message(kind: bytes, proto: Any) -> bytes:
     """The same, of a protobuf message."""
-    return command(field, proto.SerializeToString())
+    return command(kind, proto.SerializeToString())
 
 
-def packed(field: int, array_names: Iterable[bytes]) -> bytes:
-    """A repeated field of array names."""
-    return tagged(field, b"".join(array_names))
+_FIRST, _RECEIVED = tag(session_pb2.SessionRequest, "first_number"), tag(session_pb2.SessionRequest, "replies_received")
 
 
-# Field numbers in Command.
-PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK = range(1, 9)
-BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH, DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD = range(9, 18)
+def request(first: int, commands: Iterable[bytes]) -> bytes:
+    """A SessionRequest of these commands, but for what has been received, which may stand before or behind them."""
+    return b"".join((_FIRST, varint(first), *commands))
 
-_FLAGS_SIZE = 4
-# Invoke.when_fresh, before an array's name.
-WHEN_FRESH = b"\x38"
+
+def received(replies: int) -> bytes:
+    """That replies up to this one have been received."""
+    return _RECEIVED + varint(replies)
+
+
+# Of Invoke, and of RunGraph, which has the same.
+_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(session_pb2.Invoke, each) for each in (
+    "call", "inputs", "outputs", "recording", "training"))
+_DEVICE, WHEN_FRESH = tag(session_pb2.Invoke, "device"), tag(session_pb2.Invoke, "when_fresh")
+_FLAGS_SIZE = len(_RECORDING) + len(_TRAINING) + 2
 
 
 def mode_flags(recording: bool, training: bool) -> bytes:
-    """Fields 4 and 5 of Invoke and RunGraph, both always written so that their size is fixed."""
-    return bytes((0x20, recording, 0x28, training))
+    """What an Invoke or a RunGraph says of both; both are always written, so that the size is fixed."""
+    return b"".join((_RECORDING, bytes((recording,)), _TRAINING, bytes((training,))))
 
 
 def invoke_device(device: str) -> bytes:
     """The field of an Invoke without inputs that says where it runs."""
-    return tagged(6, device.encode())
+    return delimited(_DEVICE, device.encode())
 
 
 class CallFrame:
@@ -123,20 +124,23 @@ class CallFrame:
     # is_light: whether what it calls is known to take no longer than a round trip (see Pipeline.submit).
     __slots__ = ("head", "middle", "is_light")
 
-    def __init__(self, field: int, call: int, inputs: int, outputs: int, extra: int = 0) -> None:
-        head = b"\x08" + varint(call)
+    def __init__(self, kind: bytes, call: int, inputs: int, outputs: int, extra: int = 0) -> None:
+        head = _CALL + varint(call)
         if inputs:
-            head += b"\x12" + varint(inputs * NAME_SIZE)
-        self.middle = b"\x1a" + varint(outputs * NAME_SIZE)
+            head += _INPUTS + varint(inputs * NAME_SIZE)
+        self.middle = _OUTPUTS + varint(outputs * NAME_SIZE)
         size = len(head) + len(self.middle) + (inputs + outputs) * NAME_SIZE + _FLAGS_SIZE + extra
-        body = varint(field << 3 | 2) + varint(size)
-        self.head = b"\x1a" + varint(len(body) + size) + body + head
+        body = kind + varint(size)
+        self.head = _COMMANDS + varint(len(body) + size) + body + head
         self.is_light = False
+
+
+_FETCHED, _BEGIN, _END = (tag(session_pb2.Fetch, each) for each in ("arrays", "begin", "end"))
 
 
 def fetch(array_names: Iterable[bytes]) -> bytes:
     """Asks for values."""
-    return command(FETCH, packed(1, array_names))
+    return command(FETCH, delimited(_FETCHED, b"".join(array_names)))
 
 
 _FETCH_ONE = fetch([NO_ARRAY])[:-NAME_SIZE]
@@ -149,12 +153,15 @@ def fetch_one(name: bytes) -> bytes:
 
 def fetch_elements(name: bytes, begin: int, end: int) -> bytes:
     """Asks for elements [begin, end) of one array."""
-    return command(FETCH, b"".join((packed(1, [name]), b"\x10", varint(begin), b"\x18", varint(end))))
+    return command(FETCH, b"".join((delimited(_FETCHED, name), _BEGIN, varint(begin), _END, varint(end))))
+
+
+_DESCRIBED = tag(session_pb2.Describe, "arrays")
 
 
 def describe(array_names: Iterable[bytes]) -> bytes:
     """Asks for the shapes and dtypes."""
-    return command(DESCRIBE, packed(1, array_names))
+    return command(DESCRIBE, delimited(_DESCRIBED, b"".join(array_names)))
 
 
 _DESCRIBE_ONE = describe([NO_ARRAY])[:-NAME_SIZE]
@@ -165,27 +172,45 @@ def describe_one(name: bytes) -> bytes:
     return _DESCRIBE_ONE + name
 
 
-def free(array_names: Iterable[bytes]) -> bytes:
-    """Lets go of arrays."""
-    return command(FREE, packed(1, array_names))
+_FREED, _FREED_CALLS = tag(session_pb2.Free, "arrays"), tag(session_pb2.Free, "calls")
+
+
+def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
+    """Lets go of arrays, and of calls."""
+    body = delimited(_FREED, b"".join(array_names)) if array_names else b""
+    if calls:
+        body += delimited(_FREED_CALLS, b"".join(map(varint, calls)))
+    return command(FREE, body)
+
+
+_SHAPE, _DTYPE, _RAW = (tag(tensor_pb2.Tensor, each) for each in ("shape", "dtype", "raw"))
+_PUT_ARRAY, _PUT_TENSOR, _PUT_DEVICE = (tag(session_pb2.Put, each) for each in ("array", "tensor", "device"))
+
+
+def tensor_head(shape: Iterable[int], dtype: int, nbytes: int) -> bytes:
+    """A Tensor, but for the raw bytes that follow it."""
+    return delimited(_SHAPE, b"".join(map(varint, shape))) + _DTYPE + varint(dtype) + _RAW + varint(nbytes)
 
 
 def put_head(name: bytes, shape: Iterable[int], dtype: int, nbytes: int, device: str) -> bytes:
     """A Put, but for the raw bytes of the tensor that follow it."""
-    tensor = tagged(1, b"".join(map(varint, shape))) + b"\x10" + varint(dtype) + b"\x1a" + varint(nbytes)
-    body = b"\x08" + name + tagged(3, device.encode()) + b"\x12" + varint(len(tensor) + nbytes) + tensor
+    tensor = tensor_head(shape, dtype, nbytes)
+    body = b"".join((_PUT_ARRAY, name, delimited(_PUT_DEVICE, device.encode()), _PUT_TENSOR, varint(len(tensor) + nbytes),
+                     tensor))
     size = len(body) + nbytes
-    inner = varint(PUT << 3 | 2) + varint(size)
-    return b"\x1a" + varint(len(inner) + size) + inner + body
+    inner = PUT + varint(size)
+    return _COMMANDS + varint(len(inner) + size) + inner + body
 
 
-_ASSIGN_SIZE = 2 * (1 + NAME_SIZE) + 2
-_ASSIGN = command(ASSIGN, bytes(_ASSIGN_SIZE))[:-_ASSIGN_SIZE] + b"\x08"
+_TO, _FROM, _TO_DEVICE, _RECORDED = (tag(session_pb2.Assign, each) for each in ("to", "from", "device", "recording"))
+_WITH_RECORDING, _WITHOUT_RECORDING = _RECORDED + b"\1", _RECORDED + b"\0"
+_ASSIGN_SIZE = len(_TO) + len(_FROM) + 2 * NAME_SIZE + len(_WITH_RECORDING)
+_ASSIGN = command(ASSIGN, bytes(_ASSIGN_SIZE))[:-_ASSIGN_SIZE] + _TO
 
 
 def assign(to: bytes, source: bytes, device: str = "", recording: bool = False) -> bytes:
     """Gives one array's value to another name."""
+    flag = _WITH_RECORDING if recording else _WITHOUT_RECORDING
     if not device:
-        return b"".join((_ASSIGN, to, b"\x10", source, b"\x20\x01" if recording else b"\x20\x00"))
-    body = b"\x08" + to + b"\x10" + source + tagged(3, device.encode()) + bytes((0x20, recording))
-    return command(ASSIGN, body)
+        return b"".join((_ASSIGN, to, _FROM, source, flag))
+    return command(ASSIGN, b"".join((_TO, to, _FROM, source, delimited(_TO_DEVICE, device.encode()), flag)))

@@ -27,8 +27,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 import grpc
 
 from ..base import MXNetError
+from . import encoding
 from .batches import BATCH_BYTES, Batches, leaves_at_once
-from .encoding import CallFrame, varint
+from .encoding import CallFrame
 from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 from .responses import parse
 from .source_lines import INSIDE
@@ -224,7 +225,7 @@ class Pipeline:
         if self._batches.something_to_send():
             message = self._batches.take(self._replies)
         elif acknowledge:
-            message = b"\x20" + varint(self._replies)
+            message = encoding.received(self._replies)
         if message:
             self._writing = True
             self._link.writer = threading.get_ident()

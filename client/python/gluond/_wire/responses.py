@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Iterator, List, NamedTuple, Tuple, Union
 
 from .._proto import session_pb2, tensor_pb2
+from .fields import number
 
 # Protobuf is faster up to this size.
 SMALL = 1 << 16
 
-_RECEIVED, _REPLIES, _TENSORS, _RAW = 2, 3, 3, 3
+_RECEIVED, _REPLIES = (number(session_pb2.SessionResponse, field) for field in ("received", "replies"))
+_TENSORS, _RAW = number(session_pb2.Reply, "tensors"), number(tensor_pb2.Tensor, "raw")
 
 
 class RawTensor(NamedTuple):
