@@ -4,11 +4,14 @@ grpcio's own `stream_stream` hands every request to one thread and every answer 
 threads, and in a busy program a wait for the interpreter's lock (up to 5 ms). `Stream` starts its operations in the
 calling thread, and whoever wants to know what happened asks for the next event itself: a round trip takes 45 us where
 stream_stream's takes 70 to 85 and an empty unary call 57 (grpcio 1.51, 2 cores). It uses cygrpc, which is not public but
-has kept this part since 1.13; `PublicStream` does the same with the public API, should that change.
+has kept this part since 1.13. `PublicStream` does the same with the public API: `open_stream` gives one where something
+of cygrpc is not there, and from the moment on that something of it has failed, which ends the Stream, so that its user
+opens another one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -26,6 +29,12 @@ except ImportError:
 WRITTEN, MESSAGE, CLOSED, NOTHING = "written", "message", "closed", "nothing"
 Event = Tuple[str, Any]
 CLOSE_SECONDS = 10.0
+
+# All of cygrpc that Stream uses, of a channel's own and of the module.
+_OF_CHANNEL = ("integrated_call", "next_call_event")
+_OF_MODULE = ("ReceiveInitialMetadataOperation", "ReceiveMessageOperation", "ReceiveStatusOnClientOperation",
+              "SendCloseFromClientOperation", "SendInitialMetadataOperation", "SendMessageOperation", "StatusCode")
+_has_failed = False
 
 
 class _Tag:
@@ -61,6 +70,15 @@ class Stream:
         self._inside = 0  # Calls of next_event().
         self._is_closing = False
 
+    def _fail(self, error: Exception) -> Event:
+        """cygrpc is not what this class knows: the stream ends, and the next one will be public."""
+        global _has_failed
+        _has_failed = True
+        with contextlib.suppress(Exception):
+            self.cancel()
+        self._closed = CLOSED, (grpc.StatusCode.UNAVAILABLE.value[0], f"grpcio has changed within: {error!r}")
+        return self._closed
+
     def _read(self) -> None:
         self._reads = True
         self._due += 1
@@ -69,7 +87,10 @@ class Stream:
     def write(self, message: bytes) -> None:
         """Starts to send a message; the event WRITTEN follows, or CLOSED."""
         self._due += 1
-        self._call.operate((cygrpc.SendMessageOperation(message, 0),), self._written)
+        try:
+            self._call.operate((cygrpc.SendMessageOperation(message, 0),), self._written)
+        except (AttributeError, TypeError) as error:
+            self._fail(error)
 
     def next_event(self) -> Event:
         """Waits for what happens next. One thread at a time."""
@@ -85,8 +106,13 @@ class Stream:
             tag = event.tag
             if tag in self._tags:
                 self._due -= 1
+            return self._told(event, tag)
+        except (AttributeError, TypeError) as error:
+            return self._fail(error)
         finally:
             self._inside -= 1
+
+    def _told(self, event: Any, tag: Any) -> Event:
         if tag is self._written and event.success:
             return WRITTEN, None
         if tag is self._message:
@@ -166,7 +192,9 @@ class PublicStream:
 
 def open_stream(channel: grpc.Channel, method: str) -> Union[Stream, PublicStream]:
     """The fastest stream that the installed grpcio has."""
-    try:
-        return Stream(channel, method)
-    except (AttributeError, TypeError):
-        return PublicStream(channel, method)
+    own = getattr(channel, "_channel", None)
+    if not _has_failed and all(hasattr(own, name) for name in _OF_CHANNEL) and all(
+            hasattr(cygrpc, name) for name in _OF_MODULE):
+        with contextlib.suppress(Exception):  # A closed channel refuses PublicStream as well.
+            return Stream(channel, method)
+    return PublicStream(channel, method)
