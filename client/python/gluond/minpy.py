@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import ndarray
+from ._array import tape
 from ._custom import functions
 from ._custom.inside import Inside
 from ._custom.local import LocalArray, make
@@ -28,7 +29,6 @@ from ._custom.snapshots import keep
 from ._custom.values import Kind
 from ._wire.mode import mode
 from .context import current_context
-from ._array import tape
 from .ndarray import NDArray
 
 __all__ = ["CustomFunction", "NoGradientFuncError", "customop", "grad", "grad_and_loss"]

@@ -181,7 +181,7 @@ class HostileServerTest(unittest.TestCase):
         self.addCleanup(self.disconnect)
 
     def disconnect(self):
-        stream = self.host._stream
+        stream = self.host._outgoing.stream
         self.host.end()
         stream.close()  # A channel that is freed with a call under way waits for its end.
 
@@ -205,9 +205,9 @@ class HostileServerTest(unittest.TestCase):
         registered("hosted", lambda self, out_data, req, **_: self.assign(out_data[0], req[0], 1))
         with mock.patch.object(host, "MOST_OUTGOING_BYTES", 1 << 20):
             self.connect(Hostile(8000, reads=False))
-            self.assertTrue(until(lambda: self.host._outgoing_bytes > 1 << 20 and len(self.host._pool._waiting) > 100))
+            self.assertTrue(until(lambda: self.host._outgoing.waiting_bytes > 1 << 20 and len(self.host._pool._waiting) > 100))
             time.sleep(0.5)
-            self.assertLessEqual(self.host._outgoing_bytes, (1 << 20) + 5000)
+            self.assertLessEqual(self.host._outgoing.waiting_bytes, (1 << 20) + 5000)
             self.assertEqual(self.host._pool._threads, pool.MOST_THREADS)
 
 

@@ -282,7 +282,7 @@ class StreamTest(ArrayCase):
         executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").bind(mx.cpu(), [x])
         self.assertEqual(executor.forward()[0].asscalar(), 0.5)
         own = hosts.of(connect.current())
-        own._stream.cancel()
+        own._outgoing.stream.cancel()
         for _ in range(100):
             try:
                 value = executor.forward()[0].asscalar()
@@ -298,7 +298,7 @@ class StreamTest(ArrayCase):
         own = hosts.of(connect.current())
 
         def backward(self, **_):
-            own._stream.cancel()
+            own._outgoing.stream.cancel()
             time.sleep(0.5)
 
         registered("cuts", None, backward)

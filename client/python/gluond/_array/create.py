@@ -12,7 +12,7 @@ from .._attributes import text
 from .._wire.mode import mode
 from ..base import MXNetError
 from ..context import Context, current_context
-from . import calls, transfer
+from . import transfer
 from .array import NDArray
 
 Shape = Union[int, Sequence[int]]

@@ -13,14 +13,14 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .._array import calls, transfer
+from .._array.array import NDArray
 from .._attributes import did_you_mean
 from .._wire import connect, encoding, operator_errors as errors
 from .._wire.mode import mode
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import current_context
-from .._array import calls, transfer
-from .._array.array import NDArray
 from . import functions, props, registry
 from .inside import Inside
 from .local import LocalArray, absent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
 
-from .._wire.mode import mode
 from .._array import calls
 from .._array.array import NDArray
+from .._wire.mode import mode
 from . import functions
 from .local import LocalArray
 from .recorded import again, record

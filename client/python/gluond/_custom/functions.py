@@ -16,9 +16,9 @@ from typing import Any, Deque, Iterator, List, Optional, OrderedDict, Sequence
 
 import numpy as np
 
+from .._array.array import NDArray
 from .._wire import at_fork, operator_errors as errors
 from ..base import MXNetError
-from .._array.array import NDArray
 from .inside import Inside
 from .local import LocalArray, read_only, wanted_values
 from .values import Kind

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
+from .._array import calls, tape
+from .._array.array import NDArray
 from .._proto import session_pb2
 from .._wire import encoding
 from .._wire.encoding import number_of
 from .._wire.link import Waiter
 from .._wire.mode import mode
 from ..base import WrongValue
-from .._array import calls, tape
-from .._array.array import NDArray
 from . import functions
 
 

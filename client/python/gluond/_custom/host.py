@@ -8,21 +8,21 @@ values, and for other custom operators. How many: see pool.py.
 
 from __future__ import annotations
 
-import collections
 import hashlib
-import os
 import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Deque, Dict, List, Sequence, Set
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 import grpc
 
 from .._proto import custom_operator_pb2 as pb
-from .._wire import connect, operator_errors
+from .._wire import connect, heartbeat, operator_errors
+from .._wire.link import client_id
 from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
 from ..base import MXNetError
+from .outgoing import Outgoing
 from .pool import Pool
 
 METHOD = "/gluond.v1.OperatorService/HostOperators"
@@ -32,9 +32,9 @@ OFFER_SECONDS = 0.25
 # Threads that wait for work, at most: one for the next message, others for the one after it.
 MOST_IDLE = 3
 PAUSE_SECONDS = 2.0
-# Answers that wait until the server reads: whoever has more to say waits, too, and at so many messages the stream is ended.
+# Answers that wait until the server reads: whoever has more to say waits, too.
 MOST_OUTGOING_BYTES = 64 << 20
-MOST_OUTGOING = 1 << 17
+BEAT_SECONDS = 0.5
 
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
@@ -68,10 +68,7 @@ class Host:
         self._answers_offers = True
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
-        self._outgoing: Deque[bytes] = collections.deque()
-        self._outgoing_bytes = 0
-        self._writing = False
-        self._stream: Any = None
+        self._outgoing = Outgoing()
         self._is_open = False
         self._pause = 0.1
         self._problem = ""
@@ -80,9 +77,10 @@ class Host:
         self._resumed.set()
         self._idle = 0
         self._lease = 60.0
+        self._said_something = time.monotonic()
         with self._lock:
             self._more_threads()
-        threading.Thread(target=self._beat, name="gluond-custom-heartbeat", daemon=True).start()
+        heartbeat.start("gluond-custom-heartbeat", self._beat)
 
     # What others use.
 
@@ -115,8 +113,7 @@ class Host:
                 if self._offered.get(name) != shared:
                     self._offered[name] = shared
                     self._known.discard(name)
-                    if self._stream is not None:
-                        self._write(_offer(name, shared))
+                    self._outgoing.write(_offer(name, shared))
             self._wait_until(lambda: self._is_open, OPEN_SECONDS)
             if not self._is_open:
                 raise MXNetError(f"The server at {self.address} cannot be offered custom operators: "
@@ -129,43 +126,15 @@ class Host:
     def renew(self, name: str, shared: bool) -> None:
         """Offers an operator again that has been replaced: the server forgets what it was told of its shapes."""
         with self._lock:
-            if name in self._offered and self._stream is not None:
+            if name in self._offered and self._outgoing.stream is not None:
                 self._offered[name] = shared
-                self._write(_offer(name, shared))
+                self._outgoing.write(_offer(name, shared))
 
     def _wait_until(self, is_true: Any, seconds: float) -> bool:
         end = time.monotonic() + seconds
         while not is_true() and not self._ended and time.monotonic() < end:
             self._changed.wait(end - time.monotonic())
         return is_true()
-
-    # Writing. With the lock held.
-
-    def _write(self, message: bytes) -> None:
-        if self._stream is None:
-            return
-        if not self._writing:
-            self._writing = True
-            self._stream.write(message)
-        elif len(self._outgoing) < MOST_OUTGOING:
-            self._outgoing.append(message)
-            self._outgoing_bytes += len(message)
-        else:
-            self._stream.cancel()
-
-    def _written(self) -> None:
-        self._writing = False
-        if self._outgoing:
-            message = self._outgoing.popleft()
-            self._outgoing_bytes -= len(message)
-            self._write(message)
-            self._changed.notify_all()
-
-    def _say_something(self) -> None:
-        """Writes an empty message, unless one is being written."""
-        with self._lock:
-            if not self._writing:
-                self._write(b"")
 
     # Threads.
 
@@ -211,31 +180,32 @@ class Host:
                 f"the values that it computed have {len(message)} bytes, more than the {self._most_bytes} that the server "
                 "takes in one message (--max_message_bytes)"))
         with self._lock:
-            while call.call in self._running and self._outgoing_bytes > MOST_OUTGOING_BYTES:
+            while call.call in self._running and self._outgoing.waiting_bytes > MOST_OUTGOING_BYTES:
                 self._changed.wait()
             if call.call in self._running:  # Else nobody waits for it any more.
                 self._running.discard(call.call)
-                self._write(message)
+                self._outgoing.write(message)
 
     def _refuse(self, call: Any, why: str) -> None:
         message = failure(call.call, MXNetError(why))
         with self._lock:
             if call.call in self._running:
                 self._running.discard(call.call)
-                self._write(message)
+                self._outgoing.write(message)
 
     # Events.
 
     def _next(self) -> List[Any]:
         """Waits for one event; the calls that it brings."""
-        stream = self._stream
+        stream = self._outgoing.stream
         if stream is None:
             self._connect()
             return []
         kind, value = stream.next_event()
         if kind is WRITTEN:
             with self._lock:
-                self._written()
+                if self._outgoing.written():
+                    self._changed.notify_all()
         elif kind is MESSAGE:
             return self._receive(pb.HostResponse.FromString(value))
         elif kind is CLOSED:
@@ -262,24 +232,20 @@ class Host:
     def _connect(self) -> None:
         """Opens the stream, and offers what has been offered."""
         stream = open_stream(self._channel, METHOD)
-        client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
-        hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id)).SerializeToString()
+        hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id())).SerializeToString()
         with self._lock:
             if self._ended:
                 stream.cancel()
                 return
-            self._stream = stream
-            self._writing = False
-            self._outgoing.clear()
-            self._outgoing_bytes = 0
+            self._outgoing.begin(stream)
             self._known.clear()
-            self._write(hello)
+            self._outgoing.write(hello)
             for name, shared in self._offered.items():
-                self._write(_offer(name, shared))
+                self._outgoing.write(_offer(name, shared))
 
     def _closed(self, code: int, details: str) -> None:
         with self._lock:
-            self._stream = None
+            self._outgoing.end()
             self._is_open = False
             self._running.clear()
             self._problem = details
@@ -293,15 +259,19 @@ class Host:
             time.sleep(0.02)
         self._pause = min(2 * self._pause, 2.0)
 
-    def _beat(self) -> None:
-        """A sign of life for the server, so often that it does not end the stream."""
-        last = time.monotonic()
-        while not self._ended:
-            time.sleep(0.5)
-            self._pool.refuse_if_stalled()
-            if time.monotonic() - last > self._lease / 3:
-                last = time.monotonic()
-                self._say_something()
+    def _beat(self) -> Optional[float]:
+        """Says something, whatever else has been sent, three times in a lease."""
+        if self._ended:
+            return None
+        self._pool.refuse_if_stalled()
+        if time.monotonic() - self._said_something > self._lease / 3:
+            self._say_something()
+        return BEAT_SECONDS
+
+    def _say_something(self) -> None:
+        self._said_something = time.monotonic()
+        with self._lock:
+            self._outgoing.say_something()
 
     def abandon(self) -> None:
         """After a fork, in the child: the stream is the parent's."""
@@ -311,7 +281,7 @@ class Host:
         """Ends the stream: graphs that need this process fail from now on."""
         with self._lock:
             self._ended = True
-            stream, self._stream = self._stream, None
+            stream = self._outgoing.end()
             self._running.clear()
             self._changed.notify_all()
         if stream is not None:
@@ -325,7 +295,7 @@ class Host:
         self._resumed.clear()
         self._say_something()  # Its end wakes the leader.
         self._is_paused = self._leading.acquire(timeout=PAUSE_SECONDS)
-        while self._is_paused and self._writing and self._stream is not None and time.monotonic() < end:
+        while self._is_paused and self._outgoing.is_writing and self._outgoing.stream is not None and time.monotonic() < end:
             call = self._pool.take(self._next())
             if call is not None:
                 threading.Thread(target=self._pool.work, args=(call,), name="gluond-custom", daemon=True).start()

@@ -12,12 +12,12 @@ from typing import Any, Callable, List, NoReturn, Optional, Sequence
 import numpy as np
 
 from .. import context as _context
-from .._wire.mode import mode
-from .._wire import at_fork, connect, encoding
-from .._wire.tensors import flag_of
-from ..base import MXNetError
 from .._array import calls, transfer
 from .._array.array import NDArray
+from .._wire import at_fork, connect, encoding
+from .._wire.mode import mode
+from .._wire.tensors import flag_of
+from ..base import MXNetError
 from .values import Kind, in_numpy, to_bits
 
 _upload_lock = threading.RLock()

@@ -11,11 +11,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .._array import calls
+from .._array.array import NDArray
 from .._wire import encoding
 from .._wire.mode import mode
 from ..base import MXNetError
-from .._array import calls
-from .._array.array import NDArray
 from . import functions, hosts
 from .local import LocalArray, upload_lock
 from .snapshots import constant

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._wire import encoding
 from .._array import calls
 from .._array.array import NDArray
+from .._wire import encoding
 from .local import LocalArray
 from .values import Kind
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from typing import Any, Optional, Tuple
 
@@ -50,13 +52,18 @@ class Link:
         self.nudge.acquire()
 
 
-def greet(channel: grpc.Channel, session: str, client_id: str) -> Tuple[Any, Any, int, str]:
+def client_id() -> str:
+    """What a server calls this process in its log: program and process id."""
+    return f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
+
+
+def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, int, str]:
     """Opens a stream and says hello: the stream, and the server's first message; else why not, as a gRPC code and text.
 
-    session: the name of the one to take up again; empty: a new one.
+    session: the name of the one to take up again; empty: a new one. client: see client_id.
     """
     stream = open_stream(channel, METHOD)
-    hello = session_pb2.OpenSession(session=session, client_id=client_id)
+    hello = session_pb2.OpenSession(session=session, client_id=client)
     stream.write(session_pb2.SessionRequest(open=hello).SerializeToString())
     written = False
     response = None

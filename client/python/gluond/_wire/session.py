@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import sys
 from math import prod
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from ..base import MXNetError
 from . import encoding, errors
-from .link import Waiter
+from .link import Waiter, client_id
 from .local_server import LocalServer
 from .mode import mode
 from .pipeline import Pipeline
@@ -48,8 +47,7 @@ class Session:
         self._described: Dict[bytes, str] = {}
         # For other calls than the session's own stream, which has a channel to itself.
         self.channel = self.new_channel()
-        client_id = f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
-        self._pipeline = Pipeline(self.new_channel, client_id, self._lost, self._is_gone)
+        self._pipeline = Pipeline(self.new_channel, client_id(), self._lost, self._is_gone)
         self._submit = self._pipeline.submit
         # Names of arrays that nobody has any more; append() is all that a finalizer may do.
         self.dead_arrays = self._pipeline.dead_arrays

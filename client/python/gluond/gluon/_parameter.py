@@ -7,9 +7,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .. import initializer, ndarray, symbol
+from .._array import tape
 from ..base import MXNetError
 from ..context import Context, current_context
-from .._array import tape
 from ..ndarray import NDArray
 from .utils import dtype_name, shape_is_known
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import ndarray
-from ..context import Context
 from .._array import tape
+from ..context import Context
 from ..ndarray import NDArray
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._base import Optimizer, create

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .._documentation import fill_module
 from .._array import calls
 from .._array.array import NDArray
 from .._array.control_flow import cond, foreach, while_loop
 from .._array.create import array
 from .._array.functions_of_operators import make_function
+from .._documentation import fill_module
 
 _INF = float("inf")
 

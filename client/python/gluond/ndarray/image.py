@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._documentation import fill_module
 from .._array import calls
 from .._array.array import NDArray
 from .._array.create import array
 from .._array.functions_of_operators import make_function
+from .._documentation import fill_module
 
 
 def to_tensor(data: NDArray) -> NDArray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .._documentation import fill_module
 from .._array.array import NDArray
 from .._array.functions_of_operators import make_function
+from .._documentation import fill_module
 
 
 def gemm(A: NDArray, B: NDArray, C: NDArray, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0,  # noqa: N803

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._documentation import fill_module
 from .._array.functions_of_operators import make_function
+from .._documentation import fill_module
 
 __getattr__, __dir__ = fill_module(globals(), make_function)

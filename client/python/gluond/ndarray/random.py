@@ -7,12 +7,12 @@ from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._attributes import text
-from .._documentation import fill_module
-from ..context import Context
 from .._array import calls, transfer
 from .._array.array import NDArray
 from .._array.functions_of_operators import make_function
+from .._attributes import text
+from .._documentation import fill_module
+from ..context import Context
 
 __all__ = ["exponential", "gamma", "generalized_negative_binomial", "multinomial", "negative_binomial", "normal", "poisson",
            "randint", "randn", "shuffle", "uniform"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Union
 
-from ..base import MXNetError
-from ..context import Context
 from .._array.array import NDArray
 from .._array.create import zeros as zeros_of
+from ..base import MXNetError
+from ..context import Context
 from . import _infer
 from ._attributes import dtype_of
 from ._definition import Kind

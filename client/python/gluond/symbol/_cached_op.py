@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Iterable, List, Sequence, Tuple, Union
 
+from .._array.array import NDArray
+from .._array.calls import blank, check_not_in_graph, check_together
 from .._wire import connect
 from .._wire.mode import mode
 from ..base import MXNetError
 from ..context import current_context
-from .._array.array import NDArray
-from .._array.calls import blank, check_not_in_graph, check_together
 from ._outputs import Outputs
 
 

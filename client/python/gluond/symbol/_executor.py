@@ -8,13 +8,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
+from .._array.array import NDArray
+from .._array.calls import blank
+from .._array.create import zeros
 from .._attributes import dtype_name
 from .._wire import connect, encoding
 from ..base import MXNetError
 from ..context import Context, current_context
-from .._array.array import NDArray
-from .._array.calls import blank
-from .._array.create import zeros
 from ._gradients import HeadGradients, Leaves
 from ._outputs import Outputs
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any, List, Mapping, Optional, Sequence
 
+from .._array import tape
+from .._array.array import NDArray
 from .._proto import graph_pb2, session_pb2
 from .._wire import encoding
 from ..base import MXNetError
-from .._array import tape
-from .._array.array import NDArray
 from . import _server
 from ._outputs import Outputs
 

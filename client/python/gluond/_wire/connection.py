@@ -1,0 +1,233 @@
+"""What a session's commands and answers travel over: a link, which is opened again when it breaks, and given up where it may
+be in pieces. Whatever is in doubt is then sent once more; the server takes each command once, by its number.
+
+Messages are kept until the server says that it has received them, and are sent again over a new stream when the old one
+breaks.
+
+A KeyboardInterrupt may come anywhere in the program's main thread, also where grpcio holds a lock, which it then never
+lets go. So a channel that was interrupted is given up, and over a new one the session is taken up again, with whatever is
+in doubt. So it is where a signal's handler, or a finalizer, gives commands while its own thread waits here for an event, which
+it may have in its hands already.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import grpc
+
+from ..base import MXNetError
+from . import encoding
+from .batches import BATCH_BYTES, Batches
+from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
+
+# Of a message, for what is around the values; of a very short one, half of it.
+MARGIN = 4096
+# For what is around a command that is alone in its message.
+AROUND = 64
+# So long after a link was given up, its stream may still take the session over.
+GIVEN_UP_SECONDS = 5.0
+
+
+class Connection:
+    """See above. new_channel: makes one, for this stream alone. lost: makes the error for a stream that ended for good,
+    (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more.
+
+    All that changes is guarded by `_lock`, which is never held while waiting or in gRPC; finalizers take no lock, they append
+    to `dead_arrays` and `dead_calls`.
+    """
+
+    def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
+                 lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
+        self.opened: Any = None
+        self._batches = Batches()
+        # Names of what nobody has any more; append() is all that a finalizer may do.
+        self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
+        self._new_channel = new_channel
+        self._link = Link(new_channel())
+        self._client_id = client_id
+        self._lost = lost
+        self._is_gone = is_gone
+        self._lock = threading.RLock()  # Not to be taken twice, but to know whose it is.
+        self._stopped: Optional[Exception] = None
+        self._writing = True  # Until the stream stands.
+        self._few = 0  # Commands that wait for others.
+        self._waiters: Dict[int, Waiter] = {}
+        self._replies = 0
+        self._unacknowledged_bytes = 0
+        self._gave_up = -math.inf
+        self._last_write = time.monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        """Until it has stopped."""
+        return self._stopped is None
+
+    @property
+    def most_bytes(self) -> int:
+        """Of commands, or values, in a message."""
+        most = self.opened.max_message_bytes
+        return most - min(MARGIN, most // 2)
+
+    def _watch(self, link: Link) -> None:
+        """The life of the background thread of a link."""
+        raise NotImplementedError
+
+    # Messages.
+
+    def _take(self, acknowledge: bool = False) -> bytes:
+        """The next message, if there is one. Requires: none is being written; and _write() next.
+
+        acknowledge: a message without commands, if there are none.
+        """
+        self._few = 0
+        self._batches.append_free()
+        message = b""
+        if self._batches.something_to_send():
+            message = self._batches.take(self._replies)
+        elif acknowledge:
+            message = encoding.received(self._replies)
+        if message:
+            self._writing = True
+            self._link.writer = threading.get_ident()
+            self._unacknowledged_bytes = 0
+            self._last_write = time.monotonic()
+        return message
+
+    def _write(self, link: Link, message: bytes) -> None:
+        """Starts to write what _take() gave. Not holding `_lock`."""
+        if not message:
+            return
+        try:
+            if link.stream is not None:
+                link.stream.write(message)
+            link.writer = None
+        except BaseException as error:
+            if not self._is_of_old(link, error):
+                self._give_up(link)
+                raise
+
+    def _is_of_old(self, link: Link, error: BaseException) -> bool:
+        """Whether something has failed because another thread has given the link up: there is a new one, which sends again."""
+        return link is not self._link and isinstance(error, Exception)
+
+    def _receive(self, link: Link, response: Any, size: int) -> None:
+        with self._lock:
+            self._batches.drop_received(response.received)
+            for reply in response.replies:
+                if reply.index > self._replies:  # Else it came before, over another stream.
+                    waiter = self._waiters.get(reply.number)
+                    if waiter is not None:
+                        waiter.finish(reply)
+                        del self._waiters[reply.number]  # Not before: an interrupt may come in between.
+                    self._replies = reply.index
+            self._unacknowledged_bytes += size
+            message = b""
+            if self._unacknowledged_bytes > BATCH_BYTES and not self._writing and link is self._link:
+                message = self._take(acknowledge=True)
+        self._write(link, message)
+
+    def _say_something(self) -> None:
+        """Writes a message, be it an empty one, unless one is being written."""
+        with self._lock:
+            if self._stopped is not None or self._writing:
+                return
+            link, message = self._link, self._take(acknowledge=True)
+        self._write(link, message)
+
+    # Links.
+
+    def _connect(self, link: Link, seconds: float) -> None:
+        """Opens a stream and resumes the session, trying for so long; then stops with the last error."""
+        deadline = time.monotonic() + seconds
+        pause = 0.05
+        while self._stopped is None and link is self._link:
+            code, details = self._open(link)
+            if code == 0:
+                return
+            if code not in RETRY or time.monotonic() + pause > deadline or self._is_gone():
+                self.stop(self._lost(code, details))
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+        if self.opened is None:
+            raise self._stopped or MXNetError("the session has ended")
+
+    def _open(self, link: Link) -> Tuple[int, str]:
+        """Says hello; (0, "") when the session stands, else why not."""
+        stream, response, code, details = greet(link.channel, self.opened.session if self.opened else "", self._client_id)
+        if code != 0:
+            return code, details
+        with self._lock:
+            if link is not self._link:
+                stream.cancel()
+                return UNAVAILABLE, "given up"
+            self.opened = response.opened
+            self._batches.most_bytes = self.most_bytes
+            self._batches.longest = self.opened.max_message_bytes - AROUND
+            self._batches.drop_received(response.received)
+            self._batches.send_again()
+            link.stream = stream
+            self._writing = False
+            message = self._take()
+        self._write(link, message)
+        self._receive(link, response, 0)
+        return 0, ""
+
+    def _broken(self, link: Link, code: int, details: str) -> None:
+        with self._lock:
+            if link is not self._link:
+                return
+            self._writing = True
+            link.stream = None
+        # A link that was given up while it said hello may have come after this one.
+        came_late = code == ABORTED and time.monotonic() - self._gave_up < GIVEN_UP_SECONDS
+        if code not in RETRY and not came_late:
+            self.stop(self._lost(code, details))
+
+    def _give_up(self, link: Link) -> None:
+        """Goes on over a new link, if this is the one of now."""
+        if link is not self._link or self._stopped is not None:
+            return
+        new = Link(self._new_channel())
+        with self._lock:
+            if link is not self._link or self._stopped is not None:
+                return
+            self._link = new
+            self._writing = True
+            self._gave_up = time.monotonic()
+        threading.Thread(target=self._watch, args=(new,), name="gluond-events", daemon=True).start()
+        close = link.stream.close if link.stream is not None else link.channel.close
+        threading.Thread(target=close, name="gluond-close", daemon=True).start()
+
+    def stop(self, error: Exception) -> None:
+        """Ends the session for this client: everybody who waits, and every later command, gets the error."""
+        with self._lock:
+            if self._stopped is None:
+                self._stopped = error
+            waiters = list(self._waiters.values())
+            self._waiters.clear()
+            stream = self._link.stream
+        for waiter in waiters:
+            waiter.finish(None)
+        if stream is not None:
+            stream.cancel()
+
+    def finish(self, seconds: float) -> None:
+        """Lets the server end the session now rather than with its lease, if that takes no longer."""
+        link = self._link
+        if self._stopped is not None or link.stream is None:
+            return
+        link.stream.finish()
+        end = time.monotonic() + seconds
+        while link.stream is not None and time.monotonic() < end:
+            time.sleep(0.001)
+        self.stop(MXNetError("the session has ended"))
+
+    def abandon(self, error: Exception) -> None:
+        """After a fork, in the child: the stream and its locks belong to threads that are not here."""
+        self._lock = threading.RLock()
+        self._stopped = error
