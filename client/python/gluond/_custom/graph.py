@@ -36,13 +36,19 @@ def _described(spec: props.Spec) -> Dict[str, str]:
     return attrs
 
 
-# How often what a node means may have changed: what was made of a graph before is outdated.
-_edits = 0
+_forks = 0
 
 
 def edits() -> int:
-    """See above."""
-    return _edits
+    """How often what a node means may have changed: what was made of a graph before is outdated. A graph is defined anew with a
+    new registration's version, or with a forked child's own scope."""
+    return registry.replaced() + _forks
+
+
+@at_fork.in_child
+def _after_fork() -> None:
+    global _forks
+    _forks += 1
 
 
 def describe(attrs: Mapping[str, str], node: str) -> CallType:
@@ -89,18 +95,3 @@ def will_run(session: Any, op_types: Iterable[str]) -> None:
     names = {op_type: found.shared for op_type in op_types if (found := registry.get(op_type)) is not None}
     if names:
         hosts.of(session).offer(names)
-
-
-def _changed(registered: registry.Registered, replaces: bool) -> None:
-    if replaces:
-        _edit()
-
-
-registry.on_change.append(_changed)
-
-
-@at_fork.in_child
-def _edit() -> None:
-    """Graphs are defined anew, with the new registration's version, or with a forked child's own scope."""
-    global _edits
-    _edits += 1

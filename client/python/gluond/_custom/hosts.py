@@ -25,6 +25,8 @@ def of(session: Any) -> Host:
         with _lock:
             found = _hosts.get(session.address)
             if found is None or found.has_ended:
+                for address in [address for address, host in _hosts.items() if host.has_ended]:
+                    del _hosts[address]
                 found = _hosts[session.address] = Host(session, _key, callbacks.answer, functions.release)
     found.add_session(session)
     if not found.is_open:
@@ -42,15 +44,13 @@ def scope() -> str:
     return _scope
 
 
-def _changed(registered: registry.Registered, replaces: bool) -> None:
-    if registered.shared:
-        share(registered)
+def registered(operator: registry.Registered, replaces: bool) -> None:
+    """Tells servers of a new registration, where they must know of it now. replaces: another one of this name."""
+    if operator.shared:
+        share(operator)
     elif replaces:
         for host in _running():
-            host.renew(registered.op_type, False)
-
-
-registry.on_change.append(_changed)
+            host.renew(operator.op_type, False)
 
 
 def _running() -> List[Host]:

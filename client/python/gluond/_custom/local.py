@@ -334,7 +334,6 @@ def make(values: np.ndarray, context: Optional[_context.Context], dtype: np.dtyp
     return LocalArray(connect.current(), context or _context.current_context(), Kind(values.shape, dtype), values)
 
 
-
 @at_fork.in_child
 def _after_fork() -> None:
     """In a forked child: the lock may be held by a thread that is not here."""

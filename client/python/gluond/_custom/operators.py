@@ -130,7 +130,7 @@ def register(reg_name: str, shared: bool = False) -> Callable[[PropClass], PropC
         if not (isinstance(prop_class, type) and issubclass(prop_class, CustomOpProp)):
             raise TypeError(f"Can only register subclass of CustomOpProp, not {prop_class!r}; a CustomOp is what its "
                             "create_operator() returns")
-        registry.add(reg_name, prop_class, shared)
+        hosts.registered(*registry.add(reg_name, prop_class, shared))
         return prop_class
 
     return decorate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -26,21 +26,27 @@ class Registered(NamedTuple):
 _lock = threading.Lock()
 _versions = itertools.count(1)
 _registered: Dict[str, Registered] = {}
-# Called with each new registration, and whether it replaces another.
-on_change: List[Callable[[Registered, bool], None]] = []
+_replaced = 0
 
 
-def add(op_type: str, prop_class: Any, shared: bool) -> None:
-    """Registers an operator. A second one of a name replaces the first, with a warning."""
+def add(op_type: str, prop_class: Any, shared: bool) -> Tuple[Registered, bool]:
+    """Registers an operator. A second one of a name replaces the first, with a warning. The registration, and whether it
+    replaces another."""
+    global _replaced
     if not isinstance(op_type, str) or not 0 < len(op_type.encode()) <= 128:
         raise ValueError(f"An operator's name is text of 1 to 128 bytes, not {op_type!r}")
     with _lock:
         known = _registered.get(op_type)
         new = _registered[op_type] = Registered(op_type, prop_class, next(_versions), shared)
+        _replaced += known is not None
     if known is not None:
         warnings.warn(f"New registration is overriding existing custom operator {op_type}", stacklevel=4)
-    for call in on_change:
-        call(new, known is not None)
+    return new, known is not None
+
+
+def replaced() -> int:
+    """How often a registration has replaced another."""
+    return _replaced
 
 
 def find(op_type: Any) -> Registered:
