@@ -7,8 +7,8 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
+from ._array.array import NDArray
 from ._registry import Registry
-from .ndarray import NDArray
 
 
 class InitDesc(str):

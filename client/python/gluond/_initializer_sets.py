@@ -7,8 +7,8 @@ from typing import Any, Dict, List, Sequence, Union
 import numpy as np
 
 from . import ndarray
+from ._array.array import NDArray
 from ._initializer_base import InitDesc, Initializer, create, register
-from .ndarray import NDArray
 
 _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 

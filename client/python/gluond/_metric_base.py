@@ -5,8 +5,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, U
 
 import numpy as np
 
+from ._array.array import NDArray
 from ._registry import Registry
-from .ndarray import NDArray
 
 
 def as_list(value: Any) -> List[Any]:

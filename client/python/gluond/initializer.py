@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from . import ndarray, random
+from ._array.array import NDArray
 from ._initializer_base import InitDesc, Initializer, alias, create, register
 from ._initializer_sets import FusedRNN, Load, Mixed
-from .ndarray import NDArray
 
 __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant", "Uniform", "Normal",
            "Orthogonal", "Xavier", "MSRAPrelu", "Bilinear", "LSTMBias", "FusedRNN", "Load", "Mixed"]

@@ -21,6 +21,7 @@ import numpy as np
 
 from . import ndarray
 from ._array import tape
+from ._array.array import NDArray
 from ._custom import functions
 from ._custom.inside import Inside
 from ._custom.local import LocalArray, make
@@ -29,7 +30,6 @@ from ._custom.snapshots import keep
 from ._custom.values import Kind
 from ._wire.mode import mode
 from .context import current_context
-from .ndarray import NDArray
 
 __all__ = ["CustomFunction", "NoGradientFuncError", "customop", "grad", "grad_and_loss"]
 

@@ -21,8 +21,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 
+from ._array.array import NDArray
 from ._curve import svg
-from .ndarray import NDArray
 
 __all__ = ["Progress"]
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .symbol import Symbol
+from .symbol.symbol import Symbol
 
 __all__ = ["print_summary", "plot_network"]
 

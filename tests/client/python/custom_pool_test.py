@@ -10,7 +10,7 @@ import grpc
 
 import gluond as mx
 from gluond import nd
-from gluond._custom import callbacks, functions, host, pool
+from gluond._custom import callbacks, functions, host, outgoing, pool
 from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire.session import _CHANNEL_OPTIONS
 from tests import case_runner
@@ -31,6 +31,46 @@ def until(condition):
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
     return condition()
+
+
+class Stream:
+    """Notes what is written to it, and whether it is ended."""
+
+    def __init__(self):
+        self.messages, self.is_cancelled = [], False
+        self.write = self.messages.append
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+class OutgoingTest(unittest.TestCase):
+
+    def setUp(self):
+        self.outgoing, self.stream = outgoing.Outgoing(), Stream()
+        self.outgoing.begin(self.stream)
+
+    def test_one_message_is_written_at_a_time_and_the_others_in_order(self):
+        for message in (b"a", b"bc", b"d"):
+            self.outgoing.write(message)
+        self.outgoing.say_something()  # There is no need.
+        self.assertEqual((self.stream.messages, self.outgoing.waiting_bytes), ([b"a"], 3))
+        self.assertEqual([self.outgoing.written() for _ in range(3)], [True, True, False])
+        self.outgoing.say_something()
+        self.assertEqual((self.stream.messages, self.outgoing.waiting_bytes), ([b"a", b"bc", b"d", b""], 0))
+
+    def test_too_many_end_the_stream_and_the_next_one_begins_with_none(self):
+        with mock.patch.object(outgoing, "MOST_WAITING", 2):
+            for _ in range(4):
+                self.outgoing.write(b"a")
+        self.assertTrue(self.stream.is_cancelled)
+        self.assertIs(self.outgoing.end(), self.stream)
+        self.outgoing.write(b"of no use")
+        other = Stream()
+        self.outgoing.begin(other)
+        self.outgoing.write(b"b")
+        self.assertFalse(self.outgoing.written())
+        self.assertEqual((self.stream.messages, other.messages), ([b"a"], [b"b"]))
 
 
 class PoolTest(unittest.TestCase):

@@ -42,7 +42,7 @@ _forks = 0
 def edits() -> int:
     """How often what a node means may have changed: what was made of a graph before is outdated. A graph is defined anew with a
     new registration's version, or with a forked child's own scope."""
-    return registry.replaced() + _forks
+    return registry.replaced + _forks
 
 
 @at_fork.in_child

@@ -26,27 +26,23 @@ class Registered(NamedTuple):
 _lock = threading.Lock()
 _versions = itertools.count(1)
 _registered: Dict[str, Registered] = {}
-_replaced = 0
+# How often a registration has replaced another.
+replaced = 0
 
 
 def add(op_type: str, prop_class: Any, shared: bool) -> Tuple[Registered, bool]:
     """Registers an operator. A second one of a name replaces the first, with a warning. The registration, and whether it
     replaces another."""
-    global _replaced
+    global replaced
     if not isinstance(op_type, str) or not 0 < len(op_type.encode()) <= 128:
         raise ValueError(f"An operator's name is text of 1 to 128 bytes, not {op_type!r}")
     with _lock:
         known = _registered.get(op_type)
         new = _registered[op_type] = Registered(op_type, prop_class, next(_versions), shared)
-        _replaced += known is not None
+        replaced += known is not None
     if known is not None:
         warnings.warn(f"New registration is overriding existing custom operator {op_type}", stacklevel=4)
     return new, known is not None
-
-
-def replaced() -> int:
-    """How often a registration has replaced another."""
-    return _replaced
 
 
 def find(op_type: Any) -> Registered:

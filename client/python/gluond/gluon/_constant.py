@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 from .. import initializer, ndarray
-from ..ndarray import NDArray
+from .._array.array import NDArray
 from ._parameter import Parameter
 from .utils import dtype_name
 

@@ -5,10 +5,10 @@ import difflib
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import ndarray, symbol
+from .._array.array import NDArray
 from ..base import MXNetError
 from ..context import Context, current_context
-from ..ndarray import NDArray
-from ..symbol import Symbol
+from ..symbol.symbol import Symbol
 from ._block import Block
 from ._nested import ARRAY, flatten
 from ._parameter import DeferredInitializationError

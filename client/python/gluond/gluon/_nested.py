@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, List, Tuple
 
-from ..ndarray import NDArray
-from ..symbol import Symbol
+from .._array.array import NDArray
+from ..symbol.symbol import Symbol
 
 # A form tells how a value is nested: ARRAY, SEVERAL (a Symbol of n outputs: ("symbol", n)), NONE, or (type, forms...).
 ARRAY = "array"

@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import initializer, ndarray, symbol
 from .._array import tape
+from .._array.array import NDArray
 from ..base import MXNetError
 from ..context import Context, current_context
-from ..ndarray import NDArray
 from .utils import dtype_name, shape_is_known
 
 

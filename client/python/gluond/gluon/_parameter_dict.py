@@ -6,9 +6,9 @@ from typing import Any, Dict, ItemsView, Iterator, KeysView, List, Optional, Seq
 import numpy as np
 
 from .. import initializer, ndarray
+from .._array.array import NDArray
 from ..base import WrongValue
 from ..context import Context
-from ..ndarray import NDArray
 from ._constant import Constant
 from ._parameter import Parameter
 from .utils import brief_list, indent

@@ -5,8 +5,8 @@ import json
 from typing import Any, Dict
 
 from .. import ndarray
+from .._array.array import NDArray
 from ..base import WrongValue
-from ..ndarray import NDArray
 from ._kinds import AnyBlock
 from .utils import brief_list
 

@@ -5,8 +5,8 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from ..ndarray import NDArray
-from ..symbol import Symbol
+from .._array.array import NDArray
+from ..symbol.symbol import Symbol
 from ._kinds import AnyBlock
 from .utils import HookHandle
 

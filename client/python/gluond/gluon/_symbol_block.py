@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Union
 
 from .. import symbol
 from ..context import Context
-from ..symbol import Symbol
+from ..symbol.symbol import Symbol
 from ._hybrid_block import HybridBlock
 from ._nested import ARRAY, flatten, regroup
 from ._parameter_dict import ParameterDict

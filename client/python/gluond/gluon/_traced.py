@@ -5,9 +5,9 @@ import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
+from .._array.array import NDArray
 from ..base import WrongValue
 from ..context import Context
-from ..ndarray import NDArray
 from ..symbol._cached_op import CachedOp
 from ._kinds import AnyHybridBlock
 from ._nested import flatten, regroup, size

@@ -1,6 +1,6 @@
 """Parameters of Blocks, as `gluon.parameter` names them."""
-from ..ndarray import NDArray
-from ..symbol import Symbol
+from .._array.array import NDArray
+from ..symbol.symbol import Symbol
 from ._constant import Constant
 from ._parameter import DeferredInitializationError, Parameter
 from ._parameter_dict import ParameterDict

@@ -5,8 +5,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import ndarray
 from .._array import tape
+from .._array.array import NDArray
 from ..context import Context
-from ..ndarray import NDArray
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._base import Optimizer, create
 from ..optimizer.updater import get_updater

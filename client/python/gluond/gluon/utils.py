@@ -10,9 +10,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 import numpy as np
 
 from .. import ndarray
+from .._array.array import NDArray
 from ..base import WrongValue
 from ..context import Context
-from ..ndarray import NDArray
 
 __all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "HookHandle",
            "shape_is_known"]

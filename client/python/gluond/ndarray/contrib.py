@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._array import calls
+from .._array import calls as _calls
 from .._array.array import NDArray
 from .._array.control_flow import cond, foreach, while_loop
 from .._array.create import array
@@ -30,7 +30,7 @@ def isnan(data: NDArray) -> NDArray:
 def boolean_mask(data: NDArray, index: NDArray, axis: int = 0) -> NDArray:
     """The slices of `data` along `axis` where `index` is not 0. Waits for `index`: it tells the result's shape."""
     chosen = array(index.asnumpy().ravel().nonzero()[0], index.context, "int64")
-    return calls.invoke(calls.intern("take", {"axis": str(axis)}, 2, 1), (data, chosen))
+    return _calls.invoke(_calls.intern("take", {"axis": str(axis)}, 2, 1), (data, chosen))
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_contrib_",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._array import calls
+from .._array import calls as _calls
 from .._array.array import NDArray
 from .._array.create import array
 from .._array.functions_of_operators import make_function
@@ -33,12 +33,12 @@ def crop(data: NDArray, x: int, y: int, width: int, height: int) -> NDArray:
 
 def flip_left_right(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), mirrored."""
-    return calls.invoke(calls.intern("reverse", {"axis": str(data.ndim - 2)}, 1, 1, rule=calls.LIKE_FIRST), (data,))
+    return _calls.invoke(_calls.intern("reverse", {"axis": str(data.ndim - 2)}, 1, 1, rule=_calls.LIKE_FIRST), (data,))
 
 
 def flip_top_bottom(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), upside down."""
-    return calls.invoke(calls.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=calls.LIKE_FIRST), (data,))
+    return _calls.invoke(_calls.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=_calls.LIKE_FIRST), (data,))
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_image_",))

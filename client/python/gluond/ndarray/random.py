@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._array import calls, transfer
+from .._array import calls as _calls, transfer as _transfer
 from .._array.array import NDArray
 from .._array.functions_of_operators import make_function
 from .._attributes import text
@@ -31,12 +31,12 @@ def _random(name: str, parameters: Sequence[Tuple[str, Number]], shape: Any, dty
         attributes = {} if shape is None else {"shape": text((shape,) if isinstance(shape, int) else shape)}
         if named is not None:
             attributes["dtype"] = named.name
-        return calls.invoke(calls.intern(f"_sample_{name}", attributes, len(several), 1), several, out)
+        return _calls.invoke(_calls.intern(f"_sample_{name}", attributes, len(several), 1), several, out)
     attributes = {key: text(value) for key, value in parameters}
     if out is not None:
-        return transfer.made(NDArray, f"_random_{name}", {**attributes, "shape": text(out.shape)}, None, None, np.dtype(out.dtype), out)
+        return _transfer.made(NDArray, f"_random_{name}", {**attributes, "shape": text(out.shape)}, None, None, np.dtype(out.dtype), out)
     shape = (1,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
-    return transfer.made(NDArray, f"_random_{name}", attributes, ctx, shape, named or np.dtype(np.float32))
+    return _transfer.made(NDArray, f"_random_{name}", attributes, ctx, shape, named or np.dtype(np.float32))
 
 
 def uniform(low: Number = 0, high: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
@@ -102,12 +102,12 @@ def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, out: O
     attributes = {"get_prob": str(get_prob), "dtype": np.dtype(dtype).name}
     if shape is not None:
         attributes["shape"] = text((shape,) if isinstance(shape, int) else shape)
-    return calls.invoke(calls.intern("_sample_multinomial", attributes, 1, 2 if get_prob else 1), (data,), out)
+    return _calls.invoke(_calls.intern("_sample_multinomial", attributes, 1, 2 if get_prob else 1), (data,), out)
 
 
 def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
     """The rows (along the first dimension) in random order."""
-    return calls.invoke(calls.intern("_shuffle", {}, 1, 1), (data,), kwargs.get("out"))
+    return _calls.invoke(_calls.intern("_shuffle", {}, 1, 1), (data,), kwargs.get("out"))
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_random_", "_sample_"))

@@ -7,9 +7,9 @@ from typing import Any, Dict, Optional, Tuple, Type, Union
 import numpy as np
 
 from .. import ndarray
+from .._array.array import NDArray
 from .._registry import Registry
 from ..lr_scheduler import LRScheduler
-from ..ndarray import NDArray
 
 State = Any  # None, an NDArray, or a nested tuple of them.
 

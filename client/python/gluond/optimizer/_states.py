@@ -18,8 +18,8 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from .. import ndarray
+from .._array.array import NDArray
 from ..context import Context
-from ..ndarray import NDArray
 from ._base import Optimizer, State
 
 _JSON = "__states__"

@@ -5,7 +5,7 @@ import math
 from typing import Any, Dict, Optional
 
 from .. import ndarray
-from ..ndarray import NDArray
+from .._array.array import NDArray
 from ._base import Optimizer, State, register, zeros_of
 
 

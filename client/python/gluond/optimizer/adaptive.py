@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .. import ndarray
-from ..ndarray import NDArray
+from .._array.array import NDArray
 from ._base import Optimizer, State, register, zeros_of
 
 

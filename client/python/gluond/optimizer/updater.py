@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Sequence, Union
 
-from ..ndarray import NDArray
+from .._array.array import NDArray
 from . import _states
 from ._base import Optimizer, State
 

@@ -7,6 +7,7 @@ import contextlib
 import weakref
 from typing import TYPE_CHECKING, Any, Deque, Mapping, NamedTuple, Optional, Sequence
 
+from .._custom.graph import edits
 from .._proto import session_pb2
 from .._wire import connect, encoding
 from . import _server, _wire_graph
@@ -40,14 +41,14 @@ class Definition:
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._wire = _wire_graph.build(entries)
-        self._edits = _server.edits() + Node.edits
+        self._edits = edits() + Node.edits
         self._graphs: weakref.WeakKeyDictionary[Session, tuple[int, Deque[int]]] = weakref.WeakKeyDictionary()
         self._frames: dict[int, encoding.CallFrame] = {}
         self.variables: list[Node] = self._wire.variables
 
     def is_outdated(self) -> bool:
         """Whether some node of some graph has been given other attributes since, or a custom operator has been replaced."""
-        return self._edits != _server.edits() + Node.edits
+        return self._edits != edits() + Node.edits
 
     def graph(self, session: "Session") -> int:
         """The graph's name in a session; defines it where that has not been done."""

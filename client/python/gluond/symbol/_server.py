@@ -61,8 +61,3 @@ def in_a_file(op: Optional[str], attrs: Mapping[str, str]) -> Mapping[str, str]:
 def will_run(session: Any, op_types: Iterable[str]) -> None:
     """A session's server gets a graph with these custom operators."""
     custom.will_run(session, op_types)
-
-
-def edits() -> int:
-    """How often custom operators have been replaced: what was made of a graph before is outdated."""
-    return custom.edits()

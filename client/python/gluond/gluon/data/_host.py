@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from ... import ndarray
-from ...ndarray import NDArray
+from ..._array.array import NDArray
 
 
 class _Mode(threading.local):

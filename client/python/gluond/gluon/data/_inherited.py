@@ -14,8 +14,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Set
 import numpy as np
 
 from ... import ndarray
+from ..._array.array import NDArray
 from ..._wire import connect
-from ...ndarray import NDArray
 from .._block import Block
 from .dataset import ArrayDataset, Dataset, _First
 

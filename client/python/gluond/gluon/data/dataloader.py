@@ -14,7 +14,7 @@ from typing import Any, Callable, Deque, Iterator, Optional, Sequence
 import numpy as np
 
 from ... import ndarray
-from ...ndarray import NDArray
+from ..._array.array import NDArray
 from . import _host
 from ._inherited import Inheritance
 from ._workers import ProcessWorkers

@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence
 import numpy as np
 
 from ... import ndarray
-from ...ndarray import NDArray
+from ..._array.array import NDArray
 from . import _host
 from .sampler import FilterSampler, Sampler, SequentialSampler
 

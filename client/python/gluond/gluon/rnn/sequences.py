@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence, Union
 
 from ... import ndarray, symbol
-from ...ndarray import NDArray
-from ...symbol import Symbol
+from ..._array.array import NDArray
+from ...symbol.symbol import Symbol
 
 Tensor = Union[NDArray, Symbol]
 

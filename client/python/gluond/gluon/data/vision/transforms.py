@@ -11,9 +11,9 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .... import ndarray
+from ...._array.array import NDArray
 from ....base import WrongType
-from ....ndarray import NDArray
-from ....symbol import Symbol
+from ....symbol.symbol import Symbol
 from ..._block import Block
 from ..._hybrid_block import HybridBlock
 from ...nn.containers import Sequential
