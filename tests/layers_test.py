@@ -26,13 +26,28 @@ MAY_IMPORT = {
     "engine/store": {"engine/core", "engine/runtime", "engine/nn", "engine/train"},
     "ops": {"engine/core", "ops/kernel"},
     "ops/kernel": {"engine/core"},
-    "server": {"proto", "ops", "ops/kernel"} | ENGINE,  # Of ops/kernel: what the GPU's plugin exports.
     "client/cpp": {"proto"},
     "client/python": {"proto"},
     "client/cli": {"proto", "client/cpp"},
     "deploy": set(),
     "docs": set(),
 }
+# The rooms of the server, from the lowest on, with the other rooms of the server that they may import.
+SERVER = {
+    "start": set(),
+    "net": set(),
+    "wire": set(),
+    "codec": {"wire"},
+    "rpc": {"start", "net", "wire", "codec"},
+    "hosted": {"start", "wire", "codec"},
+    "custom": {"wire", "codec", "rpc"},
+    "session": {"start", "wire", "codec", "rpc", "hosted", "custom"},
+    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "session"},
+}
+for _room, _below in SERVER.items():
+  MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}
+MAY_IMPORT["server/start"] |= {"ops/kernel"}  # What the GPU's plugin exports.
+MAY_IMPORT["server"] = {"ops"} | ENGINE | {f"server/{name}" for name in SERVER}
 EVERYTHING = "tests"  # This room may import all others, and name any library.
 SUFFIXES = (".h", ".cc", ".cu", ".py")
 AT_LEAST = 100  # Source files in the repository: fewer were not found where they are.
@@ -142,6 +157,8 @@ class PlantedBreachTest(unittest.TestCase):
         ("client/python/gluond/base.py", "import engine.core\n"),
         ("client/python/gluond/base.py", "from tests import case_runner\n"),
         ("server/a.cc", '#include "client/cpp/client.h"\n'),
+        ("server/codec/a.cc", '#include "server/rpc/unary.h"\n'),
+        ("server/wire/a.h", '#include "server/server.h"\n'),
         ("deploy/a.py", "import os, server.main as main\n"),
         ("engine/core/a.h", '#include "../runtime/executor.h"\n'),
         ("engine/extra/a.h", "\n"),
@@ -190,7 +207,7 @@ class PlantedBreachTest(unittest.TestCase):
         ("ops/abs.cc", '#include <cmath>\n#include "engine/core/op.h"\n#include "ops/kernel/map.h"\n'),
         ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
         ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),
-        ("server/a.cc", '#include "engine/store/manifest.h"\n#include "proto/gluond.pb.h"\n'),
+        ("server/hosted/a.cc", '#include "engine/store/manifest.h"\n#include "proto/gluond.pb.h"\n'),
         ("client/python/gluond/base.py", "from proto import gluond_pb2\nfrom . import block\nimport numpy\n"),
         ("tests/ops/abs_test.cc", '#include "server/server.h"\n#include "oneapi/dnnl/dnnl.hpp"\n'),
         (".hidden/a.py", "import server\n"),

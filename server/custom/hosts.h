@@ -51,7 +51,7 @@ class CustomHosts final : public CustomHost {
   // The process's; it is the engine's host from the first call on.
   static CustomHosts& Get();
 
-  // The life of a stream. The scope is the client's (host_scope.h).
+  // The life of a stream. The scope is the client's (scope.h).
   void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits);
   // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many.
   absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);

@@ -1,5 +1,5 @@
 // ModelService: named models: define, describe, set, read and save them, and infer (proto/model.proto).
-// model_service.cc: definition and life; model_parameters.cc: values; model_checkpoints.cc: the store.
+// model_service.cc: definition and life; model_service_parameters.cc: values; model_service_checkpoints.cc: the store.
 
 #ifndef SERVER_SERVICES_MODEL_SERVICE_H_
 #define SERVER_SERVICES_MODEL_SERVICE_H_

@@ -1,5 +1,5 @@
-// SessionService: the imperative API over one stream (proto/session.proto). session_stream.h: gRPC's side of a stream;
-// session.h: what outlives it; session_program.h: what commands do.
+// SessionService: the imperative API over one stream (proto/session.proto). session/stream.h: gRPC's side of a stream;
+// session/session.h: what outlives it; session/program.h: what commands do.
 
 #ifndef SERVER_SERVICES_SESSION_SERVICE_H_
 #define SERVER_SERVICES_SESSION_SERVICE_H_

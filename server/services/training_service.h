@@ -1,6 +1,6 @@
 // TrainingService: training by hand or fused, and the datasets to train on (proto/training.proto).
-// training_by_hand.cc: Forward, Backward, Step; training_fused.cc: TrainStep, Evaluate; training_service.cc: trainers and
-// datasets; optimizer_state.cc.
+// training_service.cc: trainers and datasets; training_service_by_hand.cc: Forward, Backward, Step;
+// training_service_fused.cc: TrainStep, Evaluate; training_service_optimizer.cc: the optimizer's state.
 
 #ifndef SERVER_SERVICES_TRAINING_SERVICE_H_
 #define SERVER_SERVICES_TRAINING_SERVICE_H_

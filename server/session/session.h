@@ -2,7 +2,7 @@
 // executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken in once, by its
 // number, and executed once, in order, on the session's lane, some at a time, so that clients take turns; what takes long
 // and computes no operator is executed beside it, while the lane does nothing else. Thread-safe; no thread ever waits.
-// session.cc: streams, limits and ends; session_turns.cc: the lane.
+// session.cc: streams, limits and ends; turns.cc: the lane.
 //
 //   stream --Attach, Receive--> commands --lane: Turn--> SessionProgram --Answer--> SessionReplies --Write--> stream
 //
