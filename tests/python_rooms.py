@@ -15,7 +15,7 @@ PACKAGE = "client/python/gluond/"
 _FACES = ("__init__ autograd executor operator metric optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
           "gluon/parameter gluon/contrib/__init__ gluon/data/__init__ gluon/data/vision/__init__ gluon/nn/__init__ "
           "gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer _array/__init__ _custom/__init__ _wire/__init__")
-_FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal"
+_FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer"
 _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbol/image"
 
 # From the bottom to the top. What a room owns: folders, and files without their suffix; of several that fit, the longest.

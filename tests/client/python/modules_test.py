@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pickle
 import tempfile
 import unittest
 
@@ -203,6 +204,11 @@ class ModulesTest(unittest.TestCase):
             self.assertEqual(mx.AttrScope.current.get(None), {"group": "1"})
         with mx.cpu(1):
             self.assertEqual(mx.Context.default_ctx, mx.cpu(1))
+
+    def test_an_array_that_was_pickled_before_its_function_moved(self):
+        values = pickle.dumps((np.ones(2, np.float32), mx.cpu()), 0)
+        x = pickle.loads(b"cgluond.ndarray._transfer\nrestore\n" + values[:-1] + b"R.")
+        self.assertEqual(x.asnumpy().tolist(), [1, 1])
 
     def test_other_names(self):
         self.assertIs(gluon.rnn.rnn_cell.LSTMCell, gluon.rnn.LSTMCell)

@@ -34,7 +34,8 @@ def _random(name: str, parameters: Sequence[Tuple[str, Number]], shape: Any, dty
         return _calls.invoke(_calls.intern(f"_sample_{name}", attributes, len(several), 1), several, out)
     attributes = {key: text(value) for key, value in parameters}
     if out is not None:
-        return _transfer.made(NDArray, f"_random_{name}", {**attributes, "shape": text(out.shape)}, None, None, np.dtype(out.dtype), out)
+        attributes["shape"] = text(out.shape)
+        return _transfer.made(NDArray, f"_random_{name}", attributes, None, None, np.dtype(out.dtype), out)
     shape = (1,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     return _transfer.made(NDArray, f"_random_{name}", attributes, ctx, shape, named or np.dtype(np.float32))
 
