@@ -28,43 +28,43 @@ WHERE = python_rooms.PACKAGE[:-len("gluond/")]
 
 
 def module_of(path):
-  """gluond/ndarray/__init__.py -> gluond.ndarray"""
-  parts = path.with_suffix("").parts
-  return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    """gluond/ndarray/__init__.py -> gluond.ndarray"""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 PACKAGES = [path for path in FILES if path.name == "__init__.py"]
 
 
 def import_alone(path):
-  """The traceback of what it raises, or nothing."""
-  room = python_rooms.room_of(f"{WHERE}{path}")
-  for package in PACKAGES:
-    owner = python_rooms.room_of(f"{WHERE}{package}")
-    is_wanted = package == path or owner == "_proto" or owner in python_rooms.may_import(room) and len(package.parts) > 2
-    if not is_wanted:
-      stub = sys.modules[module_of(package)] = types.ModuleType(module_of(package))
-      stub.__path__ = [str(ROOT.parent / package.parent)]
-  try:
-    importlib.import_module(module_of(path))
-    return ""
-  except BaseException:
-    return traceback.format_exc()
+    """The traceback of what it raises, or nothing."""
+    room = python_rooms.room_of(f"{WHERE}{path}")
+    for package in PACKAGES:
+        owner = python_rooms.room_of(f"{WHERE}{package}")
+        is_wanted = package == path or owner == "_proto" or owner in python_rooms.may_import(room) and len(package.parts) > 2
+        if not is_wanted:
+            stub = sys.modules[module_of(package)] = types.ModuleType(module_of(package))
+            stub.__path__ = [str(ROOT.parent / package.parent)]
+    try:
+        importlib.import_module(module_of(path))
+        return ""
+    except BaseException:
+        return traceback.format_exc()
 
 
 class RoomsTest(unittest.TestCase):
 
-  def test_each_file_is_imported_alone(self):
-    self.assertGreater(len(FILES), 100)
-    with tempfile.TemporaryDirectory() as folder:
-      sys.pycache_prefix = folder  # So that each file is compiled once.
-      compileall.compile_dir(ROOT, quiet=2)
-      with multiprocessing.get_context("fork").Pool(os.cpu_count(), maxtasksperchild=1) as pool:
-        for path, problem in zip(FILES, pool.imap(import_alone, FILES, chunksize=1)):
-          with self.subTest(path=path):
-            if problem:
-              self.fail(problem)
+    def test_each_file_is_imported_alone(self):
+        self.assertGreater(len(FILES), 100)
+        with tempfile.TemporaryDirectory() as folder:
+            sys.pycache_prefix = folder  # So that each file is compiled once.
+            compileall.compile_dir(ROOT, quiet=2)
+            with multiprocessing.get_context("fork").Pool(os.cpu_count(), maxtasksperchild=1) as pool:
+                for path, problem in zip(FILES, pool.imap(import_alone, FILES, chunksize=1)):
+                    with self.subTest(path=path):
+                        if problem:
+                            self.fail(problem)
 
 
 if __name__ == "__main__":
-  case_runner.main()
+    case_runner.main()
