@@ -64,13 +64,21 @@ class PinnedCopies {
   static constexpr size_t kBlock = size_t{2} << 20;
   static constexpr size_t kAlignment = 256;
 
-  // Blocks, each with the event behind its last copy. They stay until exit, as the device does.
+  // Blocks, each with the event behind its last copy.
   template <size_t count>
   struct Blocks {
+    Blocks() = default;
+    // Requires: no copy is under way.
+    ~Blocks() {
+      for (const cudaEvent_t event : ended) if (event != nullptr) cudaEventDestroy(event);
+      for (char* const block : data) if (block != nullptr) cudaFreeHost(block);
+    }
     // Makes them where they are not there.
     cudaError_t Open() {
       for (; made < count; ++made) {
-        GLUOND_RETURN_IF_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&data[made]), kBlock, cudaHostAllocDefault));
+        if (data[made] == nullptr) {
+          GLUOND_RETURN_IF_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&data[made]), kBlock, cudaHostAllocDefault));
+        }
         GLUOND_RETURN_IF_CUDA(cudaEventCreateWithFlags(&ended[made], cudaEventDisableTiming));
       }
       return cudaSuccess;
