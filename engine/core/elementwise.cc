@@ -1,6 +1,6 @@
 #include "engine/core/elementwise.h"
 
-#include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 
 namespace gluond {
 namespace {
@@ -76,7 +76,7 @@ Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<No
 
 template <bool use_in, bool use_out>
 Gradients ElemwiseGradUse<use_in, use_out>::operator()(const NodePtr& node, const Gradients& out_grads) const {
-  std::vector<NodeEntry> inputs(out_grads.begin(), out_grads.begin() + node->op()->num_visible_outputs(node->attrs));
+  std::vector<NodeEntry> inputs(out_grads.begin(), out_grads.begin() + node->facts().num_visible);
   if (use_in) inputs.insert(inputs.end(), node->inputs.begin(), node->inputs.end());
   if (use_out) {
     for (uint32_t i = 0; i < node->num_outputs(); ++i) inputs.push_back(Output(node, i));

@@ -8,7 +8,7 @@
 namespace gluond {
 namespace {
 
-// What the operator's function `key` says of the call, or `otherwise` where it has none.
+// The operator's function `key` answers for the call; `otherwise` stands for a function that it does not have.
 template <class F, class T>
 T Ask(const NodeAttrs& attrs, absl::string_view key, T otherwise) {
   const F* f = attrs.op->GetAttr<F>(key);

@@ -39,9 +39,9 @@ struct OpFacts {
   const FCompute* cpu_kernel = nullptr;
   const FCompute* gpu_kernel = nullptr;
 
-  // Of a call of attrs.op. Requires: attrs.parsed is set.
+  // The facts of a call of attrs.op. Requires: attrs.parsed is set.
   explicit OpFacts(const NodeAttrs& attrs);
-  // Of a variable.
+  // The facts of a variable.
   OpFacts() = default;
 
   const FCompute* kernel(DeviceType device) const { return device == DeviceType::kCpu ? cpu_kernel : gpu_kernel; }

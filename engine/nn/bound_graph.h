@@ -72,9 +72,9 @@ class BoundGraph {
   int64_t unshared_bytes() const { return executor_ ? executor_->unshared_bytes() : 0; }
 
  private:
-  // What is known of one signature of the inputs.
+  // One signature of the inputs, with the key of its executors.
   struct Compiled {
-    // Of an executor's input: which of Call::inputs it is, or which parameter.
+    // A source tells which of Call::inputs an executor's input is, or which parameter.
     struct Source {
       bool is_parameter;
       size_t index;

@@ -34,8 +34,8 @@ struct ModelOptions {
   std::string name;
   uint64_t seed = 0;
   Lane* lane = nullptr;                       // Must outlive the model.
-  std::shared_ptr<Allocator> allocator;       // Of the lane's device: parameters, gradients, arenas.
-  std::shared_ptr<Allocator> host_allocator;  // Of the CPU; may be the same.
+  std::shared_ptr<Allocator> allocator;       // The device's memory: parameters, gradients, arenas.
+  std::shared_ptr<Allocator> host_allocator;  // The host's memory; may be the same.
   int max_compiled = 32;                      // Compiled graphs kept; the least recently used one goes first.
 };
 

@@ -24,7 +24,7 @@ from . import encoding
 from .batches import BATCH_BYTES, Batches
 from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 
-# Of a message, for what is around the values; of a very short one, half of it.
+# Bytes of a message that are kept for what is around the values; half of a very short message is.
 MARGIN = 4096
 # For what is around a command that is alone in its message.
 AROUND = 64

@@ -66,7 +66,7 @@ def names_from(first: int) -> Iterator[bytes]:
 names = names_from(1)
 
 
-# What each command begins with, within Command.
+# The tags of the commands within Command, one of which each command begins with.
 (PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK, BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH,
  DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD) = (tag(session_pb2.Command, each) for each in (
      "prepare", "invoke", "put", "fetch", "describe", "free", "assign", "mark", "backward", "fresh", "define_graph",
@@ -97,7 +97,7 @@ def received(replies: int) -> bytes:
     return _RECEIVED + varint(replies)
 
 
-# Of Invoke, and of RunGraph, which has the same.
+# Tags of Invoke's fields; RunGraph has the same.
 _CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(session_pb2.Invoke, each) for each in (
     "call", "inputs", "outputs", "recording", "training"))
 _DEVICE, WHEN_FRESH = tag(session_pb2.Invoke, "device"), tag(session_pb2.Invoke, "when_fresh")
