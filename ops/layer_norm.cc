@@ -63,7 +63,7 @@ struct LayerNorm {
     const RowGeometry rows = RowsOf(in[0].shape, axis);
     return DispatchReal(out[0].dtype, [&](auto c) {
       using C = decltype(c);
-      return ForEachGroup<D>(ctx, rows.rows(), rows.n,
+      return ForEachGroup<D>(ctx, rows.rows(), 4 * rows.n,  // Three passes over a row, with divisions.
                              NormalizeRow<C>{rows, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
                                              Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp,
                                              req[1] != kNullOp, req[2] != kNullOp});

@@ -42,7 +42,9 @@ ABSL_FLAG(bool, exit_on_device_error, false,
           "Ends the process with status 4 when a GPU has failed for good, so that an orchestrator starts another. Otherwise "
           "other devices go on, and health tells of this one by its name.");
 ABSL_FLAG(std::string, store_dir, "", "Folder for checkpoints; made if missing. Empty: nothing can be saved.");
-ABSL_FLAG(int, cpu_threads, 0, "Threads that compute on the CPU. 0: one for each processor.");
+ABSL_FLAG(int, cpu_threads, 0,
+          "Threads that compute on the CPU. 0: one for each processor that the affinity mask and the control group's quota "
+          "leave, followed while they change.");
 ABSL_FLAG(int, lame_duck_seconds, 0,
           "After SIGTERM or SIGINT, health says NOT_SERVING for so long while new calls are still taken. Where a balancer "
           "asks for health: more than it takes to hear of it.");
@@ -117,25 +119,12 @@ Limits LimitsFromFlags() {
   return limits;
 }
 
-// libgomp reads once, when it is loaded, how long its idle threads spin; by default long enough to take the processor
-// from the threads that serve the network. A quarter of that spans the pauses within a network: a thread that sleeps in
-// them is woken where another one is at work, and both take turns until the kernel parts them. So the program starts again
-// with the setting, unless the user has made one.
-void SetSpinning(char** argv) {
-  if (getenv("OMP_WAIT_POLICY") != nullptr || getenv("GOMP_SPINCOUNT") != nullptr) return;
-  setenv("GOMP_SPINCOUNT", "75000", 1);
-  char self[4096];
-  const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-  if (length <= 0) return;
-  self[length] = '\0';
-  execv(self, argv);  // Returns only where it fails; then the default spinning does.
-}
-
 std::string Started(const Server& server, const ServerOptions& options) {
   std::string text = absl::StrCat("gluond-server ", kVersion, "\n");
   for (const Place* place : server.devices().offered()) {
     absl::StrAppend(&text, "  device ", place->device.ToString(), ": ", place->description);
-    if (place->threads > 0) absl::StrAppend(&text, ", ", place->threads, " threads");
+    const int threads = place->lanes->compute_threads();
+    if (threads > 0) absl::StrAppend(&text, ", ", threads, " threads");
     absl::StrAppend(&text, ", up to ", place->budget->limit() >> 20, " MiB of tensors\n");
   }
   const std::string store = options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir;
@@ -247,7 +236,6 @@ void KeepFreedMemory() {
 }  // namespace gluond::server
 
 int main(int argc, char** argv) {
-  gluond::server::SetSpinning(argv);
   gluond::server::KeepFreedMemory();
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");

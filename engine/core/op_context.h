@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -19,11 +20,12 @@ namespace gluond {
 class Threads {
  public:
   virtual ~Threads() = default;
+  // How many compute at once now.
   virtual int count() const = 0;
-  // Calls body(begin, end) over a partition of [0, n) into pieces of at least `grain` (but the last), and returns
-  // when all have run. The partition depends on n, grain and count() only. With one piece, runs it in place.
-  virtual void ParallelFor(int64_t n, int64_t grain,
-                           absl::FunctionRef<void(int64_t begin, int64_t end)> body) const = 0;
+  // Calls body(begin, end) over a partition of [0, n) into pieces of at least `grain` (but the last), at most `most` at a
+  // time, and returns when all have run. The partition depends on n and grain only. With one piece, runs it in place.
+  virtual void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
+                           int most = std::numeric_limits<int>::max()) = 0;
 };
 
 // Temporary space that lives until the node has run (on a GPU: in stream order). Reused from run to run, so that
@@ -76,7 +78,7 @@ struct OpContext {
   bool is_train = false;
   Device device;
   void* stream = nullptr;            // cudaStream_t on a GPU.
-  const Threads* threads = nullptr;  // On a CPU.
+  Threads* threads = nullptr;  // On a CPU.
   Scratch* scratch = nullptr;        // Null for a kAsync operator.
   Philox random;  // This node's stream for this run.
 

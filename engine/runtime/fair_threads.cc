@@ -207,7 +207,8 @@ void FairThreads::Sleep(std::unique_lock<std::mutex>& lock, Seat& seat) {
 // other thread that wants the processor.
 void FairThreads::Look(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
-  const Clock::time_point end = Clock::now() + options_.look;
+  const bool may = options_.may_look == nullptr || options_.may_look();
+  const Clock::time_point end = Clock::now() + (may ? options_.look : Clock::duration(0));
   while (!posted_.load(std::memory_order_acquire) && Clock::now() < end) std::this_thread::yield();
   lock.lock();
 }

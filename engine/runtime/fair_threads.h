@@ -35,6 +35,7 @@ class FairThreads {
     std::chrono::milliseconds patience{20};  // A work that takes longer is a long one.
     // A thread without work looks so long for some before it sleeps: waking it costs more than a short work.
     std::chrono::microseconds look{0};
+    std::function<bool()> may_look = nullptr;  // Whether it may do so now. May be null.
     // Makes a thing that each thread holds while it lives. May be null.
     std::function<std::shared_ptr<void>()> enter = nullptr;
     // Called by a thread that has had no work for `rest_after`, once until it has some again. May be null.

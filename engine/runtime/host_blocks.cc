@@ -7,7 +7,6 @@
 #include <limits>
 #include <thread>
 
-#include "engine/runtime/open_mp_threads.h"
 #include "engine/runtime/turns.h"
 
 namespace gluond {
@@ -51,7 +50,6 @@ void* FromKernel(size_t bytes, bool find_pages) {
 HostBlocks& HostBlocks::OfProcess() {
   static HostBlocks& blocks = *[] {
     auto* const made = new HostBlocks;
-    const ScopedRoaming roaming;
     std::thread([made] { made->DropIdleOnes(); }).detach();
     return made;
   }();

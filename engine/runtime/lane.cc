@@ -17,9 +17,7 @@ constexpr int kMostBeside = 4;
 
 // A thread that runs operators.
 struct Runner {
-  Runner(int team, Allocator& allocator, DeviceDriver& driver, void* stream)
-      : team_size(team), scratch(allocator, driver, stream) {}
-  const ScopedTeamSize team_size;
+  Runner(Allocator& allocator, DeviceDriver& driver, void* stream) : scratch(allocator, driver, stream) {}
   BumpScratch scratch;
 };
 
@@ -57,7 +55,7 @@ void Lane::Forget(Work* work) { lanes_.threads_.Forget(queue_, work); }
 Device Lane::device() const { return lanes_.device(); }
 DeviceDriver& Lane::driver() const { return lanes_.driver(); }
 void* Lane::stream() const { return lanes_.stream(); }
-const Threads* Lane::threads() const { return lanes_.threads(); }
+Threads* Lane::threads() const { return lanes_.threads(); }
 
 OpContext Lane::NewContext(bool training) const {
   OpContext context;
@@ -82,10 +80,12 @@ absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOp
 
 Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, void* stream, Allocator& allocator)
     : device_(device), driver_(driver), stream_(stream, [&driver](void* ended) { driver.DestroyStream(ended); }),
-      allocator_(allocator), team_(options.threads),
+      allocator_(allocator),
+      team_(device.type == DeviceType::kCpu ? std::make_unique<Team>(options.threads) : nullptr),
       threads_({.name = device.ToString(),
                 .most_threads = device.type == DeviceType::kCpu ? std::max(1, options.most_at_work) : 1,
                 .look = kLook,
+                .may_look = [this] { return team_ == nullptr || !team_->throttled(); },
                 .enter = [this] { return EnterThread(); },
                 .rest = [] { runner->scratch.Release(); }}),
       beside_({.name = absl::StrCat(device.ToString(), "-beside"),
@@ -94,8 +94,7 @@ Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, vo
 Lanes::~Lanes() { Drain(); }
 
 std::shared_ptr<void> Lanes::EnterThread() {
-  const int team = device_.type == DeviceType::kCpu ? team_.count() : 0;
-  const std::shared_ptr<Runner> entered(new Runner(team, allocator_, driver_, stream()), [](Runner* leaving) {
+  const std::shared_ptr<Runner> entered(new Runner(allocator_, driver_, stream()), [](Runner* leaving) {
     runner = nullptr;
     delete leaving;
   });

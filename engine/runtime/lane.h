@@ -1,8 +1,8 @@
 // Lane: an order of work on a device. What is posted to a lane is done one piece after the other, in the order of
 // posting, each seeing what those before it did. A device has many lanes (a model or a session has its own), and its
 // threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream for
-// all lanes. A CPU has one, which computes with a team of all cores; while that is held by somebody's long operator,
-// more of the kind join in, so that lanes of others go on.
+// all lanes. A CPU has one, which computes with a team (team.h); while that is held by somebody's long operator, more of
+// the kind join in, so that lanes of others go on, and share the team.
 //
 //   ASSIGN_OR_RETURN(auto lanes, Lanes::Create(device, {}, allocator));
 //   std::shared_ptr<Lane> lane = lanes->Take();
@@ -27,7 +27,7 @@
 #include "engine/core/op_context.h"
 #include "engine/core/tensor.h"
 #include "engine/runtime/fair_threads.h"
-#include "engine/runtime/open_mp_threads.h"
+#include "engine/runtime/team.h"
 
 namespace gluond {
 
@@ -60,7 +60,7 @@ class Lane {
   DeviceDriver& driver() const;
   void* stream() const;
   // nullptr unless this is a CPU's lane.
-  const Threads* threads() const;
+  Threads* threads() const;
 
   // The context of operators that run on the lane, without scratch space.
   OpContext NewContext(bool training) const;
@@ -102,7 +102,9 @@ class Lanes {
   Device device() const { return device_; }
   DeviceDriver& driver() const { return driver_; }
   void* stream() const { return stream_.get(); }
-  const Threads* threads() const { return device_.type == DeviceType::kCpu ? &team_ : nullptr; }
+  Threads* threads() const { return team_.get(); }
+  // Threads that compute at once now; 0: this is no CPU.
+  int compute_threads() const { return team_ == nullptr ? 0 : team_->count(); }
 
  private:
   friend class Lane;
@@ -113,7 +115,7 @@ class Lanes {
   DeviceDriver& driver_;
   const std::shared_ptr<void> stream_;
   Allocator& allocator_;
-  const OpenMpThreads team_;
+  const std::unique_ptr<Team> team_;  // null unless this is a CPU.
 
   // Lanes that were given back, perhaps after the end of all.
   struct Free {

@@ -10,7 +10,6 @@
 #include "engine/passes/plan_memory.h"
 #include "engine/passes/simplify.h"
 #include "engine/passes/validate.h"
-#include "engine/runtime/open_mp_threads.h"
 
 namespace gluond {
 namespace {
@@ -244,7 +243,6 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   const IndexedGraph indexed(simple);
   ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
-  const ScopedTeamSize team(lane.threads() == nullptr ? 0 : lane.threads()->count());
   return Compiler(indexed, streams, inferred, plan, lane.device()).Compile(allocator);
 }
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <memory>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "cblas.h"
 #include "ops/kernel/onednn.h"
@@ -17,50 +19,148 @@ namespace {
 
 using dnnl::memory;
 
-// One size's product, with its arguments: binding pointers to them allocates nothing.
+// A block of one size's product, with its arguments: binding pointers to them allocates nothing.
 struct Product {
+  int64_t a, b, c, rows, cols;  // Where its operands begin, and how large its block of C is.
+  bool apart;                   // It is computed in temporary space of its own.
   dnnl::matmul primitive;
   std::unordered_map<int, memory> arguments;
 };
+struct Products {
+  std::vector<Product> blocks;
+  size_t bytes = 0;  // Of temporary space, for the one that takes most.
+};
 
-memory::desc RowMajor(int64_t batch, int64_t rows, int64_t cols, bool transposed) {
-  const memory::dims strides = transposed ? memory::dims{rows * cols, 1, rows} : memory::dims{rows * cols, cols, 1};
+// So many matrices of the batch, or one, and of it so many rows and columns of C.
+struct BlockSize {
+  int64_t batch, rows, cols;
+};
+
+// Rows first: whole rows of A and C lie dense, which oneDNN's faster code asks for.
+BlockSize CutProduct(const GemmSize& s) {
+  constexpr int64_t kLeastSide = 64;
+  constexpr double kLeastWork = 3 << 20;
+  const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+  const int64_t pieces = PiecesOf(static_cast<double>(s.batch) * (m * n * k + 8 * (m * k + k * n + m * n)), kLeastWork);
+  if (s.batch >= pieces) return {(s.batch - 1) / pieces + 1, s.m, s.n};
+  BlockSize block = {1, s.m, s.n};
+  for (int64_t made = s.batch; 2 * made <= pieces; made *= 2) {
+    int64_t& side = block.rows >= 2 * kLeastSide ? block.rows : block.cols;
+    if (side < 2 * kLeastSide) break;
+    side = ((side - 1) / 2 / kLeastSide + 1) * kLeastSide;
+  }
+  return block;
+}
+
+// One matrix, or several that lie `size` apart, with rows (of a transposed one: columns) that lie `stride` apart.
+memory::desc Matrices(int64_t batch, int64_t rows, int64_t cols, int64_t size, int64_t stride, bool transposed) {
+  // oneDNN compares the strides of dense matrices, also where there is one.
+  if (batch == 1) size = stride * (transposed ? cols : rows);
+  const memory::dims strides = transposed ? memory::dims{size, 1, stride} : memory::dims{size, stride, 1};
   return {{batch, rows, cols}, memory::data_type::f32, strides};
 }
 
-std::unique_ptr<Product> MakeProduct(const GemmSize& s, bool add) {
+Product MakeProduct(const GemmSize& s, bool add, const BlockSize& block) {
+  // A slice of columns is dense only apart; what it is made of is dense where B is transposed.
+  const bool apart = block.cols < s.n && s.transpose_b && !s.transpose_a;
   dnnl::primitive_attr attr = UserScratchpad();
   if (s.alpha != 1) attr.set_output_scales(0, {static_cast<float>(s.alpha)});
-  if (add) {
+  if (add && !apart) {
     dnnl::post_ops ops;
     ops.append_sum();
     attr.set_post_ops(ops);
   }
-  const memory::desc a = RowMajor(s.batch, s.m, s.k, s.transpose_a);
-  const memory::desc b = RowMajor(s.batch, s.k, s.n, s.transpose_b);
-  const memory::desc c = RowMajor(s.batch, s.m, s.n, false);
+  const memory::desc a =
+      Matrices(block.batch, block.rows, s.k, s.m * s.k, s.transpose_a ? s.m : s.k, s.transpose_a);
+  const memory::desc b =
+      Matrices(block.batch, s.k, block.cols, s.k * s.n, s.transpose_b ? s.k : s.n, s.transpose_b);
+  const memory::desc c = Matrices(block.batch, block.rows, block.cols, s.m * s.n, apart ? block.cols : s.n, false);
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, CpuEngine());
-  auto product = std::make_unique<Product>(Product{dnnl::matmul(desc), {}});
-  product->arguments = {{DNNL_ARG_SRC, Unbound(a)},
-                        {DNNL_ARG_WEIGHTS, Unbound(b)},
-                        {DNNL_ARG_DST, Unbound(c)},
-                        {DNNL_ARG_SCRATCHPAD, Unbound(desc.scratchpad_desc())}};
-  return product;
+  return {0, 0, 0, block.rows, block.cols, apart, dnnl::matmul(desc),
+          {{DNNL_ARG_SRC, Unbound(a)},
+           {DNNL_ARG_WEIGHTS, Unbound(b)},
+           {DNNL_ARG_DST, Unbound(c)},
+           {DNNL_ARG_SCRATCHPAD, Unbound(desc.scratchpad_desc())}}};
 }
 
-absl::Status GemmFloat(const OpContext& ctx, const GemmSize& s, const void* a, const void* b, bool add, void* c) {
+// The temporary space that a block takes.
+size_t BytesOf(const Product& product) {
+  return PieceSpace::BytesOf(product.arguments.at(DNNL_ARG_SCRATCHPAD)) +
+         (product.apart ? PieceSpace::BytesOf(product.arguments.at(DNNL_ARG_DST)) : 0);
+}
+
+std::unique_ptr<Products> MakeProducts(const GemmSize& s, bool add) {
+  auto products = std::make_unique<Products>();
+  const BlockSize block = CutProduct(s);
+  for (int64_t matrix = 0; matrix < s.batch; matrix += block.batch) {
+    for (int64_t row = 0; row < s.m; row += block.rows) {
+      for (int64_t col = 0; col < s.n; col += block.cols) {
+        Product product = MakeProduct(s, add, {std::min(block.batch, s.batch - matrix),
+                                               std::min(block.rows, s.m - row), std::min(block.cols, s.n - col)});
+        product.a = matrix * s.m * s.k + (s.transpose_a ? row : row * s.k);
+        product.b = matrix * s.k * s.n + (s.transpose_b ? col * s.k : col);
+        product.c = (matrix * s.m + row) * s.n + col;
+        products->bytes = std::max(products->bytes, BytesOf(product));
+        products->blocks.push_back(std::move(product));
+      }
+    }
+  }
+  return products;
+}
+
+void RunProduct(const GemmSize& s, Product& product, const float* a, const float* b, bool add, float* c,
+                PieceSpace space) {
+  auto& arguments = product.arguments;
+  Bind(arguments.at(DNNL_ARG_SRC), a + product.a);
+  Bind(arguments.at(DNNL_ARG_WEIGHTS), b + product.b);
+  if (product.apart) {
+    space.Bind(arguments.at(DNNL_ARG_DST));
+  } else {
+    Bind(arguments.at(DNNL_ARG_DST), c + product.c);
+  }
+  space.Bind(arguments.at(DNNL_ARG_SCRATCHPAD));
+  product.primitive.execute(CpuStream(), arguments);
+  if (!product.apart) return;
+  const float* from = static_cast<const float*>(product.arguments.at(DNNL_ARG_DST).get_data_handle());
+  float* to = c + product.c;
+  for (int64_t row = 0; row < product.rows; ++row, from += product.cols, to += s.n) {
+    if (!add) std::fill_n(to, product.cols, 0.f);
+    for (int64_t col = 0; col < product.cols; ++col) to[col] += from[col];
+  }
+}
+
+// One row times each matrix, for which the packing of B would take longer than the product.
+absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add,
+                            float* c) {
+  const int64_t block = std::min(s.n, std::max<int64_t>(64, (int64_t{1} << 19) / s.k));
+  const int64_t blocks = (s.n - 1) / block + 1;
+  return ForEachPiece(ctx, "matrix product", s.batch * blocks, 0, [&](int64_t i, PieceSpace) -> absl::Status {
+    const int64_t matrix = i / blocks, col = i % blocks * block, cols = std::min(block, s.n - col);
+    const float* const from = b + matrix * s.k * s.n + (s.transpose_b ? col * s.k : col);
+    const dnnl::status status = dnnl::sgemm('N', s.transpose_b ? 'T' : 'N', 1, cols, s.k, static_cast<float>(s.alpha),
+                                            a + matrix * s.k, s.k, from, s.transpose_b ? s.k : s.n, add ? 1 : 0,
+                                            c + matrix * s.n + col, s.n);
+    if (status == dnnl::status::success) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("matrix product: oneDNN: status ", static_cast<int>(status)));
+  });
+}
+
+absl::Status GemmFloat(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
+  if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, add, c);
   using Key = std::array<int64_t, 8>;
-  thread_local PrimitiveCache<Key, Product> cache;
+  thread_local PrimitiveCache<Key, Products> cache;
+  constexpr absl::string_view kWhat = "matrix product";
   const Key key = {s.m, s.n, s.k, s.batch, s.transpose_a, s.transpose_b, add, BitCast<int64_t>(s.alpha)};
-  return CallOneDnn("matrix product", [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(Product* product,
-                     cache.Get(key, [&]() -> absl::StatusOr<std::unique_ptr<Product>> { return MakeProduct(s, add); }));
-    auto& arguments = product->arguments;
-    Bind(arguments.at(DNNL_ARG_SRC), a);
-    Bind(arguments.at(DNNL_ARG_WEIGHTS), b);
-    Bind(arguments.at(DNNL_ARG_DST), c);
-    RETURN_IF_ERROR(BindScratch(ctx, arguments.at(DNNL_ARG_SCRATCHPAD)));
-    product->primitive.execute(CpuStream(), arguments);
+  Products* products = nullptr;
+  RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(products, cache.Get(key, [&]() -> absl::StatusOr<std::unique_ptr<Products>> {
+      return MakeProducts(s, add);
+    }));
+    return absl::OkStatus();
+  }));
+  const int64_t blocks = static_cast<int64_t>(products->blocks.size());
+  return ForEachPiece(ctx, kWhat, blocks, products->bytes, [&](int64_t i, PieceSpace space) {
+    RunProduct(s, products->blocks[i], a, b, add, c, space);
     return absl::OkStatus();
   });
 }
@@ -99,7 +199,10 @@ absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
     if (req != kAddTo) std::memset(c, 0, outputs * SizeOf(dtype));
     return absl::OkStatus();
   }
-  if (dtype == DType::kFloat32) return GemmFloat(ctx, s, a, b, req == kAddTo, c);
+  if (dtype == DType::kFloat32) {
+    return GemmFloat(ctx, s, static_cast<const float*>(a), static_cast<const float*>(b), req == kAddTo,
+                     static_cast<float*>(c));
+  }
   if (dtype == DType::kFloat64) {
     return GemmDouble(ctx, s, static_cast<const double*>(a), static_cast<const double*>(b), req == kAddTo,
                       static_cast<double*>(c));
@@ -107,7 +210,7 @@ absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
   ASSIGN_OR_RETURN(const float* wide_a, Widen(ctx, dtype, a, s.batch * s.m * s.k));
   ASSIGN_OR_RETURN(const float* wide_b, Widen(ctx, dtype, b, s.batch * s.k * s.n));
   ASSIGN_OR_RETURN(void* wide_c, ctx.scratch->Get(outputs * sizeof(float)));
-  RETURN_IF_ERROR(GemmFloat(ctx, s, wide_a, wide_b, false, wide_c));
+  RETURN_IF_ERROR(GemmFloat(ctx, s, wide_a, wide_b, false, static_cast<float*>(wide_c)));
   Narrow(ctx, dtype, static_cast<const float*>(wide_c), req, c, outputs);
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -29,14 +30,16 @@ namespace gluond::ops {
 // Elements that one thread should at least have: below this, waking another costs more than it saves.
 inline constexpr int64_t kGrain = 32768;
 
-// Calls body(begin, end) over pieces of [0, n) of at least `grain`; in place when the context has no threads.
+// Calls body(begin, end) over pieces of [0, n) of at least `grain`, at most `most` at a time; in place when the context has
+// no threads.
 template <class Body>
-void Parallel(const OpContext& ctx, int64_t n, int64_t grain, const Body& body) {
+void Parallel(const OpContext& ctx, int64_t n, int64_t grain, const Body& body,
+              int most = std::numeric_limits<int>::max()) {
   if (n <= 0) return;
   if (ctx.threads == nullptr || n <= grain) {
     body(int64_t{0}, n);
   } else {
-    ctx.threads->ParallelFor(n, grain, body);
+    ctx.threads->ParallelFor(n, grain, body, most);
   }
 }
 

@@ -3,6 +3,13 @@
 #ifndef OPS_KERNEL_ONEDNN_H_
 #define OPS_KERNEL_ONEDNN_H_
 
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <mutex>
 #include <new>
 
 #include "absl/status/status.h"
@@ -10,6 +17,7 @@
 #include "engine/core/op_context.h"
 #include "engine/core/status_macros.h"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "ops/kernel/launch.h"
 
 namespace gluond::ops {
 
@@ -24,9 +32,13 @@ inline dnnl::stream& CpuStream() {
   return stream;
 }
 
-// body() -> absl::Status, with oneDNN's exceptions as INTERNAL, and RESOURCE_EXHAUSTED where it has no memory.
+// body() -> absl::Status, with oneDNN's exceptions as INTERNAL, and RESOURCE_EXHAUSTED where it has no memory. oneDNN
+// makes and runs primitives for the calling thread alone: a team of its own would wait for each of its threads, and one
+// of them may have been put off. Whoever wants more threads cuts the work into pieces (ForEachPiece).
 template <class Body>
 absl::Status CallOneDnn(absl::string_view what, Body body) {
+  thread_local const bool is_alone = (omp_set_num_threads(1), true);
+  (void)is_alone;
   try {
     return body();
   } catch (const dnnl::error& error) {
@@ -36,6 +48,56 @@ absl::Status CallOneDnn(absl::string_view what, Body body) {
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(what, ": the host has no memory left"));
   }
+}
+
+// Temporary space of a piece, handed out bit by bit.
+class PieceSpace {
+ public:
+  explicit PieceSpace(void* begin) : next_(static_cast<char*>(begin)) {}
+  // What Bind takes there.
+  static size_t BytesOf(const dnnl::memory& memory) { return (memory.get_desc().get_size() + 63) / 64 * 64; }
+  void Bind(dnnl::memory& memory) {
+    memory.set_data_handle(next_);
+    next_ += BytesOf(memory);
+  }
+
+ private:
+  char* next_;
+};
+
+// piece(i, PieceSpace) -> absl::Status for i in [0, n), spread over the threads, each within CallOneDnn and with `bytes` of
+// temporary space, which pieces use one after the other. A failure of one of them.
+template <class Piece>
+absl::Status ForEachPiece(const OpContext& ctx, absl::string_view what, int64_t n, size_t bytes, const Piece& piece) {
+  const int slots = ctx.threads == nullptr ? 1 : static_cast<int>(std::min<int64_t>({n, ctx.threads->count(), 64}));
+  char* space = nullptr;
+  if (bytes > 0) {
+    ASSIGN_OR_RETURN(void* const taken, ctx.scratch->Get(bytes * static_cast<size_t>(slots)));
+    space = static_cast<char*>(taken);
+  }
+  std::atomic<uint64_t> free = ~uint64_t{0} >> (64 - slots);  // A bit for each slot.
+  std::mutex mu;
+  absl::Status status;  // Guarded by mu.
+  const auto run = [&](int64_t begin, int64_t end) {
+    uint64_t seen = free.load();
+    while (seen == 0 || !free.compare_exchange_weak(seen, seen & (seen - 1))) seen = free.load();
+    const int slot = std::countr_zero(seen);
+    for (int64_t i = begin; i < end; ++i) {
+      const absl::Status done =
+          CallOneDnn(what, [&] { return piece(i, PieceSpace(space + bytes * static_cast<size_t>(slot))); });
+      if (done.ok()) continue;
+      const std::lock_guard lock(mu);
+      status = done;
+    }
+    free.fetch_or(uint64_t{1} << slot);
+  };
+  Parallel(ctx, n, 1, run, slots);
+  return status;
+}
+
+// Into how many pieces work of so many multiplications is cut, none of them of less than `least`.
+inline int64_t PiecesOf(double multiplications, double least) {
+  return static_cast<int64_t>(std::clamp(multiplications / least, 1.0, 16.0));
 }
 
 // Primitives take their temporary memory from the lane, not from malloc.

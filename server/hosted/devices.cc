@@ -59,7 +59,6 @@ absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits
   ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget, /*shared=*/true));
   ASSIGN_OR_RETURN(place->lanes, Lanes::Create(device, {.threads = cpu_threads, .most_at_work = kMostAtWork},
                                                *place->allocator));
-  if (place->lanes->threads() != nullptr) place->threads = place->lanes->threads()->count();
   places_.push_back(std::move(place));
   return places_.back().get();
 }

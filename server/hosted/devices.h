@@ -21,7 +21,6 @@ struct Place {
   Device device;
   std::string description;
   int64_t memory_bytes = 0;
-  int threads = 0;  // Of a CPU.
   std::shared_ptr<Budget> budget;
   std::shared_ptr<DeviceAllocator> allocator;
   std::unique_ptr<Lanes> lanes;

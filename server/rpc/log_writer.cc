@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/runtime/open_mp_threads.h"
 #include "server/rpc/json_line.h"
 
 namespace gluond::server {
@@ -75,10 +74,7 @@ void LogWriter::Write(absl::string_view line) {
       state_->queue.append(line.data(), line.size());
     }
     // Detached: nobody can join a thread that a full pipe holds.
-    if (!std::exchange(state_->started, true)) {
-      const ScopedRoaming roaming;
-      std::thread(&LogWriter::Loop, state_).detach();
-    }
+    if (!std::exchange(state_->started, true)) std::thread(&LogWriter::Loop, state_).detach();
   }
   state_->changed.notify_all();
 }

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "engine/runtime/account.h"
-#include "engine/runtime/open_mp_threads.h"
 #include "grpc/byte_buffer.h"
 #include "grpc/byte_buffer_reader.h"
 #include "grpc/slice.h"
@@ -95,7 +94,6 @@ void Stream::Begin() {
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }
 
 void Stream::Cancel() {
-  const ScopedRoaming roaming;
   grpc_call_cancel_with_status(call_, GRPC_STATUS_CANCELLED, "the server has cancelled the call", nullptr);
 }
 
@@ -133,7 +131,6 @@ void Stream::Start(Batch& batch) {
   const size_t size = batch.size;
   grpc_completion_queue_functor* const functor = &batch;
   __tsan_release(functor);
-  const ScopedRoaming roaming;
   // The batch may be done, and the stream over, before this returns.
   GPR_ASSERT(grpc_call_start_batch(call, batch.ops, size, functor, nullptr) == GRPC_CALL_OK);
 }

@@ -27,7 +27,7 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
     v1::Device* device = info.add_devices();
     device->set_name(place->device.ToString());
     device->set_description(place->description);
-    device->set_threads(place->threads);
+    device->set_threads(place->lanes->compute_threads());
     device->set_memory_bytes(place->memory_bytes);
     device->set_tensor_bytes(place->budget->used());
     device->set_memory_peak_bytes(place->budget->peak());

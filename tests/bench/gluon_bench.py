@@ -172,6 +172,94 @@ def lenet(hybrid):
   return step, 60, 1
 
 
+def recurrent():
+  """Two layers of LSTM of 256 over 35 steps of one sequence."""
+  net = gluon.rnn.LSTM(256, 2, input_size=256)
+  net.initialize(mx.init.Xavier())
+  net.hybridize(static_alloc=True, static_shape=True)
+  x = np.random.RandomState(0).uniform(size=(35, 1, 256)).astype("float32")
+  return lambda: net(nd.array(x)).asnumpy(), 20, 1
+
+
+class EncoderLayer(gluon.HybridBlock):
+  """Self-attention and two dense layers, normalized after each."""
+
+  def __init__(self, width, heads):
+    super().__init__()
+    self.heads, self.scale = heads, (width // heads) ** -0.5
+    with self.name_scope():
+      self.project, self.merge = nn.Dense(3 * width, flatten=False), nn.Dense(width, flatten=False)
+      self.widen, self.narrow = nn.Dense(4 * width, flatten=False, activation="relu"), nn.Dense(width, flatten=False)
+      self.norms = nn.HybridSequential()
+      self.norms.add(nn.LayerNorm(), nn.LayerNorm())
+
+  def heads_of(self, F, x):
+    """(batch, steps, width) as (batch * heads, steps, width / heads)."""
+    return F.reshape(F.transpose(F.reshape(x, (0, 0, self.heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
+
+  def hybrid_forward(self, F, x):
+    query, key, value = (self.heads_of(F, y) for y in F.split(self.project(x), num_outputs=3, axis=2))
+    weights = F.softmax(F.batch_dot(query, key, transpose_b=True) * self.scale)
+    y = F.reshape(F.batch_dot(weights, value), (-4, -1, self.heads, 0, 0))
+    y = self.norms[0](x + self.merge(F.reshape(F.transpose(y, (0, 2, 1, 3)), (0, 0, -3))))
+    return self.norms[1](y + self.narrow(self.widen(y)))
+
+
+def encoder():
+  """Four layers of width 256 over a sequence of 128."""
+  net = nn.HybridSequential()
+  for _ in range(4):
+    net.add(EncoderLayer(256, 8))
+  net.initialize(mx.init.Xavier())
+  net.hybridize(static_alloc=True, static_shape=True)
+  x = np.random.RandomState(0).uniform(size=(1, 128, 256)).astype("float32")
+  return lambda: net(nd.array(x)).asnumpy(), 15, 1
+
+
+class Bottleneck(gluon.HybridBlock):
+  """1x1, 3x3 and 1x1, beside a shortcut."""
+
+  def __init__(self, channels, stride, match):
+    super().__init__()
+    with self.name_scope():
+      self.body, self.shortcut = nn.HybridSequential(), nn.HybridSequential()
+      self.body.add(nn.Conv2D(channels // 4, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
+                    nn.Conv2D(channels // 4, 3, 1, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                    nn.Conv2D(channels, 1), nn.BatchNorm())
+      if match:
+        self.shortcut.add(nn.Conv2D(channels, 1, stride, use_bias=False), nn.BatchNorm())
+
+  def hybrid_forward(self, F, x):
+    return F.Activation(self.body(x) + (self.shortcut(x) if len(self.shortcut) else x), act_type="relu")
+
+
+def resnet50(batch):
+  """Inference of one image, or training steps."""
+  net = nn.HybridSequential()
+  net.add(nn.Conv2D(64, 7, 2, 3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+  for stage, blocks in enumerate((3, 4, 6, 3)):
+    for i in range(blocks):
+      net.add(Bottleneck(256 << stage, 2 if stage > 0 and i == 0 else 1, i == 0))
+  net.add(nn.GlobalAvgPool2D(), nn.Dense(1000))
+  net.initialize(mx.init.Xavier())
+  net.hybridize(static_alloc=True, static_shape=True)
+  images = np.random.RandomState(0).uniform(size=(batch, 3, 224, 224)).astype("float32")
+  if batch == 1:
+    return lambda: net(nd.array(images)).asnumpy(), 5, 1
+  trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+  loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+  labels = np.arange(batch).astype("float32")
+
+  def step():
+    x, y = nd.array(images), nd.array(labels)
+    with autograd.record():
+      loss = loss_of(net(x), y)
+    loss.backward()
+    trainer.step(batch)
+    return loss.mean().asscalar()
+  return step, 1, 1
+
+
 def custom_softmax(computed):
   """computed: the operator's input is what another operator gives, as in a network."""
   x = nd.array(np.random.RandomState(0).normal(size=(64, 1000)))
@@ -201,7 +289,8 @@ def custom_float():
 CASES = {"chain": chain, "round_trip": round_trip, "empty_call": empty_call, "hybridized": lambda: lenet(True),
          "imperative": lambda: lenet(False), "custom_softmax": lambda: custom_softmax(False),
          "computed_softmax": lambda: custom_softmax(True), "custom_float": custom_float,
-         "element": element, "elements": elements, "small_network": small_network, "add": lambda: add(4 << 20),
+         "recurrent": recurrent,
+         "encoder": encoder, "resnet50": lambda: resnet50(1), "resnet50_training": lambda: resnet50(8), "element": element, "elements": elements, "small_network": small_network, "add": lambda: add(4 << 20),
          "fetch": lambda: fetch(4 << 20), "fetch_64": lambda: fetch(16 << 20), "put": lambda: put(4 << 20),
          "copy": lambda: copy(4 << 20), "copy_64": lambda: copy(16 << 20)}
 

@@ -16,7 +16,7 @@
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
-#include "engine/runtime/open_mp_threads.h"
+#include "engine/runtime/team.h"
 
 namespace gluond::bench {
 
@@ -67,7 +67,7 @@ class OpCall {
     for (size_t i = 0; i < out_shapes.size(); ++i) Add(&out_, out_shapes[i], out_types[i]);
     req_.assign(out_.size(), kWriteTo);
     ctx_.is_train = true;
-    ctx_.threads = &threads_;
+    ctx_.threads = &SharedTeam();
     ctx_.scratch = &scratch_;
     compute_ = node_->op()->GetAttr<FCompute>("FCompute<cpu>");
   }
@@ -90,14 +90,13 @@ class OpCall {
     list->push_back({memory_.back().get(), shape, type, Device()});
   }
 
-  // As many threads as the peers have that libgomp starts.
-  static int ThreadCount() {
+  // All calls' one, as a server's lanes have one. It has as many threads as the peers have that libgomp starts.
+  static Team& SharedTeam() {
     const char* const count = std::getenv("OMP_NUM_THREADS");
-    return count == nullptr ? 0 : std::atoi(count);
+    static Team& team = *new Team(count == nullptr ? 0 : std::atoi(count));
+    return team;
   }
 
-  const OpenMpThreads threads_{ThreadCount()};
-  const ScopedTeamSize team_{threads_.count()};
   OneBlock scratch_;
   OpContext ctx_;
   NodePtr node_;

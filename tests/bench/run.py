@@ -3,7 +3,7 @@
 
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
 
-WORD is a part of `wire`, `python`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
+WORD is a part of `wire`, `python`, `neighbour`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
 spatial_cases.py with that word.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
@@ -43,6 +43,15 @@ GLUON = {
     "custom_softmax": ("CustomOp softmax by numpy, 64 x 1000, forward and backward", 1.0),
     "computed_softmax": ("the same of an input that the server has just computed", "report"),
     "custom_float": ("CustomOp of one float, forward and backward", 0.5),
+}
+
+
+# Cases of gluon_bench.py that are measured beside a neighbour, too.
+NEIGHBOUR = {
+    "recurrent": "LSTM, 2 layers of 256, sequence 35, inference",
+    "encoder": "Transformer encoder, 4 layers of 256, sequence 128, inference",
+    "resnet50": "ResNet-50, inference",
+    "resnet50_training": "ResNet-50, a training step of 8",
 }
 
 
@@ -171,16 +180,46 @@ def python(address, rounds, mxnet):
     each.stop()
 
 
+def neighbour(address, rounds, torch, mxnet):
+  """Each side alone, and beside a process that never sleeps, on one of the two processors."""
+  sides = [gluon_side("gluond", sys.executable, "gluond", "", address)]
+  if torch:
+    sides.append(Side("PyTorch", [torch, ROOT / "tests/bench/gluon_torch.py"], OMP_NUM_THREADS="2"))
+  if mxnet:
+    sides.append(gluon_side("MXNet 1.9.1", mxnet, "mxnet", ""))
+  for case, what in NEIGHBOUR.items():
+    for each in sides:
+      each.line, each.figures = case, []
+    alternate(sides, rounds)
+    alone = [statistics.median(each.figures) for each in sides]
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    os.sched_setaffinity(busy.pid, {max(os.sched_getaffinity(0))})
+    for each in sides:
+      each.figures = []
+    alternate(sides, rounds)
+    busy.kill()
+    busy.wait()
+    beside = [statistics.median(each.figures) for each in sides]
+    print(f"| {what}, beside a neighbour | {beside[0] / 1e3:.2f} ms | itself alone {alone[0] / 1e3:.2f} ms | "
+          f"{beside[0] / alone[0]:.3f} | 2.5 |", flush=True)
+    for each, before in zip(sides[1:], alone[1:]):
+      row(f"{what}, beside a neighbour", sides[0], each, "us", "1.0")
+      print(f"| {what}, alone | {alone[0] / 1e3:.2f} ms | {each.name} {before / 1e3:.2f} ms | "
+            f"{alone[0] / before:.3f} | report |", flush=True)
+  for each in sides:
+    each.stop()
+
+
 def wants_spatial(options):
   return options.only in "spatial" or options.only.startswith("spatial:")
 
 
 def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
-  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), options.only in "python")]
+  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), options.only in "python" or options.only in "neighbour")]
   networks = any(options.only in network for network in STEPS) or wants_spatial(options)
-  wanted.append((options.torch, ("torch",), networks))
-  wanted.append((options.mxnet, ("numpy", "mxnet"), networks or options.only in "python"))
+  wanted.append((options.torch, ("torch",), networks or options.only in "neighbour"))
+  wanted.append((options.mxnet, ("numpy", "mxnet"), networks or options.only in "python" or options.only in "neighbour"))
   for python, modules, is_used in wanted:
     if not python or not is_used:
       continue
@@ -204,7 +243,7 @@ def spatial(rounds, torch, mxnet, word):
   BENCH_CLOCK=processor takes one thread and the processor's time: for a machine that is not idle."""
   threads = "1" if os.environ.get("BENCH_CLOCK") == "processor" else "2"
   command = lambda python, name: [python, ROOT / f"tests/bench/spatial_{name}.py", threads]
-  sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads, GOMP_SPINCOUNT="75000")]
+  sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads)]
   sides += [Side("PyTorch", command(torch, "torch"), OMP_NUM_THREADS=threads)] if torch else []
   sides += [Side("MXNet", command(mxnet, "mxnet"), OMP_NUM_THREADS=threads)] if mxnet else []
   titles = [f"{side.name}: least, median ms" for side in sides] + [f"to {side.name}" for side in sides[1:]]
@@ -250,13 +289,14 @@ def main():
   with servers() as (address, _):
     if options.only in "python" and options.mxnet:
       python(address, options.rounds, options.mxnet)
+    if options.only in "neighbour":
+      neighbour(address, options.rounds, options.torch, options.mxnet)
     for network, steps in STEPS.items():
       if options.only not in network:
         continue
       ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
       ahead = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "ahead")
-      # Idle compute threads spin as long as the server lets its own spin.
-      engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps], GOMP_SPINCOUNT="75000")
+      engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps])
       sides = [ours, ahead, engine]
       if options.torch:
         sides.append(Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps],

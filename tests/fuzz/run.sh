@@ -23,7 +23,6 @@ done
 deploy/setup.sh clang libclang-rt-14-dev libomp-14-dev
 bazel build --config=fuzz $(printf '//tests/fuzz:%s_fuzz ' "${targets[@]}")
 programs=$(bazel info --config=fuzz bazel-bin 2>/dev/null)/tests/fuzz
-export OMP_NUM_THREADS=1
 
 fuzz() {
   local target=$1 folder=${GLUOND_FUZZ_DIR:-/tmp/gluond-fuzz}/$1 log found

@@ -25,7 +25,6 @@ const server::Limits& SmallLimits() {
 // The same for all inputs. One thread does the work; what it keeps to work in is nobody's tensors.
 server::Devices& TheDevices() {
   static server::Devices& devices = *[] {
-    setenv("OMP_NUM_THREADS", "1", 1);
     auto opened = server::Devices::Open("cpu", 1, SmallLimits());
     Require(opened.ok(), opened.status().ToString());
     auto scratch = DeviceAllocator::Create(

@@ -18,7 +18,7 @@ constexpr char kGuardByte = 0x5a;
 class TwoPieces final : public Threads {
  public:
   int count() const override { return 2; }
-  void ParallelFor(int64_t n, int64_t, absl::FunctionRef<void(int64_t, int64_t)> body) const override {
+  void ParallelFor(int64_t n, int64_t, absl::FunctionRef<void(int64_t, int64_t)> body, int) override {
     if (n > 1) body(0, n / 2);
     body(n > 1 ? n / 2 : 0, n);
   }
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
     results.push_back(std::move(y));
   }
 
-  const TwoPieces threads;
+  TwoPieces threads;
   BlockScratch scratch(driver, stream);
   OpContext ctx;
   ctx.is_train = is_train_;

@@ -4,14 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <future>
 #include <numeric>
 #include <thread>
 
 #include "engine/runtime/bump_scratch.h"
-#include "engine/runtime/open_mp_threads.h"
 #include "tests/engine/runtime/test_ops.h"
 
 namespace gluond {
@@ -57,7 +55,7 @@ TEST(LaneTest, IsOneThread) {
   bench.lane().Post([&] { inside.set_value(bench.lane().IsCurrent()); });
   EXPECT_TRUE(inside.get_future().get());
   EXPECT_EQ(bench.lane().device(), Device());
-  EXPECT_EQ(bench.lane().threads()->count(), 2);
+  EXPECT_EQ(bench.lane().lanes().compute_threads(), 2);
 }
 
 TEST(LaneTest, WorkFromManyThreadsIsAllDone) {
@@ -144,75 +142,6 @@ TEST(LaneTest, UnknownDevicesAreUnavailable) {
   Bench bench;
   EXPECT_EQ(Lane::Create({DeviceType::kGpu, 99}, {}, bench.allocator()).status().code(),
             absl::StatusCode::kUnavailable);
-}
-
-#ifndef GLUOND_THREAD_SANITIZER
-// Where the calling thread may run.
-cpu_set_t Processors() {
-  cpu_set_t set;
-  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
-  return set;
-}
-
-TEST(OpenMpThreadsTest, ATeamOfAllProcessorsKeepsApart) {
-  const cpu_set_t all = Processors();
-  const int count = CPU_COUNT(&all);
-  if (count == 1) GTEST_SKIP() << "there is one processor";
-  std::thread([&] {
-    std::vector<cpu_set_t> sets(count);
-    const auto note = [&](int64_t begin, int64_t) { sets[begin] = Processors(); };
-    OpenMpThreads(count + 1).ParallelFor(count, 1, note);
-    for (const cpu_set_t& set : sets) EXPECT_TRUE(CPU_EQUAL(&set, &all)) << "a team of another size";
-
-    OpenMpThreads(0).ParallelFor(count, 1, note);
-    cpu_set_t together;
-    CPU_ZERO(&together);
-    for (const cpu_set_t& set : sets) {
-      EXPECT_EQ(CPU_COUNT(&set), 1);
-      CPU_OR(&together, &together, &set);
-    }
-    EXPECT_TRUE(CPU_EQUAL(&together, &all));
-
-    const cpu_set_t own = Processors();
-    EXPECT_EQ(CPU_COUNT(&own), 1);
-    {
-      const ScopedRoaming roaming;
-      std::thread([&] {
-        const cpu_set_t inherited = Processors();
-        EXPECT_TRUE(CPU_EQUAL(&inherited, &all));
-      }).join();
-    }
-    const cpu_set_t back = Processors();
-    EXPECT_TRUE(CPU_EQUAL(&back, &own));
-  }).join();
-}
-#endif
-
-TEST(OpenMpThreadsTest, PartitionsDependOnSizesOnly) {
-  const OpenMpThreads threads(4);
-  EXPECT_EQ(threads.count(), 4);
-  EXPECT_GE(OpenMpThreads(0).count(), 1);
-  struct Case {
-    int64_t n, grain;
-    std::vector<std::pair<int64_t, int64_t>> pieces;
-  };
-  for (const Case& c : std::vector<Case>{{0, 1, {}},
-                                         {1, 1, {{0, 1}}},
-                                         {10, 1, {{0, 3}, {3, 6}, {6, 9}, {9, 10}}},
-                                         {10, 6, {{0, 6}, {6, 10}}},
-                                         {10, 100, {{0, 10}}},
-                                         {3, 0, {{0, 1}, {1, 2}, {2, 3}}}}) {
-    for (int i = 0; i < 3; ++i) {
-      std::mutex mu;
-      std::vector<std::pair<int64_t, int64_t>> pieces;
-      threads.ParallelFor(c.n, c.grain, [&](int64_t begin, int64_t end) {
-        std::lock_guard lock(mu);
-        pieces.emplace_back(begin, end);
-      });
-      std::sort(pieces.begin(), pieces.end());
-      EXPECT_EQ(pieces, c.pieces) << "n " << c.n << ", grain " << c.grain;
-    }
-  }
 }
 
 TEST(BumpScratchTest, ReachesASteadyState) {

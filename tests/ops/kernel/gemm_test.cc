@@ -49,7 +49,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest, testing::Values(
     GemmSize{.m = 1, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3}, GemmSize{.m = 64, .n = 10, .k = 33},
     GemmSize{.m = 1, .n = 129, .k = 65}, GemmSize{.m = 70, .n = 1, .k = 17}, GemmSize{.m = 0, .n = 4, .k = 4},
     GemmSize{.m = 3, .n = 4, .k = 0}, GemmSize{.m = 9, .n = 8, .k = 31, .batch = 3},
-    GemmSize{.m = 4, .n = 6, .k = 8, .batch = 2, .alpha = -0.5}));
+    GemmSize{.m = 4, .n = 6, .k = 8, .batch = 2, .alpha = -0.5},
+    // These are cut into pieces: of rows, of columns, of matrices, of both rows and columns, and a row's columns.
+    GemmSize{.m = 300, .n = 70, .k = 300}, GemmSize{.m = 70, .n = 301, .k = 330},
+    GemmSize{.m = 65, .n = 64, .k = 120, .batch = 13}, GemmSize{.m = 130, .n = 513, .k = 260, .alpha = 0.5},
+    GemmSize{.m = 1, .n = 1300, .k = 900, .batch = 2}));
 
 TEST(GemmTest, NullRequestWritesNothing) {
   KernelContext context;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/core/op_context.h"
-#include "engine/runtime/open_mp_threads.h"
+#include "engine/runtime/team.h"
 #include "ops/kernel/convert.h"
 
 namespace gluond::ops {
@@ -33,7 +33,7 @@ class HeapScratch final : public Scratch {
 };
 
 struct KernelContext {
-  OpenMpThreads threads{2};
+  Team threads{2};
   HeapScratch scratch;
   OpContext ctx;
 

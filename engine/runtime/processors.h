@@ -1,0 +1,41 @@
+// Processors: how much of the machine this process may use at this moment.
+//
+//   Processors processors;
+//   const ProcessorShare share = processors.Read();
+//
+// The kernel's answers change while a process runs: an operator moves the affinity mask, a cluster the quota of the
+// control group (version 1 or 2, or that of any group above it).
+
+#ifndef ENGINE_RUNTIME_PROCESSORS_H_
+#define ENGINE_RUNTIME_PROCESSORS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gluond {
+
+struct ProcessorShare {
+  int count = 1;           // Those of the mask, and no more than the quota keeps busy, rounded up.
+  int64_t throttled = 0;   // How many periods ended early so far because a quota was used up.
+};
+
+// Not thread-safe.
+class Processors {
+ public:
+  // `root`: where the kernel's file systems are, for tests.
+  explicit Processors(std::string root = "");
+  ProcessorShare Read() const;
+
+ private:
+  // A control group that may have a quota: the process's own, or one above it.
+  struct Group {
+    std::string folder;
+    bool second_version;
+  };
+  std::vector<Group> groups_;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_PROCESSORS_H_

@@ -1,0 +1,361 @@
+#include "engine/runtime/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <thread>
+
+namespace gluond {
+namespace {
+
+using std::chrono::microseconds;
+
+// More would only cost: the most processors that share a loop evenly.
+constexpr int64_t kMostPieces = 64;
+// Helpers, and whoever waits for one, look for so long before they sleep.
+constexpr microseconds kLook{50};
+// A thread that computes is looked at so often while somebody waits for it.
+constexpr microseconds kWatch{100};
+// How often quotas and masks are read.
+constexpr std::chrono::seconds kFollow{1};
+
+constexpr int kTries = 200;
+
+void Pause() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#endif
+}
+
+// The processor's time that a thread has had.
+int64_t TimeOf(clockid_t clock) {
+  timespec time = {};
+  clock_gettime(clock, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+// Gives way to any other thread that wants the processor. Whether `done` came true.
+template <class Done>
+bool LookFor(const Done& done) {
+  const auto end = std::chrono::steady_clock::now() + kLook;
+  do {
+    if (done()) return true;
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+// Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where its
+// waker runs, and parts the two milliseconds later.
+void Leave(int processor) {
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
+  cpu_set_t others = mask;
+  CPU_CLR(processor, &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof(others), &others) != 0) return;
+  sched_setaffinity(0, sizeof(mask), &mask);
+}
+
+}  // namespace
+
+// A thread that computes. The team's mutex guards it.
+class Team::Seat {
+ public:
+  Seat() : thread_(gettid()) { pthread_getcpuclockid(pthread_self(), &clock_); }
+  static Seat& OfThread() {
+    static thread_local Seat seat;
+    return seat;
+  }
+
+  // Begins to watch the thread, which works on the loop of that number.
+  void Watch(unsigned loop) {
+    watched_ = loop;
+    seen_ = Clock::now();
+    time_ = TimeOf(clock_);
+  }
+  // Whether it wants to run and did not, since it was looked at for the same loop.
+  bool IsPutOff(unsigned loop) {
+    const unsigned before = watched_;
+    const Clock::time_point seen = seen_;
+    const int64_t time = time_;
+    Watch(loop);
+    const std::chrono::nanoseconds since = seen_ - seen;
+    return before == loop && since > kLook / 2 && time_ - time < since.count() / 4;
+  }
+  // Moves it to the caller's processor, which is about to be idle, until Free.
+  void Fetch() {
+    const int here = sched_getcpu();
+    cpu_set_t mask, only;
+    if (fetched_ || here < 0 || sched_getaffinity(thread_, sizeof(mask), &mask) != 0 || !CPU_ISSET(here, &mask)) return;
+    CPU_ZERO(&only);
+    CPU_SET(here, &only);
+    fetched_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
+    if (fetched_) mask_ = mask;
+  }
+  // By the thread itself.
+  void Free() {
+    if (!fetched_) return;
+    fetched_ = false;
+    sched_setaffinity(0, sizeof(mask_), &mask_);
+  }
+
+ private:
+  const pid_t thread_;
+  clockid_t clock_ = {};
+  unsigned watched_ = 0;
+  Clock::time_point seen_;
+  int64_t time_ = 0;
+  bool fetched_ = false;
+  cpu_set_t mask_;  // Where it may run when it is not fetched.
+};
+
+struct Team::Helper {
+  int number;  // From 1; the caller of a loop is 0.
+  Seat* seat = nullptr;
+  const Loop* loop = nullptr;  // Whose pieces it takes.
+  std::thread thread;
+};
+
+struct Team::Loop {
+  // The pieces with which one thread begins.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+
+  unsigned number;  // Among all so far.
+  const absl::FunctionRef<void(int64_t, int64_t)>* body;
+  int64_t n, piece;
+  int threads;
+  std::array<Share, kMostPieces> shares;  // The first `threads` of them.
+  Seat* caller;
+  int processor;            // Where the caller began.
+  bool caller_waits;        // For helpers' pieces: it computes nothing.
+  std::atomic<int> inside;  // Helpers.
+
+  std::condition_variable done;
+
+  bool HasPieces() const {
+    return std::any_of(shares.begin(), shares.begin() + threads, [](const Share& share) {
+      return share.next.load(std::memory_order_relaxed) < share.end;
+    });
+  }
+  // Computes pieces while there are some and go_on() is true, those of the thread's own share first.
+  template <class GoOn>
+  void Take(int number, const GoOn& go_on) {
+    for (int i = 0; i < threads; ++i) {
+      Share& share = shares[(number + i) % threads];
+      while (share.next.load(std::memory_order_relaxed) < share.end) {
+        const int64_t taken = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (taken >= share.end) break;
+        (*body)(taken * piece, std::min(n, (taken + 1) * piece));
+        if (!go_on()) return;
+      }
+    }
+  }
+};
+
+Team::Team(int count)
+    : follows_(count <= 0), count_(std::max(1, count)), times_throttled_(processors_.Read().throttled),
+      next_follow_(Clock::time_point::min().time_since_epoch().count()) {
+  Follow();
+}
+
+Team::~Team() {
+  {
+    std::lock_guard lock(mu_);
+    ending_ = true;
+    begun_.fetch_add(1);
+  }
+  wake_.notify_all();
+  for (Helper& helper : helpers_) helper.thread.join();
+}
+
+bool Team::throttled() {
+  Follow();
+  return throttled_.load(std::memory_order_relaxed);
+}
+
+void Team::ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body, int most) {
+  if (n <= 0) return;
+  const int64_t piece = std::max({grain, (n - 1) / kMostPieces + 1, int64_t{1}});
+  if (piece >= n) return body(0, n);
+  Follow();
+  const int64_t pieces = (n - 1) / piece + 1;
+  const int threads = static_cast<int>(std::min({pieces, int64_t{count()}, int64_t{most}}));
+  if (threads == 1) {
+    for (int64_t begin = 0; begin < n; begin += piece) body(begin, std::min(n, begin + piece));
+    return;
+  }
+  Loop& loop = Start(n, piece, threads, body);
+  loop.Take(0, [] { return true; });
+  End(loop);
+}
+
+// The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
+std::unique_lock<std::mutex> Team::Lock() {
+  for (int i = 0; i < kTries; ++i) {
+    if (std::unique_lock lock(mu_, std::try_to_lock); lock.owns_lock()) return lock;
+    Pause();
+  }
+  return std::unique_lock(mu_);
+}
+
+Team::Loop& Team::Start(int64_t n, int64_t piece, int threads,
+                        const absl::FunctionRef<void(int64_t, int64_t)>& body) {
+  const std::unique_lock lock = Lock();
+  try {
+    while (helpers_.size() + 1 < static_cast<size_t>(threads)) {
+      Helper& helper = helpers_.emplace_back();
+      helper.number = static_cast<int>(helpers_.size());
+      helper.thread = std::thread([this, &helper] { Help(helper); });
+    }
+  } catch (const std::system_error&) {  // The process has all threads that it may have: those that are there compute.
+    helpers_.pop_back();
+  }
+  if (spare_.empty()) spare_.push_back(std::make_unique<Loop>());
+  Loop* const loop = spare_.back().release();
+  spare_.pop_back();
+  loop->body = &body;
+  loop->n = n;
+  loop->piece = piece;
+  loop->threads = threads;
+  const int64_t pieces = (n - 1) / piece + 1;
+  for (int i = 0; i < threads; ++i) {
+    loop->shares[i].next.store(pieces * i / threads, std::memory_order_relaxed);
+    loop->shares[i].end = pieces * (i + 1) / threads;
+  }
+  loop->caller = &Seat::OfThread();
+  loop->processor = sched_getcpu();
+  loop->caller_waits = false;
+  loop->inside.store(0, std::memory_order_relaxed);
+  loops_.push_back(loop);
+  under_way_.store(loops_.size(), std::memory_order_relaxed);
+  loop->number = begun_.fetch_add(1, std::memory_order_release) + 1;
+  if (looking_ == 0) WakeOne();
+  return *loop;
+}
+
+// All pieces are taken. Those that helpers took may be under way.
+void Team::End(Loop& loop) {
+  LookFor([&] { return loop.inside.load(std::memory_order_acquire) == 0; });
+  std::unique_lock lock = Lock();
+  WaitFor(lock, loop);
+  loop.caller->Free();
+  std::erase(loops_, &loop);
+  under_way_.store(loops_.size(), std::memory_order_relaxed);
+  spare_.emplace_back(&loop);
+}
+
+void Team::WaitFor(std::unique_lock<std::mutex>& lock, Loop& loop) {
+  loop.caller_waits = true;
+  bool first = true;
+  while (loop.inside.load(std::memory_order_relaxed) > 0) {
+    for (Helper& helper : helpers_) {
+      if (helper.loop != &loop) continue;
+      if (first) {
+        helper.seat->Watch(loop.number);
+      } else if (helper.seat->IsPutOff(loop.number)) {
+        helper.seat->Fetch();
+      }
+    }
+    first = false;
+    loop.done.wait_for(lock, kWatch);
+  }
+}
+
+void Team::Help(Helper& helper) {
+  pthread_setname_np(pthread_self(), "team");
+  std::unique_lock lock(mu_);
+  helper.seat = &Seat::OfThread();
+  bool has_left = false;
+  while (!ending_) {
+    Loop* const loop = Choose();
+    if (loop == nullptr) {
+      Rest(lock);
+    } else if (const int processor = loop->processor; !has_left && sched_getcpu() == processor) {
+      // Before it joins: whoever may be put off must not be waited for.
+      lock.unlock();
+      Leave(processor);
+      lock = Lock();
+      has_left = true;
+      continue;
+    } else {
+      Join(lock, *loop, helper);
+    }
+    has_left = false;
+  }
+}
+
+// The loop that has pieces and the fewest helpers; null: none, or as many threads compute as may.
+Team::Loop* Team::Choose() {
+  const auto computing = working_ + std::count_if(loops_.begin(), loops_.end(),
+                                                  [](const Loop* loop) { return !loop->caller_waits; });
+  if (computing >= count_) return nullptr;
+  Loop* best = nullptr;
+  for (Loop* const loop : loops_) {
+    if (best != nullptr && loop->inside >= best->inside) continue;
+    if (loop->inside + 1 < loop->threads && loop->HasPieces()) best = loop;
+  }
+  return best;
+}
+
+void Team::Join(std::unique_lock<std::mutex>& lock, Loop& loop, Helper& helper) {
+  helper.loop = &loop;
+  loop.inside.fetch_add(1, std::memory_order_relaxed);
+  ++working_;
+  if (looking_ == 0 && loop.HasPieces()) WakeOne();
+  lock.unlock();
+  // Where other loops are under way, too, it looks after each piece who needs it most.
+  loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });
+  lock = Lock();
+  --working_;
+  helper.seat->Free();
+  helper.loop = nullptr;
+  if (loop.inside.fetch_sub(1, std::memory_order_release) == 1 && loop.caller_waits) loop.done.notify_one();
+}
+
+// Waits for a loop, while it watches the callers of those whose last piece is under way.
+void Team::Rest(std::unique_lock<std::mutex>& lock) {
+  if (!throttled_.load(std::memory_order_relaxed)) {
+    ++looking_;
+    const unsigned before = begun_.load(std::memory_order_relaxed);
+    lock.unlock();
+    const bool begun = LookFor([&] { return begun_.load(std::memory_order_acquire) != before; });
+    lock = Lock();
+    --looking_;
+    if (begun) return;
+  }
+  for (const Loop* const loop : loops_) {
+    if (!loop->caller_waits && loop->caller->IsPutOff(loop->number)) loop->caller->Fetch();
+  }
+  if (ending_ || Choose() != nullptr) return;
+  ++asleep_;
+  if (loops_.empty()) {
+    wake_.wait(lock);
+  } else {
+    wake_.wait_for(lock, kWatch);
+  }
+  --asleep_;
+}
+
+void Team::WakeOne() {
+  if (asleep_ > 0) wake_.notify_one();
+}
+
+// One thread at a time reads what the kernel grants.
+void Team::Follow() {
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  Clock::rep due = next_follow_.load(std::memory_order_relaxed);
+  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(kFollow).count())) return;
+  const ProcessorShare share = processors_.Read();
+  if (follows_) count_.store(share.count, std::memory_order_relaxed);
+  throttled_.store(times_throttled_.exchange(share.throttled) != share.throttled, std::memory_order_relaxed);
+}
+
+}  // namespace gluond

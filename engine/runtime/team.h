@@ -1,0 +1,88 @@
+// Team: the compute threads that a CPU's lanes share. A loop is cut into pieces, and whoever is running takes the next
+// one: the thread that asks for the loop computes, too, and helpers join it. So a thread that the kernel has put off, for
+// a neighbour on the machine, costs its piece and not the loop.
+//
+//   Team team(0);
+//   team.ParallelFor(n, grain, [&](int64_t begin, int64_t end) { ... });
+//
+// * Pieces depend on n and grain only: results have the same bits however many threads there are, and whoever comes.
+// * Each thread begins with a share of its own, so that a tensor's part stays in one processor's cache from operator to
+//   operator, and takes from the others' shares afterwards.
+// * A loop ends when its last piece does. Where that piece's thread has been put off, whoever waits for it gives it the
+//   processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
+// * Helpers look for work for a moment before they sleep, but not while a quota throttles the process.
+// * Loops of several lanes share the helpers evenly, piece by piece.
+//
+// Thread-safe. Loops may be nested.
+
+#ifndef ENGINE_RUNTIME_TEAM_H_
+#define ENGINE_RUNTIME_TEAM_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/core/op_context.h"
+#include "engine/runtime/processors.h"
+
+namespace gluond {
+
+class Team final : public Threads {
+ public:
+  // `count`: of the threads that compute, the caller of a loop among them; 0: one for each processor that this process
+  // may use, followed while that changes.
+  explicit Team(int count);
+  ~Team() override;
+
+  int count() const override { return count_.load(std::memory_order_relaxed); }
+  // A quota has stopped the process within the last seconds: whoever looks for work takes time from whoever has some.
+  bool throttled();
+
+  void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
+                   int most) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  class Seat;
+  struct Helper;
+  struct Loop;
+
+  std::unique_lock<std::mutex> Lock();
+  Loop& Start(int64_t n, int64_t piece, int threads, const absl::FunctionRef<void(int64_t, int64_t)>& body);
+  void End(Loop& loop);
+  void WaitFor(std::unique_lock<std::mutex>& lock, Loop& loop);
+  void Help(Helper& helper);
+  Loop* Choose();
+  void Join(std::unique_lock<std::mutex>& lock, Loop& loop, Helper& helper);
+  void Rest(std::unique_lock<std::mutex>& lock);
+  void WakeOne();
+  void Follow();
+
+  const bool follows_;
+  const Processors processors_;
+  std::atomic<int> count_;
+  std::atomic<bool> throttled_ = false;
+  std::atomic<int64_t> times_throttled_;
+  std::atomic<Clock::rep> next_follow_;
+
+  std::mutex mu_;  // Guards all that follows. The atomic ones are read without it.
+  std::condition_variable wake_;
+  std::vector<std::unique_ptr<Loop>> spare_;  // Used again, so that a loop allocates nothing.
+  std::vector<Loop*> loops_;                  // Under way.
+  std::atomic<size_t> under_way_ = 0;         // Their number.
+  std::atomic<unsigned> begun_ = 0;           // All so far: it changes under a helper that looks for work.
+  std::list<Helper> helpers_;
+  int working_ = 0;  // Helpers that take pieces.
+  int looking_ = 0;
+  int asleep_ = 0;
+  bool ending_ = false;
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_RUNTIME_TEAM_H_
