@@ -9,6 +9,9 @@
 #include <array>
 #include <system_error>
 #include <thread>
+#include <utility>
+
+#include "engine/runtime/account.h"
 
 namespace gluond {
 namespace {
@@ -134,6 +137,7 @@ struct Team::Loop {
   int threads;
   std::array<Share, kMostPieces> shares;  // The first `threads` of them.
   Seat* caller;
+  const Account* account;   // The caller's, to be compared only.
   int processor;            // Where the caller began.
   bool caller_waits;        // For helpers' pieces: it computes nothing.
   std::atomic<int> inside;  // Helpers.
@@ -231,6 +235,7 @@ Team::Loop& Team::Start(int64_t n, int64_t piece, int threads,
     loop->shares[i].end = pieces * (i + 1) / threads;
   }
   loop->caller = &Seat::OfThread();
+  loop->account = CurrentAccount().get();
   loop->processor = sched_getcpu();
   loop->caller_waits = false;
   loop->inside.store(0, std::memory_order_relaxed);
@@ -292,29 +297,41 @@ void Team::Help(Helper& helper) {
   }
 }
 
-// The loop that has pieces and the fewest helpers; null: none, or as many threads compute as may.
+// A loop that has pieces, of the account for which the fewest threads compute, and of its loops one with the fewest helpers;
+// null: none, or as many threads compute as may.
 Team::Loop* Team::Choose() {
-  const auto computing = working_ + std::count_if(loops_.begin(), loops_.end(),
-                                                  [](const Loop* loop) { return !loop->caller_waits; });
-  if (computing >= count_) return nullptr;
+  if (ThreadsFor([](const Loop&) { return true; }) >= count_) return nullptr;
   Loop* best = nullptr;
+  std::pair<int, int> least;
   for (Loop* const loop : loops_) {
-    if (best != nullptr && loop->inside >= best->inside) continue;
-    if (loop->inside + 1 < loop->threads && loop->HasPieces()) best = loop;
+    const int inside = loop->inside.load(std::memory_order_relaxed);
+    if (inside + 1 >= loop->threads || !loop->HasPieces()) continue;
+    const int for_account = ThreadsFor([loop](const Loop& other) { return other.account == loop->account; });
+    if (best != nullptr && least <= std::pair(for_account, inside)) continue;
+    best = loop;
+    least = {for_account, inside};
   }
   return best;
+}
+
+// How many threads compute for the loops that `counts` names.
+template <class Counts>
+int Team::ThreadsFor(const Counts& counts) const {
+  int threads = 0;
+  for (const Loop* const loop : loops_) {
+    if (counts(*loop)) threads += loop->inside.load(std::memory_order_relaxed) + (loop->caller_waits ? 0 : 1);
+  }
+  return threads;
 }
 
 void Team::Join(std::unique_lock<std::mutex>& lock, Loop& loop, Helper& helper) {
   helper.loop = &loop;
   loop.inside.fetch_add(1, std::memory_order_relaxed);
-  ++working_;
   if (looking_ == 0 && loop.HasPieces()) WakeOne();
   lock.unlock();
   // Where other loops are under way, too, it looks after each piece who needs it most.
   loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });
   lock = Lock();
-  --working_;
   helper.seat->Free();
   helper.loop = nullptr;
   if (loop.inside.fetch_sub(1, std::memory_order_release) == 1 && loop.caller_waits) loop.done.notify_one();

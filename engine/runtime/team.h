@@ -58,6 +58,8 @@ class Team final : public Threads {
   void WaitFor(std::unique_lock<std::mutex>& lock, Loop& loop);
   void Help(Helper& helper);
   Loop* Choose();
+  template <class Counts>
+  int ThreadsFor(const Counts& counts) const;
   void Join(std::unique_lock<std::mutex>& lock, Loop& loop, Helper& helper);
   void Rest(std::unique_lock<std::mutex>& lock);
   void WakeOne();
@@ -77,7 +79,6 @@ class Team final : public Threads {
   std::atomic<size_t> under_way_ = 0;         // Their number.
   std::atomic<unsigned> begun_ = 0;           // All so far: it changes under a helper that looks for work.
   std::list<Helper> helpers_;
-  int working_ = 0;  // Helpers that take pieces.
   int looking_ = 0;
   int asleep_ = 0;
   bool ending_ = false;

@@ -8,12 +8,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "engine/runtime/account.h"
 
 namespace gluond {
 namespace {
@@ -110,6 +115,51 @@ cpu_set_t Mask() {
 }
 
 // Beside a busy thread, put-off threads are moved; afterwards every one may run where it might before.
+// One account has two loops under way when another one begins its only one.
+TEST(TeamTest, HelpersGoToTheAccountWithTheFewestThreads) {
+  Team team(5);
+  team.ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
+  std::mutex mu;
+  std::condition_variable changed;
+  std::string helped;  // The loops whose pieces helpers have begun, in order.
+  size_t callers = 0, may_end = 0;
+  const auto begin = [&](char loop, AccountPtr account) {
+    return std::thread([&, loop, account] {
+      const ScopedAccount scope(account);
+      const auto caller = std::this_thread::get_id();
+      team.ParallelFor(8, 1, [&](int64_t, int64_t) {
+        std::unique_lock lock(mu);
+        const bool helps = std::this_thread::get_id() != caller;
+        helps ? helped.push_back(loop) : static_cast<void>(++callers);
+        const size_t turn = helps ? helped.size() : 1000;
+        changed.notify_all();
+        changed.wait(lock, [&] { return may_end >= turn; });
+      }, /*most=*/2);
+    });
+  };
+  const auto wait_for = [&](size_t begun, size_t helpers) {
+    std::unique_lock lock(mu);
+    changed.wait(lock, [&] { return callers == begun && helped.size() == helpers; });
+  };
+  const auto let_end = [&](size_t turn) {
+    std::lock_guard lock(mu);
+    may_end = turn;
+    changed.notify_all();
+  };
+  const auto two = std::make_shared<Account>("two"), one = std::make_shared<Account>("one");
+  std::thread first = begin('1', two);
+  wait_for(1, 1);
+  std::thread second = begin('2', two);
+  wait_for(2, 2);
+  std::thread other = begin('o', one);
+  wait_for(3, 2);  // Five threads compute.
+  let_end(1);
+  wait_for(3, 3);
+  EXPECT_EQ(helped, "12o");
+  let_end(1000);
+  for (std::thread* each : {&first, &second, &other}) each->join();
+}
+
 TEST(TeamTest, ThreadsStayFreeBesideANeighbour) {
   const cpu_set_t all = Mask();
   if (CPU_COUNT(&all) == 1) GTEST_SKIP() << "there is one processor";
