@@ -3,7 +3,8 @@ case named on a line of standard input.
 
 usage: gluon_bench.py {gluond,mxnet}
 
-gluond works with the server at GLUOND_ADDRESS. The case `empty_call` calls the echo server at ECHO_ADDRESS by grpcio.
+gluond works with the server at GLUOND_ADDRESS. The case `echo_N` sends N bytes to the echo server at ECHO_ADDRESS, by
+grpcio, and gets them back.
 MXNet needs numpy<1.24. Threads are OMP_NUM_THREADS.
 """
 
@@ -89,11 +90,12 @@ def round_trip():
   return lambda: (a + b).asnumpy(), 500, 1
 
 
-def empty_call():
+def echo(size):
   import grpc
   channel = grpc.insecure_channel(os.environ["ECHO_ADDRESS"])
   call = channel.unary_unary("/gluond.v1.OperatorService/Invoke")
-  return lambda: call(b""), 500, 1
+  message = bytes(size)
+  return lambda: call(message), 500 if size == 0 else 20, 1
 
 
 def element():
@@ -286,11 +288,12 @@ def custom_float():
   return run, 200, 1
 
 
-CASES = {"chain": chain, "round_trip": round_trip, "empty_call": empty_call, "hybridized": lambda: lenet(True),
+CASES = {"chain": chain, "round_trip": round_trip, "hybridized": lambda: lenet(True),
          "imperative": lambda: lenet(False), "custom_softmax": lambda: custom_softmax(False),
          "computed_softmax": lambda: custom_softmax(True), "custom_float": custom_float,
-         "recurrent": recurrent,
-         "encoder": encoder, "resnet50": lambda: resnet50(1), "resnet50_training": lambda: resnet50(8), "element": element, "elements": elements, "small_network": small_network, "add": lambda: add(4 << 20),
+         "recurrent": recurrent, "encoder": encoder, "resnet50": lambda: resnet50(1),
+         "resnet50_training": lambda: resnet50(8), "element": element, "elements": elements,
+         "small_network": small_network, "add": lambda: add(4 << 20),
          "fetch": lambda: fetch(4 << 20), "fetch_64": lambda: fetch(16 << 20), "put": lambda: put(4 << 20),
          "copy": lambda: copy(4 << 20), "copy_64": lambda: copy(16 << 20)}
 
@@ -300,7 +303,7 @@ def main():
   for line in sys.stdin:
     name = line.strip()
     if name not in prepared:
-      prepared[name] = CASES[name]()
+      prepared[name] = echo(int(name[5:])) if name.startswith("echo_") else CASES[name]()
       for _ in range(10):
         prepared[name][0]()
     run, times, operations = prepared[name]

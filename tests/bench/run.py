@@ -46,12 +46,13 @@ GLUON = {
 }
 
 
-# Cases of gluon_bench.py that are measured beside a neighbour, too.
+# Cases of gluon_bench.py that are measured beside a neighbour, too, and the bytes of an inference, either way on average: a
+# peer in the same process need not send them.
 NEIGHBOUR = {
-    "recurrent": "LSTM, 2 layers of 256, sequence 35, inference",
-    "encoder": "Transformer encoder, 4 layers of 256, sequence 128, inference",
-    "resnet50": "ResNet-50, inference",
-    "resnet50_training": "ResNet-50, a training step of 8",
+    "recurrent": ("LSTM, 2 layers of 256, sequence 35, inference", 35 * 256 * 4),
+    "encoder": ("Transformer encoder, 4 layers of 256, sequence 128, inference", 128 * 256 * 4),
+    "resnet50": ("ResNet-50, inference", (3 * 224 * 224 + 1000) * 4 // 2),
+    "resnet50_training": ("ResNet-50, a training step of 8", None),
 }
 
 
@@ -159,7 +160,7 @@ def python_round_trip(processes):
   for _ in range(processes):
     with servers() as addresses:
       sides = [gluon_side(name, sys.executable, "gluond", case, *addresses)
-               for name, case in (("gluond", "round_trip"), ("empty call by grpcio", "empty_call"))]
+               for name, case in (("gluond", "round_trip"), ("empty call by grpcio", "echo_0"))]
       alternate(sides, 3)
       for side, figures in zip(sides, all_figures):
         figures.append(statistics.median(side.figures))
@@ -180,33 +181,42 @@ def python(address, rounds, mxnet):
     each.stop()
 
 
-def neighbour(address, rounds, torch, mxnet):
+def neighbour(addresses, rounds, torch, mxnet):
   """Each side alone, and beside a process that never sleeps, on one of the two processors."""
-  sides = [gluon_side("gluond", sys.executable, "gluond", "", address)]
+  run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
+  ours = gluon_side("gluond", sys.executable, "gluond", "", *addresses)
+  echo = gluon_side("echo", sys.executable, "gluond", "", *addresses)
+  peers = []
   if torch:
-    sides.append(Side("PyTorch", [torch, ROOT / "tests/bench/gluon_torch.py"], OMP_NUM_THREADS="2"))
+    peers.append(Side("PyTorch", [torch, ROOT / "tests/bench/gluon_torch.py"], OMP_NUM_THREADS="2"))
   if mxnet:
-    sides.append(gluon_side("MXNet 1.9.1", mxnet, "mxnet", ""))
-  for case, what in NEIGHBOUR.items():
+    peers.append(gluon_side("MXNet 1.9.1", mxnet, "mxnet", ""))
+
+  def medians(case, size):
+    """Ours, and each peer's, with the echo's where there is one."""
+    sides = [ours, *peers] + ([echo] if size else [])
     for each in sides:
-      each.line, each.figures = case, []
+      each.line, each.figures = f"echo_{size}" if each is echo else case, []
     alternate(sides, rounds)
-    alone = [statistics.median(each.figures) for each in sides]
+    middle = [statistics.median(each.figures) / 1e3 for each in sides]
+    sent = middle.pop() if size else 0.0
+    return middle[0], [peer + sent for peer in middle[1:]]
+
+  for case, (what, size) in NEIGHBOUR.items():
+    alone, peers_alone = medians(case, size)
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     os.sched_setaffinity(busy.pid, {max(os.sched_getaffinity(0))})
-    for each in sides:
-      each.figures = []
-    alternate(sides, rounds)
-    busy.kill()
-    busy.wait()
-    beside = [statistics.median(each.figures) for each in sides]
-    print(f"| {what}, beside a neighbour | {beside[0] / 1e3:.2f} ms | itself alone {alone[0] / 1e3:.2f} ms | "
-          f"{beside[0] / alone[0]:.3f} | 2.5 |", flush=True)
-    for each, before in zip(sides[1:], alone[1:]):
-      row(f"{what}, beside a neighbour", sides[0], each, "us", "1.0")
-      print(f"| {what}, alone | {alone[0] / 1e3:.2f} ms | {each.name} {before / 1e3:.2f} ms | "
-            f"{alone[0] / before:.3f} | report |", flush=True)
-  for each in sides:
+    try:
+      beside, peers_beside = medians(case, size)
+    finally:
+      busy.kill()
+      busy.wait()
+    print(f"| {what}, beside a neighbour | {beside:.2f} ms | itself alone {alone:.2f} ms | {beside / alone:.3f} | 2.5 |")
+    for peer, a, b in zip(peers, peers_alone, peers_beside):
+      name = peer.name + (" and an echo" if size else "")
+      print(f"| the same | {beside:.2f} ms | {name} {b:.2f} ms | {beside / b:.3f} | 1.0 |")
+      print(f"| {what}, alone | {alone:.2f} ms | {name} {a:.2f} ms | {alone / a:.3f} | report |", flush=True)
+  for each in (ours, echo, *peers):
     each.stop()
 
 
@@ -216,10 +226,11 @@ def wants_spatial(options):
 
 def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
-  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), options.only in "python" or options.only in "neighbour")]
+  in_python = options.only in "python" or options.only in "neighbour"
   networks = any(options.only in network for network in STEPS) or wants_spatial(options)
-  wanted.append((options.torch, ("torch",), networks or options.only in "neighbour"))
-  wanted.append((options.mxnet, ("numpy", "mxnet"), networks or options.only in "python" or options.only in "neighbour"))
+  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), in_python),
+            (options.torch, ("torch",), networks or options.only in "neighbour"),
+            (options.mxnet, ("numpy", "mxnet"), networks or in_python)]
   for python, modules, is_used in wanted:
     if not python or not is_used:
       continue
@@ -286,11 +297,12 @@ def main():
     wire(processes=options.rounds)
   if options.only in "python":
     python_round_trip(processes=options.rounds)
-  with servers() as (address, _):
+  with servers() as addresses:
+    address = addresses[0]
     if options.only in "python" and options.mxnet:
       python(address, options.rounds, options.mxnet)
     if options.only in "neighbour":
-      neighbour(address, options.rounds, options.torch, options.mxnet)
+      neighbour(addresses, options.rounds, options.torch, options.mxnet)
     for network, steps in STEPS.items():
       if options.only not in network:
         continue

@@ -114,12 +114,12 @@ void BM_Invoke(benchmark::State& state) {
   const Row& row = RowAt(state.range(0));
   const bool recording = state.range(1) != 0;
   state.SetLabel(std::string(row.op) + (recording ? ", recorded" : ""));
-  const auto imperative = Imperative::Create({{Device(), &TheLane(), Home().allocator}});
+  Imperative imperative(Scheduler::Create({{Device(), &TheLane(), Home().allocator}}));
   const CallPtr call = OrDie(MakeCall(row.op, row.attrs, row.num_inputs));
   Array x = Ten();
   x.mark = std::make_shared<Mark>();
-  const auto chain = [&] { Chain(*imperative, call, row.num_inputs, x, recording); };
-  Measure(state, chain, [&] { return imperative->pending(); });
+  const auto chain = [&] { Chain(imperative, call, row.num_inputs, x, recording); };
+  Measure(state, chain, [&] { return imperative.scheduler().pending(); });
 }
 BENCHMARK(BM_Invoke)->ArgsProduct({{0, 1, 2}, {0, 1}})->UseManualTime();
 
@@ -127,15 +127,15 @@ BENCHMARK(BM_Invoke)->ArgsProduct({{0, 1, 2}, {0, 1}})->UseManualTime();
 void BM_RecordAndDifferentiate(benchmark::State& state) {
   const Row& row = RowAt(state.range(0));
   state.SetLabel(row.op);
-  const auto imperative = Imperative::Create({{Device(), &TheLane(), Home().allocator}});
+  Imperative imperative(Scheduler::Create({{Device(), &TheLane(), Home().allocator}}));
   const CallPtr call = OrDie(MakeCall(row.op, row.attrs, row.num_inputs));
   Array x = Ten();
   x.mark = std::make_shared<Mark>();
   const auto step = [&] {
-    const Array y = Chain(*imperative, call, row.num_inputs, x, /*recording=*/true);
-    benchmark::DoNotOptimize(OrDie(imperative->Backward({y}, {}, {}, {})));
+    const Array y = Chain(imperative, call, row.num_inputs, x, /*recording=*/true);
+    benchmark::DoNotOptimize(OrDie(imperative.Backward({y}, {}, {}, {})));
   };
-  Measure(state, step, [&] { return imperative->pending(); });
+  Measure(state, step, [&] { return imperative.scheduler().pending(); });
 }
 BENCHMARK(BM_RecordAndDifferentiate)->DenseRange(0, 2)->UseManualTime();
 
