@@ -1,4 +1,4 @@
-#include "engine/imperative/backward_pass.h"
+#include "engine/imperative/backward_walk.h"
 
 #include <utility>
 
@@ -21,8 +21,8 @@ constexpr char kNotRecorded[] =
 // What takes longer is invoked to be computed later, in turns with the lane's other users, and costs some more.
 constexpr std::chrono::milliseconds kTurn{5};
 
-// What there is to differentiate.
-struct Tape {
+// The part of the tape that there is to differentiate.
+struct History {
   std::vector<NodePtr> nodes;  // All of them RecordedNode, in topological order.
   absl::flat_hash_set<const Node*> known;
 
@@ -39,7 +39,7 @@ struct Tape {
 };
 
 // The gradient's own nodes, each after those that it reads.
-std::vector<NodePtr> NodesBeside(const Tape& tape, const Gradients& gradients) {
+std::vector<NodePtr> NodesBeside(const History& history, const Gradients& gradients) {
   struct Frame {
     NodePtr node;
     size_t next = 0;  // The next input to look at.
@@ -48,7 +48,7 @@ std::vector<NodePtr> NodesBeside(const Tape& tape, const Gradients& gradients) {
   absl::flat_hash_set<const Node*> seen;
   std::vector<Frame> stack;
   const auto push = [&](const NodePtr& node) {
-    if (!tape.known.contains(node.get()) && seen.insert(node.get()).second) stack.push_back({node});
+    if (!history.known.contains(node.get()) && seen.insert(node.get()).second) stack.push_back({node});
   };
   for (const NodeEntry& gradient : gradients) {
     push(gradient.node);
@@ -80,10 +80,10 @@ struct Variables {
   std::vector<MarkPtr> marks;  // Empty where the caller named the variables.
 };
 
-absl::StatusOr<Variables> FindVariables(const Tape& tape, absl::Span<const Array> named) {
+absl::StatusOr<Variables> FindVariables(const History& history, absl::Span<const Array> named) {
   Variables found;
   for (size_t i = 0; i < named.size(); ++i) {
-    if (!named[i].entry || !tape.known.contains(named[i].entry.node.get())) {
+    if (!named[i].entry || !history.known.contains(named[i].entry.node.get())) {
       return absl::InvalidArgumentError(
           absl::StrCat("cannot differentiate with respect to the ", i + 1,
                        "-th variable because it does not require gradient, or the heads do not depend on it"));
@@ -91,7 +91,7 @@ absl::StatusOr<Variables> FindVariables(const Tape& tape, absl::Span<const Array
     found.entries.push_back(named[i].entry);
   }
   if (!named.empty()) return found;
-  for (const NodePtr& node : tape.nodes) {
+  for (const NodePtr& node : history.nodes) {
     const MarkPtr& mark = static_cast<const RecordedNode&>(*node).mark;
     if (mark == nullptr) continue;
     found.entries.push_back({node, 0});
@@ -106,18 +106,47 @@ absl::Status Lost(const NodeEntry& entry) {
                                           "', which the gradient needs; please report it"));
 }
 
+// The head gradient, or, where it turns out not to be like the head, a failure.
+absl::StatusOr<ValuePtr> LikeHead(const std::shared_ptr<Scheduler>& scheduler, const ValuePtr& gradient,
+                                  const ValuePtr& head, uint64_t command) {
+  // What has failed stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
+  const auto failure = [gradient, head] { return gradient->failure() != nullptr ? gradient->failure() : head->failure(); };
+  const auto check = [gradient, head, failure]() -> absl::Status {
+    if (failure() != nullptr) return absl::OkStatus();
+    const Tensor &g = gradient->tensor(), &y = head->tensor();
+    if (g.shape() == y.shape() && g.dtype() == y.dtype()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("a head gradient is ", Name(g.dtype()), g.shape().ToString(), ", expected ", Name(y.dtype()),
+                     y.shape().ToString(), " like its head"));
+  };
+  if (gradient->known() && head->known()) {
+    RETURN_IF_ERROR(check());
+    return head->failure() != nullptr ? head : gradient;
+  }
+  auto checked = std::make_shared<Value>();
+  WhenKnown({gradient, head}, [scheduler, gradient, failure, check, checked, command] {
+    const absl::Status status = check();
+    if (failure() != nullptr || !status.ok()) {
+      checked->Fail(status.ok() ? failure() : scheduler->Failed(status, command)->failure(), scheduler->queue());
+    } else {
+      checked->Set(gradient->tensor(), scheduler->queue());
+    }
+  });
+  return checked;
+}
+
 }  // namespace
 
-absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
+absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
                                      absl::Span<const Array> variables) {
   const bool retain = options_.retain_graph || options_.create_graph;
   std::vector<Array> given;  // Arrays whose values the tape need not have.
   std::vector<size_t> places;  // Of these among `heads`.
-  Tape tape;
+  History history;
   std::vector<NodeEntry> ys;
   for (size_t i = 0; i < heads.size(); ++i) {
     Array head = heads[i];
-    imperative_.PutOnTape(&head);
+    imperative_.tape_.Put(&head);
     if (!head.entry && options_.skip_constants) continue;
     if (!head.entry) return absl::FailedPreconditionError(kNotRecorded);
     ys.push_back(head.entry);
@@ -125,10 +154,10 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
     places.push_back(i);
   }
   if (ys.empty() && !heads.empty()) return absl::FailedPreconditionError(kNotRecorded);
-  RETURN_IF_ERROR(tape.AddAllBefore(ys));
+  RETURN_IF_ERROR(history.AddAllBefore(ys));
   std::vector<Array> named(variables.begin(), variables.end());
-  for (Array& variable : named) imperative_.PutOnTape(&variable);
-  ASSIGN_OR_RETURN(Variables xs, FindVariables(tape, named));
+  for (Array& variable : named) imperative_.tape_.Put(&variable);
+  ASSIGN_OR_RETURN(Variables xs, FindVariables(history, named));
   marks_ = std::move(xs.marks);
   given.insert(given.end(), named.begin(), named.end());
 
@@ -137,7 +166,7 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
     Array gradient;
     if (places[i] < head_gradients.size() && head_gradients[places[i]]) {
       gradient = head_gradients[places[i]];
-      ASSIGN_OR_RETURN(gradient.value, imperative_.LikeHead(gradient.value, heads[places[i]].value, options_.command));
+      ASSIGN_OR_RETURN(gradient.value, LikeHead(imperative_.scheduler_, gradient.value, heads[places[i]].value, options_.command));
     } else if (options_.create_graph) {
       // Not recorded as computed from the head: what frees the gradient's history would free the head's.
       ASSIGN_OR_RETURN(const CallPtr ones, MakeCall("ones_like", {}, 1));
@@ -145,19 +174,19 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
     } else {
       continue;
     }
-    if (options_.create_graph) imperative_.PutOnTape(&gradient);
-    if (!options_.create_graph || !gradient.entry) gradient.entry = {imperative_.NewNode(), 0};  // A constant.
+    if (options_.create_graph) imperative_.tape_.Put(&gradient);
+    if (!options_.create_graph || !gradient.entry) gradient.entry = {imperative_.tape_.NewNode(), 0};  // A constant.
     head_entries[i] = gradient.entry;
-    tape.Add(gradient.entry.node);
+    history.Add(gradient.entry.node);
     given.push_back(std::move(gradient));
   }
   ASSIGN_OR_RETURN(gradients_, BuildGradient(ys, xs.entries, head_entries));
   if (options_.create_graph) xs_ = std::move(xs.entries);
 
-  order_ = NodesBeside(tape, gradients_);
+  order_ = NodesBeside(history, gradients_);
   values_.AddUses(gradients_);
   for (const NodePtr& node : order_) values_.AddUses(node->inputs);
-  for (const NodePtr& node : tape.nodes) {
+  for (const NodePtr& node : history.nodes) {
     auto& recorded = static_cast<RecordedNode&>(*node);
     for (uint32_t i = 0; i < recorded.values.size(); ++i) {
       if (recorded.values[i] == nullptr) continue;
@@ -169,12 +198,12 @@ absl::Status Imperative::Pass::Begin(absl::Span<const Array> heads, absl::Span<c
     values_.Put(entry, std::move(array));
   }
   if (!retain) {
-    for (const NodePtr& node : tape.nodes) static_cast<RecordedNode&>(*node).Free();
+    for (const NodePtr& node : history.nodes) static_cast<RecordedNode&>(*node).Free();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<const Node*> Imperative::Pass::Run() {
+absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
   const auto turn_ends = Lane::Clock::now() + kTurn;
   for (; next_ < order_.size(); ++next_) {
     const NodePtr& node = order_[next_];
@@ -204,52 +233,52 @@ absl::StatusOr<const Node*> Imperative::Pass::Run() {
 }
 
 // The array whose state it is, if there is one: its value is in the input now.
-Array* Imperative::Pass::TakeState(Array* input) const {
+Array* Imperative::BackwardWalk::TakeState(Array* input) const {
   Array* const array = input->state != 0 && options_.find_state ? options_.find_state(input->state) : nullptr;
   if (array != nullptr) input->value = std::move(array->value);
   return array;
 }
 
-absl::Status Imperative::Pass::Continue(std::vector<Array> outputs) {
+absl::Status Imperative::BackwardWalk::Continue(std::vector<Array> outputs) {
   const NodePtr& node = order_[next_++];
   if (outputs.size() != node->num_outputs()) {
     return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", node->num_outputs()));
   }
   for (uint32_t i = 0; i < outputs.size(); ++i) {
-    ASSIGN_OR_RETURN(outputs[i].value, imperative_.LikeHead(outputs[i].value, inputs_[i].value, options_.command));
-    if (!outputs[i].entry) imperative_.PutOnTape(&outputs[i]);
+    ASSIGN_OR_RETURN(outputs[i].value, LikeHead(imperative_.scheduler_, outputs[i].value, inputs_[i].value, options_.command));
+    if (!outputs[i].entry) imperative_.tape_.Put(&outputs[i]);
     values_.Put({node, i}, std::move(outputs[i]));
   }
   return absl::OkStatus();
 }
 
-Imperative::Options Imperative::Pass::InvokeOptions() const {
+Imperative::Options Imperative::BackwardWalk::InvokeOptions() const {
   Options options = ConstantOptions();
   options.recording = options_.create_graph;
   return options;
 }
 
-Imperative::Options Imperative::Pass::ConstantOptions() const {
+Imperative::Options Imperative::BackwardWalk::ConstantOptions() const {
   Options options;
   options.training = options_.training;
   options.command = options_.command;
-  options.device = imperative_.home().device;
+  options.device = imperative_.scheduler_->home().device;
   return options;
 }
 
 // The gradient of a linear function is computed from the head alone. Its tape has the variable all the same, by a node
 // through which no gradient flows: differentiated again, it gives zeros.
-void Imperative::Pass::Tie(Array* gradient, const NodeEntry& variable) const {
+void Imperative::BackwardWalk::Tie(Array* gradient, const NodeEntry& variable) const {
   NodeEntry from = gradient->entry;
-  if (!from) from = {imperative_.NewNode(), 0};  // A constant.
-  const RecordedNodePtr tied = imperative_.NewNode();
+  if (!from) from = {imperative_.tape_.NewNode(), 0};  // A constant.
+  const RecordedNodePtr tied = imperative_.tape_.NewNode();
   tied->attrs = MakeNode("_identity_with_attr_like_rhs", "gradient", {from, variable}).node->attrs;
   tied->inputs = {std::move(from), variable};
   tied->values.resize(1);
   gradient->entry = {tied, 0};
 }
 
-absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Pass::Take() {
+absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::BackwardWalk::Take() {
   std::vector<Gradient> found;
   absl::flat_hash_map<const Mark*, size_t> by_mark;  // An array may be on the tape with several of its values.
   for (size_t i = 0; i < gradients_.size(); ++i) {
@@ -278,49 +307,17 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
                                                                        absl::Span<const Array> head_gradients,
                                                                        absl::Span<const Array> variables,
                                                                        const BackwardOptions& options) {
-  Pass pass(*this, options);
-  RETURN_IF_ERROR(pass.Begin(heads, head_gradients, variables));
-  RETURN_IF_ERROR(pass.Run().status());
-  return pass.Take();
+  BackwardWalk walk(*this, options);
+  RETURN_IF_ERROR(walk.Begin(heads, head_gradients, variables));
+  RETURN_IF_ERROR(walk.Run().status());
+  return walk.Take();
 }
 
 CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
   // A client's function is called once or twice, each by a call of its own.
   if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return CallAlone(node, recordable);
-  std::string key = absl::StrCat(node->op()->name(), "\n", node->num_inputs(), recordable ? "\nrecordable" : "");
-  for (const auto& [name, text] : node->attrs.dict) absl::StrAppend(&key, "\n", name.size(), ":", name, "=", text);
-  constexpr size_t kMostKept = 256;
-  if (gradient_calls_.size() >= kMostKept && !gradient_calls_.contains(key)) gradient_calls_.clear();
-  CallPtr& call = gradient_calls_[std::move(key)];
-  if (call == nullptr) call = CallAlone(node, recordable);
-  return call;
-}
-
-absl::StatusOr<ValuePtr> Imperative::LikeHead(const ValuePtr& gradient, const ValuePtr& head, uint64_t command) {
-  // What has failed stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
-  const auto failure = [gradient, head] { return gradient->failure() != nullptr ? gradient->failure() : head->failure(); };
-  const auto check = [gradient, head, failure]() -> absl::Status {
-    if (failure() != nullptr) return absl::OkStatus();
-    const Tensor &g = gradient->tensor(), &y = head->tensor();
-    if (g.shape() == y.shape() && g.dtype() == y.dtype()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("a head gradient is ", Name(g.dtype()), g.shape().ToString(), ", expected ", Name(y.dtype()),
-                     y.shape().ToString(), " like its head"));
-  };
-  if (gradient->known() && head->known()) {
-    RETURN_IF_ERROR(check());
-    return head->failure() != nullptr ? head : gradient;
-  }
-  auto checked = std::make_shared<Value>();
-  WhenKnown({gradient, head}, [self = shared_from_this(), gradient, failure, check, checked, command] {
-    const absl::Status status = check();
-    if (failure() != nullptr || !status.ok()) {
-      checked->Fail(status.ok() ? failure() : self->Failed(status, command)->failure(), *self->queue_);
-    } else {
-      checked->Set(gradient->tensor(), *self->queue_);
-    }
-  });
-  return checked;
+  CallTable& calls = recordable ? recordable_gradient_calls_ : gradient_calls_;
+  return *calls.Find(node->op()->name(), node->attrs.dict, node->num_inputs(), [&] { return CallAlone(node, recordable); });
 }
 
 }  // namespace gluond

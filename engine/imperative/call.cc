@@ -90,6 +90,17 @@ NodePtr MakeUnnamed(const char* op, std::any parsed, std::vector<NodeEntry> inpu
   return node;
 }
 
+absl::StatusOr<CallPtr> CallTable::Find(absl::string_view op, const AttrDict& attrs, size_t num_inputs,
+                                        absl::FunctionRef<absl::StatusOr<CallPtr>()> make) {
+  std::string key = absl::StrCat(op, "\n", num_inputs);
+  for (const auto& [name, text] : attrs) {
+    absl::StrAppend(&key, "\n", name.size(), ":", name, "=", text.size(), ":", text);
+  }
+  if (const CallPtr* const found = calls_.Find(key)) return *found;
+  ASSIGN_OR_RETURN(CallPtr call, make());
+  return calls_.Insert(std::move(key), std::move(call));
+}
+
 absl::StatusOr<CallPtr> MakeCall(absl::string_view op, const AttrDict& attrs, size_t num_inputs) {
   std::vector<NodeEntry> inputs;
   inputs.reserve(num_inputs);

@@ -6,13 +6,16 @@
 
 #include <any>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/core/graph.h"
-#include "engine/core/op_facts.h"
 #include "engine/core/op_attr_types.h"
+#include "engine/core/op_facts.h"
+#include "engine/imperative/lru_map.h"
 
 namespace gluond {
 
@@ -36,6 +39,20 @@ absl::StatusOr<CallPtr> MakeCall(absl::string_view op, const AttrDict& attrs, si
 // A call of what `node` calls. `recordable`: also finds out what the gradient reads. Requires then: the inputs are
 // variables, each another one.
 CallPtr CallOf(NodePtr node, bool recordable);
+// The calls that somebody makes again and again: the same call finds its executors again, where a new one would have them
+// compiled. It keeps a bounded number, the most recently used. Not thread-safe.
+class CallTable {
+ public:
+  explicit CallTable(size_t most) : calls_(most) {}
+
+  // The call that `make`, or an earlier caller's, made for these.
+  absl::StatusOr<CallPtr> Find(absl::string_view op, const AttrDict& attrs, size_t num_inputs,
+                               absl::FunctionRef<absl::StatusOr<CallPtr>()> make);
+
+ private:
+  LruMap<std::string, CallPtr> calls_;
+};
+
 // A node of an operator that no client can name: `parsed` stands in for its attributes.
 NodePtr MakeUnnamed(const char* op, std::any parsed, std::vector<NodeEntry> inputs);
 

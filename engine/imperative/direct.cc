@@ -128,8 +128,8 @@ absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, Dir
   return OperatorError(*call.node, status);
 }
 
-absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run) {
-  const GraphCall& graph = *run->call->graph;
+absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
+                              DirectRun* run) {
   RETURN_IF_ERROR(TakeWritten(graph.written, lane, allocator, run));
   Run bound = executor.NewRun();
   for (size_t i = 0; i < run->inputs.size(); ++i) {

@@ -15,7 +15,6 @@
 namespace gluond {
 
 struct DirectRun {
-  CallPtr call;                // Null: the caller has it.
   std::vector<Tensor> inputs;  // May be overwritten where nobody else holds the memory.
   std::vector<bool> wanted;    // By output.
   bool training = false;
@@ -34,8 +33,9 @@ struct DirectRun {
 // Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Lets go of the inputs.
 absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run);
 
-// A Run of the graph of run->call on the inputs. Takes run->written from them.
-absl::StatusOr<Run> BindGraph(Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run);
+// A Run of the graph on the inputs. Takes run->written from them.
+absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
+                              DirectRun* run);
 
 }  // namespace gluond
 

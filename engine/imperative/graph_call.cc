@@ -144,7 +144,7 @@ ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training,
     return true;
   };
   for (const Key& key : keys_) if (same(key)) return key.key;
-  if (keys_.size() >= kMostKeys) keys_.clear();
+  if (keys_.size() >= kMostKeys) keys_.erase(keys_.begin());
   Key& key = keys_.emplace_back();
   key.training = training;
   key.device = device;
@@ -158,7 +158,8 @@ ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training,
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
-    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()) {
+    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()),
+      differentiable_(kMostKept) {
   for (const uint32_t i : plain_->written) auxiliary_[i] = true;
 }
 
@@ -187,16 +188,14 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
 }
 
 CallPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
-  const auto found = differentiable_.find(wanted);
-  if (found != differentiable_.end()) return found->second;
+  if (const CallPtr* const found = differentiable_.Find(wanted)) return *found;
   absl::StatusOr<GraphCallPtr> call = WithGradient(wanted);
   if (!call.ok()) {
     auto without = std::make_shared<GraphCall>(*plain_);
     without->no_gradient = call.status();
     call = std::move(without);
   }
-  if (differentiable_.size() >= kMostKept) differentiable_.clear();
-  return differentiable_.emplace(wanted, MakeGraphCall("_CachedOp", *std::move(call))).first->second;
+  return differentiable_.Insert(wanted, MakeGraphCall("_CachedOp", *std::move(call)));
 }
 
 absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {

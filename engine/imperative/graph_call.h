@@ -6,7 +6,6 @@
 #define ENGINE_IMPERATIVE_GRAPH_CALL_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,7 +74,7 @@ class CachedGraph {
   const std::shared_ptr<const GraphCall> plain_;
   const CallPtr plain_call_;
   std::vector<bool> auxiliary_;  // By input.
-  std::map<std::vector<bool>, CallPtr> differentiable_;
+  LruMap<std::vector<bool>, CallPtr> differentiable_;
 };
 
 }  // namespace gluond

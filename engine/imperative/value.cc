@@ -3,16 +3,19 @@
 namespace gluond {
 
 void ReadyQueue::Do(std::function<void()> work) {
+  lane_.CheckHeld();
   queue_.push_back(std::move(work));
   Run();
 }
 
 void ReadyQueue::Do(std::vector<std::function<void()>> work) {
+  lane_.CheckHeld();
   for (auto& one : work) queue_.push_back(std::move(one));
   Run();
 }
 
 void ReadyQueue::DoLater(std::function<void()> work) {
+  lane_.CheckHeld();
   queue_.push_back(std::move(work));
   if (!std::exchange(is_taken_up_, true)) RunLater();
 }

@@ -28,8 +28,6 @@ class Binding {
 
   // The bytes of the outputs' memory that the binding made and keeps.
   int64_t own_bytes() const;
-  // The next run makes new memory for them.
-  void ForgetOwn() { own_.assign(own_.size(), Tensor()); }
 
  private:
   // What the caller wants of one output.

@@ -65,6 +65,7 @@ void Execution::StartHere(Run run, Executor::Done done) {
 }
 
 void Execution::Begin() {
+  lane_.CheckHeld();
   next_ = 0;
   left_.reset();
   context_.random.seed = run_.seed;

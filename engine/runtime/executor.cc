@@ -64,7 +64,6 @@ int64_t Executor::arena_bytes() const {
   const Program& program = execution_->program();
   return program.arena == nullptr ? 0 : static_cast<int64_t>(program.arena->bytes());
 }
-void Executor::ForgetOutputs() { execution_->binding().ForgetOwn(); }
 int64_t Executor::held_bytes() const { return arena_bytes() + execution_->binding().own_bytes(); }
 int64_t Executor::unshared_bytes() const { return execution_->program().unshared_bytes; }
 

@@ -105,8 +105,6 @@ class Executor {
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);
 
   int64_t arena_bytes() const;
-  // Gives up its hold on the outputs that it has lent: the next run makes new ones. Requires: idle().
-  void ForgetOutputs();
   // Memory that the executor keeps between runs: the arena, and outputs that it has lent. Requires: idle().
   int64_t held_bytes() const;
   int64_t unshared_bytes() const;

@@ -185,11 +185,6 @@ void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Ca
 
 ExecutorLease ExecutorCache::TakeIdle(const ExecutorKeyPtr& key) { return pool_->Take(key); }
 
-absl::StatusOr<ExecutorLease> ExecutorCache::CheckoutAndWait(const ExecutorKeyPtr& key) {
-  if (ExecutorLease lease = pool_->Take(key)) return lease;
-  return pool_->Compile(key);
-}
-
 void ExecutorCache::Clear() { pool_->Trim(0); }
 int64_t ExecutorCache::num_compiled() const { return pool_->num_compiled(); }
 size_t ExecutorCache::num_idle() const { return pool_->num_idle(); }

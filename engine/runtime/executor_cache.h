@@ -91,8 +91,6 @@ class ExecutorCache {
   void Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation = nullptr);
   // An idle executor for `key`, now; empty where there is none. For the lane's thread.
   ExecutorLease TakeIdle(const ExecutorKeyPtr& key);
-  // As Checkout, on the caller's thread, which waits for the compiler. Not for a lane or a gRPC thread.
-  absl::StatusOr<ExecutorLease> CheckoutAndWait(const ExecutorKeyPtr& key);
 
   // Drops the executors that nobody uses.
   void Clear();

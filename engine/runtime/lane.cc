@@ -1,6 +1,8 @@
 #include "engine/runtime/lane.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,8 @@ struct Runner {
 };
 
 thread_local Runner* runner = nullptr;
+// The lane beside which the thread does what takes long.
+thread_local const Lane* beside = nullptr;
 
 }  // namespace
 
@@ -44,10 +48,17 @@ void Lane::PostBeside(std::function<void()> work) {
   lanes_.beside_.Post(std::move(work));
 }
 void Lane::GoOnBeside(std::function<void()> rest) {
-  PostBeside([end = lanes_.threads_.Prolong(), rest = std::move(rest)] {
+  PostBeside([this, end = lanes_.threads_.Prolong(), rest = std::move(rest)] {
+    beside = this;
     rest();
+    beside = nullptr;
     end();
   });
+}
+void Lane::CheckHeld() const {
+  if (IsCurrent() || beside == this) return;
+  std::fprintf(stderr, "what belongs to a lane of %s is used by another thread\n", device().ToString().c_str());
+  std::abort();
 }
 void Lane::DoAt(Clock::time_point when, Work* work) { lanes_.threads_.DoAt(queue_, when, work); }
 void Lane::Forget(Work* work) { lanes_.threads_.Forget(queue_, work); }
@@ -67,6 +78,7 @@ OpContext Lane::NewContext(bool training) const {
 }
 
 void Lane::LendScratch(OpContext* context) {
+  CheckHeld();
   runner->scratch.Reset();
   context->scratch = &runner->scratch;
 }

@@ -53,6 +53,9 @@ class Lane {
   void PostBeside(std::function<void()> work);
   // Whether the caller is a piece of the lane's work.
   bool IsCurrent() const { return FairThreads::current_queue() == &queue_; }
+  // Ends the process unless the caller is, or is what such a piece has gone on to do beside the lane: what belongs to one
+  // lane has no lock.
+  void CheckHeld() const;
 
   // The device's lanes, of which it is one.
   const Lanes& lanes() const { return lanes_; }

@@ -16,15 +16,10 @@ namespace {
 constexpr size_t kBenches = 32;
 // and of each so many.
 constexpr size_t kCallsKept = 64;
+// What operators that wait for a client keep between calls is no more than this.
+constexpr int64_t kMostKeptBytes = int64_t{64} << 20;
 // Compiled calls that nobody has used for so long are dropped.
 constexpr std::chrono::minutes kKept{1};
-
-absl::Status CopyAll(std::vector<Tensor>* tensors, Place& place) {
-  for (Tensor& tensor : *tensors) {
-    ASSIGN_OR_RETURN(tensor, CopyToDevice(tensor, *place.lanes, *place.allocator));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -45,7 +40,10 @@ Invoker::BenchPtr Invoker::Find(Place& place) {
     benches_.pop_back();
   }
   const std::shared_ptr<Lane> lane = place.lanes->Take();
-  benches_.push_front(BenchPtr(new Bench{account, &place, lane, {*lane, *place.allocator, kCallsKept}, Clock::now()}));
+  benches_.push_front(BenchPtr(new Bench{
+      account, &place, lane,
+      Scheduler::Create({{place.device, lane.get(), place.allocator}}, [](const FailurePtr&) {}, kMostKeptBytes),
+      CallTable(kCallsKept), Clock::now()}));
   return benches_.front();
 }
 
@@ -60,34 +58,51 @@ void Invoker::Sweep() {
   }
 }
 
-void Invoker::Invoke(Place& place, Invocation invocation, OpInvoker::Done done) {
-  const absl::StatusOr<const Op*> op = OfferedOp(invocation.op);
+void Invoker::Invoke(Place& place, OperatorCall invoked, Done done) {
+  const absl::StatusOr<const Op*> op = OfferedOp(invoked.op);
   if (!op.ok()) return done(op.status());
   if ((*op)->kernel(place.device.type) == nullptr) {
-    return done(absl::FailedPreconditionError(absl::StrCat("operator '", invocation.op, "' has no kernel for ",
+    return done(absl::FailedPreconditionError(absl::StrCat("operator '", invoked.op, "' has no kernel for ",
                                                            place.device.ToString(), "; choose another device")));
   }
   const BenchPtr bench = Find(place);
-  const bool on_host = place.device.type == DeviceType::kCpu;
-  if (on_host && !(*op)->HasAttr("FMutateInputs")) {
-    return bench->invoker.Invoke(invocation.op, std::move(invocation.attrs), std::move(invocation.inputs),
-                          std::move(invocation.options), std::move(done));
-  }
-  // The request's memory is not to be written; and a GPU has its own.
-  bench->lane->Post([this, &place, bench, invocation = std::move(invocation), done = std::move(done)]() mutable {
-    if (absl::Status status = CopyAll(&invocation.inputs, place); !status.ok()) return done(std::move(status));
-    bench->invoker.Invoke(invocation.op, std::move(invocation.attrs), std::move(invocation.inputs),
-                   std::move(invocation.options),
-                   [this, &place, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> outputs) {
-      if (!outputs.ok()) return done(std::move(outputs));
-      for (Tensor& output : *outputs) {
-        absl::StatusOr<Tensor> copy = CopyToHost(output, *place.lanes, *devices_.host().allocator);
-        if (!copy.ok()) return done(copy.status());
-        output = *std::move(copy);
-      }
-      done(std::move(outputs));
-    });
+  bench->lane->Post([this, bench, invoked = std::move(invoked), done = std::move(done)]() mutable {
+    if (absl::Status status = Start(bench, std::move(invoked), done); !status.ok()) done(std::move(status));
   });
+}
+
+absl::Status Invoker::Start(const BenchPtr& bench, OperatorCall invoked, const Done& done) {
+  Place& place = *bench->place;
+  const bool on_host = place.device.type == DeviceType::kCpu;
+  const auto make = [&] { return MakeCall(invoked.op, invoked.attrs, invoked.inputs.size()); };
+  ASSIGN_OR_RETURN(CallPtr call, bench->calls.Find(invoked.op, invoked.attrs, invoked.inputs.size(), make));
+  const size_t num_visible = call->facts().num_visible;
+  Invocation invocation(std::move(call), [num_visible](size_t i) { return i < num_visible; });
+  for (Tensor input : invoked.inputs) {
+    if (!on_host) {
+      ASSIGN_OR_RETURN(input, CopyToDevice(input, *place.lanes, *place.allocator));
+    }
+    invocation.in.push_back(std::make_shared<Value>(std::move(input)));
+  }
+  invocation.training = invoked.training;
+  invocation.device = place.device;
+  invocation.seed = invoked.seed;
+  invocation.cancellation = invoked.cancellation;
+  const Invocation::Values outputs(invocation.out.begin(), invocation.out.begin() + static_cast<ptrdiff_t>(num_visible));
+  bench->scheduler->Run(std::move(invocation), /*now=*/true);
+  // The request's memory is not to be written: whoever holds `inputs` sees to that.
+  WhenKnown(outputs, [this, bench, outputs, done, on_host, inputs = std::move(invoked.inputs)] {
+    std::vector<Tensor> found;
+    for (const ValuePtr& output : outputs) {
+      if (output->failure() != nullptr) return done(output->failure()->status);
+      absl::StatusOr<Tensor> result = output->tensor();
+      if (!on_host) result = CopyToHost(*result, *bench->place->lanes, *devices_.host().allocator);
+      if (!result.ok()) return done(result.status());
+      found.push_back(*std::move(result));
+    }
+    done(std::move(found));
+  });
+  return absl::OkStatus();
 }
 
 }  // namespace gluond::server

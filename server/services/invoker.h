@@ -5,23 +5,30 @@
 #define SERVER_SERVICES_INVOKER_H_
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "engine/core/node_attrs.h"
+#include "engine/imperative/scheduler.h"
 #include "engine/runtime/account.h"
-#include "engine/runtime/op_invoker.h"
+#include "engine/runtime/cancellation.h"
 #include "server/hosted/devices.h"
 
 namespace gluond::server {
 
-struct Invocation {
+struct OperatorCall {
   std::string op;
   AttrDict attrs;
   std::vector<Tensor> inputs;  // On the host. They are not written.
-  OpInvoker::Options options;
+  bool training;
+  uint64_t seed;
+  std::shared_ptr<Cancellation> cancellation;
 };
 
 class Invoker {
@@ -29,9 +36,10 @@ class Invoker {
   // `devices` outlives the invoker and its calls.
   explicit Invoker(Devices& devices) : devices_(devices) {}
 
-  // `done` gets the visible outputs, on the host. It is called once: on a lane of the place, or here when the call is
-  // wrong. As OpInvoker::Invoke, and FAILED_PRECONDITION: no kernel for the device.
-  void Invoke(Place& place, Invocation invocation, OpInvoker::Done done);
+  // `done` gets the visible outputs, on the host. It is called once: on a lane of the place, or here where there is no such
+  // operator (NOT_FOUND), or none with a kernel for the device (FAILED_PRECONDITION).
+  using Done = std::function<void(absl::StatusOr<std::vector<Tensor>>)>;
+  void Invoke(Place& place, OperatorCall invoked, Done done);
 
   // Drops the compiled calls of connections that are gone, and those that nobody has used for a minute.
   void Sweep();
@@ -44,11 +52,13 @@ class Invoker {
     std::weak_ptr<const Account> account;  // A bench does not keep a connection's account.
     Place* place;
     std::shared_ptr<Lane> lane;
-    OpInvoker invoker;
+    std::shared_ptr<Scheduler> scheduler;
+    CallTable calls;  // Used on the lane.
     Clock::time_point last_used;  // Guarded by mu_.
   };
   using BenchPtr = std::shared_ptr<Bench>;
 
+  absl::Status Start(const BenchPtr& bench, OperatorCall invoked, const Done& done);
   // The bench of the calling thread's account.
   BenchPtr Find(Place& place);
 

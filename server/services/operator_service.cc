@@ -43,11 +43,9 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
   ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
-  Invocation invocation{request.op(), std::move(attrs), std::move(inputs), {}};
-  invocation.options.is_train = request.training();
-  invocation.options.seed = request.seed();
-  invocation.options.cancellation = call.cancellation();
-  invoker_.Invoke(*place, std::move(invocation), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
+  OperatorCall invoked{request.op(), std::move(attrs), std::move(inputs), request.training(), request.seed(),
+                       call.cancellation()};
+  invoker_.Invoke(*place, std::move(invoked), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
     call.FinishWith(*std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
                     call.response().mutable_outputs());

@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const
   arrays.reserve(static_cast<size_t>(names.size()));
   for (const uint64_t name : names) {
     ASSIGN_OR_RETURN(Array * array, Find(name));
-    if (recording) imperative_.PutOnTape(array);
+    if (recording) imperative_.tape().Put(array);
     Array& taken = arrays.emplace_back();
     taken.value = array->value;
     if (!recording) continue;
@@ -85,7 +85,7 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
   array.mark = nullptr;
   if (arrays_.size() >= most_) {
     if (arrays_.size() >= 2 * most_) return;  // A name for each mistake, but not for ever.
-    array = {imperative_.Failed(absl::ResourceExhaustedError(absl::StrCat(
+    array = {imperative_.scheduler().Failed(absl::ResourceExhaustedError(absl::StrCat(
                  "the session holds ", arrays_.size(), " arrays, the limit of --max_session_arrays; free some")),
                                 command), {}, nullptr};
   }
@@ -95,11 +95,11 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
 namespace {
 
 // The value, if it is of `kind`. Requires: both are known.
-ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Imperative& imperative, uint64_t command) {
+ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Scheduler& scheduler, uint64_t command) {
   if (value->failure() != nullptr || !kind.shape.rank_known()) return value;
   const Tensor& tensor = value->tensor();
   if (tensor.shape() == kind.shape && tensor.dtype() == kind.dtype) return value;
-  return imperative.Failed(
+  return scheduler.Failed(
       absl::InvalidArgumentError(absl::StrCat("the array for the output is ", Name(kind.dtype), kind.shape.ToString(),
                                               ", expected ", Name(tensor.dtype()), tensor.shape().ToString(),
                                               " as the result is")),
@@ -107,17 +107,17 @@ ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Imperat
 }
 
 // The same when both are known.
-void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, std::shared_ptr<Imperative> imperative,
+void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, std::shared_ptr<Scheduler> scheduler,
                 uint64_t command) {
   const ValuePtr before = kind->settled ? nullptr : kind->before.lock();
   if (const ValuePtr& unknown = value->known() ? before : value; unknown != nullptr && !unknown->known()) {
-    return unknown->Await([=] { CheckLater(value, kind, checked, imperative, command); });
+    return unknown->Await([=] { CheckLater(value, kind, checked, scheduler, command); });
   }
-  const ValuePtr result = Checked(value, *kind, *imperative, command);
+  const ValuePtr result = Checked(value, *kind, *scheduler, command);
   if (result->failure() != nullptr) {
-    checked->Fail(result->failure(), imperative->queue());
+    checked->Fail(result->failure(), scheduler->queue());
   } else {
-    checked->Set(result->tensor(), imperative->queue());
+    checked->Set(result->tensor(), scheduler->queue());
   }
 }
 
@@ -125,10 +125,10 @@ void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, s
 
 void SessionArrays::Replace(uint64_t name, const KindPtr& kind, Array array, uint64_t command) {
   if (kind != nullptr && array.value->known() && kind->settled) {
-    array.value = Checked(array.value, *kind, imperative_, command);
+    array.value = Checked(array.value, *kind, imperative_.scheduler(), command);
   } else if (kind != nullptr) {
     auto checked = std::make_shared<Value>();
-    CheckLater(std::move(array.value), kind, checked, imperative_.shared_from_this(), command);
+    CheckLater(std::move(array.value), kind, checked, imperative_.scheduler().shared_from_this(), command);
     array.value = std::move(checked);
   }
   Set(name, std::move(array), command);

@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
-#include "engine/imperative/backward_pass.h"
+#include "engine/imperative/backward_walk.h"
 
 namespace gluond::server {
 namespace {
 
-// A client that stops passes and never goes on with them keeps their values.
+// A client that stops backward passes and never goes on with them keeps their values.
 constexpr size_t kMostStopped = 64;
 
 uint64_t FunctionOf(const Node& node) {
@@ -23,11 +23,12 @@ uint64_t FunctionOf(const Node& node) {
 
 }  // namespace
 
-struct SessionGradients::Pass {
-  Pass(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Backward& backward, uint64_t command)
-      : pass(imperative, options), outputs(backward.outputs().begin(), backward.outputs().end()), command(command) {}
+struct SessionGradients::Ongoing {
+  Ongoing(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Backward& backward,
+          uint64_t command)
+      : walk(imperative, options), outputs(backward.outputs().begin(), backward.outputs().end()), command(command) {}
 
-  Imperative::Pass pass;
+  Imperative::BackwardWalk walk;
   const std::vector<uint64_t> outputs;
   const uint64_t command;
 };
@@ -41,7 +42,7 @@ SessionGradients::~SessionGradients() = default;
 Imperative::Options SessionGradients::OptionsOf(uint64_t command) const {
   Imperative::Options options;
   options.command = command;
-  options.device = imperative_.home().device;
+  options.device = imperative_.scheduler().home().device;
   return options;
 }
 
@@ -100,14 +101,14 @@ absl::Status SessionGradients::Fresh(const v1::Fresh& fresh) {
 }
 
 absl::Status SessionGradients::Backward(const v1::Backward& backward, uint64_t command) {
-  ASSIGN_OR_RETURN(const PassPtr pass, Differentiate(backward, command));
-  RETURN_IF_ERROR(pass->pass.Run().status());
-  return End(*pass, command);
+  ASSIGN_OR_RETURN(const OngoingPtr ongoing, Differentiate(backward, command));
+  RETURN_IF_ERROR(ongoing->walk.Run().status());
+  return End(*ongoing, command);
 }
 
 absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Backward& backward, uint64_t command) {
-  ASSIGN_OR_RETURN(PassPtr pass, Differentiate(backward, command));
-  return Run(std::move(pass), backward.out_grads(), command);
+  ASSIGN_OR_RETURN(OngoingPtr ongoing, Differentiate(backward, command));
+  return Run(std::move(ongoing), backward.out_grads(), command);
 }
 
 absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::ContinueBackward& go_on, uint64_t command) {
@@ -116,19 +117,19 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::ContinueB
     return absl::FailedPreconditionError(absl::StrCat("no Backward of the number ", go_on.backward(),
                                                       " waits for gradients; it has ended, or it has failed"));
   }
-  PassPtr pass = std::move(it->second);
+  OngoingPtr ongoing = std::move(it->second);
   stopped_.erase(it);
   if (go_on.gradients().empty()) return v1::BackwardState();
   ASSIGN_OR_RETURN(std::vector<Array> gradients, arrays_.Get(go_on.gradients()));
-  RETURN_IF_ERROR(pass->pass.Continue(std::move(gradients)));
-  return Run(std::move(pass), go_on.out_grads(), command);
+  RETURN_IF_ERROR(ongoing->walk.Continue(std::move(gradients)));
+  return Run(std::move(ongoing), go_on.out_grads(), command);
 }
 
-absl::StatusOr<v1::BackwardState> SessionGradients::Run(PassPtr pass, const Names& out_grads, uint64_t command) {
+absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, const Names& out_grads, uint64_t command) {
   v1::BackwardState state;
-  ASSIGN_OR_RETURN(const Node* stopped, pass->pass.Run());
+  ASSIGN_OR_RETURN(const Node* stopped, ongoing->walk.Run());
   if (stopped == nullptr) {
-    RETURN_IF_ERROR(End(*pass, command));
+    RETURN_IF_ERROR(End(*ongoing, command));
     return state;
   }
   const uint64_t function = FunctionOf(*stopped);
@@ -136,7 +137,7 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(PassPtr pass, const Name
     return absl::InvalidArgumentError("a _CustomFunction was recorded without the attribute 'function', a number from 1 on");
   }
   // The inputs of the node are the function's inputs and the gradients of its results.
-  const std::vector<Array>& inputs = pass->pass.inputs();
+  const std::vector<Array>& inputs = ongoing->walk.inputs();
   const size_t begin = stopped->num_outputs(), n = inputs.size() - begin;
   if (static_cast<size_t>(out_grads.size()) < n) {
     return absl::InvalidArgumentError(absl::StrCat("function ", function, " has ", n, " results, and out_grads names ",
@@ -152,11 +153,11 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(PassPtr pass, const Name
     arrays_.Set(out_grads[static_cast<int>(i)], std::move(gradient), command);
   }
   state.set_function(function);
-  stopped_[pass->command] = std::move(pass);
+  stopped_[ongoing->command] = std::move(ongoing);
   return state;
 }
 
-absl::StatusOr<SessionGradients::PassPtr> SessionGradients::Differentiate(const v1::Backward& backward,
+absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(const v1::Backward& backward,
                                                                           uint64_t command) {
   if (backward.outputs_size() != backward.variables_size()) {
     return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",
@@ -172,7 +173,7 @@ absl::StatusOr<SessionGradients::PassPtr> SessionGradients::Differentiate(const 
   ASSIGN_OR_RETURN(const std::vector<Array> heads, arrays_.Get(backward.heads()));
   for (const uint64_t name : backward.variables()) {
     ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
-    imperative_.PutOnTape(array);
+    imperative_.tape().Put(array);
   }
   ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_.Get(backward.variables()));
   std::vector<Array> head_gradients;
@@ -193,20 +194,20 @@ absl::StatusOr<SessionGradients::PassPtr> SessionGradients::Differentiate(const 
     return array.ok() ? *array : nullptr;
   };
   options.command = command;
-  auto found = std::make_unique<Pass>(imperative_, options, backward, command);
-  RETURN_IF_ERROR(found->pass.Begin(heads, head_gradients, variables));
+  auto found = std::make_unique<Ongoing>(imperative_, options, backward, command);
+  RETURN_IF_ERROR(found->walk.Begin(heads, head_gradients, variables));
   return found;
 }
 
 // Gives the gradients their names.
-absl::Status SessionGradients::End(Pass& pass, uint64_t command) {
-  ASSIGN_OR_RETURN(std::vector<Imperative::Gradient> gradients, pass.pass.Take());
+absl::Status SessionGradients::End(Ongoing& ongoing, uint64_t command) {
+  ASSIGN_OR_RETURN(std::vector<Imperative::Gradient> gradients, ongoing.walk.Take());
   absl::Status status;
   for (size_t i = 0; i < gradients.size(); ++i) {
     auto& [mark, gradient] = gradients[i];
     watch_(gradient.value);
     if (mark == nullptr) {
-      arrays_.Set(pass.outputs[i], std::move(gradient), command);
+      arrays_.Set(ongoing.outputs[i], std::move(gradient), command);
     } else {
       status.Update(Accumulate(*mark, std::move(gradient), command));
     }

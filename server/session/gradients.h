@@ -32,20 +32,20 @@ class SessionGradients {
 
  private:
   using Names = SessionArrays::Names;
-  struct Pass;  // A Backward, where it has to outlive its command.
-  using PassPtr = std::unique_ptr<Pass>;
+  struct Ongoing;  // A Backward, where it has to outlive its command.
+  using OngoingPtr = std::unique_ptr<Ongoing>;
 
   absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command);
-  absl::StatusOr<PassPtr> Differentiate(const v1::Backward& backward, uint64_t command);
-  absl::StatusOr<v1::BackwardState> Run(PassPtr pass, const Names& out_grads, uint64_t command);
-  absl::Status End(Pass& pass, uint64_t command);
+  absl::StatusOr<OngoingPtr> Differentiate(const v1::Backward& backward, uint64_t command);
+  absl::StatusOr<v1::BackwardState> Run(OngoingPtr ongoing, const Names& out_grads, uint64_t command);
+  absl::Status End(Ongoing& ongoing, uint64_t command);
   absl::Status Accumulate(gluond::Mark& mark, Array gradient, uint64_t command);
   Imperative::Options OptionsOf(uint64_t command) const;
 
   Imperative& imperative_;
   SessionArrays& arrays_;
   const std::function<void(const ValuePtr&)> watch_;
-  absl::flat_hash_map<uint64_t, PassPtr> stopped_;  // By the Backward's number.
+  absl::flat_hash_map<uint64_t, OngoingPtr> stopped_;  // By the Backward's number.
   CallPtr zeros_like_, add_;                        // Null until they are needed.
 };
 

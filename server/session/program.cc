@@ -30,12 +30,12 @@ constexpr int64_t kLargeArray = 1 << 18;
 constexpr int64_t kLongTape = 1 << 12;
 
 // The places of a session, whose memory is charged to it. `lanes` are those beside its home's.
-absl::StatusOr<std::vector<Imperative::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
+absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
                                                         std::vector<std::shared_ptr<Lane>>* lanes) {
   std::vector<Place*> places = {&home};
   for (Place* place : devices.offered()) if (place != &home) places.push_back(place);
   if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
-  std::vector<Imperative::Place> own;
+  std::vector<Scheduler::Place> own;
   for (Place* place : places) {
     auto budget =
         std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes",
@@ -57,7 +57,7 @@ class Program final : public std::enable_shared_from_this<Program> {
         budget_(Budget::PartOf(devices.memory())), memory_(budget_), calls_(limits, budget_) {}
 
   void Open(Place& home, Lane& lane, const Limits& limits) {
-    absl::StatusOr<std::vector<Imperative::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_);
+    absl::StatusOr<std::vector<Scheduler::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_);
     if (!places.ok()) {
       broken_ = places.status();
       return;
@@ -65,7 +65,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     const auto on_failure = [weak = std::weak_ptr(answers_)](const FailurePtr& failure) {
       if (const auto answers = weak.lock()) answers->Remember(failure);
     };
-    imperative_ = Imperative::Create(*std::move(places), on_failure, {.tape_nodes = limits.max_session_arrays});
+    imperative_.emplace(Scheduler::Create(*std::move(places), on_failure), limits.max_session_arrays);
     arrays_.emplace(*imperative_, limits.max_session_arrays);
     gradients_.emplace(*imperative_, *arrays_, [this](const ValuePtr& value) { Watch(value); });
   }
@@ -82,7 +82,7 @@ class Program final : public std::enable_shared_from_this<Program> {
                is_large(command.define_graph().graph());
       case v1::Command::kInferGraph: return is_large(command.infer_graph().graph());
       case v1::Command::kRunGraph: return command.run_graph().recording() && is_large(command.run_graph().graph());
-      case v1::Command::kBackward: return imperative_ != nullptr && imperative_->tape_nodes() > kLongTape;
+      case v1::Command::kBackward: return imperative_.has_value() && imperative_->tape().size() > kLongTape;
       case v1::Command::kFree: {
         const auto& graphs = command.free().graphs();
         return std::any_of(graphs.begin(), graphs.end(), is_large);
@@ -121,11 +121,11 @@ class Program final : public std::enable_shared_from_this<Program> {
     Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
   }
 
-  int64_t pending() const { return imperative_ == nullptr ? 0 : imperative_->pending() + inferring_; }
+  int64_t pending() const { return !imperative_.has_value() ? 0 : imperative_->scheduler().pending() + inferring_; }
 
   void End() {
     answers_->End();
-    if (imperative_ != nullptr) imperative_->Cancel();
+    if (imperative_.has_value()) imperative_->scheduler().Cancel();
     gradients_.reset();
     arrays_.reset();
     (void)memory_.Cover(0);
@@ -138,7 +138,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   void Note(const absl::Status& status) { answers_->Note(status, number_); }
   Array Poisoned(const absl::Status& status) {
-    if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->Failed(status, number_)};
+    if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->scheduler().Failed(status, number_)};
     return {shared_failure_.second, {}, nullptr};
   }
   void Poison(const Names& names, const absl::Status& status) {
@@ -148,7 +148,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // Arrays, however small, calls and the tape take memory that no tensor's budget counts.
   absl::Status PayForObjects() {
-    return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * imperative_->tape_nodes() + calls_.bytes());
+    return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * imperative_->tape().size() + calls_.bytes());
   }
 
   // Calls.
@@ -158,7 +158,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     options.recording = recording;
     options.training = training;
     options.command = number_;
-    options.device = imperative_->home().device;
+    options.device = imperative_->scheduler().home().device;
     return options;
   }
 
@@ -252,12 +252,12 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // In memory of the session's own, since it will be written, and a small array is not to keep a large message.
   absl::StatusOr<Array> Received(const v1::Put& put, const Attachments& attachments) {
-    Device device = imperative_->home().device;
+    Device device = imperative_->scheduler().home().device;
     if (!put.device().empty()) {
       ASSIGN_OR_RETURN(const Place* place, devices_.Find(put.device()));
       device = place->device;
     }
-    Allocator& host = *imperative_->Find(Device())->allocator;
+    Allocator& host = *imperative_->scheduler().Find(Device())->allocator;
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, host));
     if (attachments.Find(put.tensor().raw()) != nullptr) {
       ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(host, tensor.shape(), tensor.dtype()));
@@ -277,7 +277,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     if (assign.to() == 0) return Note(absl::InvalidArgumentError("Assign.to is 0; name it by another number"));
     const absl::StatusOr<Array*> from = arrays_->Find(assign.from());
     if (!from.ok()) return arrays_->Set(assign.to(), Poisoned(from.status()), number_);
-    if (assign.recording()) imperative_->PutOnTape(*from);
+    if (assign.recording()) imperative_->tape().Put(*from);
     Array array = **from;
     array.mark = nullptr;
     if (!assign.recording()) array.entry = {};
@@ -327,7 +327,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   // A rule may have to ask a client first.
   void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::InferGraph> infer) {
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
-    const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->home().lane] {
+    const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->scheduler().home().lane] {
       lane->Post([weak, number, graph, infer, lane] {
         lane->GoOnBeside([weak, number, graph, infer] {
           const auto program = weak.lock();
@@ -365,7 +365,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
   absl::Status broken_;
-  std::shared_ptr<Imperative> imperative_;
+  std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
   const std::shared_ptr<Budget> budget_;  // The process's, by its part that is the client's.

@@ -223,7 +223,7 @@ TEST_F(AutogradTest, CompilesGradientsThatWaitOnce) {
     for (int k = 0; k < 2; ++k) WaitingCalls::Get().Next().Complete();
     EXPECT_THAT(bench_.Values(gradient), ElementsAre(2));
   }
-  EXPECT_EQ(bench_.OnLane([&] { return bench_.imperative().num_compiled(); }), 2) << "forward and backward";
+  EXPECT_EQ(bench_.OnLane([&] { return bench_.scheduler().num_compiled(); }), 2) << "forward and backward";
 }
 
 // Gradients of gradients.

@@ -162,7 +162,7 @@ TEST_F(GraphCallTest, CompilesOncePerSignature) {
       EXPECT_EQ(bench_.Status(gradient), absl::OkStatus());
     }
   };
-  const auto compiled = [&] { return bench_.OnLane([&] { return bench_.imperative().num_compiled(); }); };
+  const auto compiled = [&] { return bench_.OnLane([&] { return bench_.scheduler().num_compiled(); }); };
   for (int rows = 1; rows <= 3; ++rows) step(rows);
   EXPECT_EQ(compiled(), 6) << "forward and backward of three";
   for (int i = 0; i < 5; ++i) for (int rows = 1; rows <= 3; ++rows) step(rows);

@@ -78,24 +78,25 @@ bool WaitingCalls::empty() {
   return calls_.empty();
 }
 
-ImperativeBench::ImperativeBench(Imperative::Limits limits, int64_t budget)
+ImperativeBench::ImperativeBench(int64_t budget, int64_t most_nodes)
     : budget_(std::make_shared<Budget>("the test", budget, "--max_tensor_bytes")),
       allocator_(OrDie(DeviceAllocator::Create(Device(), budget_))),
       elsewhere_(OrDie(DeviceAllocator::Create(kElsewhere, budget_))),
       lane_(OrDie(Lane::Create(Device(), {.threads = 1}, *allocator_))),
       other_lane_(OrDie(Lane::Create(kElsewhere, {.threads = 1}, *elsewhere_))),
-      imperative_(Imperative::Create({{Device(), lane_.get(), allocator_}, {kElsewhere, other_lane_.get(), elsewhere_}},
-                                     [this](const FailurePtr& failure) { failures_.push_back(failure); }, limits)) {}
+      scheduler_(Scheduler::Create({{Device(), lane_.get(), allocator_}, {kElsewhere, other_lane_.get(), elsewhere_}},
+                                   [this](const FailurePtr& failure) { failures_.push_back(failure); })),
+      imperative_(std::make_unique<Imperative>(scheduler_, most_nodes)) {}
 
 ImperativeBench::~ImperativeBench() {
-  OnLane([this] { imperative_->Cancel(); });
+  OnLane([this] { scheduler_->Cancel(); });
   while (!WaitingCalls::Get().empty()) WaitingCalls::Get().Next();
   Settle();
-  OnLane([this] { imperative_.reset(); });
+  OnLane([this] { imperative_.reset(), scheduler_.reset(); });
 }
 
 void ImperativeBench::Settle() {
-  while (OnLane([this] { return imperative_->pending(); }) > 0) std::this_thread::yield();
+  while (OnLane([this] { return scheduler_->pending(); }) > 0) std::this_thread::yield();
 }
 
 Tensor ImperativeBench::TensorOf(const std::vector<float>& values, Shape shape, bool elsewhere) {
@@ -113,7 +114,7 @@ Array ImperativeBench::Marked(Array array, uint64_t gradient) {
   array.mark = std::make_shared<Mark>();
   array.mark->gradient = gradient;
   array.entry = {};
-  OnLane([&] { imperative_->PutOnTape(&array); });
+  OnLane([&] { imperative_->tape().Put(&array); });
   return array;
 }
 

@@ -59,10 +59,11 @@ class WaitingCalls {
 
 class ImperativeBench {
  public:
-  explicit ImperativeBench(Imperative::Limits limits = {}, int64_t budget = int64_t{1} << 30);
+  explicit ImperativeBench(int64_t budget = int64_t{1} << 30, int64_t most_nodes = 1'000'000);
   ~ImperativeBench();
 
   Imperative& imperative() { return *imperative_; }
+  Scheduler& scheduler() { return *scheduler_; }
   Lane& lane() { return *lane_; }
   // Bytes of tensors in use, on both places.
   int64_t used() { return budget_->used(); }
@@ -122,7 +123,7 @@ class ImperativeBench {
   Shape ShapeOf(const Array& array);
   const void* Address(const Array& array);
   bool IsKnown(const Array& array) { return OnLane([&] { return array.value->known(); }); }
-  int64_t pending() { return OnLane([&] { return imperative_->pending(); }); }
+  int64_t pending() { return OnLane([&] { return scheduler_->pending(); }); }
 
   // Of Invoke and Backward, from now on.
   Imperative::Options options{.recording = true, .training = true};
@@ -139,7 +140,8 @@ class ImperativeBench {
   std::shared_ptr<DeviceAllocator> allocator_, elsewhere_;
   std::shared_ptr<Lane> lane_, other_lane_;
   std::vector<FailurePtr> failures_;
-  std::shared_ptr<Imperative> imperative_;
+  std::shared_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Imperative> imperative_;
 };
 
 inline const AttrDict kOne = {{"scalar", "1"}};  // For _plus_scalar.

@@ -76,7 +76,7 @@ TEST_F(ImperativeTest, WhatBecomesKnownBesideTheLaneSetsOffOthersOnIt) {
   std::promise<bool> is_on_lane;
   bench_.OnLane([&] {
     WhenKnown({value}, [&] { is_on_lane.set_value(bench_.lane().IsCurrent()); });
-    value->Set(bench_.TensorOf({1}), bench_.imperative().queue());
+    value->Set(bench_.TensorOf({1}), bench_.scheduler().queue());
   });
   EXPECT_TRUE(is_on_lane.get_future().get());
 }
@@ -206,7 +206,7 @@ TEST_F(ImperativeTest, EndsWithCancel) {
   WaitingCall call;
   const Array slow = Waiting(1, &call);
   const Array after = Plus1(slow);
-  bench_.OnLane([this] { bench_.imperative().Cancel(); });
+  bench_.OnLane([this] { bench_.scheduler().Cancel(); });
   EXPECT_EQ(bench_.Status(after).code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(bench_.Status(Plus1(bench_.Of({1}))).code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(bench_.pending(), 0);
@@ -218,7 +218,7 @@ TEST_F(ImperativeTest, ACancelledOperatorKeepsItsMemory) {
   WaitingCall call;
   Array slow = Waiting(5, &call);
   const int64_t before = bench_.used();
-  bench_.OnLane([this] { bench_.imperative().Cancel(); });
+  bench_.OnLane([this] { bench_.scheduler().Cancel(); });
   EXPECT_FALSE(bench_.Status(slow).ok());
   slow = {};
   EXPECT_EQ(bench_.used(), before) << "its input and its output";
@@ -228,9 +228,31 @@ TEST_F(ImperativeTest, ACancelledOperatorKeepsItsMemory) {
   EXPECT_EQ(bench_.used(), 0);
 }
 
+// Other calls, of the same scheduler, go on.
+TEST_F(ImperativeTest, OneCallIsCancelledAlone) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  const auto invoke = [&](const char* op, bool alone) {
+    Invocation invoked(*MakeCall(op, {}, 1), [](size_t) { return true; });
+    invoked.in.push_back(bench_.Of({5}).value);
+    if (alone) invoked.cancellation = cancellation;
+    const ValuePtr y = invoked.out[0];
+    bench_.OnLane([&] { bench_.scheduler().Run(std::move(invoked), /*now=*/true); });
+    return y;
+  };
+  const ValuePtr cancelled = invoke("t_wait", true), other = invoke("t_wait", false);
+  WaitingCall first = WaitingCalls::Get().Next(), second = WaitingCalls::Get().Next();
+  cancellation->Cancel();
+  EXPECT_EQ(bench_.Status(cancelled).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(bench_.Status(invoke("negative", true)).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(bench_.Values(invoke("negative", false)), ElementsAre(-5));
+  first.Complete();
+  second.Complete();
+  EXPECT_THAT(bench_.Values(other), ElementsAre(10));
+}
+
 TEST_F(ImperativeTest, WhatIsUnderWayKeepsItAlive) {
   WaitingCall call;
-  auto other = Imperative::Create({bench_.imperative().home()});
+  auto other = std::make_unique<Imperative>(Scheduler::Create({bench_.scheduler().home()}));
   const Array slow = bench_.OnLane([&] {
     Array waiting = other->Invoke(*MakeCall("t_wait", {}, 1), {bench_.Of({1})}, {}).outputs[0];
     return other->Invoke(*MakeCall("_plus_scalar", kOne, 1), {waiting}, {}).outputs[0];
@@ -324,7 +346,7 @@ TEST(ReadyQueue, DoesOneAfterTheOther) {
   ImperativeBench bench;
   std::vector<int> order;
   bench.OnLane([&] {
-    ReadyQueue& queue = bench.imperative().queue();
+    ReadyQueue& queue = bench.scheduler().queue();
     queue.Do([&] {
       queue.Do([&] { order.push_back(2); });
       order.push_back(1);
@@ -339,13 +361,13 @@ TEST(ReadyQueue, GivesWayToOthers) {
   ImperativeBench bench;
   bool second = false;
   bench.OnLane([&] {
-    ReadyQueue& queue = bench.imperative().queue();
+    ReadyQueue& queue = bench.scheduler().queue();
     std::vector<std::function<void()>> work;
     work.push_back([] { std::this_thread::sleep_for(2 * ReadyQueue::kTurn); });
     work.push_back([&] { second = true; });
     queue.Do(std::move(work));
     EXPECT_FALSE(second);
-    EXPECT_EQ(bench.imperative().pending(), 1);
+    EXPECT_EQ(bench.scheduler().pending(), 1);
   });
   bench.Settle();
   EXPECT_TRUE(second);
@@ -355,7 +377,7 @@ TEST(ReadyQueue, DoesWorkLater) {
   ImperativeBench bench;
   std::vector<int> order;
   bench.OnLane([&] {
-    ReadyQueue& queue = bench.imperative().queue();
+    ReadyQueue& queue = bench.scheduler().queue();
     queue.DoLater([&] { order.push_back(2); });
     queue.Do([&] { order.push_back(3); });
     order.push_back(1);

@@ -133,7 +133,7 @@ TEST_F(MemoryTest, OneArrayAsTwoWrittenInputsIsCopied) {
 // Limits.
 
 TEST(Budget, AFailedCallKeepsNone) {
-  ImperativeBench bench({}, /*budget=*/70'000);
+  ImperativeBench bench(/*budget=*/70'000);
   const Array x = bench.Of(std::vector<float>(10'000));
   const auto parts = bench.Outputs("SliceChannel", {{"num_outputs", "2"}, {"axis", "0"}}, {x});
   EXPECT_EQ(bench.Status(parts[0]).code(), absl::StatusCode::kResourceExhausted) << "the second does not fit";
@@ -142,7 +142,7 @@ TEST(Budget, AFailedCallKeepsNone) {
 
 // Idle executors are a convenience: they go before a call is refused.
 TEST(Budget, IdleGraphsMakeRoom) {
-  ImperativeBench bench({}, /*budget=*/100'000);
+  ImperativeBench bench(/*budget=*/100'000);
   const auto graph = CachedGraph::Create({{MakeNode("square", "y", {MakeVariable("x")})}}, {"x"});
   const Array y = bench.Graph(**graph, {bench.Call("_ones", {{"shape", "(10000,)"}})})[0];
   EXPECT_EQ(bench.Status(y), absl::OkStatus());

@@ -111,7 +111,7 @@ TEST_P(StateTest, AStateThatIsGoneIsAsTheCallLeftIt) {
 TEST_P(StateTest, AFailedStateFailsTheGradient) {
   FindState();
   const Array y = Tally(x_);
-  bench_.OnLane([this] { state_.value = bench_.imperative().Failed(absl::DataLossError("lost"), 1); });
+  bench_.OnLane([this] { state_.value = bench_.scheduler().Failed(absl::DataLossError("lost"), 1); });
   EXPECT_EQ(bench_.Status(bench_.Backward({y}).at(1)).code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(bench_.Status(state_).code(), absl::StatusCode::kDataLoss);
 }

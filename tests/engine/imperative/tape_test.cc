@@ -111,7 +111,7 @@ TEST_F(TapeTest, UsesAsLittleAsItCan) {
 }
 
 TEST(Tape, HasALimit) {
-  ImperativeBench bench(Imperative::Limits{.tape_nodes = 10});
+  ImperativeBench bench(/*budget=*/1 << 20, /*most_nodes=*/10);
   const Array x = bench.Marked(bench.Of({1}));
   const AttrDict one = {{"scalar", "1"}};
   Array y = x;
@@ -126,7 +126,7 @@ TEST(Tape, HasALimit) {
 
 // Only what is asked for is computed: the data's gradient of a first layer would cost as much as the weight's.
 TEST(Gradients, OnlyThoseWantedAreComputed) {
-  ImperativeBench bench({}, /*budget=*/300'000);
+  ImperativeBench bench(/*budget=*/300'000);
   const Array w = bench.Marked(bench.Of(std::vector<float>(1000, 0.1f), {1, 1000}));
   const Array y = bench.Call("FullyConnected", {{"num_hidden", "1"}, {"no_bias", "True"}},
                              bench.Of(std::vector<float>(64'000, 1), {64, 1000}), w);

@@ -58,6 +58,21 @@ TEST(LaneTest, IsOneThread) {
   EXPECT_EQ(bench.lane().lanes().compute_threads(), 2);
 }
 
+TEST(LaneTest, WhatBelongsToItIsForNoOtherThread) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Bench bench;
+  EXPECT_DEATH(bench.lane().CheckHeld(), "is used by another thread");
+  std::promise<void> ended;
+  bench.lane().Post([&] {
+    bench.lane().CheckHeld();
+    bench.lane().GoOnBeside([&] {
+      bench.lane().CheckHeld();
+      ended.set_value();
+    });
+  });
+  ended.get_future().wait();
+}
+
 TEST(LaneTest, WorkFromManyThreadsIsAllDone) {
   int done = 0;  // Of the lane's thread.
   {

@@ -1,8 +1,8 @@
 // A backward pass: the gradient of what the tape holds is a graph of the engine's operators; its nodes are invoked one by
 // one, each with the values that the tape kept for it.
 
-#ifndef ENGINE_IMPERATIVE_BACKWARD_PASS_H_
-#define ENGINE_IMPERATIVE_BACKWARD_PASS_H_
+#ifndef ENGINE_IMPERATIVE_BACKWARD_WALK_H_
+#define ENGINE_IMPERATIVE_BACKWARD_WALK_H_
 
 #include <cstdint>
 #include <string>
@@ -18,9 +18,9 @@
 namespace gluond {
 
 // Of one Imperative, which outlives it.
-class Imperative::Pass {
+class Imperative::BackwardWalk {
  public:
-  Pass(Imperative& imperative, const BackwardOptions& options) : imperative_(imperative), options_(options) {}
+  BackwardWalk(Imperative& imperative, const BackwardOptions& options) : imperative_(imperative), options_(options) {}
 
   // As Imperative::Backward. What was recorded may change afterwards.
   absl::Status Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
@@ -81,4 +81,4 @@ class Imperative::Pass {
 
 }  // namespace gluond
 
-#endif  // ENGINE_IMPERATIVE_BACKWARD_PASS_H_
+#endif  // ENGINE_IMPERATIVE_BACKWARD_WALK_H_

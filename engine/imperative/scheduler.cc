@@ -1,0 +1,250 @@
+#include "engine/imperative/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/imperative/copy_call.h"
+#include "engine/imperative/graph_call.h"
+#include "engine/passes/operator_error.h"
+#include "engine/runtime/transfer.h"
+
+namespace gluond {
+
+// Idle executors keep memory for their next run: it goes before a call is refused.
+class Scheduler::Memory final : public Allocator {
+ public:
+  explicit Memory(std::shared_ptr<Allocator> memory) : memory_(std::move(memory)) {}
+  void Spare(ExecutorCache* cache) { cache_ = cache; }
+
+  Device device() const override { return memory_->device(); }
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
+    absl::StatusOr<std::shared_ptr<Buffer>> buffer = memory_->Allocate(bytes);
+    if (buffer.ok() || !absl::IsResourceExhausted(buffer.status()) || cache_->num_idle() == 0) return buffer;
+    cache_->Clear();
+    return memory_->Allocate(bytes);
+  }
+
+ private:
+  const std::shared_ptr<Allocator> memory_;
+  ExecutorCache* cache_ = nullptr;
+};
+
+std::shared_ptr<Scheduler> Scheduler::Create(std::vector<Place> places, OnFailure on_failure,
+                                             int64_t most_idle_bytes) {
+  for (Place& place : places) place.allocator = std::make_shared<Memory>(std::move(place.allocator));
+  return std::shared_ptr<Scheduler>(new Scheduler(std::move(places), std::move(on_failure), most_idle_bytes));
+}
+
+Scheduler::Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes)
+    : places_(std::move(places)), on_failure_(std::move(on_failure)),
+      queue_(std::make_shared<ReadyQueue>(*home().lane)) {
+  constexpr size_t kMostIdle = 32;
+  for (const Place& place : places_) {
+    caches_.push_back(std::make_unique<ExecutorCache>(*place.lane, *place.allocator, kMostIdle, most_idle_bytes));
+    static_cast<Memory&>(*place.allocator).Spare(caches_.back().get());
+  }
+}
+
+const Scheduler::Place* Scheduler::Find(Device device) const {
+  for (const Place& place : places_) if (place.device == device) return &place;
+  return nullptr;
+}
+
+int64_t Scheduler::num_compiled() const {
+  int64_t n = 0;
+  for (const auto& cache : caches_) n += cache->num_compiled();
+  return n;
+}
+
+void Scheduler::Run(Invocation&& invoked, bool now) {
+  home().lane->CheckHeld();
+  ++pending_;
+  now = now && home().lane->IsCurrent();
+  const bool known =
+      std::all_of(invoked.in.begin(), invoked.in.end(), [](const ValuePtr& value) { return value->known(); });
+  if (known && now && StartHere(invoked)) return;
+  const auto kept = std::make_shared<Invocation>(std::move(invoked));
+  std::function<void()> start = [self = shared_from_this(), kept] { self->Start(kept); };
+  if (!known) {
+    WhenKnown(kept->in, std::move(start));
+  } else {
+    now ? start() : queue_->DoLater(std::move(start));
+  }
+}
+
+void Scheduler::Refuse(Invocation&& invoked, const absl::Status& status) {
+  ++pending_;
+  Fail(invoked, Failed(status, invoked.command)->failure());
+}
+
+ValuePtr Scheduler::Failed(const absl::Status& status, uint64_t command) {
+  auto failure = std::make_shared<Failure>();
+  failure->status = status;
+  failure->command = command;
+  if (!cancelled_) on_failure_(failure);
+  return std::make_shared<Value>(std::move(failure));
+}
+
+void Scheduler::Cancel() {
+  cancelled_ = true;
+  cancellation_->Cancel();
+}
+
+absl::StatusOr<const Scheduler::Place*> Scheduler::PlaceOf(const Invocation& invoked) const {
+  const Device device = invoked.in.empty() ? invoked.device : invoked.in[0]->tensor().device();
+  for (size_t i = 1; i < invoked.in.size(); ++i) {
+    const Device other = invoked.in[i]->tensor().device();
+    if (other == device) continue;
+    return absl::InvalidArgumentError(absl::StrCat("input 0 is on ", device.ToString(), ", input ", i, " on ",
+                                                   other.ToString(), "; bring them to one device first"));
+  }
+  const Place* place = Find(device);
+  if (place == nullptr) return absl::NotFoundError(absl::StrCat("there is no device ", device.ToString(), " here"));
+  if (invoked.call->graph == nullptr && invoked.call->facts().kernel(device.type) == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("it has no kernel for ", device.ToString(),
+                                                      "; bring its inputs to another device"));
+  }
+  return place;
+}
+
+absl::Status Scheduler::CheckCancelled(const Invocation& invoked) const {
+  if (cancelled_) return absl::CancelledError("the session has ended");
+  return invoked.cancellation == nullptr ? absl::OkStatus() : invoked.cancellation->Check();
+}
+
+// Tensors are moved where the invocation is the only holder, which is how RunDirectly knows what it may overwrite.
+void Scheduler::Gather(Invocation& invoked, DirectRun* direct) const {
+  direct->training = invoked.training;
+  direct->random = {invoked.seed, 0, invoked.draw};
+  direct->wanted.assign(invoked.out.size(), false);
+  for (size_t i = 0; i < invoked.out.size(); ++i) direct->wanted[i] = invoked.out[i] != nullptr;
+  direct->inputs.clear();
+  for (ValuePtr& value : invoked.in) {
+    direct->inputs.push_back(value.use_count() == 1 ? value->Take() : value->tensor());
+    value.reset();
+  }
+}
+
+bool Scheduler::StartHere(Invocation& invoked) {
+  for (const ValuePtr& value : invoked.in) {
+    if (value->failure() == nullptr) continue;
+    Fail(invoked, value->failure());
+    return true;
+  }
+  const Call& call = *invoked.call;
+  if (call.graph != nullptr || call.copies || !CheckCancelled(invoked).ok()) return false;
+  const absl::StatusOr<const Place*> place = PlaceOf(invoked);
+  if (!place.ok() || *place != &home()) return false;
+  DirectPtr direct = std::move(direct_);
+  if (direct == nullptr) direct = std::make_shared<DirectRun>();
+  Gather(invoked, direct.get());
+  const absl::Status status = RunDirectly(call, *home().lane, *home().allocator, direct.get());
+  Finish(invoked, status, *direct);
+  direct_ = std::move(direct);
+  return true;
+}
+
+void Scheduler::Start(InvocationPtr invoked) {
+  if (StartHere(*invoked)) return;
+  absl::Status status = CheckCancelled(*invoked);
+  if (status.ok() && invoked->call->copies) return StartCopy(std::move(invoked));
+  if (status.ok()) {
+    const absl::StatusOr<const Place*> place = PlaceOf(*invoked);
+    if (place.ok()) return StartThere(std::move(invoked), **place);
+    status = place.status();
+  }
+  Fail(*invoked, Failed(OperatorError(*invoked->call->node, status), invoked->command)->failure());
+}
+
+// What the other lane holds, it gives back: the home lane alone lets go of values.
+void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
+  auto direct = std::make_shared<DirectRun>();
+  Gather(*invoked, direct.get());
+  if (invoked->call->graph != nullptr) return StartGraph(std::move(invoked), std::move(direct), place);
+  place.lane->Post([self = shared_from_this(), &place, invoked = std::move(invoked), direct]() mutable {
+    absl::Status status = RunDirectly(*invoked->call, *place.lane, *place.allocator, direct.get());
+    Lane& home = *self->home().lane;
+    home.Post([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct),
+               status = std::move(status)] { self->Finish(*invoked, status, *direct); });
+  });
+}
+
+void Scheduler::StartCopy(InvocationPtr invoked) {
+  Tensor from = invoked->in[0]->tensor();
+  const Device* const device = CopiesTo(*invoked->call);
+  const Place* const to = Find(device != nullptr ? *device : invoked->in[1]->tensor().device());
+  auto direct = std::make_shared<DirectRun>();
+  if (to == nullptr) {
+    return Finish(*invoked, absl::NotFoundError(absl::StrCat("there is no device ", device->ToString(), " here")),
+                  *direct);
+  }
+  if (from.device() == to->device) {
+    direct->outputs = {from};
+    return Finish(*invoked, absl::OkStatus(), *direct);
+  }
+  // The GPU's lane does it; between two GPUs, the one that has the values.
+  const Place* const by = from.device().type == DeviceType::kCpu ? to : Find(from.device());
+  by->lane->Post([self = shared_from_this(), from = std::move(from), to, by, invoked = std::move(invoked),
+                  direct]() mutable {
+    absl::StatusOr<Tensor> copy = CopyBetween(from, by->lane->lanes(), to->lane->lanes(), *to->allocator);
+    if (copy.ok()) direct->outputs = {*copy};
+    from = {};
+    Scheduler& scheduler = *self;
+    scheduler.AtHome([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct),
+                      status = copy.status()] { self->Finish(*invoked, status, *direct); });
+  });
+}
+
+void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place) {
+  ExecutorCache& cache = *caches_[static_cast<size_t>(&place - places_.data())];
+  const GraphCall& graph = *invoked->call->graph;
+  const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training, place.device);
+  const auto& cancellation = invoked->cancellation != nullptr ? invoked->cancellation : cancellation_;
+  const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
+    self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, status, *direct); });
+  };
+  auto run = [&graph, cancellation, direct, end, &place](ExecutorLease lease) {
+    auto executor = std::make_shared<ExecutorLease>(std::move(lease));
+    absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, direct.get());
+    if (!run.ok()) return end(run.status());
+    run->cancellation = cancellation;
+    (*executor)->StartHere(*std::move(run), [executor, direct, end](const absl::Status& status) {
+      if (status.ok()) direct->outputs = std::move((*executor)->TakeRun().outputs);
+      *executor = ExecutorLease();
+      end(status);
+    });
+  };
+  if (place.lane->IsCurrent()) {
+    if (ExecutorLease lease = cache.TakeIdle(key)) return run(std::move(lease));
+  }
+  cache.Checkout(key, [run, end](absl::StatusOr<ExecutorLease> lease) {
+    lease.ok() ? run(*std::move(lease)) : end(lease.status());
+  }, cancellation);
+}
+
+void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct) {
+  if (!status.ok()) return Fail(invoked, Failed(status, invoked.command)->failure());
+  home().lane->CheckHeld();
+  --pending_;
+  for (size_t i = 0; i < invoked.out.size(); ++i) {
+    if (invoked.out[i] != nullptr) invoked.out[i]->Set(std::move(direct.outputs[i]), *queue_);
+  }
+  for (size_t i = 0; i < invoked.written.size(); ++i) invoked.written[i]->Set(std::move(direct.written[i]), *queue_);
+}
+
+void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure) {
+  home().lane->CheckHeld();
+  --pending_;
+  for (const ValuePtr& value : invoked.out) if (value != nullptr) value->Fail(failure, *queue_);
+  for (const ValuePtr& value : invoked.written) value->Fail(failure, *queue_);
+  invoked.in.clear();
+}
+
+void Scheduler::AtHome(std::function<void()> work) {
+  if (home().lane->IsCurrent()) return work();
+  home().lane->Post(std::move(work));
+}
+
+}  // namespace gluond

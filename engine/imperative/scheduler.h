@@ -1,0 +1,118 @@
+// Scheduler runs calls on values: each as soon as its inputs are known, on the lane of the device where they are, while
+// other calls go on. What goes wrong makes a call's outputs fail, and what is computed from them. What has waited takes
+// turns with the lane's other users.
+//
+// All of it belongs to one lane, the first place's: everything is called there, or beside it while none of its work
+// begins (Lane::GoOnBeside); what is called beside the lane runs on it later. What is under way keeps the object alive.
+
+#ifndef ENGINE_IMPERATIVE_SCHEDULER_H_
+#define ENGINE_IMPERATIVE_SCHEDULER_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "engine/core/device.h"
+#include "engine/imperative/call.h"
+#include "engine/imperative/direct.h"
+#include "engine/imperative/value.h"
+#include "engine/runtime/cancellation.h"
+#include "engine/runtime/executor_cache.h"
+#include "engine/runtime/lane.h"
+
+namespace gluond {
+
+// A call, what it reads, and what it will make known.
+struct Invocation {
+  // Pending values for the inputs that the call writes, and for those outputs that `is_wanted(i)` asks for.
+  template <class IsWanted>
+  Invocation(CallPtr called, IsWanted is_wanted) : call(std::move(called)) {
+    out.resize(call->facts().num_outputs);
+    for (size_t i = 0; i < out.size(); ++i) if (is_wanted(i)) out[i] = std::make_shared<Value>();
+    for (size_t i = 0; i < call->facts().mutated.size(); ++i) written.push_back(std::make_shared<Value>());
+  }
+
+  using Values = absl::InlinedVector<ValuePtr, 3>;
+  CallPtr call;
+  Values in;       // A value that nobody else holds may be overwritten.
+  Values out;      // By output of the call; null: nobody wants it.
+  Values written;  // By OpFacts::mutated: the inputs' new values.
+  bool training = false;
+  Device device;         // Of a call without inputs.
+  uint64_t command = 0;  // The caller's number, for failures.
+  uint64_t seed = 0;     // As of a Run.
+  uint32_t draw = 0;
+  std::shared_ptr<Cancellation> cancellation = nullptr;  // Instead of the scheduler's.
+};
+
+class Scheduler : public std::enable_shared_from_this<Scheduler> {
+ public:
+  struct Place {
+    Device device;
+    Lane* lane;  // Outlives all work.
+    std::shared_ptr<Allocator> allocator;
+  };
+  // `on_failure` hears of each call that fails by itself.
+  using OnFailure = std::function<void(const FailurePtr&)>;
+  // `most_idle_bytes`: as of each place's ExecutorCache.
+  static std::shared_ptr<Scheduler> Create(std::vector<Place> places,
+                                           OnFailure on_failure = [](const FailurePtr&) {},
+                                           int64_t most_idle_bytes = std::numeric_limits<int64_t>::max());
+
+  // Runs the call. `now`: within this function, where the inputs are known and the lane is the caller's.
+  void Run(Invocation&& invoked, bool now);
+  // The call does not run, because of `status`.
+  void Refuse(Invocation&& invoked, const absl::Status& status);
+  // A value that will never be, because of `status`. on_failure hears of it.
+  ValuePtr Failed(const absl::Status& status, uint64_t command);
+  // Ends what is under way, with CANCELLED; later calls fail. on_failure hears no more.
+  void Cancel();
+
+  // Calls begun that have not come to an end, and what is to be done when they have.
+  int64_t pending() const { return pending_ + queue_->size(); }
+  // Executors of graphs and of operators that wait, in all.
+  int64_t num_compiled() const;
+  const Place& home() const { return places_[0]; }
+  // Null: no such place.
+  const Place* Find(Device device) const;
+  ReadyQueue& queue() { return *queue_; }
+
+ private:
+  class Memory;
+  using InvocationPtr = std::shared_ptr<Invocation>;
+  using DirectPtr = std::shared_ptr<DirectRun>;  // What a call runs on, away from values, on whichever lane.
+
+  Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes);
+
+  // Does the call within this one. False: it takes longer than that, or another lane.
+  bool StartHere(Invocation& invoked);
+  void Start(InvocationPtr invoked);
+  void StartThere(InvocationPtr invoked, const Place& place);
+  void StartCopy(InvocationPtr invoked);
+  void StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place);
+  absl::StatusOr<const Place*> PlaceOf(const Invocation& invoked) const;
+  absl::Status CheckCancelled(const Invocation& invoked) const;
+  void Gather(Invocation& invoked, DirectRun* direct) const;
+  void Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct);
+  void Fail(Invocation& invoked, const FailurePtr& failure);
+  // On the home lane, now if this is it.
+  void AtHome(std::function<void()> work);
+
+  const std::vector<Place> places_;
+  const OnFailure on_failure_;
+  const std::shared_ptr<ReadyQueue> queue_;
+  int64_t pending_ = 0;
+  bool cancelled_ = false;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
+  std::vector<std::unique_ptr<ExecutorCache>> caches_;  // By place.
+  DirectPtr direct_;                                    // Of the home lane's kernels, which would allocate one each.
+};
+
+}  // namespace gluond
+
+#endif  // ENGINE_IMPERATIVE_SCHEDULER_H_

@@ -1,0 +1,68 @@
+#include "engine/imperative/tape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gluond {
+
+void Tape::Put(Array* array) const {
+  if (array->entry && !array->recorded().is_freed) return;
+  array->entry = {};
+  if (array->mark == nullptr) return;
+  auto variable = NewNode();
+  variable->attrs.name = "variable";
+  variable->mark = array->mark;
+  variable->values = {array->value};
+  array->entry = {std::move(variable), 0};
+}
+
+absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::Span<Array> outputs) const {
+  const Call& call = *invoked->call;
+  bool wanted = false;
+  for (Array& input : inputs) {
+    Put(&input);
+    wanted = wanted || input.entry;
+  }
+  if (!wanted) return absl::OkStatus();
+  if (*size_ >= most_nodes_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the tape holds ", size_->load(), " recorded calls and variables, the limit of --max_session_arrays; "
+        "call backward, or record less at once"));
+  }
+  const auto node = NewNode();
+  node->attrs = call.node->attrs;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    Array& input = inputs[i];
+    const ValuePtr* value = &input.value;
+    if (!input.entry) {
+      auto constant = NewNode();
+      constant->attrs.name = "constant";
+      constant->state = input.state;
+      input.entry = {std::move(constant), 0};
+      // The gradient sees what the call has made of it.
+      const std::vector<uint32_t>& mutated = call.facts().mutated;
+      const auto written = std::find(mutated.begin(), mutated.end(), i);
+      if (written != mutated.end()) value = &invoked->written[static_cast<size_t>(written - mutated.begin())];
+    }
+    if (call.gradient_reads_input[i]) {
+      std::vector<ValuePtr>& values = input.recorded().values;
+      values.resize(std::max<size_t>(values.size(), input.entry.index + 1));
+      values[input.entry.index] = *value;
+    }
+    node->inputs.push_back(input.entry);
+  }
+  node->values.resize(call.facts().num_outputs);
+  for (size_t i = 0; i < node->values.size(); ++i) {
+    if (!call.gradient_reads_output[i]) continue;
+    if (invoked->out[i] == nullptr) invoked->out[i] = std::make_shared<Value>();
+    node->values[i] = invoked->out[i];
+  }
+  for (uint32_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i]) outputs[i].entry = {node, i};
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gluond
