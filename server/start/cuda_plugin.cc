@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "ops/kernel/cuda_plugin.h"
+#include "ops/kernel/cuda/plugin.h"
 
 namespace gluond::server {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "engine/core/device.h"
 #include "gtest/gtest.h"
-#include "ops/kernel/cuda_plugin.h"
+#include "ops/kernel/cuda/plugin.h"
 #include "server/start/cuda_plugin.h"
 
 namespace gluond::server {

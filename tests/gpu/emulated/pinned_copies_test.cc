@@ -1,6 +1,6 @@
 // Copies of all sizes keep their contents, whatever becomes of the host's memory afterwards.
 
-#include "ops/kernel/pinned_copies.h"
+#include "ops/kernel/cuda/pinned_copies.h"
 
 #include <cuda_runtime.h>
 

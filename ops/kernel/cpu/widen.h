@@ -1,8 +1,8 @@
 // The 16-bit floating-point types on a CPU: Debian's oneDNN multiplies them only on CPUs with AVX-512, so products are
 // computed in float32, between a conversion of the inputs and one of the outputs.
 
-#ifndef OPS_KERNEL_WIDEN_H_
-#define OPS_KERNEL_WIDEN_H_
+#ifndef OPS_KERNEL_CPU_WIDEN_H_
+#define OPS_KERNEL_CPU_WIDEN_H_
 
 #include "absl/status/statusor.h"
 #include "engine/core/status_macros.h"
@@ -31,4 +31,4 @@ inline void Narrow(const OpContext& ctx, DType type, const float* x, OpReqType r
 
 }  // namespace gluond::ops
 
-#endif  // OPS_KERNEL_WIDEN_H_
+#endif  // OPS_KERNEL_CPU_WIDEN_H_

@@ -1,18 +1,18 @@
-// What the kernels that call cuDNN share: handles, errors as Status, element types and descriptors. For *.cu only.
+// What the kernels that call cuDNN share: handles, errors as Status, element types and descriptors.
 //
 // cuDNN refuses what it does not support before it computes anything, which a kernel with a way of its own uses:
 //
 //   ASSIGN_OR_RETURN(const bool done, Done(CudaStatus(cudnnPoolingForward(...), "Pooling")));
 //   if (!done) ...
 
-#ifndef OPS_KERNEL_CUDNN_H_
-#define OPS_KERNEL_CUDNN_H_
+#ifndef OPS_KERNEL_CUDA_CUDNN_H_
+#define OPS_KERNEL_CUDA_CUDNN_H_
 
 #include <cudnn.h>
 
 #include <array>
 
-#include "ops/kernel/cuda_library.h"
+#include "ops/kernel/cuda/library.h"
 
 namespace gluond::ops {
 
@@ -85,4 +85,4 @@ inline absl::Status Describe(DType dtype, const std::array<int64_t, 4>& nchw, Dn
 
 }  // namespace gluond::ops
 
-#endif  // OPS_KERNEL_CUDNN_H_
+#endif  // OPS_KERNEL_CUDA_CUDNN_H_

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "ops/kernel/conv.h"
-#include "ops/kernel/onednn.h"
+#include "ops/kernel/cpu/onednn.h"
 #include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {

@@ -1,7 +1,7 @@
 // Convolution on the CPU: by type.
 
 #include "ops/kernel/conv.h"
-#include "ops/kernel/widen.h"
+#include "ops/kernel/cpu/widen.h"
 
 namespace gluond::ops {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <tuple>
 
-#include "ops/kernel/cudnn.h"
+#include "ops/kernel/cuda/cudnn.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/primitive_cache.h"
 

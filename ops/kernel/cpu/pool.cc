@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "engine/core/status_macros.h"
+#include "ops/kernel/cpu/pool_dense.h"
+#include "ops/kernel/cpu/widen.h"
 #include "ops/kernel/pool.h"
-#include "ops/kernel/pool_dense.h"
-#include "ops/kernel/widen.h"
 
 namespace gluond::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Windows that move by one element, on the CPU. They are put together for many rows at once, axis by axis: a window of
 // a x b x c elements costs a + b + c steps.
 
-#ifndef OPS_KERNEL_POOL_DENSE_H_
-#define OPS_KERNEL_POOL_DENSE_H_
+#ifndef OPS_KERNEL_CPU_POOL_DENSE_H_
+#define OPS_KERNEL_CPU_POOL_DENSE_H_
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "ops/kernel/pool_stretch.h"
+#include "ops/kernel/cpu/pool_stretch.h"
 
 namespace gluond::ops::pool_internal {
 
@@ -181,4 +181,4 @@ inline PoolSize Transposed(const PoolSize& s) {
 
 }  // namespace gluond::ops::pool_internal
 
-#endif  // OPS_KERNEL_POOL_DENSE_H_
+#endif  // OPS_KERNEL_CPU_POOL_DENSE_H_

@@ -9,10 +9,10 @@
 #include <tuple>
 
 #include "ops/kernel/convert.h"
-#include "ops/kernel/cudnn.h"
+#include "ops/kernel/cuda/cudnn.h"
+#include "ops/kernel/cuda/pool_volume.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/pool.h"
-#include "ops/kernel/pool_volume.h"
 #include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "engine/core/gpu_math.h"
-#include "ops/kernel/cudnn.h"
+#include "ops/kernel/cuda/cudnn.h"
 #include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cblas.h"
-#include "ops/kernel/onednn.h"
+#include "ops/kernel/cpu/onednn.h"
+#include "ops/kernel/cpu/widen.h"
 #include "ops/kernel/primitive_cache.h"
-#include "ops/kernel/widen.h"
 
 namespace gluond::ops {
 namespace {

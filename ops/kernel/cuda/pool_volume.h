@@ -1,8 +1,8 @@
 // Pooling over three spatial axes on a GPU: one output, or one input on the way back, for each thread. What pool.h says
-// of windows, maxima and divisors holds here, too. For *.cu only.
+// of windows, maxima and divisors holds here, too.
 
-#ifndef OPS_KERNEL_POOL_VOLUME_H_
-#define OPS_KERNEL_POOL_VOLUME_H_
+#ifndef OPS_KERNEL_CUDA_POOL_VOLUME_H_
+#define OPS_KERNEL_CUDA_POOL_VOLUME_H_
 
 #include <cstdint>
 
@@ -128,4 +128,4 @@ inline absl::Status VolumePoolBackward(const OpContext& ctx, const PoolSize& siz
 
 }  // namespace gluond::ops
 
-#endif  // OPS_KERNEL_POOL_VOLUME_H_
+#endif  // OPS_KERNEL_CUDA_POOL_VOLUME_H_

@@ -1,7 +1,7 @@
 // Stretches of outputs of a pooling on the CPU: how elements are put together, and how what was found is finished.
 
-#ifndef OPS_KERNEL_POOL_STRETCH_H_
-#define OPS_KERNEL_POOL_STRETCH_H_
+#ifndef OPS_KERNEL_CPU_POOL_STRETCH_H_
+#define OPS_KERNEL_CPU_POOL_STRETCH_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -67,4 +67,4 @@ void Divide(const PoolSize& s, Stride stride, const Stretch& t, C* v) {
 
 }  // namespace gluond::ops::pool_internal
 
-#endif  // OPS_KERNEL_POOL_STRETCH_H_
+#endif  // OPS_KERNEL_CPU_POOL_STRETCH_H_

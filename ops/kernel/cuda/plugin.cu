@@ -13,9 +13,9 @@
 #include <mutex>
 
 #include "engine/core/device.h"
-#include "ops/kernel/cuda_library.h"
-#include "ops/kernel/cuda_plugin.h"
-#include "ops/kernel/pinned_copies.h"
+#include "ops/kernel/cuda/library.h"
+#include "ops/kernel/cuda/pinned_copies.h"
+#include "ops/kernel/cuda/plugin.h"
 
 namespace gluond::ops {
 namespace {
@@ -209,7 +209,7 @@ absl::Status RegisterAll() {
 
 extern "C" {
 
-// Read from the file before it is loaded; see cuda_plugin.h.
+// Read from the file before it is loaded; see plugin.h.
 __attribute__((visibility("default"), used)) extern const char gluond_cuda_build_id[] =
     GLUOND_CUDA_BUILD_MARK GLUOND_BUILD_ID ";";
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "engine/core/gpu_math.h"
-#include "ops/kernel/cuda_library.h"
+#include "ops/kernel/cuda/library.h"
 
 namespace gluond::ops {
 namespace {

@@ -1,5 +1,5 @@
 // What the kernels that call CUDA's libraries share: cuBLAS's handles, one for each thread and device, and errors as
-// Status. cudnn.h adds cuDNN's. For *.cu only.
+// Status. cudnn.h adds cuDNN's.
 
 #ifndef OPS_KERNEL_CUDA_LIBRARY_H_
 #define OPS_KERNEL_CUDA_LIBRARY_H_

@@ -1,7 +1,7 @@
 // What the kernels that compute through oneDNN share. oneDNN throws; nothing that it throws leaves CallOneDnn.
 
-#ifndef OPS_KERNEL_ONEDNN_H_
-#define OPS_KERNEL_ONEDNN_H_
+#ifndef OPS_KERNEL_CPU_ONEDNN_H_
+#define OPS_KERNEL_CPU_ONEDNN_H_
 
 #include <omp.h>
 
@@ -123,4 +123,4 @@ inline dnnl::memory Unbound(const dnnl::memory::desc& desc) { return {desc, CpuE
 
 }  // namespace gluond::ops
 
-#endif  // OPS_KERNEL_ONEDNN_H_
+#endif  // OPS_KERNEL_CPU_ONEDNN_H_

@@ -2,8 +2,8 @@
 // itself. What goes to the device is put into a ring of blocks, so that the caller's memory is free at once and nobody waits;
 // what comes from there is waited for block by block, while the next one is under way. Thread-safe.
 
-#ifndef OPS_KERNEL_PINNED_COPIES_H_
-#define OPS_KERNEL_PINNED_COPIES_H_
+#ifndef OPS_KERNEL_CUDA_PINNED_COPIES_H_
+#define OPS_KERNEL_CUDA_PINNED_COPIES_H_
 
 #include <cuda_runtime.h>
 
@@ -99,4 +99,4 @@ class PinnedCopies {
 
 #undef GLUOND_RETURN_IF_CUDA
 
-#endif  // OPS_KERNEL_PINNED_COPIES_H_
+#endif  // OPS_KERNEL_CUDA_PINNED_COPIES_H_
