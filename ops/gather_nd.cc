@@ -7,6 +7,7 @@
 #include "ops/indexed_type.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/gather.h"
+#include "ops/kernel/math.h"
 #include "ops/types.h"
 
 namespace gluond::ops {
@@ -99,12 +100,7 @@ struct MarkLast {
   const int64_t* row;
   unsigned long long* last;
   HOST_DEVICE void operator()(int64_t column) const {
-    const unsigned long long mark = static_cast<unsigned long long>(column) + 1;
-#ifdef GLUOND_GPU_CODE
-    atomicMax(last + row[column], mark);
-#else
-    last[row[column]] = mark;
-#endif
+    math::RaiseTo(last + row[column], static_cast<unsigned long long>(column) + 1);
   }
 };
 

@@ -58,6 +58,11 @@ COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOT
 # cudnn_off and cudnn_tune are attributes of MXNet's operators.
 LIBRARY = re.compile(r"\b(?!cudnn_(?:off|tune)\b)(?:dnnl|cublas|cudnn|cblas_)\w*|<<<", re.IGNORECASE)
 LIBRARY_HEADER = re.compile(r"dnnl|cublas|cudnn|cblas", re.IGNORECASE)
+# What computes on one device. Operators and what devices share reach it through the primitives' headers.
+BACKEND = re.compile(r"ops/kernel/(?:cpu|cuda)/")
+DEVICE_MACRO = re.compile(r"\b(?:GLUOND_GPU|__CUDA)\w*")
+MAY_ASK_FOR_THE_DEVICE = {f"engine/core/{name}.h" for name in ("host_device", "op")} | {
+    f"ops/kernel/{name}.h" for name in ("backend", "convert", "math")}
 
 
 def room_of(path):
@@ -109,6 +114,11 @@ def breaches(root):
         yield f"{path}: {room} may not import {imported}"
       elif LIBRARY_HEADER.search(imported) and room != "ops/kernel":
         yield f"{path}: only ops/kernel may import {imported}"
+      elif room.startswith("ops") and (folder := BACKEND.match(imported)) and not path.startswith(folder.group()):
+        yield f"{path}: only {folder.group()} may import {imported}"
+    if not path.endswith(".py") and path not in MAY_ASK_FOR_THE_DEVICE:
+      for name in sorted(set(DEVICE_MACRO.findall(COMMENT_OR_STRING.sub("", text)))):
+        yield f"{path}: only {', '.join(sorted(MAY_ASK_FOR_THE_DEVICE))} may ask for {name}"
     if room != "ops/kernel" and not path.endswith(".py"):
       for name in sorted(set(LIBRARY.findall(COMMENT_OR_STRING.sub("", text)))):
         yield f"{path}: only ops/kernel may name {name}"
@@ -167,6 +177,11 @@ class PlantedBreachTest(unittest.TestCase):
         ("ops/dense.cc", "cublasHandle_t handle;\n"),
         ("engine/runtime/a.cc", "cudnnCreate(&handle);\n"),
         ("ops/abs.cc", "Abs<<<1, 32>>>(x);\n"),
+        ("ops/abs.cc", '#include "ops/kernel/cpu/launch.h"\n'),
+        ("ops/kernel/map.h", '#include "ops/kernel/cuda/map.h"\n'),
+        ("ops/kernel/cuda/gemm.cu", '#include "ops/kernel/cpu/widen.h"\n'),
+        ("ops/abs.cc", "#ifdef GLUOND_GPU\n#endif\n"),
+        ("ops/kernel/map.h", "#if defined(__CUDA_ARCH__)\n#endif\n"),
     ):
       with self.subTest(path=path, text=text):
         self.assertEqual(len(self.found((path, text))), 1)
@@ -205,6 +220,10 @@ class PlantedBreachTest(unittest.TestCase):
         ("client/python/gluond/gluon/block.py", "from ._block import Block\n__all__ = ['Block']\n"),
         ("client/python/gluond/_array/a.py", "import os\nfrom .._wire.mode import mode\nmode.flags = os.name\n"),
         ("ops/abs.cc", '#include <cmath>\n#include "engine/core/op.h"\n#include "ops/kernel/map.h"\n'),
+        ("ops/kernel/cpu/gemm.cc", '#include "ops/kernel/cpu/widen.h"\n'),
+        ("ops/kernel/backend.h", "#ifdef GLUOND_GPU  // The GPU's.\n#endif\n"),
+        ("ops/kernel/map.h", "// GLUOND_GPU\n#include BACKEND(map.h)\n"),
+        ("server/start/a.cc", '#include "ops/kernel/cuda/plugin.h"\n'),
         ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
         ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),
         ("server/hosted/a.cc", '#include "engine/store/manifest.h"\n#include "proto/gluond.pb.h"\n'),

@@ -5,18 +5,11 @@
 
 #include "ops/kernel/channels.h"
 #include "ops/kernel/column_sums.h"
+#include BACKEND(bias.h)
 
 namespace gluond::ops {
 
 namespace bias_internal {
-
-template <class C>
-struct AddToRows {
-  int64_t cols;
-  In<C> bias;
-  Out<C> y;
-  HOST_DEVICE void operator()(int64_t i) const { y.Set(i, bias[i % cols]); }
-};
 
 template <class X>
 struct Element {
@@ -29,24 +22,8 @@ struct Element {
 // y[r, c] += bias[c].
 template <class D>
 absl::Status AddToRows(const OpContext& ctx, const TBlob& bias, const TBlob& y) {
-  const int64_t cols = bias.Size();
   if (y.Size() == 0) return absl::OkStatus();
-  return DispatchReal(y.dtype, [&](auto c) -> absl::Status {
-    using C = decltype(c);
-    if constexpr (std::is_same_v<D, cpu>) {
-      Parallel(ctx, y.Size() / cols, 1 + kGrain / cols, [&](int64_t begin, int64_t end) {
-        C tile[kTile];
-        for (int64_t col = 0; col < cols; col += kTile) {
-          const int64_t n = std::min(kTile, cols - col);
-          LoadTile(bias, col, n, tile);
-          for (int64_t row = begin; row < end; ++row) StoreTile(y, kAddTo, row * cols + col, n, tile);
-        }
-      });
-      return absl::OkStatus();
-    } else {
-      return ForEach<D>(ctx, y.Size(), bias_internal::AddToRows<C>{cols, In<C>(bias), Out<C>(y, kAddTo)});
-    }
-  });
+  return DispatchReal(y.dtype, [&](auto c) { return AddToRowsOn<decltype(c)>(D(), ctx, bias, y); });
 }
 
 // y[c] = sum_r x[r, c].

@@ -11,18 +11,10 @@
 #include "engine/core/convert.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
+#include "ops/kernel/backend.h"
+#include BACKEND(convert.h)
 
 namespace gluond::ops {
-
-#ifdef GLUOND_GPU
-// Out of line: kernels stay small, and the common type stays on the fast path.
-template <class C>
-__attribute__((noinline)) __device__ C LoadOther(DType dtype, const void* x, int64_t i) { return LoadAs<C>(dtype, x, i); }
-template <class C>
-__attribute__((noinline)) __device__ void StoreOther(DType dtype, void* y, int64_t i, C v, bool add) {
-  StoreAs(dtype, y, i, v, add);
-}
-#endif
 
 // A tensor that is read as elements of type C, whatever it holds.
 template <class C>
@@ -63,16 +55,6 @@ struct Out {
 #endif
   }
 };
-
-// The CPU's way: n elements at a time through a buffer that stays in the first-level cache.
-inline constexpr int64_t kTile = 512;
-
-// tile[j] = x[begin + j] for j in [0, n).
-template <class C>
-void LoadTile(const TBlob& x, int64_t begin, int64_t n, C* tile);
-// y[begin + j] = tile[j], or += it.
-template <class C>
-void StoreTile(const TBlob& y, OpReqType req, int64_t begin, int64_t n, const C* tile);
 
 }  // namespace gluond::ops
 

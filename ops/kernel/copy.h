@@ -3,8 +3,6 @@
 #ifndef OPS_KERNEL_COPY_H_
 #define OPS_KERNEL_COPY_H_
 
-#include <cstring>
-
 #include "ops/kernel/map.h"
 
 namespace gluond::ops {
@@ -19,17 +17,7 @@ template <class D>
 absl::Status Copy(const OpContext& ctx, const TBlob& x, OpReqType req, const TBlob& y) {
   if (req == kAddTo) return Map<D, 1>(ctx, Identity(), &x, req, y);
   if (req == kNullOp || x.data == y.data || y.Size() == 0) return absl::OkStatus();
-  if constexpr (std::is_same_v<D, cpu>) {
-    constexpr int64_t kGrainBytes = int64_t{1} << 18;
-    Parallel(ctx, static_cast<int64_t>(y.bytes()), kGrainBytes, [&](int64_t begin, int64_t end) {
-      std::memcpy(static_cast<char*>(y.data) + begin, static_cast<const char*>(x.data) + begin, end - begin);
-    });
-    return absl::OkStatus();
-  } else {
-#ifdef GLUOND_GPU
-    return CudaStatus(cudaMemcpyAsync(y.data, x.data, y.bytes(), cudaMemcpyDeviceToDevice, Stream(ctx)), "a copy");
-#endif
-  }
+  return CopyBytes(D(), ctx, x, y);
 }
 
 // The kernel of an operator whose first output is its first input.

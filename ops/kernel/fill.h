@@ -3,9 +3,6 @@
 #ifndef OPS_KERNEL_FILL_H_
 #define OPS_KERNEL_FILL_H_
 
-#include <cstring>
-
-#include "engine/core/device.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
 
@@ -21,16 +18,7 @@ struct FillElement {
 // y = bytes of zero.
 template <class D>
 absl::Status FillZero(const OpContext& ctx, const TBlob& y) {
-  if constexpr (std::is_same_v<D, cpu>) {
-    Parallel(ctx, static_cast<int64_t>(y.bytes()), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
-      std::memset(static_cast<char*>(y.data) + begin, 0, end - begin);
-    });
-    return absl::OkStatus();
-  } else {
-#ifdef GLUOND_GPU
-    return CudaStatus(cudaMemsetAsync(y.data, 0, y.bytes(), Stream(ctx)), "zeros");
-#endif
-  }
+  return ZeroBytes(D(), ctx, y);
 }
 
 template <class D>

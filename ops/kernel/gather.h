@@ -13,6 +13,11 @@ struct GatherGeometry {
   int64_t outer, n, inner, indices;
 };
 
+// Negative indices count from the end where an index out of range is an error.
+HOST_DEVICE int64_t Place(int64_t i, int64_t n, IndexMode mode) {
+  return mode == kRaise && i < 0 ? ToRange(i + n, n, mode) : ToRange(i, n, mode);
+}
+
 // y[o, i, :] = x[o, index[i], :]. Requires: g.n > 0 or y is empty; mode kRaise: CheckIndices was OK.
 template <class D>
 absl::Status Gather(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& x, const TBlob& index,

@@ -15,10 +15,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "engine/core/device.h"
 #include "engine/core/node_attrs.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
+#include BACKEND(map.h)
 
 namespace gluond::ops {
 
@@ -31,45 +31,6 @@ template <class F, class C, size_t... k>
 constexpr bool Takes(std::index_sequence<k...>) {
   return std::is_invocable_v<const F&, Repeat<C, k>...>;
 }
-
-template <class F, class C, size_t... k>
-void MapRange(const F& f, const TBlob* x, OpReqType req, const TBlob& y, int64_t begin, int64_t end,
-              std::index_sequence<k...>) {
-  constexpr size_t kInputs = sizeof...(k);
-  alignas(64) C buffer[kInputs + 1][kTile];
-  const bool direct = y.dtype == DTypeOf<C> && req != kAddTo;
-  for (int64_t i = begin; i < end; i += kTile) {
-    const int64_t n = std::min(kTile, end - i);
-    const auto load = [&](size_t input) -> const C* {
-      if (x[input].dtype == DTypeOf<C>) return static_cast<const C*>(x[input].data) + i;
-      LoadTile(x[input], i, n, buffer[input]);
-      return buffer[input];
-    };
-    const C* const in[kInputs + 1] = {load(k)..., nullptr};
-    C* const out = direct ? static_cast<C*>(y.data) + i : buffer[kInputs];
-    const F local = f;  // So that its members stay in registers.
-    // An output that is also an input is so element by element.
-#pragma GCC ivdep
-    for (int64_t j = 0; j < n; ++j) out[j] = local(in[k][j]...);
-    if (!direct) StoreTile(y, req, i, n, out);
-  }
-}
-
-#ifdef GLUOND_GPU
-template <class C, class F, class... X>
-__global__ void MapKernel(int64_t n, F f, Out<C> y, X... x) {
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < n; i += step) y.Set(i, f(x[i]...));
-}
-
-template <class F, class C, size_t... k>
-absl::Status LaunchMap(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
-                       std::index_sequence<k...>) {
-  const int64_t n = y.Size();
-  return Launch(ctx, MapKernel<C, F, Repeat<In<C>, k>...>, Blocks(n), kBlockThreads, n, f, Out<C>(y, req),
-                In<C>(x[k])...);
-}
-#endif
 
 }  // namespace map_internal
 
@@ -92,18 +53,7 @@ template <class D, int inputs, class F>
 absl::Status Map(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
   const auto run = [&](auto c) {
-    using C = decltype(c);
-    constexpr std::make_index_sequence<inputs> kAll;
-    if constexpr (std::is_same_v<D, cpu>) {
-      Parallel(ctx, y.Size(), kGrain, [&](int64_t begin, int64_t end) {
-        map_internal::MapRange<F, C>(f, x, req, y, begin, end, kAll);
-      });
-      return absl::OkStatus();
-    } else {
-#ifdef GLUOND_GPU
-      return map_internal::LaunchMap<F, C>(ctx, f, x, req, y, kAll);
-#endif
-    }
+    return map_internal::Run<decltype(c)>(D(), ctx, f, x, req, y, std::make_index_sequence<inputs>());
   };
   if constexpr (kTakesIntegers<F, inputs>) {
     return DispatchCompute(y.dtype, run);

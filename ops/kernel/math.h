@@ -53,6 +53,15 @@ HOST_DEVICE float Hypot(float x, float y) { return ::hypotf(x, y); }
 HOST_DEVICE double Fma(double x, double y, double z) { return ::fma(x, y, z); }
 HOST_DEVICE float Fma(float x, float y, float z) { return ::fmaf(x, y, z); }
 
+// *largest = v where v is larger: on a GPU in no order, on a CPU for one thread.
+HOST_DEVICE void RaiseTo(unsigned long long* largest, unsigned long long v) {
+#ifdef GLUOND_GPU_CODE
+  atomicMax(largest, v);
+#else
+  if (v > *largest) *largest = v;
+#endif
+}
+
 HOST_DEVICE double Exp(double x) { return ::exp(x); }
 HOST_DEVICE double Log(double x) { return ::log(x); }
 HOST_DEVICE double Tanh(double x) { return ::tanh(x); }

@@ -303,14 +303,9 @@ absl::Status RnnBackward(const OpContext& ctx, const RnnSize& size, const RnnInp
   });
 }
 
-#ifdef GLUOND_GPU
-using Here = gpu;
-#else
-using Here = cpu;
-#endif
-template absl::Status RnnForward<Here>(const OpContext&, const RnnSize&, const RnnInputs&, const Target&,
+template absl::Status RnnForward<Backend>(const OpContext&, const RnnSize&, const RnnInputs&, const Target&,
                                        const Target&, const Target&, const Target&);
-template absl::Status RnnBackward<Here>(const OpContext&, const RnnSize&, const RnnInputs&, const TBlob&, const TBlob&,
+template absl::Status RnnBackward<Backend>(const OpContext&, const RnnSize&, const RnnInputs&, const TBlob&, const TBlob&,
                                         const TBlob&, const TBlob&, const Target&, const Target&,
                                         const Target&, const Target&);
 

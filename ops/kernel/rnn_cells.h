@@ -12,6 +12,7 @@
 #include "ops/kernel/launch.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rnn.h"
+#include BACKEND(rnn_cells.h)
 
 namespace gluond::ops {
 
@@ -126,39 +127,10 @@ struct RnnStepBackward : RnnStep<C> {
   }
 };
 
-template <class F>
-struct RnnUnit {
-  F f;
-  HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t n = i / f.units, j = i % f.units;
-    if (f.Lives(n)) {
-      f(n, j);
-    } else {
-      f.Carry(n, j);
-    }
-  }
-};
-
 // f(n, j), or Carry, for every unit j of every sequence n.
 template <class D, class F>
 absl::Status ForEachUnit(const OpContext& ctx, int64_t batch, const F& f) {
-  if constexpr (std::is_same_v<D, cpu>) {
-    constexpr int64_t kGrainUnits = 4096;  // Each costs some five exponentials.
-    Parallel(ctx, batch, 1 + kGrainUnits / (f.units + 1), [&f](int64_t begin, int64_t end) {
-      const F local = f;
-      for (int64_t n = begin; n < end; ++n) {
-        if (local.Lives(n)) {
-#pragma GCC ivdep
-          for (int64_t j = 0; j < local.units; ++j) local(n, j);
-        } else {
-          for (int64_t j = 0; j < local.units; ++j) local.Carry(n, j);
-        }
-      }
-    });
-    return absl::OkStatus();
-  } else {
-    return ForEach<D>(ctx, batch * f.units, RnnUnit<F>{f});
-  }
+  return ForEachUnitOn(D(), ctx, batch, f);
 }
 
 }  // namespace gluond::ops
