@@ -5,12 +5,19 @@
 
 #include "ops/kernel/map.h"
 #include "ops/kernel/walk.h"
-#include BACKEND(broadcast.h)
 
 namespace gluond::ops {
 
 // The broadcast of a and b, as far as they are known. INVALID_ARGUMENT: an axis of neither equal sizes nor 1.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
+// The walk over y's shape of x[0] and x[1], which broadcast to it.
+Walk<2> BroadcastWalk(const TBlob* x, const Shape& y);
+
+}  // namespace gluond::ops
+
+#include BACKEND(broadcast.h)
+
+namespace gluond::ops {
 
 // y = f(x[0], x[1]). y may be an input of y's own shape.
 template <class D, class F>

@@ -98,14 +98,6 @@ struct Walk {
   }
 };
 
-// The walk over `y` of two tensors that broadcast to it.
-inline Walk<2> BroadcastWalk(const Shape& a, const Shape& b, const Shape& y) {
-  Strides strides[2];
-  BroadcastStrides(a, y, strides[0]);
-  BroadcastStrides(b, y, strides[1]);
-  return Walk<2>(y, strides);
-}
-
 }  // namespace gluond::ops
 
 #endif  // OPS_KERNEL_WALK_H_

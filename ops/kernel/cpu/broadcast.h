@@ -52,7 +52,7 @@ absl::Status Run(cpu, const OpContext& ctx, const F& f, const TBlob* x, OpReqTyp
   if (x[0].shape == x[1].shape) {
     return map_internal::Run<C>(cpu(), ctx, f, x, req, y, std::make_index_sequence<2>());
   }
-  const Walk<2> walk = BroadcastWalk(x[0].shape, x[1].shape, y.shape);
+  const Walk<2> walk = BroadcastWalk(x, y.shape);
   const int64_t grain = std::max<int64_t>(1, kGrain / walk.row_size());
   Parallel(ctx, walk.rows(), grain, [&](int64_t begin, int64_t end) {
     Rows<F, C>(f, walk, x, req, y, begin, end);

@@ -13,7 +13,7 @@ __global__ void Kernel(Walk<2> walk, F f, In<C> a, In<C> b, Out<C> y) {
 
 template <class C, class F>
 absl::Status Run(gpu, const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y) {
-  const Walk<2> walk = BroadcastWalk(x[0].shape, x[1].shape, y.shape);
+  const Walk<2> walk = BroadcastWalk(x, y.shape);
   return Launch(ctx, Kernel<C, F>, Blocks(walk.size), kBlockThreads, walk, f, In<C>(x[0]), In<C>(x[1]), Out<C>(y, req));
 }
 

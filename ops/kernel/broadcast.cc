@@ -23,4 +23,10 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
   return Shape::FromDims(y.dims());
 }
 
+Walk<2> BroadcastWalk(const TBlob* x, const Shape& y) {
+  Strides strides[2];
+  for (int t = 0; t < 2; ++t) BroadcastStrides(x[t].shape, y, strides[t]);
+  return Walk<2>(y, strides);
+}
+
 }  // namespace gluond::ops
