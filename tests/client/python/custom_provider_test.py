@@ -296,9 +296,11 @@ class StreamTest(ArrayCase):
 
     def test_a_gradient_that_the_break_has_lost_says_so(self):
         own = hosts.of(connect.current())
+        cut = []
 
         def backward(self, **_):
-            own._outgoing.stream.cancel()
+            cut.append(own._outgoing.stream)
+            cut[0].cancel()
             time.sleep(0.5)
 
         registered("cuts", None, backward)
@@ -306,6 +308,8 @@ class StreamTest(ArrayCase):
         gradient(x, called_back=True, op_type="cuts")
         with self.assertRaisesRegex(mx.MXNetError, "has gone"):
             x.grad.asnumpy()
+        with own._lock:  # The session may tell of the break before the host's own stream has ended.
+            self.assertTrue(own._wait_until(lambda: own._outgoing.stream is not cut[0], seconds=30))
         gradient(x, called_back=True, op_type="sigmoid")
         self.assertEqual(x.grad.asscalar(), 0.25)
 
