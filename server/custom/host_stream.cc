@@ -1,12 +1,11 @@
 #include "server/custom/host_stream.h"
 
-#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/custom/scope.h"
-#include "server/wire/chunk.h"
 #include "server/wire/parse_message.h"
 #include "server/wire/wire_cut.h"
 
@@ -57,11 +56,6 @@ HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method
   return stream.get();
 }
 
-void HostStream::Read() {
-  std::lock_guard lock(mu_);
-  if (!finished_) StartRead();
-}
-
 void HostStream::Send(const v1::HostResponse& response) {
   Enqueue({0, {grpc::Slice(response.SerializeAsString())}});
 }
@@ -69,11 +63,11 @@ void HostStream::Send(const v1::HostResponse& response) {
 void HostStream::SendCall(uint64_t call) { Enqueue({call, {}}); }
 
 void HostStream::Enqueue(Item item) {
-  const int64_t most = runner_.limits.max_session_queue_bytes;
+  const int64_t most = limits().max_session_queue_bytes;
   bool too_many = false;
   {
-    std::lock_guard lock(mu_);
-    if (finished_) return;
+    std::lock_guard lock(queue_mu_);
+    if (finished()) return;
     queued_bytes_ += BytesOf(item);
     queue_.push_back(std::move(item));
     too_many = queued_bytes_ > most;
@@ -89,17 +83,14 @@ void HostStream::WriteNext() {
   while (true) {
     Item item;
     {
-      std::lock_guard lock(mu_);
-      writing_ = !queue_.empty() && !finished_;
+      std::lock_guard lock(queue_mu_);
+      writing_ = !queue_.empty();
       if (!writing_) return;
       item = std::move(queue_.front());
       queue_.pop_front();
       queued_bytes_ -= BytesOf(item);
     }
-    if (item.call != 0 && !Encode(item.call, &item.message)) continue;
-    std::lock_guard lock(mu_);
-    if (!finished_) StartWrite(item.message);
-    return;
+    if (item.call == 0 || Encode(item.call, &item.message)) return Write(item.message);
   }
 }
 
@@ -109,7 +100,7 @@ bool HostStream::Encode(uint64_t call, Slices* message) {
   if (!CustomHosts::Get().ToMessage(call, &response, &attachments)) return false;
   *message = Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
   const auto bytes = static_cast<int64_t>(Bytes(*message).size());
-  const int64_t most = runner_.limits.max_message_bytes;
+  const int64_t most = limits().max_message_bytes;
   if (bytes <= most) return true;
   CustomHosts::Get().Fail(call, absl::ResourceExhaustedError(absl::StrCat(
                                     "its values have ", bytes, " bytes, more than the ", most,
@@ -117,75 +108,30 @@ bool HostStream::Encode(uint64_t call, Slices* message) {
   return false;
 }
 
-void HostStream::OnWritten(bool ok) {
-  ok ? WriteNext() : End(absl::CancelledError("the connection broke"));
-}
-
 void HostStream::Replaced() { End(absl::AbortedError("another stream has this scope now")); }
 
 void HostStream::Sweep(Clock::time_point now) {
-  const std::chrono::seconds lease(runner_.limits.session_lease_seconds);
-  {
-    std::lock_guard lock(mu_);
-    // The end is behind a message that the client does not read.
-    if (finished_ && !done_ && now - finish_time_ > std::min(lease, kLinger)) Cancel();
-    if (finished_ || now - last_sign_ <= lease) return;
+  if (IsSilent(now)) {
+    End(absl::DeadlineExceededError(absl::StrCat("the client has been silent for the ", lease().count(),
+                                                 " s of --session_lease_seconds")));
   }
-  End(absl::DeadlineExceededError(absl::StrCat("the client has been silent for the ", lease.count(),
-                                               " s of --session_lease_seconds")));
+  Conversation::Sweep(now);
 }
 
-void HostStream::End(const absl::Status& status) {
+void HostStream::Ended() {
   {
-    std::lock_guard lock(mu_);
-    if (finished_) return;
-    finished_ = true;
-    finish_time_ = Clock::now();
+    std::lock_guard lock(queue_mu_);
     queue_.clear();
-    if (!status.ok()) {
-      const std::chrono::duration<double, std::milli> passed = Clock::now() - start_;
-      runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_});
-    }
-    Finish(Annotate(status, method_.name));
   }
   CustomHosts::Get().Detach(this);
 }
 
-void HostStream::OnCancel() {
-  End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
-}
-
-void HostStream::OnDone() {
-  {
-    std::lock_guard lock(mu_);
-    done_ = true;
-  }
-  CustomHosts::Get().Detach(this);
-  streams_.Remove(this);
-}
-
-void HostStream::OnRead(Slices* message) {
-  if (message == nullptr) return End(absl::OkStatus());  // The client says no more, and needs no answer.
-  const auto bytes = static_cast<int64_t>(Bytes(*message).size());
-  {
-    std::lock_guard lock(mu_);
-    received_bytes_ += bytes;
-    last_sign_ = Clock::now();
-  }
-  if (bytes > runner_.limits.max_message_bytes) {
-    return End(absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes, more than the ",
-                                                         runner_.limits.max_message_bytes, " of --max_message_bytes")));
-  }
-  if (bytes <= unary_internal::kLargeRequest) return Take(*message);
-  runner_.workers.Post([self = shared_from_this(), slices = std::move(*message)] { self->Take(slices); });
-}
-
-void HostStream::Take(const Slices& slices) {
+void HostStream::Receive(const Slices& message, int64_t) {
   v1::HostRequest request;
   Attachments attachments;
-  Reservation memory(Budget::PartOf(runner_.memory));
-  const auto charge = [&memory](int64_t parsed) { return memory.Grow(parsed); };
-  absl::Status status = ParseMessage(slices, &request, &attachments, charge);
+  Reservation memory = NewReservation();
+  absl::Status status =
+      ParseMessage(message, &request, &attachments, [&memory](int64_t parsed) { return memory.Grow(parsed); });
   if (status.ok()) status = Handle(request, std::move(attachments));
   status.ok() ? Read() : End(status);
 }
@@ -207,31 +153,24 @@ absl::Status HostStream::Handle(v1::HostRequest& request, Attachments attachment
 }
 
 absl::Status HostStream::Open(const v1::OpenHost& open) {
-  if (open.client_id().size() > kLongestClientId) {
-    return absl::InvalidArgumentError(absl::StrCat("OpenHost.client_id has ", open.client_id().size(),
-                                                   " bytes, more than ", kLongestClientId));
-  }
-  client_ = open.client_id();
+  RETURN_IF_ERROR(SetClient("OpenHost", open.client_id()));
   RETURN_IF_ERROR(CheckScope(open));
-  const Limits& limits = runner_.limits;
   is_open_ = true;
+  const std::chrono::seconds callback(limits().callback_seconds);
   v1::HostResponse response;
-  response.mutable_opened()->set_lease_seconds(limits.session_lease_seconds);
-  response.mutable_opened()->set_callback_seconds(static_cast<double>(limits.callback_seconds));
+  response.mutable_opened()->set_lease_seconds(limits().session_lease_seconds);
+  response.mutable_opened()->set_callback_seconds(static_cast<double>(callback.count()));
   // A client that reads this may be called at once, and it reads this first: what is to be sent meanwhile waits behind it.
   {
-    std::lock_guard lock(mu_);
+    std::lock_guard lock(queue_mu_);
     queue_.push_back({0, {grpc::Slice(response.SerializeAsString())}});
     queued_bytes_ += BytesOf(queue_.back());
     writing_ = true;
   }
-  CustomHosts::Get().Attach(open.scope(), shared_from_this(),
-                            {std::chrono::seconds(limits.callback_seconds), limits.max_callbacks});
+  CustomHosts::Get().Attach(open.scope(), std::static_pointer_cast<HostStream>(shared_from_this()),
+                            {callback, limits().max_callbacks});
   WriteNext();
-  std::unique_lock lock(mu_);
-  if (!finished_) return absl::OkStatus();
-  lock.unlock();
-  CustomHosts::Get().Detach(this);  // It ended meanwhile, when there was nothing to detach.
+  if (finished()) CustomHosts::Get().Detach(this);
   return absl::OkStatus();
 }
 

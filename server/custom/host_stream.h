@@ -3,18 +3,16 @@
 #ifndef SERVER_CUSTOM_HOST_STREAM_H_
 #define SERVER_CUSTOM_HOST_STREAM_H_
 
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "grpcpp/grpcpp.h"
 #include "server/custom/hosts.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/conversation.h"
 
 namespace gluond::server {
 
@@ -39,24 +37,25 @@ class HostStreams {
   absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_;  // Guarded by mu_.
 };
 
-class HostStream final : public Stream, public HostChannel, public std::enable_shared_from_this<HostStream> {
+class HostStream final : public Conversation, public HostChannel {
  public:
   static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
   HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
-      : Stream(runner.peers, std::move(opening)), streams_(streams), runner_(runner), method_(method) {}
+      : Conversation(runner, method, std::move(opening)), streams_(streams) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;
   void Replaced() override;
 
+  // Ends a silent stream, and drops one whose client does not take its end.
   void Sweep(Clock::time_point now);
-  void End(const absl::Status& status);
 
  private:
-  void OnRead(Slices* message) override;
-  void OnWritten(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
+  void Receive(const Slices& message, int64_t bytes) override;
+  void Written() override { WriteNext(); }
+  void NoMoreMessages() override { End(absl::OkStatus()); }  // The client needs no answer.
+  void Ended() override;
+  void Over() override { streams_.Remove(this); }
 
   // Something to send: a call, or a message.
   struct Item {
@@ -73,27 +72,16 @@ class HostStream final : public Stream, public HostChannel, public std::enable_s
   void WriteNext();
   // False: nobody waits for the call.
   bool Encode(uint64_t call, Slices* message);
-  void Read();
-  void Take(const Slices& slices);
   absl::Status Handle(v1::HostRequest& request, Attachments attachments);
   absl::Status Open(const v1::OpenHost& open);
 
   HostStreams& streams_;
-  Runner& runner_;
-  const Method& method_;
-  const Clock::time_point start_ = Clock::now();
-  std::string client_;  // Set by Open, before anybody else knows the stream.
   bool is_open_ = false;  // Of the reader.
 
-  std::mutex mu_;  // Guards all that follows.
+  std::mutex queue_mu_;  // Guards all that follows. Taken before the conversation's.
   std::deque<Item> queue_;
   int64_t queued_bytes_ = 0;
   bool writing_ = false;
-  bool finished_ = false;
-  bool done_ = false;
-  Clock::time_point finish_time_;
-  int64_t received_bytes_ = 0;
-  Clock::time_point last_sign_ = Clock::now();
 };
 
 }  // namespace gluond::server

@@ -12,8 +12,6 @@
 namespace gluond::server {
 namespace {
 
-constexpr size_t kLongestClientId = 128;
-
 absl::StatusOr<std::string> RandomName() {
   std::string bytes(16, '\0');
   if (getentropy(bytes.data(), bytes.size()) != 0) return absl::InternalError("the system has no random numbers");
@@ -31,10 +29,6 @@ Sessions::Sessions(Devices& devices, const Limits& limits, SessionProgramFactory
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
                                                         v1::SessionOpened* opened) {
-  if (open.client_id().size() > kLongestClientId) {
-    return absl::InvalidArgumentError(absl::StrCat("OpenSession.client_id has ", open.client_id().size(),
-                                                   " bytes, more than ", kLongestClientId));
-  }
   std::shared_ptr<Session> session;
   if (open.session().empty()) {
     ASSIGN_OR_RETURN(session, Create(open, peer));

@@ -1,0 +1,95 @@
+#include "server/rpc/conversation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/wire/chunk.h"
+
+namespace gluond::server {
+
+void Conversation::Read() {
+  std::lock_guard lock(mu_);
+  if (!finished_) StartRead();
+}
+
+void Conversation::Write(const Slices& message) {
+  std::lock_guard lock(mu_);
+  if (!finished_) StartWrite(message);
+}
+
+bool Conversation::Finish(const absl::Status& status) {
+  std::lock_guard lock(mu_);
+  if (finished_) return false;
+  finished_ = true;
+  finish_time_ = Clock::now();
+  if (!status.ok()) {
+    const std::chrono::duration<double, std::milli> passed = finish_time_ - start_;
+    runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_});
+  }
+  Stream::Finish(Annotate(status, method_.name));
+  return true;
+}
+
+bool Conversation::finished() const {
+  std::lock_guard lock(mu_);
+  return finished_;
+}
+
+void Conversation::End(const absl::Status& status) {
+  if (Finish(status)) Ended();
+}
+
+void Conversation::Sweep(Clock::time_point now) {
+  std::lock_guard lock(mu_);
+  // The end is behind a message that the client does not read.
+  if (finished_ && !over_ && now - finish_time_ > std::min(lease(), kLinger)) Cancel();
+}
+
+bool Conversation::IsSilent(Clock::time_point now) const {
+  std::lock_guard lock(mu_);
+  return now - last_message_ > lease();
+}
+
+absl::Status Conversation::SetClient(absl::string_view message, const std::string& client_id) {
+  if (client_id.size() > kLongestClientId) {
+    return absl::InvalidArgumentError(absl::StrCat(message, ".client_id has ", client_id.size(), " bytes, more than ",
+                                                   kLongestClientId));
+  }
+  std::lock_guard lock(mu_);
+  client_ = client_id;
+  return absl::OkStatus();
+}
+
+void Conversation::OnRead(Slices* message) {
+  if (message == nullptr) return NoMoreMessages();
+  const auto bytes = static_cast<int64_t>(Bytes(*message).size());
+  {
+    std::lock_guard lock(mu_);
+    received_bytes_ += bytes;
+    last_message_ = Clock::now();
+  }
+  if (bytes > limits().max_message_bytes) {
+    return End(absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes, more than the ",
+                                                         limits().max_message_bytes,
+                                                         " of --max_message_bytes; send it in parts")));
+  }
+  if (bytes <= unary_internal::kLargeRequest) return Receive(*message, bytes);
+  runner_.workers.Post([self = shared_from_this(), slices = std::move(*message), bytes] { self->Receive(slices, bytes); });
+}
+
+void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }
+
+void Conversation::Break() {
+  End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
+}
+
+void Conversation::OnDone() {
+  {
+    std::lock_guard lock(mu_);
+    over_ = true;
+  }
+  Over();
+}
+
+}  // namespace gluond::server

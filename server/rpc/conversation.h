@@ -1,0 +1,96 @@
+// A Conversation is a Stream of many messages either way, which lasts as long as its client wants: a session's, or that of a
+// client which computes operators. It checks the sizes of messages, leaves gRPC's thread for those that take long to parse,
+// ends once, logs how, and drops a client that does not take the end.
+//
+//   class Echo final : public Conversation {
+//     using Conversation::Conversation;
+//     void Receive(const Slices& message, int64_t) override { Write(message); }
+//     void Written() override { Read(); }
+//     void NoMoreMessages() override { End(absl::OkStatus()); }
+//     void Over() override { ... }  // Whoever keeps it lets go.
+//   };
+//
+// Thread-safe. Shared pointers own it, one of them until Over.
+
+#ifndef SERVER_RPC_CONVERSATION_H_
+#define SERVER_RPC_CONVERSATION_H_
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/rpc/unary.h"
+
+namespace gluond::server {
+
+class Conversation : public Stream, public std::enable_shared_from_this<Conversation> {
+ public:
+  // These four may be called with a lock held: they call nobody back. After Finish they do nothing.
+
+  // Wants the next message. One at a time.
+  void Read();
+  // Sends a message; Written follows. One at a time.
+  void Write(const Slices& message);
+  // The last word, which comes after what is still being written. False: it was said before.
+  bool Finish(const absl::Status& status);
+  bool finished() const;
+
+  // Finish, and Ended where this was the last word.
+  void End(const absl::Status& status);
+
+  // Drops the stream if its client has not taken its end for too long.
+  void Sweep(Clock::time_point now);
+
+ protected:
+  Conversation(Runner& runner, const Method& method, Opening opening)
+      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method) {}
+
+  const Limits& limits() const { return runner_.limits; }
+  std::chrono::seconds lease() const { return std::chrono::seconds(limits().session_lease_seconds); }
+  // No message has come for that long, or none at all.
+  bool IsSilent(Clock::time_point now) const;
+  // Memory for messages.
+  Reservation NewReservation() const { return Reservation(Budget::PartOf(runner_.memory)); }
+  // The client's name for itself, for the log. INVALID_ARGUMENT: it is too long; `message` has the field.
+  absl::Status SetClient(absl::string_view message, const std::string& client_id);
+  // End, for a call that has broken.
+  void Break();
+
+ private:
+  // What becomes of the conversation; none of these is called with a lock held.
+
+  // A message of `bytes` has come; on gRPC's thread where it is short, else on one of the runner's.
+  virtual void Receive(const Slices& message, int64_t bytes) = 0;
+  // The last Write is done.
+  virtual void Written() = 0;
+  // The client says no more, or the call has broken.
+  virtual void NoMoreMessages() = 0;
+  // End has been called, by whomever, or the call has broken. Who attaches the stream to something that Ended is to detach
+  // it from looks afterwards whether it has finished: Ended may have come before.
+  virtual void Ended() = 0;
+  // gRPC is done with the stream.
+  virtual void Over() = 0;
+
+  void OnRead(Slices* message) final;
+  void OnWritten(bool ok) final;
+  void OnCancel() final { Break(); }
+  void OnDone() final;
+
+  Runner& runner_;
+  const Method& method_;
+  const Clock::time_point start_ = Clock::now();
+
+  mutable std::mutex mu_;  // Guards all that follows. Taken last.
+  std::string client_;
+  int64_t received_bytes_ = 0;
+  Clock::time_point last_message_ = start_;
+  bool finished_ = false;
+  bool over_ = false;
+  Clock::time_point finish_time_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_CONVERSATION_H_
