@@ -217,7 +217,7 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   for (uint32_t i = 0; i < outputs; ++i) if (param.needs_output[i]) inputs.push_back(Output(node, i));
   Gradients gradients(node->num_inputs());
   if (param.arguments.empty()) return gradients;
-  const NodeEntry backward = Call("_backward_Custom", std::move(inputs), node->attrs.dict);
+  const NodeEntry backward = CallBackward<CustomParam>("_backward_Custom", std::move(inputs), node->attrs);
   for (uint32_t i = 0; i < param.arguments.size(); ++i) gradients[i] = Output(backward.node, i);
   return gradients;
 }
@@ -264,6 +264,7 @@ GLUOND_REGISTER_OP(Custom)
     .set_attr<FInferShape>("FInferShape", InferShape)
     .set_attr<FInferType>("FInferType", InferType)
     .set_attr<FExecType>("FExecType", Async)
+    .set_attr<FAbandon>("FAbandon", AbandonCall<CustomParam>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<Custom>();
@@ -280,6 +281,7 @@ GLUOND_REGISTER_OP(_backward_Custom)
     .set_attr<FInferShape>("FInferShape", InferGradients<AssignShape, ShapeVector>)
     .set_attr<FInferType>("FInferType", InferGradients<AssignType, TypeVector>)
     .set_attr<FExecType>("FExecType", Async)
+    .set_attr<FAbandon>("FAbandon", AbandonCall<CustomParam>)
     .compute<BackwardCustom>();
 
 }  // namespace

@@ -4,6 +4,8 @@
 #define OPS_CUSTOM_ATTRIBUTES_H_
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@
 #include "engine/core/elementwise.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/status_macros.h"
+#include "ops/gradient.h"
 #include "ops/kernel/host_blobs.h"
 
 namespace gluond::ops {
@@ -27,13 +30,14 @@ inline std::string AttributeText(const AttrDict& dict, absl::string_view key, ab
 inline CustomOperator OperatorOf(const AttrDict& dict) {
   CustomOperator op{AttributeText(dict, kScopeAttribute, ""), AttributeText(dict, "op_type", ""), {}};
   op.is_unknown_clients = op.scope.empty() && dict.contains(kScopeAttribute);
+  op.host = CurrentCustomHost();
   for (const auto& [name, text] : dict) {
     if (name != "op_type" && name.rfind("__", 0) != 0) op.attrs.emplace(name, text);
   }
   return op;
 }
 
-// UNAVAILABLE: this process has no clients. FAILED_PRECONDITION: the graph does not say which one it is.
+// UNAVAILABLE: no server made the graph. FAILED_PRECONDITION: the graph does not say which one it is.
 inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
   if (op.is_unknown_clients) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -41,13 +45,26 @@ inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
         "checkpoint or a description; define the model with that client's operators and load the checkpoint into it, or "
         "share the operator before it is saved"));
   }
-  CustomHost* const host = GetCustomHost();
-  if (host != nullptr) return host;
+  if (op.host != nullptr) return op.host.get();
   return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));
 }
 
 // They end when the client has answered.
 inline ExecType Async(const NodeAttrs&) { return ExecType::kAsync; }
+
+// FAbandon of an operator whose parameters have `op`.
+template <class Param>
+void AbandonCall(const NodeAttrs& attrs, const ClientTime* run) {
+  if (CustomHost* const host = attrs.param<Param>().op.host.get(); host != nullptr) host->Abandon(run);
+}
+
+// A gradient's node, which has the parameters of its forward pass: the host among them, which no attribute tells.
+template <class Param>
+NodeEntry CallBackward(const char* op, std::vector<NodeEntry> inputs, const NodeAttrs& forward) {
+  NodeEntry backward = Call(op, std::move(inputs), forward.dict);
+  backward.node->attrs.Store(forward.param<Param>());
+  return backward;
+}
 
 inline CustomCall NewCall(const CustomOperator& op, const OpContext& ctx) {
   CustomCall call;

@@ -31,7 +31,7 @@ absl::Status Parse(NodeAttrs* attrs) {
     return absl::InvalidArgumentError(
         absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ", kMost));
   }
-  if (CustomHost* const host = GetCustomHost()) param.hold = host->HoldFunction(param.op.scope, param.function);
+  if (param.op.host != nullptr) param.hold = param.op.host->HoldFunction(param.op.scope, param.function);
   attrs->Store(std::move(param));
   return absl::OkStatus();
 }
@@ -95,7 +95,8 @@ GLUOND_REGISTER_OP(_CustomFunction)
                            inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
                            Gradients gradients(node->num_inputs());
                            if (param.inputs == 0) return gradients;
-                           const NodeEntry backward = Call("_backward_CustomFunction", std::move(inputs), node->attrs.dict);
+                           const NodeEntry backward =
+                               CallBackward<Param>("_backward_CustomFunction", std::move(inputs), node->attrs);
                            for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
                            return gradients;
                          })
@@ -116,6 +117,7 @@ GLUOND_REGISTER_OP(_backward_CustomFunction)
     .set_attr<FInferShape>("FInferShape", InferGradients<AssignShape, ShapeVector>)
     .set_attr<FInferType>("FInferType", InferGradients<AssignType, TypeVector>)
     .set_attr<FExecType>("FExecType", Async)
+    .set_attr<FAbandon>("FAbandon", AbandonCall<Param>)
     .compute<BackwardCustomFunction>();
 
 }  // namespace

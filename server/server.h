@@ -58,6 +58,7 @@ class Server {
   int port() const { return listener_ == nullptr ? 0 : listener_->port(); }  // 0 for a Unix socket.
   const Devices& devices() const { return *devices_; }
   const Sessions& sessions() const { return *sessions_; }
+  CustomHosts& custom_hosts() const { return *hosts_->hosts(); }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Ends all, and returns how many calls and streams of sessions had to be cut; 0 is a clean end. In this order:

@@ -1,13 +1,20 @@
 #include "engine/core/custom_host.h"
 
-#include <atomic>
+#include <utility>
+
+#include "engine/core/op.h"
 
 namespace gluond {
+
+GLUOND_DECLARE_OP_ATTR(FAbandon, "FAbandon");
+
 namespace {
-std::atomic<CustomHost*> the_host = nullptr;
+thread_local const CustomHostPtr* current = nullptr;
 }
 
-CustomHost* GetCustomHost() { return the_host.load(); }
-void SetCustomHost(CustomHost* host) { the_host = host; }
+ScopedCustomHost::ScopedCustomHost(const CustomHostPtr& host) : before_(std::exchange(current, &host)) {}
+ScopedCustomHost::~ScopedCustomHost() { current = before_; }
+
+CustomHostPtr CurrentCustomHost() { return current == nullptr ? nullptr : *current; }
 
 }  // namespace gluond

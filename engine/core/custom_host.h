@@ -1,10 +1,15 @@
 // CustomHost: who computes the operator Custom. The operator (ops/custom.cc) knows graphs; the host (server/custom/hosts.h)
-// knows clients. One for the process; without one, such operators say that nobody computes them.
+// knows clients. A server has one. Whoever makes a graph for a server says so while attributes are parsed, and the nodes, and
+// those of their gradients, keep the host:
+//
+//   const ScopedCustomHost host(devices.custom_host());
+//   ASSIGN_OR_RETURN(const NodePtr node, TryMakeNode("Custom", ...));
 
 #ifndef ENGINE_CORE_CUSTOM_HOST_H_
 #define ENGINE_CORE_CUSTOM_HOST_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,12 +28,16 @@ namespace gluond {
 // the server with it: it is there and empty then, which says that the operator is some client's own.
 inline constexpr char kScopeAttribute[] = "__scope__";
 
+class CustomHost;
+using CustomHostPtr = std::shared_ptr<CustomHost>;
+
 // Which operator of which client.
 struct CustomOperator {
   std::string scope;  // Empty: a shared one.
   std::string op_type;
   AttrDict attrs;     // The client's own.
   bool is_unknown_clients = false;  // The graph has been outside, and does not say whose.
+  CustomHostPtr host = nullptr;     // Null: nobody computes it.
 };
 
 // One forward or backward pass. Blobs are on the CPU. They stay valid, and nobody else's, until the call succeeds: it may be
@@ -81,9 +90,22 @@ class CustomHost {
   virtual std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) = 0;
 };
 
-// Null: there is none. Set once, before graphs run.
-CustomHost* GetCustomHost();
-void SetCustomHost(CustomHost* host);
+// While it lives, the host, which lives longer, computes the operators whose attributes the calling thread parses.
+class ScopedCustomHost {
+ public:
+  explicit ScopedCustomHost(const CustomHostPtr& host);
+  ~ScopedCustomHost();
+  ScopedCustomHost(const ScopedCustomHost&) = delete;
+  ScopedCustomHost& operator=(const ScopedCustomHost&) = delete;
+
+ private:
+  const CustomHostPtr* const before_;
+};
+// The calling thread's. Null: there is none.
+CustomHostPtr CurrentCustomHost();
+
+// An operator's CustomHost::Abandon, for a run that waits for this node.
+using FAbandon = std::function<void(const NodeAttrs& attrs, const ClientTime* run)>;
 
 }  // namespace gluond
 

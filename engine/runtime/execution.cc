@@ -124,7 +124,8 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
 
 bool Execution::Abandon(AsyncCall& call) {
   if (!call.Abandon()) return false;
-  if (CustomHost* const host = GetCustomHost(); host != nullptr) host->Abandon(context_.client_time.get());
+  const Node& node = *program_->steps[next_].node;
+  if (const auto* abandon = node.op()->GetAttr<FAbandon>("FAbandon")) (*abandon)(node.attrs, context_.client_time.get());
   return true;
 }
 

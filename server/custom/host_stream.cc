@@ -38,7 +38,7 @@ std::vector<std::shared_ptr<HostStream>> HostStreams::List() const {
 void HostStreams::Sweep() {
   const auto now = HostStream::Clock::now();
   for (const auto& stream : List()) stream->Sweep(now);
-  CustomHosts::Get().Sweep(now);
+  hosts_->Sweep(now);
 }
 
 void HostStreams::Drain() {
@@ -97,14 +97,13 @@ void HostStream::WriteNext() {
 bool HostStream::Encode(uint64_t call, Slices* message) {
   v1::HostResponse response;
   Attachments attachments;
-  if (!CustomHosts::Get().ToMessage(call, &response, &attachments)) return false;
+  if (!hosts_.ToMessage(call, &response, &attachments)) return false;
   *message = Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
   const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   const int64_t most = limits().max_message_bytes;
   if (bytes <= most) return true;
-  CustomHosts::Get().Fail(call, absl::ResourceExhaustedError(absl::StrCat(
-                                    "its values have ", bytes, " bytes, more than the ", most,
-                                    " of --max_message_bytes")));
+  hosts_.Fail(call, absl::ResourceExhaustedError(absl::StrCat("its values have ", bytes, " bytes, more than the ", most,
+                                                              " of --max_message_bytes")));
   return false;
 }
 
@@ -123,7 +122,7 @@ void HostStream::Ended() {
     std::lock_guard lock(queue_mu_);
     queue_.clear();
   }
-  CustomHosts::Get().Detach(this);
+  hosts_.Detach(this);
 }
 
 void HostStream::Receive(const Slices& message, int64_t) {
@@ -143,9 +142,9 @@ absl::Status HostStream::Handle(v1::HostRequest& request, Attachments attachment
   }
   switch (request.message_case()) {
     case v1::HostRequest::kOpen: return Open(request.open());
-    case v1::HostRequest::kOffer: return CustomHosts::Get().Offer(this, request.offer());
+    case v1::HostRequest::kOffer: return hosts_.Offer(this, request.offer());
     case v1::HostRequest::kResult:
-      CustomHosts::Get().Result(this, {std::move(*request.mutable_result()), std::move(attachments)});
+      hosts_.Result(this, {std::move(*request.mutable_result()), std::move(attachments)});
       return absl::OkStatus();
     case v1::HostRequest::MESSAGE_NOT_SET: break;
   }
@@ -167,10 +166,10 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
     queued_bytes_ += BytesOf(queue_.back());
     writing_ = true;
   }
-  CustomHosts::Get().Attach(open.scope(), std::static_pointer_cast<HostStream>(shared_from_this()),
-                            {callback, limits().max_callbacks});
+  hosts_.Attach(open.scope(), std::static_pointer_cast<HostStream>(shared_from_this()),
+                {callback, limits().max_callbacks});
   WriteNext();
-  if (finished()) CustomHosts::Get().Detach(this);
+  if (finished()) hosts_.Detach(this);
   return absl::OkStatus();
 }
 

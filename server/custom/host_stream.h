@@ -28,10 +28,13 @@ class HostStreams {
   void Sweep();
   // Ends all with UNAVAILABLE.
   void Drain();
+  // What they say.
+  const std::shared_ptr<CustomHosts>& hosts() const { return hosts_; }
 
  private:
   std::vector<std::shared_ptr<HostStream>> List() const;
 
+  const std::shared_ptr<CustomHosts> hosts_ = std::make_shared<CustomHosts>();
   mutable std::mutex mu_;
   bool draining_ = false;  // Guarded by mu_.
   absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_;  // Guarded by mu_.
@@ -41,7 +44,7 @@ class HostStream final : public Conversation, public HostChannel {
  public:
   static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
   HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
-      : Conversation(runner, method, std::move(opening)), streams_(streams) {}
+      : Conversation(runner, method, std::move(opening)), streams_(streams), hosts_(*streams.hosts()) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;
@@ -76,6 +79,7 @@ class HostStream final : public Conversation, public HostChannel {
   absl::Status Open(const v1::OpenHost& open);
 
   HostStreams& streams_;
+  CustomHosts& hosts_;
   bool is_open_ = false;  // Of the reader.
 
   std::mutex queue_mu_;  // Guards all that follows. Taken before the conversation's.

@@ -45,15 +45,6 @@ void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time
 
 }  // namespace
 
-CustomHosts& CustomHosts::Get() {
-  static CustomHosts& hosts = [] () -> CustomHosts& {
-    auto& made = *new CustomHosts;  // Never destroyed: graphs may ask for it until the end.
-    SetCustomHost(&made);
-    return made;
-  }();
-  return hosts;
-}
-
 void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits) {
   HostChannel* const key = channel.get();
   auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}, {}});
@@ -113,7 +104,9 @@ std::shared_ptr<const void> CustomHosts::HoldFunction(const std::string& scope, 
   std::weak_ptr<const void>& held = functions_[key];
   std::shared_ptr<const void> hold = held.lock();
   if (hold == nullptr) {
-    hold = std::shared_ptr<const void>(this, [this, key](const void*) { LetGo(key); });
+    hold = std::shared_ptr<const void>(this, [self = weak_from_this(), key](const void*) {
+      if (const auto hosts = self.lock(); hosts != nullptr) hosts->LetGo(key);
+    });
     held = hold;
   }
   return hold;
@@ -331,7 +324,9 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
     found->second.state = Waiting::kSending;
   }
   // Goes with the last of the message that points into the run's memory, and keeps that memory until then.
-  const std::shared_ptr<const void> sending(this, [this, number, call](const void*) { Sent(number); });
+  const std::shared_ptr<const void> sending(this, [self = weak_from_this(), number, call](const void*) {
+    if (const auto hosts = self.lock(); hosts != nullptr) hosts->Sent(number);
+  });
   v1::Callback* const callback = response->add_callbacks();
   *callback = call != nullptr ? ToCallback(*call, sending, attachments) : *question;
   callback->set_call(number);

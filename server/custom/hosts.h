@@ -1,6 +1,6 @@
 // CustomHosts: the clients that compute operators, what they have said of shapes and types, and the calls that wait for
-// them. One for the process, since graphs know their operators by scope and name and not by server. Thread-safe; no
-// thread waits for a client, and none is called with the mutex held.
+// them. A server has one, which its graphs hold. Thread-safe; no thread waits for a client, and none is called with the mutex
+// held.
 //
 //   ops/custom.cc --Begin--> CustomHosts --SendCall--> HostStream --ToMessage--> client
 //   client --> HostStream --Result--> CustomHosts --completion--> the run goes on
@@ -44,12 +44,9 @@ struct HostLimits {
   int64_t max_callbacks = 65'536;      // Calls under way or waiting.
 };
 
-class CustomHosts final : public CustomHost {
+class CustomHosts final : public CustomHost, public std::enable_shared_from_this<CustomHosts> {
  public:
   using Clock = std::chrono::steady_clock;
-
-  // The process's; it is the engine's host from the first call on.
-  static CustomHosts& Get();
 
   // The life of a stream. The scope is the client's (scope.h).
   void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits);

@@ -6,9 +6,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/custom_host.h"
 #include "engine/core/device.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
@@ -44,6 +46,10 @@ class Devices {
   // Bytes of tensors held on all of them.
   int64_t tensor_bytes() const;
 
+  // Who computes clients' operators in the graphs of this server. Null: nobody. Set before the first graph is made.
+  const CustomHostPtr& custom_host() const { return custom_host_; }
+  void SetCustomHost(CustomHostPtr host) { custom_host_ = std::move(host); }
+
  private:
   absl::StatusOr<Place*> Add(Device device, int cpu_threads, const Limits& limits);
 
@@ -51,6 +57,7 @@ class Devices {
   std::vector<std::unique_ptr<Place>> places_;
   std::vector<Place*> offered_;
   Place* host_ = nullptr;
+  CustomHostPtr custom_host_;
 };
 
 }  // namespace gluond::server

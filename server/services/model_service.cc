@@ -51,6 +51,7 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   Reservation meanwhile(Budget::PartOf(runner().memory));
   const int64_t most = runner().limits.max_graph_nodes;
   FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
+  const ScopedCustomHost host(devices_.custom_host());
   ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,

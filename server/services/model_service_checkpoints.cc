@@ -74,6 +74,7 @@ void ModelService::LoadCheckpoint(LoadCall call) {
   FINISH_IF_ERROR(call, CheckName("checkpoint", request.checkpoint()));
   const std::string name = request.model().empty() ? request.checkpoint() : request.model();
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
+  const ScopedCustomHost host(devices_.custom_host());
   ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store->Load(request.checkpoint(), *devices_.host().allocator));
   if (request.parameters_only()) checkpoint.trainer.reset();
   absl::StatusOr<HostedModelPtr> existing = models_.Use(name);

@@ -59,6 +59,7 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
   GradientCheckOptions options{request.op(), std::move(attrs), std::move(inputs), request.epsilon(),
                                request.tolerance(), request.seed(), call.cancellation()};
+  const ScopedCustomHost host(devices_.custom_host());
   StartGradientCheck(devices_.host(), std::move(options), [call](absl::StatusOr<v1::CheckGradientResponse> response) {
     if (!response.ok()) return call.Finish(response.status());
     call.response() = *std::move(response);

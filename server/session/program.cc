@@ -92,6 +92,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
+    const ScopedCustomHost host(devices_.custom_host());
     number_ = number;
     absl::Status status = broken_;
     if (status.ok()) status = CheckNames(command);

@@ -28,9 +28,10 @@ class Channel final : public server::HostChannel {
   std::vector<uint64_t>* const calls_;
 };
 
-class Hosts {
+class Clients {
  public:
-  ~Hosts() { for (const auto& channel : channels_) Break(channel); }
+  explicit Clients(CustomHosts& hosts) : hosts_(hosts) {}
+  ~Clients() { for (const auto& channel : channels_) Break(channel); }
 
   void Say(size_t which, v1::HostRequest request, const server::Attachments& attachments) {
     std::shared_ptr<Channel>& channel = channels_[which];
@@ -38,27 +39,28 @@ class Hosts {
       if (!server::CheckScope(request.open()).ok()) return;
       Break(channel);
       channel = std::make_shared<Channel>(&calls_);
-      CustomHosts::Get().Attach(request.open().scope(), channel, {std::chrono::seconds(300), 20});
+      hosts_.Attach(request.open().scope(), channel, {std::chrono::seconds(300), 20});
     }
     if (channel == nullptr) return;
     if (request.has_offer()) {
-      RequireCode(CustomHosts::Get().Offer(channel.get(), request.offer()),
+      RequireCode(hosts_.Offer(channel.get(), request.offer()),
                   {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted});
     }
     if (!request.has_result() || calls_.empty()) return;
     const uint64_t call = calls_[(request.result().call() + calls_.size() - 1) % calls_.size()];
     v1::HostResponse question;
     server::Attachments values;
-    (void)CustomHosts::Get().ToMessage(call, &question, &values);
+    (void)hosts_.ToMessage(call, &question, &values);
     request.mutable_result()->set_call(call);
-    CustomHosts::Get().Result(channel.get(), {request.result(), attachments});
+    hosts_.Result(channel.get(), {request.result(), attachments});
   }
   void Break(size_t which) { Break(channels_[which]); }
 
  private:
-  static void Break(const std::shared_ptr<Channel>& channel) {
-    if (channel != nullptr) CustomHosts::Get().Detach(channel.get());
+  void Break(const std::shared_ptr<Channel>& channel) {
+    if (channel != nullptr) hosts_.Detach(channel.get());
   }
+  CustomHosts& hosts_;
   std::vector<uint64_t> calls_;
   std::shared_ptr<Channel> channels_[2];
 };
@@ -67,14 +69,15 @@ void Run(const HostInput& input) {
   HostInput taken;
   server::Attachments attachments;
   if (!server::ParseMessage({grpc::Slice(input.SerializeAsString())}, &taken, &attachments).ok()) return;
-  SessionBench bench;
+  const auto hosts = std::make_shared<CustomHosts>();
+  SessionBench bench(hosts);
   {
-    Hosts hosts;
+    Clients clients(*hosts);
     for (const HostInput::Step& step : taken.steps()) {
       if (step.has_command()) bench.Execute(step.command(), attachments);
-      if (step.has_host()) hosts.Say(0, step.host(), attachments);
-      if (step.has_other()) hosts.Say(1, step.other(), attachments);
-      if (step.broken() > 0) hosts.Break(step.broken() % 2);
+      if (step.has_host()) clients.Say(0, step.host(), attachments);
+      if (step.has_other()) clients.Say(1, step.other(), attachments);
+      if (step.broken() > 0) clients.Break(step.broken() % 2);
       bench.Settle();
     }
   }

@@ -40,7 +40,9 @@ server::Devices& TheDevices() {
 
 }  // namespace
 
-SessionBench::SessionBench() : devices_(TheDevices()), home_(devices_.host()), lane_(home_.lanes->Take()) {
+SessionBench::SessionBench(CustomHostPtr host)
+    : devices_(TheDevices()), home_(devices_.host()), lane_(home_.lanes->Take()) {
+  devices_.SetCustomHost(std::move(host));
   OnLane([this] {
     program_ = server::SessionProgram::Create(
         devices_, home_, *lane_, SmallLimits(), [this](v1::Reply reply, server::Attachments attachments, int64_t bytes) {

@@ -18,7 +18,8 @@ namespace gluond::fuzz {
 // input is much the same each time.
 class SessionBench {
  public:
-  SessionBench();
+  // `host`: who computes the operators of clients, if anybody does.
+  explicit SessionBench(CustomHostPtr host = nullptr);
   ~SessionBench();
 
   // Numbers the command, and does what it can.

@@ -384,7 +384,7 @@ class SlowChannel final : public HostChannel {
 TEST_F(CustomStreamTest, SaysThatItIsOpenOnceItCanBeCalled) {
   const std::string scope = "a secret that was another's";
   const auto slow = std::make_shared<SlowChannel>();
-  CustomHosts::Get().Attach(scope, slow, {});
+  server_->custom_hosts().Attach(scope, slow, {});
   HostStreamClient stream(address());
   ASSERT_TRUE(stream.Open(scope));
   slow->WaitUntilAsked();
