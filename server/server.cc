@@ -89,6 +89,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   std::unique_ptr<Server> server(new Server);
   ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits));
   server->runner_ = std::make_unique<Runner>(options.limits, options.log, server->devices_->memory());
+  for (const auto& place : server->devices_->all()) {
+    const std::string name = place->device.ToString();
+    server->runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
+    server->runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_beside(); });
+  }
   RETURN_IF_ERROR(server->CreateServices(options));
   RETURN_IF_ERROR(server->Listen(options));
   return server;

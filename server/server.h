@@ -59,6 +59,8 @@ class Server {
   const Devices& devices() const { return *devices_; }
   const Sessions& sessions() const { return *sessions_; }
   CustomHosts& custom_hosts() const { return *hosts_->hosts(); }
+  // What waits for which threads.
+  std::vector<Dispatch::Queue> queues() const { return runner_->dispatch.queues(); }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Ends all, and returns how many calls and streams of sessions had to be cut; 0 is a clean end. In this order:

@@ -51,9 +51,10 @@ double FairOrder::UsedAfterNext(const Tenant& tenant, Clock::time_point now) con
 
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
+  work->added_ = now;
   const bool first = queue.empty();
   queue.Push(work);
-  ++waiting_;
+  ++load_.waiting;
   if (first && !queue.running_) MakeReady(queue, now);
 }
 
@@ -68,7 +69,7 @@ bool FairOrder::Remove(WorkQueue& queue, Work* work) {
   const AccountPtr account = first->account_;
   if (!queue.Remove(work)) return false;
   work->account_.reset();
-  --waiting_;
+  --load_.waiting;
   if (first == work && !queue.running_) {  // The queue was in its account's list, and may be another account's now.
     Tenant& tenant = *tenants_.at(account.get());
     std::erase(tenant.ready, &queue);
@@ -98,7 +99,11 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Refresh(*best);
   queue->running_ = true;
   Work* const work = queue->Pop();
-  --waiting_;
+  const Clock::duration waited = now - work->added_;
+  --load_.waiting;
+  ++load_.taken;
+  load_.waited += waited;
+  load_.longest = std::max(load_.longest, waited);
   ++running_;
   ++open_;
   return Piece{queue, work, std::move(work->account_), now};

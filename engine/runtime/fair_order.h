@@ -38,6 +38,7 @@ class Work {
   friend class WorkQueue;
   Work* next_ = nullptr;
   AccountPtr account_;
+  std::chrono::steady_clock::time_point added_;
 };
 
 // Works in the order of posting. Stays where it is, and lives longer than its works.
@@ -90,10 +91,19 @@ class FairOrder {
   // and so may its queue.
   void End(WorkQueue& queue, Clock::time_point now);
 
+  // How much there is to do, and how long it waits until it is taken.
+  struct Load {
+    int64_t waiting = 0;           // Works now.
+    int64_t taken = 0;             // Works so far: those have waited so long
+    Clock::duration waited = {};   // in all,
+    Clock::duration longest = {};  // and one of them at most.
+  };
+  const Load& load() const { return load_; }
+
   // Whether Take would give a piece.
   bool ready() const;
   // Nothing waits, and nothing is under way.
-  bool empty() const { return waiting_ == 0 && running_ == 0 && open_ == 0; }
+  bool empty() const { return load_.waiting == 0 && running_ == 0 && open_ == 0; }
 
  private:
   struct Tenant {
@@ -123,7 +133,7 @@ class FairOrder {
   Clock::time_point came_at_;  // When that was so.
   size_t forget_at_ = 64;      // So many tenants are worth a look for idle ones.
   uint64_t arrivals_ = 0;
-  size_t waiting_ = 0;
+  Load load_;
   size_t running_ = 0;  // Pieces that were taken and not left,
   size_t open_ = 0;     // and those that have not ended.
 };

@@ -100,6 +100,11 @@ void FairThreads::Forget(WorkQueue& queue, Work* work) {
   }
 }
 
+FairThreads::Load FairThreads::load() {
+  std::lock_guard lock(mu_);
+  return order_.load();
+}
+
 bool FairThreads::Drain() {
   std::unique_lock lock(mu_);
   if (order_.empty()) return false;

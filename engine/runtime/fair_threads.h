@@ -27,6 +27,7 @@ namespace gluond {
 class FairThreads {
  public:
   using Clock = FairOrder::Clock;
+  using Load = FairOrder::Load;
 
   struct Options {
     std::string name = {};  // Of the threads, for debuggers. At most 15 bytes.
@@ -59,6 +60,9 @@ class FairThreads {
   std::function<void()> Prolong();
   // Forgets a work of DoAt or Post that has not begun.
   void Forget(WorkQueue& queue, Work* work);
+
+  // A work of DoAt counts from when it is due.
+  Load load();
 
   // Waits until nothing is posted or under way. Whether there was anything to wait for. Not for the pool's own threads.
   bool Drain();

@@ -108,6 +108,9 @@ class Lanes {
   Threads* threads() const { return team_.get(); }
   // Threads that compute at once now; 0: this is no CPU.
   int compute_threads() const { return team_ == nullptr ? 0 : team_->count(); }
+  // What waits for the lanes, and for the threads beside them.
+  FairThreads::Load load() { return threads_.load(); }
+  FairThreads::Load load_beside() { return beside_.load(); }
 
  private:
   friend class Lane;

@@ -37,6 +37,8 @@ class Devices {
 
   // Those that models may run on; the first is the default.
   const std::vector<Place*>& offered() const { return offered_; }
+  // With the CPU, whether models may run there or not.
+  const std::vector<std::unique_ptr<Place>>& all() const { return places_; }
   // Empty `name`: the default. NOT_FOUND lists the devices.
   absl::StatusOr<Place*> Find(const std::string& name) const;
   // The CPU, where tensors of requests and replies lie.

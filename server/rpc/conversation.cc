@@ -74,8 +74,9 @@ void Conversation::OnRead(Slices* message) {
                                                          limits().max_message_bytes,
                                                          " of --max_message_bytes; send it in parts")));
   }
-  if (bytes <= unary_internal::kLargeRequest) return Receive(*message, bytes);
-  runner_.workers.Post([self = shared_from_this(), slices = std::move(*message), bytes] { self->Receive(slices, bytes); });
+  runner_.dispatch.Run(Dispatch::OfMessage(bytes), [self = shared_from_this(), slices = std::move(*message), bytes] {
+    self->Receive(slices, bytes);
+  });
 }
 
 void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }

@@ -61,7 +61,7 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
  private:
   // What becomes of the conversation; none of these is called with a lock held.
 
-  // A message of `bytes` has come; on gRPC's thread where it is short, else on one of the runner's.
+  // A message of `bytes` has come; where its parsing may run (dispatch.h).
   virtual void Receive(const Slices& message, int64_t bytes) = 0;
   // The last Write is done.
   virtual void Written() = 0;

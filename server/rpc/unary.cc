@@ -21,9 +21,6 @@ constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 8;
 
-// Nor may they wait.
-static_assert(unary_internal::kLargeRequest <= kLongText, "a request that waits for its turn is parsed by a worker");
-
 // Equal for equal messages, whatever the order in which maps were sent.
 uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
   std::string text;

@@ -26,13 +26,13 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/cancellation.h"
-#include "engine/runtime/fair_threads.h"
 #include "google/protobuf/arena.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
 #include "server/codec/tensors_codec.h"
 #include "server/net/peers.h"
 #include "server/rpc/calls_under_way.h"
+#include "server/rpc/dispatch.h"
 #include "server/rpc/log.h"
 #include "server/rpc/sequence.h"
 #include "server/rpc/shares.h"
@@ -50,7 +50,8 @@ struct Runner {
       : limits(limits), log(std::move(log)), memory(std::move(memory)),
         requests("requests in flight", limits.max_requests, "--max_requests"),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
-        sequences(limits.max_clients, [this](auto work) { workers.Post(std::move(work)); }, limits.max_answer_bytes) {}
+        sequences(limits.max_clients, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
+                  limits.max_answer_bytes) {}
 
   const Limits limits;
   FailureLog log;
@@ -61,17 +62,7 @@ struct Runner {
   Shares request_bytes;
   Unsent unsent;
   Sequences sequences;
-  // Last: their work uses the others. Each does one thing at a time for one peer.
-  FairThreads disk{{.name = "disk", .most_threads = 8}};
-  FairThreads workers{{.name = "worker", .threads = 2, .most_threads = 17}};
-};
-
-// Where a method's own code runs until it hands over to a lane.
-enum class Weight {
-  kLight,  // On the gRPC thread, unless the request is large.
-  kHeavy,  // On a worker.
-  kDisk,   // On a thread that may wait for the disk.
-  kAlways,  // As kLight, and beside the limits, while the server drains, too: short, for whoever watches over it.
+  Dispatch dispatch;  // Last: its work uses the others.
 };
 
 struct Method {
@@ -157,15 +148,15 @@ class Call {
   bool numbered() const { return state_->numbered(); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
-  // Ends the call with `tensors` in `field` of the response, which is complete but for them. What takes long to encode is
-  // encoded on a worker: whoever has results is on a lane, which is for operators.
+  // Ends the call with `tensors` in `field` of the response, which is complete but for them. Whoever has results may be on a
+  // lane, which is for operators.
   template <class Tensors, class Field>
   void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
     auto finish = [call = *this, tensors = std::move(tensors), form, field] {
       call.Finish(EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments()));
     };
-    takes_long ? state_->runner().workers.Post(std::move(finish)) : finish();
+    state_->runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, std::move(finish));
   }
 
  private:
@@ -192,13 +183,9 @@ absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const google::pr
 
 namespace unary_internal {
 
-// Requests up to this size are parsed, and light methods run, on the gRPC thread: that takes less than a
-// change of threads.
-inline constexpr int64_t kLargeRequest = 256 << 10;
-
-// Whether a short request has tensors that take long to make.
+// To make the tensors of a short request may take long.
 template <class Request>
-bool TakesLong(const Request& request) {
+Weight WeightOfTensors(const Request& request) {
   bool large = false;
   if constexpr (requires { HasLargeFill(request.inputs()); }) large = large || HasLargeFill(request.inputs());
   if constexpr (requires { HasLargeFill(request.parameters()); }) large = large || HasLargeFill(request.parameters());
@@ -207,7 +194,7 @@ bool TakesLong(const Request& request) {
     large = large || HasLargeFill(request.head_gradients());
   }
   if constexpr (requires { HasLargeFill(request.tensors()); }) large = large || HasLargeFill(request.tensors());
-  return large;
+  return large ? Weight::kHeavy : Weight::kLight;
 }
 
 template <class State, class Handler>
@@ -248,18 +235,10 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
       return state->Finish(status, nullptr);
     }
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
-    if (unary_internal::TakesLong(*state->request)) {
-      return state->runner().workers.Post([state, answer] { unary_internal::RunInOrder(state, answer); });
-    }
-    unary_internal::RunInOrder(state, answer);
+    state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
+                                 [state, answer] { unary_internal::RunInOrder(state, answer); });
   };
-  if (method.weight == Weight::kDisk) {
-    runner.disk.Post(std::move(work));
-  } else if (method.weight == Weight::kHeavy || bytes > unary_internal::kLargeRequest || state->TakesTurn()) {
-    runner.workers.Post(std::move(work));
-  } else {
-    work();
-  }
+  runner.dispatch.Run(Dispatch::OfCall(method.weight, bytes, state->TakesTurn()), std::move(work));
 }
 
 }  // namespace gluond::server

@@ -68,7 +68,7 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
 }
 
 bool ModelService::Again(const absl::Status& status, std::function<void()> work) {
-  return AwaitFact(status, [this, work = std::move(work)] { runner().workers.Post(work); });
+  return AwaitFact(status, [this, work = std::move(work)] { runner().dispatch.Run(Weight::kHeavy, work); });
 }
 
 void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {

@@ -48,7 +48,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
   const auto save = [this, call, store, name](absl::StatusOr<Checkpoint> checkpoint) {
     if (!checkpoint.ok()) return call.Finish(checkpoint.status());
     auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
-    runner().disk.Post([call, store, name, kept] {  // The disk is no place for a lane to wait.
+    runner().dispatch.Run(Weight::kDisk, [call, store, name, kept] {
       ASSIGN_OR_FINISH(call, const CheckpointSummary summary, store->Save(name, *kept, call.request().overwrite()));
       ToProto(summary, call.response().mutable_checkpoint());
       call.Finish();

@@ -76,7 +76,7 @@ void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
   const bool takes_long = call.request().rows().indices().empty() && dataset->rows() > kManyRows;
   const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer),
                       dataset = std::move(dataset)] { TrainOnRows(call, hosted, *trainer, dataset); };
-  takes_long ? runner().workers.Post(train) : train();
+  runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, train);
 }
 
 void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,

@@ -94,6 +94,23 @@ TEST_F(OperatorServiceTest, LargeRepliesAreEncodedBesideTheLane) {
   EXPECT_EQ(Invoke(arange + R"("STATISTICS"})").outputs(0).statistics().mean(), 10000);
 }
 
+TEST_F(OperatorServiceTest, TheServerCountsWhatHasWaitedForWhichThreads) {
+  const auto taken = [this](const std::string& name) {
+    int64_t found = -1;
+    for (const Dispatch::Queue& queue : server_->queues()) if (queue.name == name) found = queue.load.taken;
+    return found;
+  };
+  EXPECT_EQ(taken("worker"), 0);
+  EXPECT_EQ(taken("cpu-beside"), 0);
+  Call(operators_, &v1::OperatorService::Stub::ListOperators, "{}");
+  EXPECT_EQ(taken("worker"), 1);
+  Call(operators_, &v1::OperatorService::Stub::Invoke,
+       R"({"op": "square", "inputs": [{"shape": [1], "fill": {"constant": 3}}]})");
+  EXPECT_GE(taken("cpu-beside"), 1) << "the call was compiled";
+  EXPECT_GE(taken("cpu"), 0);
+  EXPECT_EQ(taken("disk"), 0);
+}
+
 TEST_F(OperatorServiceTest, TheSeedDecidesRandomNumbers) {
   const std::string text = R"({"op": "_random_uniform", "attributes": {"shape": [4]}, "seed": )";
   const auto a = Invoke(text + "\"1\"}"), b = Invoke(text + "\"1\"}"), c = Invoke(text + "\"2\"}");

@@ -48,6 +48,23 @@ TEST_F(FairOrderTest, AQueueKeepsItsOrder) {
   EXPECT_TRUE(order_.empty());
 }
 
+TEST_F(FairOrderTest, SaysHowLongWorksHaveWaited) {
+  WorkQueue queue;
+  Named first("first"), second("second"), removed("removed");
+  order_.Add(queue, &first, a_, now_);
+  order_.Add(queue, &second, a_, now_);
+  order_.Add(queue, &removed, a_, now_);
+  order_.Remove(queue, &removed);
+  EXPECT_EQ(order_.load().waiting, 2);
+  now_ += milliseconds(2);
+  Next(milliseconds(5));
+  Next();
+  EXPECT_EQ(order_.load().waiting, 0);
+  EXPECT_EQ(order_.load().taken, 2);
+  EXPECT_EQ(order_.load().longest, milliseconds(7));
+  EXPECT_EQ(order_.load().waited, milliseconds(9));
+}
+
 TEST_F(FairOrderTest, WhoHasUsedLeastComesFirst) {
   WorkQueue of_a, of_b;
   Named a1("a1"), a2("a2"), a3("a3"), b1("b1"), b2("b2");
