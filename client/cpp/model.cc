@@ -129,6 +129,7 @@ absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) 
   request.set_prediction(options.prediction);
   request.set_clip_global_norm(options.clip_global_norm);
   request.set_skip_nonfinite(options.skip_nonfinite);
+  request.set_report_gradient_norm(options.report_gradient_norm);
   request.set_replace(options.replace);
   CLIENT_ASSIGN_OR_RETURN(
       auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));

@@ -30,6 +30,7 @@ struct TrainerOptions {
   std::string prediction = "";  // The output that loss and metrics read. Default: the first.
   double clip_global_norm = 0;  // 0: never.
   bool skip_nonfinite = true;
+  bool report_gradient_norm = true;  // Otherwise only where one of the two above needs it.
   bool replace = false;
 };
 

@@ -62,6 +62,9 @@ class Executor {
   //
   // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
   // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
+  //
+  // A number of a node whose inputs are variables, and which makes a call that no other node makes, may be changed
+  // between two runs, with SetParam: the next one goes by it.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane,
                                                            Allocator& allocator);

@@ -231,6 +231,7 @@ Json TrainerToJson(const TrainerState& state) {
   json.Set("metrics", ListToJson(options.metrics));
   json.Set("clip_global_norm", options.clip_global_norm);
   json.Set("skip_nonfinite", options.skip_nonfinite);
+  json.Set("report_norm", options.report_norm);
   json.Set("step", state.step);
   json.Set("learning_rate", state.learning_rate.has_value() ? Json(*state.learning_rate) : Json());
   Json position = Json::Object();
@@ -255,6 +256,7 @@ absl::StatusOr<TrainerState> TrainerFromJson(const Json& json) {
   RETURN_IF_ERROR(ReadList(json, "metrics", &options.metrics));
   RETURN_IF_ERROR(json.Get("clip_global_norm", &options.clip_global_norm));
   RETURN_IF_ERROR(json.Get("skip_nonfinite", &options.skip_nonfinite));
+  if (json.Find("report_norm") != nullptr) RETURN_IF_ERROR(json.Get("report_norm", &options.report_norm));
   RETURN_IF_ERROR(json.Get("step", &state.step));
   const Json* learning_rate = json.Find("learning_rate");
   if (learning_rate != nullptr && learning_rate->kind() != Json::kNull) {

@@ -130,27 +130,40 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
   return absl::OkStatus();
 }
 
+// What has no norm cannot be scaled down to one.
+bool Trainer::NormDecides() const { return options_.skip_nonfinite || options_.clip_global_norm > 0; }
+
+absl::Status Trainer::StartNorm(absl::Span<const size_t> parameters) {
+  return NormDecides() ? parts_->updater.StartNorm(parameters) : absl::OkStatus();
+}
+
 absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite,
                             StepReport* report) {
   for (size_t i : parameters) model_->memory().set_fresh(i, false);
-  ASSIGN_OR_RETURN(const double norm, parts_->updater.GradientNorm());
-  report->gradient_norm = norm / divisor;
+  Updater& updater = parts_->updater;
+  bool finite = loss_is_finite;
+  const auto read_norm = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const double norm, updater.GradientNorm(parameters));
+    report->gradient_norm = norm / divisor;
+    finite = finite && std::isfinite(norm);
+    return absl::OkStatus();
+  };
+  const bool norm_first = NormDecides(), norm_after = !norm_first && options_.report_norm;
+  if (norm_first) RETURN_IF_ERROR(read_norm());
   report->learning_rate = learning_rate();
-  const bool clip = options_.clip_global_norm > 0;
-  if (!loss_is_finite || !std::isfinite(norm)) {
+  if (norm_first && !finite) {
     report->nonfinite = true;
-    // What has no norm cannot be scaled down to one.
-    if (options_.skip_nonfinite || clip) {
-      ++report->skipped;
-      return ForgetSums(parameters);
-    }
+    ++report->skipped;
+    return ForgetSums(parameters);
   }
   double rescale = 1 / divisor;
-  if (clip && report->gradient_norm > options_.clip_global_norm) {
+  if (options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm) {
     rescale *= options_.clip_global_norm / report->gradient_norm;
   }
   model_->runs().ForgetForward();
-  RETURN_IF_ERROR(parts_->updater.Update(parameters, report->learning_rate, rescale));
+  RETURN_IF_ERROR(updater.Update(parameters, report->learning_rate, rescale, /*with_norm=*/norm_after));
+  if (norm_after) RETURN_IF_ERROR(read_norm());
+  report->nonfinite = report->nonfinite || !finite;
   std::lock_guard<std::mutex> lock(mu_);
   ++step_;
   return absl::OkStatus();
@@ -201,7 +214,7 @@ absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stal
         absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
                      "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
   }
-  RETURN_IF_ERROR(parts_->updater.StartNorm(fresh));
+  RETURN_IF_ERROR(StartNorm(fresh));
   RETURN_IF_ERROR(Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report));
   report.step = step();
   return report;

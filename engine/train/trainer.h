@@ -44,6 +44,9 @@ struct TrainerOptions {
   // A step with a loss or a gradient that is not finite changes nothing, but that gradients of grad_req add are zero
   // afterwards. (So it is, too, where clip_global_norm is set and the norm has no number.)
   bool skip_nonfinite = false;
+  // Reports tell the gradients' norm, and whether these are finite. Off: only where the norm decides about the step, by
+  // one of the two options above; otherwise no step computes it.
+  bool report_norm = true;
 };
 
 struct MetricValue {
@@ -55,7 +58,8 @@ struct MetricValue {
 struct StepReport {
   int64_t step = 0;           // Updates so far.
   double loss = 0;            // Mean over the call's samples; 0 for Step.
-  double gradient_norm = 0;   // L2, of the last step, after the division by the batch size and before clipping.
+  // L2, of the last step, after the division by the batch size and before clipping. See TrainerOptions::report_norm.
+  double gradient_norm = 0;
   bool nonfinite = false;     // A step of this call had a gradient or a loss that is not finite.
   int64_t skipped = 0;        // How many steps were skipped for that.
   double learning_rate = 0;   // Of the last step.
@@ -159,6 +163,10 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // the loss, the prediction if there are metrics, gradients.
   absl::StatusOr<BoundGraph*> StepGraph(bool train, bool weighted);
   absl::StatusOr<std::unique_ptr<BoundGraph>> MakeStepGraph(bool train, bool weighted) const;
+  // Whether a step asks for the gradients' norm before it updates anything.
+  bool NormDecides() const;
+  // Puts the norm that decides on the lane's stream.
+  absl::Status StartNorm(absl::Span<const size_t> parameters);
   // Updates `parameters` from their gradients divided by `divisor`, or skips that, and reports.
   absl::Status Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report);
   absl::Status ForgetSums(absl::Span<const size_t> parameters);

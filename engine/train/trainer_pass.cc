@@ -60,7 +60,7 @@ class Trainer::Pass {
   // What one run left: the loss, metrics, and, in training, gradients to step by. The report tells of a batch only when
   // all of that has succeeded.
   absl::Status Absorb() {
-    if (train_) RETURN_IF_ERROR(parts_.updater.StartNorm(graph_->gradients()));  // A device computes on while the loss comes.
+    if (train_) RETURN_IF_ERROR(trainer_.StartNorm(graph_->gradients()));  // A device computes on while the loss comes.
     ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));
     double sum = 0;
     SumOf(loss, &sum);

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/graph.h"
+#include "engine/core/param.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/transfer.h"
@@ -44,72 +47,99 @@ absl::Status Updater::AllocateStates(size_t parameter) {
   return absl::OkStatus();
 }
 
-absl::Status Updater::PrepareCall(size_t parameter) {
-  RETURN_IF_ERROR(AllocateStates(parameter));
-  Slot& slot = slots_[parameter];
-  const Parameter& p = model_.parameters()[parameter];
-  std::vector<Tensor> in = {p.data, p.grad};
-  in.insert(in.end(), slot.states.begin(), slot.states.end());
-  const std::string op = absl::StrCat(HasWeight32(p) ? "mp_" : "", op_);
-  ASSIGN_OR_RETURN(slot.call, OpCall::Make(op, optimizer_->attrs(), std::move(in), p.data, lane_));
-  slot.grad = p.grad.data();
-  return absl::OkStatus();
+absl::Status Updater::Prepare(absl::Span<const size_t> parameters) {
+  const auto is_there = [this](size_t i) {
+    return slots_[i].update != nullptr && slots_[i].grad == model_.parameters()[i].grad.data();
+  };
+  if (executor_ != nullptr && std::all_of(parameters.begin(), parameters.end(), is_there)) return absl::OkStatus();
+  std::vector<size_t> members;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const bool asked = std::find(parameters.begin(), parameters.end(), i) != parameters.end();
+    if (asked || (slots_[i].update != nullptr && model_.parameters()[i].grad.defined())) members.push_back(i);
+  }
+  return Compile(members);
 }
 
-absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale) {
-  // Memory for all first: no parameter changes when there is not enough.
-  for (size_t i : parameters) {
-    if (slots_[i].call == nullptr || slots_[i].grad != model_.parameters()[i].grad.data()) {
-      RETURN_IF_ERROR(PrepareCall(i));
-    }
-  }
-  for (size_t i : parameters) {
+absl::Status Updater::Compile(absl::Span<const size_t> members) {
+  executor_.reset();
+  run_ = {};
+  for (Slot& slot : slots_) slot.update = nullptr;
+  Graph graph;
+  Signatures known;
+  absl::flat_hash_map<std::string, Tensor> memory;
+  std::vector<NodeEntry> gradients;
+  for (size_t i : members) {
+    RETURN_IF_ERROR(AllocateStates(i));
     Slot& slot = slots_[i];
     const Parameter& p = model_.parameters()[i];
-    const int64_t t = slot.updates + 1;
-    for (const StepNumber& number : optimizer_->numbers(t, lr * p.lr_mult, optimizer_->param().wd * p.wd_mult)) {
-      RETURN_IF_ERROR(slot.call->Set(number.name, number.value));
+    std::vector<std::string> names = StateNames(p);
+    names.insert(names.begin(), {"weight", "grad"});
+    std::vector<Tensor> tensors = slot.states;
+    tensors.insert(tensors.begin(), {p.data, p.grad});
+    std::vector<NodeEntry> in;
+    for (size_t k = 0; k < names.size(); ++k) {
+      const std::string name = absl::StrCat(p.name, "/", names[k]);
+      in.push_back(MakeVariable(name));
+      known[name] = {tensors[k].shape(), tensors[k].dtype()};
+      memory[name] = std::move(tensors[k]);
     }
-    RETURN_IF_ERROR(slot.call->Set("rescale_grad", rescale));
-    RETURN_IF_ERROR(Annotate(slot.call->Run(), absl::StrCat("parameter '", p.name, "'")));
-    slot.updates = t;
+    gradients.push_back(in[1]);
+    const std::string op = absl::StrCat(HasWeight32(p) ? "mp_" : "", op_);
+    ASSIGN_OR_RETURN(slot.update, TryMakeNode(op, p.name, std::move(in), optimizer_->attrs()));
+    slot.place = graph.outputs.size();
+    slot.grad = p.grad.data();
+    graph.outputs.push_back({slot.update, 0});
+    run_.outputs.push_back(p.data);
   }
-  return lane_.driver().Synchronize(lane_.stream());  // Who hears of a step's success can rely on it.
-}
-
-absl::Status Updater::PrepareNorm(absl::Span<const size_t> parameters) {
-  bool same = norm_call_ != nullptr && norm_of_.size() == parameters.size();
-  for (size_t k = 0; same && k < parameters.size(); ++k) {
-    same = norm_of_[k] == std::pair(parameters[k],
-                                    static_cast<const void*>(model_.parameters()[parameters[k]].grad.data()));
-  }
-  if (same) return absl::OkStatus();
-  norm_call_.reset();
-  norm_of_.clear();
-  std::vector<Tensor> gradients;
-  for (size_t i : parameters) {
-    gradients.push_back(model_.parameters()[i].grad);
-    norm_of_.emplace_back(i, gradients.back().data());
-  }
-  const Shape shape = {static_cast<int64_t>(parameters.size())};
+  graph.outputs.push_back(MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
+  const Shape shape = {static_cast<int64_t>(members.size())};
   ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
   ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));
-  ASSIGN_OR_RETURN(norm_call_, OpCall::Make("multi_sum_sq", {}, std::move(gradients), squares_, lane_));
+  run_.outputs.push_back(squares_);
+  ASSIGN_OR_RETURN(executor_, Executor::Compile(graph, known, {.is_train = true}, lane_, *model_.options().allocator));
+  for (const Executor::Variable& variable : executor_->inputs()) run_.inputs.push_back(memory.at(variable.name));
   return absl::OkStatus();
+}
+
+absl::Status Updater::Run(absl::Span<const size_t> updates, bool norm) {
+  run_.output_reqs.assign(run_.outputs.size(), kNullOp);
+  for (size_t i : updates) run_.output_reqs[slots_[i].place] = kWriteTo;
+  if (norm) run_.output_reqs.back() = kWriteTo;
+  absl::Status result;  // There within the call: the graph has no operator that waits.
+  executor_->StartHere(std::move(run_), [&result](absl::Status status) { result = std::move(status); });
+  run_ = executor_->TakeRun();
+  return result;
+}
+
+absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm) {
+  if (parameters.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Prepare(parameters));  // Memory for all: no parameter changes when there is not enough.
+  for (size_t i : parameters) {
+    const Parameter& p = model_.parameters()[i];
+    NodeAttrs* const attrs = &slots_[i].update->attrs;
+    const int64_t t = slots_[i].updates + 1;
+    for (const StepNumber& number : optimizer_->numbers(t, lr * p.lr_mult, optimizer_->param().wd * p.wd_mult)) {
+      RETURN_IF_ERROR(SetParam(attrs, number.name, number.value));
+    }
+    RETURN_IF_ERROR(SetParam(attrs, "rescale_grad", rescale));
+  }
+  RETURN_IF_ERROR(Run(parameters, with_norm));
+  for (size_t i : parameters) ++slots_[i].updates;
+  // Who hears of a step's success can rely on it.
+  return with_norm ? absl::OkStatus() : lane_.driver().Synchronize(lane_.stream());
 }
 
 absl::Status Updater::StartNorm(absl::Span<const size_t> parameters) {
-  has_norm_ = !parameters.empty();
-  if (!has_norm_) return absl::OkStatus();
-  RETURN_IF_ERROR(PrepareNorm(parameters));
-  return norm_call_->Run();
+  if (parameters.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Prepare(parameters));
+  return Run({}, /*norm=*/true);
 }
 
-absl::StatusOr<double> Updater::GradientNorm() {
-  if (!has_norm_) return 0.0;
+absl::StatusOr<double> Updater::GradientNorm(absl::Span<const size_t> parameters) {
+  if (parameters.empty()) return 0.0;
   RETURN_IF_ERROR(CopyToHost(squares_, lane_.lanes(), host_squares_));
   double sum = 0;
-  for (int64_t i = 0; i < host_squares_.Size(); ++i) sum += host_squares_.data<float>()[i];
+  for (size_t i : parameters) sum += host_squares_.data<float>()[slots_[i].place];
   return std::sqrt(sum);
 }
 

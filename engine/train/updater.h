@@ -1,5 +1,5 @@
-// Updater: an optimizer at work on a model's parameters: the states, and one prepared operator call for each parameter.
-// For work on the model's strand.
+// Updater: an optimizer at work on a model's parameters: the states, and one graph that updates all parameters and
+// tells the norm of their gradients. For work on the model's strand.
 //
 // A state has its parameter's type, or float32 where that has 16 bits, in which averages of squares become zero and
 // small steps are lost. With the optimizer's multi_precision such a parameter has one more state, "weight32": the
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/nn/model.h"
-#include "engine/train/op_call.h"
+#include "engine/runtime/executor.h"
 #include "engine/train/optimizer.h"
 
 namespace gluond {
@@ -31,12 +31,14 @@ class Updater {
   const Optimizer& optimizer() const { return *optimizer_; }
 
   // Updates the parameters (by index) with the learning rate `lr` times their own multipliers, from their gradients
-  // times `rescale`. Allocates states, zero at first, when it meets a parameter for the first time.
-  absl::Status Update(absl::Span<const size_t> parameters, double lr, double rescale);
+  // times `rescale`. Allocates states, zero at first, when it meets a parameter for the first time. `with_norm`: computes
+  // what GradientNorm tells in the same run, whose end that call waits for; otherwise this one does.
+  absl::Status Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm);
 
-  // Puts the L2 norm of the gradients of these parameters together on the lane's stream; GradientNorm waits for it.
+  // Puts the L2 norm of the gradients of these parameters together on the lane's stream, and no update.
   absl::Status StartNorm(absl::Span<const size_t> parameters);
-  absl::StatusOr<double> GradientNorm();
+  // Waits for the norm that the last run of either kind computed of these parameters.
+  absl::StatusOr<double> GradientNorm(absl::Span<const size_t> parameters);
 
   // Names are "<parameter>/<state>".
   absl::StatusOr<NamedTensors> SnapshotStates() const;
@@ -56,9 +58,11 @@ class Updater {
   };
   struct Slot {
     std::vector<Tensor> states;
-    std::unique_ptr<OpCall> call;
-    const void* grad = nullptr;  // The memory that the call reads.
     int64_t updates = 0;
+    // Of the graph; null where the parameter is not there.
+    NodePtr update;
+    size_t place = 0;            // Of the update among the outputs, and of the gradient's square.
+    const void* grad = nullptr;  // The memory that the update reads.
   };
 
   bool HasWeight32(const Parameter& parameter) const;
@@ -67,8 +71,12 @@ class Updater {
   // Where `states` belong, with memory there.
   absl::StatusOr<std::vector<Target>> PrepareTargets(const NamedTensors& states);
   absl::Status CopyStates(const NamedTensors& states, const std::vector<Target>& targets);
-  absl::Status PrepareCall(size_t parameter);
-  absl::Status PrepareNorm(absl::Span<const size_t> parameters);
+  // Compiles the graph, unless it has these parameters. Those that it had stay: a step that leaves some out, or takes
+  // them up again, compiles nothing.
+  absl::Status Prepare(absl::Span<const size_t> parameters);
+  absl::Status Compile(absl::Span<const size_t> members);
+  // Runs the graph for what is wanted of it.
+  absl::Status Run(absl::Span<const size_t> updates, bool norm);
 
   Model& model_;
   Lane& lane_;
@@ -77,9 +85,9 @@ class Updater {
   const std::vector<std::string> state_names_;
   std::vector<Slot> slots_;  // By parameter.
 
-  std::vector<std::pair<size_t, const void*>> norm_of_;  // Parameters and gradients' memory of norm_call_.
-  bool has_norm_ = false;  // Of some gradients.
-  std::unique_ptr<OpCall> norm_call_;
+  // Outputs: each parameter, updated in place, and the squares of all gradients.
+  std::unique_ptr<Executor> executor_;
+  gluond::Run run_;  // Of executor_, between two runs: all memory is bound.
   Tensor squares_, host_squares_;
 };
 

@@ -46,6 +46,7 @@ absl::StatusOr<TrainerOptions> OptionsFromProto(const v1::CreateTrainerRequest& 
   }
   options.clip_global_norm = request.clip_global_norm();
   options.skip_nonfinite = !request.has_skip_nonfinite() || request.skip_nonfinite();
+  options.report_norm = !request.has_report_gradient_norm() || request.report_gradient_norm();
   return options;
 }
 

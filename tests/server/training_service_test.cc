@@ -195,6 +195,18 @@ TEST_F(TrainingServiceTest, TheTrainerIsDescribedWithItsDefaults) {
   Call(training_, &Stub::SetLearningRate, R"({"model": "mlp", "learning_rate": -1})", StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(TrainingServiceTest, TheNormIsReportedUnlessNobodyNeedsIt) {
+  DefineMlp("mlp");
+  const auto norm = [this](const char* options) {
+    Call(training_, &Stub::CreateTrainer, absl::StrCat(R"({"model": "mlp", "replace": true, )", options, R"(,
+        "loss": {"name": "SoftmaxCrossEntropyLoss"}})"));
+    return Call(training_, &Stub::TrainStep, Batch("mlp", 0)).report().gradient_norm();
+  };
+  EXPECT_GT(norm(R"("skip_nonfinite": false)"), 0);
+  EXPECT_GT(norm(R"("report_gradient_norm": false)"), 0) << "it tells whether the step is skipped";
+  EXPECT_EQ(norm(R"("report_gradient_norm": false, "skip_nonfinite": false)"), 0);
+}
+
 TEST_F(TrainingServiceTest, OptimizerStateIsReadAndSet) {
   for (const char* name : {"a", "b"}) DefineMlp(name);
   for (int i = 0; i < 3; ++i) Call(training_, &Stub::TrainStep, Batch("a", i));

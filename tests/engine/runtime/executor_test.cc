@@ -45,6 +45,14 @@ TEST_F(ExecutorTest, ComputesValues) {
   }
 }
 
+TEST_F(ExecutorTest, ANumberThatIsSetCountsFromTheNextRunOn) {
+  const NodeEntry scaled = MakeNode("t_scale", "s", {x_}, {{"by", "2"}});
+  auto executor = bench_.Compile({scaled});
+  EXPECT_THAT(Values(MustRun(*executor, {bench_.Filled(3, 1)})[0]), ElementsAre(2, 2, 2));
+  ASSERT_EQ(SetParam(&scaled.node->attrs, "by", 5), absl::OkStatus());
+  EXPECT_THAT(Values(MustRun(*executor, {bench_.Filled(3, 1)})[0]), ElementsAre(5, 5, 5));
+}
+
 TEST_F(ExecutorTest, ALentOutputStaysWhileSomebodyHoldsIt) {
   auto executor = bench_.Compile({MakeNode("t_scale", "s", {x_}, {{"by", "2"}})});
   const Tensor first = MustRun(*executor, {bench_.Filled(3, 1)})[0];

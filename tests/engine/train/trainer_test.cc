@@ -149,6 +149,18 @@ TEST_F(LinearTrainerTest, ClipsTheGlobalNorm) {
   EXPECT_NEAR(Weight()[0], 1 - 0.1 * 12 / norm, 1e-6);
 }
 
+TEST_F(LinearTrainerTest, LeavesOutTheNormThatNobodyAsksFor) {
+  TrainerOptions options = Options();
+  options.report_norm = false;
+  const double label = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(TrainStep(*MakeTrainer(model_, options), Batch())->gradient_norm, 0);
+  EXPECT_NEAR(Weight()[0], 1 - 1.2, 1e-6);
+  EXPECT_TRUE(TrainStep(*MakeTrainer(model_, options), Batch(label))->nonfinite) << "the loss tells";
+  options.skip_nonfinite = true;
+  ASSERT_OK(Set(*model_, {{"weight", Make<float>({1, 2}, {1, 1})}}));
+  EXPECT_GT(TrainStep(*MakeTrainer(model_, options), Batch())->gradient_norm, 0);
+}
+
 TEST_F(LinearTrainerTest, MultipliersAreTheParameters) {
   ASSERT_OK(Await<absl::Status>([&](auto done) { model_->Configure("weight", {{}, 0.5, {}}, done); }));
   auto trainer = MakeTrainer(model_, Options());
@@ -228,6 +240,50 @@ TEST_F(LinearTrainerTest, AStepThatWasTakenIsNotCancelled) {
   EXPECT_OK(answer.get_future().get());
   cancelled.get_future().wait();
   EXPECT_EQ(trainer->step(), 2);
+}
+
+// y = w x and z = v x are stepped by turns, with momentum: who rests keeps value and state, and counts in no norm.
+TEST_F(TrainerTest, ParametersStepAndRestByTurns) {
+  const NodeEntry data = MakeVariable("data");
+  const auto dense = [&data](const char* weight) {
+    return MakeNode("FullyConnected", weight, {data, MakeVariable(weight)}, {{"num_hidden", "1"}, {"no_bias", "True"}});
+  };
+  ModelDefinition definition = {{{"data", {-1, 1}}}, {dense("w"), dense("v")}, {"y", "z"}, {}};
+  for (const char* name : {"w", "v"}) {
+    Parameter& parameter = definition.parameters.emplace_back();
+    parameter.name = name;
+    parameter.shape = {1, 1};
+  }
+  const auto model = *Model::Create(std::move(definition), Options());
+  const Tensor one = Make<float>({1, 1}, {1}), two = Make<float>({1, 1}, {2});
+  ASSERT_OK(Set(*model, {{"w", one}, {"v", one}}));
+  auto trainer = MakeTrainer(model, {.loss = {}, .optimizer = {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.5"}}},
+                                     .skip_nonfinite = true});
+  const auto by_hand = [&](const char* output, float head) {
+    EXPECT_OK(Forward(*model, {{"data", two}}));
+    EXPECT_OK(Backward(*model, {{output, Make<float>({1, 1}, {head})}}));
+    return *Step(*trainer, 1, /*ignore_stale_grad=*/true);
+  };
+  const auto expect = [&](const StepReport& report, const char* stale, double w, double v) {
+    EXPECT_EQ(report.stale, std::vector<std::string>{stale});
+    EXPECT_EQ(report.gradient_norm, 2);
+    const NamedTensors values = *Get(*model, {"w", "v"});
+    EXPECT_NEAR(values[0].tensor.data<float>()[0], w, 1e-6);
+    EXPECT_NEAR(values[1].tensor.data<float>()[0], v, 1e-6);
+  };
+  expect(by_hand("y", 1), "v", 0.8, 1);
+  using Snapshot = absl::StatusOr<std::pair<ModelState, TrainerState>>;
+  EXPECT_EQ(Await<Snapshot>([&](auto done) { trainer->Snapshot(done); })->second.states.size(), 1u);
+  expect(by_hand("z", 1), "w", 0.8, 0.8);
+  expect(by_hand("y", 1), "v", 0.5, 0.8);
+  EXPECT_EQ(by_hand("z", std::numeric_limits<float>::quiet_NaN()).skipped, 1);  // v's gradient stays NaN.
+  expect(*TrainStep(*trainer, {{"data", two}}), "v", 0.15, 0.8);
+  // One without a gradient is out of the graph until it has one again.
+  for (const GradReq req : {GradReq::kNull, GradReq::kWrite}) {
+    ASSERT_OK(Await<absl::Status>([&](auto done) { model->Configure("w", {req, {}, {}}, done); }));
+    EXPECT_EQ(by_hand("z", 1).gradient_norm, 2);
+  }
+  expect(by_hand("y", 1), "v", -0.225, 0.8 - 0.3 - 0.35);
 }
 
 // A model is served while it is trained: a prediction waits for one step, not for all steps of a call.
