@@ -1,12 +1,9 @@
-// Embedding: rows of a table, by number. Numbers beyond the table take its first or last row, as MXNet does. The
-// gradient adds up in the order of the numbers, so that it is the same bits each time, on a GPU too.
+// Embedding: rows of a table, by number. Numbers beyond the table take its first or last row, as MXNet does.
 
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "ops/gradient.h"
-#include "ops/kernel/fill.h"
-#include "ops/kernel/launch.h"
-#include "ops/types.h"
+#include "ops/kernel/gather.h"
 
 namespace gluond::ops {
 namespace {
@@ -28,42 +25,14 @@ struct EmbeddingParam : Param<EmbeddingParam> {
   }
 };
 
-HOST_DEVICE int64_t Clip(int64_t row, int64_t rows) { return row < 0 ? 0 : row < rows ? row : rows - 1; }
-
-template <class C>
-struct Gather {
-  In<int64_t> index;
-  In<C> table;
-  Out<C> y;
-  int64_t rows, cols;
-  HOST_DEVICE void operator()(int64_t i) const {
-    y.Set(i, table[Clip(index[i / cols], rows) * cols + i % cols]);
-  }
-};
+// `count` rows of the table of that shape.
+GatherGeometry RowsOf(const Shape& table, int64_t count) { return {1, table[0], table[1], count}; }
 
 struct Embedding {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
-    const TBlob& table = in[1];
-    return DispatchCompute(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, out[0].Size(), Gather<C>{In<int64_t>(in[0]), In<C>(table), Out<C>(out[0], req[0]),
-                                                      table.shape[0], table.shape[1]});
-    });
-  }
-};
-
-// One column of the table, from top to bottom of dy.
-template <class C>
-struct ScatterColumn {
-  In<int64_t> index;
-  In<C> dy;
-  Out<C> table;  // Adds.
-  int64_t count, rows, cols;
-  HOST_DEVICE void operator()(int64_t col) const {
-    for (int64_t i = 0; i < count; ++i) table.Set(Clip(index[i], rows) * cols + col, dy[i * cols + col]);
+    return Gather<D>(ctx, RowsOf(in[1].shape, in[0].Size()), kClip, in[1], in[0], req[0], out[0]);
   }
 };
 
@@ -71,15 +40,7 @@ struct BackwardEmbedding {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
                           absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
-    if (req[0] != kAddTo) RETURN_IF_ERROR(Fill<D>(ctx, 0, kWriteTo, out[0]));
-    const int64_t rows = out[0].shape[0], cols = out[0].shape[1], count = in[1].Size();
-    return DispatchCompute(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, cols,
-                        ScatterColumn<C>{In<int64_t>(in[1]), In<C>(in[0]), Out<C>(out[0], kAddTo), count, rows, cols},
-                        std::max<int64_t>(1, kGrain / (count + 1)));
-    });
+    return ScatterAdd<D>(ctx, RowsOf(out[0].shape, in[1].Size()), kClip, in[0], in[1], req[0], out[0]);
   }
 };
 
