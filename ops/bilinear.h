@@ -38,13 +38,9 @@ absl::StatusOr<bool> BilinearBackwardShape(const NodeAttrs& attrs, ShapeVector* 
   return AllKnown(*in) && AllKnown(*out);
 }
 
-inline Gradients BilinearBackward(const NodePtr& node, const std::string& op, const NodeEntry& dy, const NodeEntry& x,
-                                  const NodeEntry& w) {
-  return OutputsOf(MakeNode(op, absl::StrCat(node->name(), "_backward"), {dy, x, w}, node->attrs.dict));
-}
-
 inline Gradients BilinearGradient(const NodePtr& node, const Gradients& dy) {
-  return BilinearBackward(node, absl::StrCat("_backward_", node->op()->name()), dy[0], node->inputs[0], node->inputs[1]);
+  return MakeGradNode(absl::StrCat("_backward_", node->op()->name()), node, {dy[0], node->inputs[0], node->inputs[1]},
+                      node->attrs.dict);
 }
 
 // Of the backward operator's inputs dy, x, w, from the gradients of dx, dw, dbias.
@@ -58,7 +54,8 @@ inline Gradients GradientOfBilinearBackward(const NodePtr& node, const Gradients
   std::vector<NodeEntry> through_x = {g[0], w};
   if (g.size() > 2) through_x.push_back(g[2]);
   return {MakeNode(forward, name, through_x, node->attrs.dict) + MakeNode(forward, name, {x, g[1]}, without_bias),
-          BilinearBackward(node, backward, dy, x, g[1])[0], BilinearBackward(node, backward, dy, g[0], w)[1]};
+          MakeGradNode(backward, node, {dy, x, g[1]}, node->attrs.dict)[0],
+          MakeGradNode(backward, node, {dy, g[0], w}, node->attrs.dict)[1]};
 }
 
 }  // namespace gluond::ops

@@ -1,4 +1,4 @@
-// Facts that several operators share: type rules, and the outputs of a node as gradients.
+// Facts that several operators share: type rules, and requests for resources.
 
 #ifndef OPS_TYPES_H_
 #define OPS_TYPES_H_
@@ -24,13 +24,6 @@ inline absl::StatusOr<bool> SameFloatType(const NodeAttrs& attrs, TypeVector* in
 // FResourceRequest of kernels that use temporary space, and of those that draw random numbers.
 inline std::vector<ResourceRequest> TempSpace(const NodeAttrs&) { return {ResourceRequest::kTempSpace}; }
 inline std::vector<ResourceRequest> Random(const NodeAttrs&) { return {ResourceRequest::kRandom}; }
-
-// Every output of the node that `first` is output 0 of.
-inline Gradients OutputsOf(const NodeEntry& first) {
-  Gradients outputs;
-  for (uint32_t i = 0; i < first.node->num_outputs(); ++i) outputs.push_back(Output(first.node, i));
-  return outputs;
-}
 
 }  // namespace gluond::ops
 

@@ -66,12 +66,14 @@ absl::StatusOr<bool> SameType(const NodeAttrs&, TypeVector* in, TypeVector* out)
   return type != DType::kUnknown;
 }
 
+Gradients OutputsOf(const NodeEntry& first) {
+  Gradients outputs;
+  for (uint32_t i = 0; i < first.node->num_outputs(); ++i) outputs.push_back(Output(first.node, i));
+  return outputs;
+}
+
 Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<NodeEntry> inputs, AttrDict dict) {
-  const NodeEntry first =
-      MakeNode(op, absl::StrCat(node->name(), "_backward"), std::move(inputs), std::move(dict));
-  Gradients gradients;
-  for (uint32_t i = 0; i < first.node->num_outputs(); ++i) gradients.push_back(Output(first.node, i));
-  return gradients;
+  return OutputsOf(MakeNode(op, absl::StrCat(node->name(), "_backward"), std::move(inputs), std::move(dict)));
 }
 
 template <bool use_in, bool use_out>

@@ -40,6 +40,9 @@ absl::StatusOr<bool> ElemwiseType(const NodeAttrs& attrs, TypeVector* in, TypeVe
   return SameType(attrs, in, out);
 }
 
+// Every output of the node that `first` is output 0 of.
+Gradients OutputsOf(const NodeEntry& first);
+
 // A call of `op` on `inputs`, one entry per output of the call; named "<node>_backward". `dict` is the call's attributes.
 Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<NodeEntry> inputs,
                        AttrDict dict = {});
