@@ -90,12 +90,12 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
                                                     ". Initialize the model, or upload their values"));
 }
 
-void BoundGraph::FillRun(const Compiled& compiled, Call* call, gluond::Run* run) const {
+void BoundGraph::FillRun(const Compiled& compiled, Request* request, gluond::Run* run) const {
   for (size_t i = 0; i < compiled.sources.size(); ++i) {
     const Compiled::Source& source = compiled.sources[i];
-    run->inputs[i] = source.is_parameter ? parameters_[source.index].data : call->inputs[source.index];
+    run->inputs[i] = source.is_parameter ? parameters_[source.index].data : request->inputs[source.index];
     if (!source.is_parameter) continue;
-    for (const auto& [parameter, tensor] : call->instead) if (parameter == source.index) run->inputs[i] = tensor;
+    for (const auto& [parameter, tensor] : request->instead) if (parameter == source.index) run->inputs[i] = tensor;
   }
   run->output_reqs.assign(outputs_.size(), kWriteTo);
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -107,10 +107,10 @@ void BoundGraph::FillRun(const Compiled& compiled, Call* call, gluond::Run* run)
     run->outputs[i] = parameter.grad;
     if (parameter.grad_req == GradReq::kAdd) run->output_reqs[i] = kAddTo;
   }
-  run->seed = call->random.seed;
-  run->random_run = call->random.runs;
-  run->cancellation = std::move(call->cancellation);
-  run->client_time = std::move(call->client_time);
+  run->seed = request->random.seed;
+  run->random_run = request->random.runs;
+  run->cancellation = std::move(request->cancellation);
+  run->client_time = std::move(request->client_time);
 }
 
 Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
@@ -150,11 +150,11 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> BoundGraph::Run(Call call) {
-  CO_RETURN_IF_ERROR(co_await Prepare(call.inputs, call.cancellation));
+Task<absl::Status> BoundGraph::Run(Request request) {
+  CO_RETURN_IF_ERROR(co_await Prepare(request.inputs, request.cancellation));
   gluond::Run run = executor_->TakeRun();
   if (run.outputs.size() != outputs_.size()) run = executor_->NewRun();
-  FillRun(*compiled_.back(), &call, &run);
+  FillRun(*compiled_.back(), &request, &run);
   co_return co_await Callback<absl::Status>([&](Executor::Done done) {
     executor_->StartHere(std::move(run), std::move(done));
   });

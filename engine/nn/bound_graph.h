@@ -47,9 +47,9 @@ class BoundGraph {
                                                             std::function<absl::Status()> initialize,
                                                             ExecutorCache& cache, Lane& lane);
 
-  struct Call {
+  struct Request {
     std::vector<Tensor> inputs;  // On the device.
-    // Parameters (by index) that are read from, or written to, other memory in this call.
+    // Parameters (by index) that are read from, or written to, other memory in this run.
     std::vector<std::pair<size_t, Tensor>> instead;
     RandomState random;
     std::shared_ptr<Cancellation> cancellation;
@@ -60,8 +60,8 @@ class BoundGraph {
   // initialized, or a shape cannot be inferred.
   Task<absl::Status> Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation);
   // Prepares and runs.
-  Task<absl::Status> Run(Call call);
-  // Output i of the last call, until the next one.
+  Task<absl::Status> Run(Request request);
+  // Output i of the last run, until the next one.
   const Tensor& output(size_t i) const { return executor_->run().outputs[i]; }
 
   // The parameters whose gradients it writes.
@@ -74,7 +74,7 @@ class BoundGraph {
  private:
   // One signature of the inputs, with the key of its executors.
   struct Compiled {
-    // A source tells which of Call::inputs an executor's input is, or which parameter.
+    // A source tells which of Request::inputs an executor's input is, or which parameter.
     struct Source {
       bool is_parameter;
       size_t index;
@@ -92,7 +92,7 @@ class BoundGraph {
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
   // FAILED_PRECONDITION: a parameter has no value.
   absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
-  void FillRun(const Compiled& compiled, Call* call, gluond::Run* run) const;
+  void FillRun(const Compiled& compiled, Request* request, gluond::Run* run) const;
 
   const std::vector<GraphOutput> outputs_;
   const BoundGraphOptions options_;

@@ -136,23 +136,23 @@ absl::StatusOr<Tensor> ModelRuns::Copied(const Tensor& tensor) const {
 Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::vector<std::string> output_names,
                                                       Mode mode, CancellationPtr cancellation) {
   CO_ASSIGN_OR_RETURN(const std::vector<size_t> outputs, FindOutputs(output_names));
-  BoundGraph::Call call;
-  CO_ASSIGN_OR_RETURN(call.inputs, PrepareInputs(std::move(inputs)));
+  BoundGraph::Request request;
+  CO_ASSIGN_OR_RETURN(request.inputs, PrepareInputs(std::move(inputs)));
   CO_ASSIGN_OR_RETURN(BoundGraph* const graph, ForwardGraph(mode, outputs));
-  call.cancellation = cancellation;
-  call.client_time = std::make_shared<ClientTime>();
+  request.cancellation = cancellation;
+  request.client_time = std::make_shared<ClientTime>();
   std::shared_ptr<const RememberedForward> remembered;
   if (mode == Mode::kTrain) {
     ForgetForward();
-    CO_RETURN_IF_ERROR(co_await graph->Prepare(call.inputs, cancellation));  // Running means have their memory then.
-    CO_ASSIGN_OR_RETURN(remembered, Remember(call.inputs));
-    call.random = random_;
+    CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));  // Running means have their memory then.
+    CO_ASSIGN_OR_RETURN(remembered, Remember(request.inputs));
+    request.random = random_;
   } else {
-    call.random = predict_random_;
+    request.random = predict_random_;
     ++predict_random_.runs;
   }
-  client_time_ = call.client_time;
-  CO_RETURN_IF_ERROR(co_await graph->Run(std::move(call)));
+  client_time_ = request.client_time;
+  CO_RETURN_IF_ERROR(co_await graph->Run(std::move(request)));
   CO_ASSIGN_OR_RETURN(NamedTensors results, CollectOutputs(*graph, outputs));
   if (remembered != nullptr) {
     forward_ = std::move(remembered);
@@ -216,25 +216,25 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
         "change of parameters, uses it up");
   }
   std::vector<size_t> heads;
-  BoundGraph::Call call;
-  call.inputs = forward_->inputs;
-  call.random = forward_->random;
-  call.cancellation = cancellation;
-  call.client_time = std::make_shared<ClientTime>();
+  BoundGraph::Request request;
+  request.inputs = forward_->inputs;
+  request.random = forward_->random;
+  request.cancellation = cancellation;
+  request.client_time = std::make_shared<ClientTime>();
   // A pass that fails leaves them as they are for the next try.
   for (const auto& [parameter, tensor] : forward_->auxiliary) {
     CO_ASSIGN_OR_RETURN(Tensor copy, Copied(tensor));
-    call.instead.emplace_back(parameter, std::move(copy));
+    request.instead.emplace_back(parameter, std::move(copy));
   }
-  if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &call.inputs));
+  if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &request.inputs));
   CO_ASSIGN_OR_RETURN(BoundGraph* const graph, BackwardGraph(heads));
-  CO_RETURN_IF_ERROR(co_await graph->Prepare(call.inputs, cancellation));
+  CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));
   // Everything that can fail before a gradient changes.
   BackwardReport report;
   CO_ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
   if (cancellation != nullptr) CO_RETURN_IF_ERROR(cancellation->Check());
-  client_time_ = call.client_time;
-  const absl::Status status = co_await graph->Run(call);
+  client_time_ = request.client_time;
+  const absl::Status status = co_await graph->Run(request);
   bool adds = false;
   for (const size_t parameter : graph->gradients()) {
     const Parameter& p = parameters_[parameter];
@@ -247,14 +247,14 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
   // to them twice.
   if (status.ok() || adds) ForgetForward();
   CO_RETURN_IF_ERROR(status);
-  CO_RETURN_IF_ERROR(EndBackward(call, report.gradients));
+  CO_RETURN_IF_ERROR(EndBackward(request, report.gradients));
   co_return report;
 }
 
-absl::Status ModelRuns::EndBackward(const BoundGraph::Call& call, const NamedTensors& gradients) {
+absl::Status ModelRuns::EndBackward(const BoundGraph::Request& request, const NamedTensors& gradients) {
   Lane& lane = *options_.lane;
   // The states as this pass leaves them: computed as by Forward, and then perhaps changed by a client's own gradient.
-  for (const auto& [parameter, tensor] : call.instead) {
+  for (const auto& [parameter, tensor] : request.instead) {
     void* const to = parameters_[parameter].data.data();
     RETURN_IF_ERROR(lane.driver().Copy(to, tensor.data(), tensor.bytes(), lane.stream()));
   }

@@ -90,7 +90,7 @@ void Execution::Advance() {
       if (!*completed) return;
     } else {
       lane_.LendScratch(&context_);
-      absl::Status status = Call(step);
+      absl::Status status = Compute(step);
       if (!status.ok()) return Finish(At(next_, status));
     }
   }
@@ -98,7 +98,7 @@ void Execution::Advance() {
   Finish(binding_.CopyOutputs(context_));
 }
 
-absl::Status Execution::Call(const Step& step) {
+absl::Status Execution::Compute(const Step& step) {
   const Program& p = *program_;
   const absl::Span<const TBlob> in(p.ins.data() + step.first_in, step.num_in);
   const absl::Span<const TBlob> out(p.outs.data() + step.first_out, step.num_out);
@@ -111,7 +111,7 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
   context_.scratch = nullptr;
   context_.on_complete = AsyncCall::Begin(call, shared_from_this());
   absl::Status status = Stage(program_->steps[step]);
-  if (status.ok()) status = Call(program_->steps[step]);
+  if (status.ok()) status = Compute(program_->steps[step]);
   context_.on_complete = Completion();
   if (status.ok() && !call->completed()) {
     if (Suspend(call)) return false;

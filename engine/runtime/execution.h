@@ -66,7 +66,7 @@ class Execution final : public AsyncOwner,
   bool Abandon(AsyncCall& call);
   // The end of that call, with what it says or, where that is an error, `status`.
   absl::Status EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status);
-  absl::Status Call(const Step& step);
+  absl::Status Compute(const Step& step);
   // What an async step mutates: copies for the operator, and back.
   absl::Status Stage(const Step& step);
   absl::Status Commit(const Step& step);

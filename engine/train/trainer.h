@@ -154,8 +154,8 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   void SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done);
 
  private:
-  class Pass;    // One call: batch after batch.
-  struct Parts;  // What the strand owns.
+  class StepLoop;  // One call: batch after batch.
+  struct Parts;    // What the strand owns.
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
   absl::Status Initialize();

@@ -14,9 +14,9 @@ namespace gluond {
 
 // Runs the step's graph on one batch after the other, on the model's strand. Between two batches the lane takes other
 // models' work, and this one's predictions.
-class Trainer::Pass {
+class Trainer::StepLoop {
  public:
-  Pass(Trainer& trainer, bool train, std::unique_ptr<BatchSource> source, double divisor, CancellationPtr cancellation)
+  StepLoop(Trainer& trainer, bool train, std::unique_ptr<BatchSource> source, double divisor, CancellationPtr cancellation)
       : trainer_(trainer), parts_(*trainer.parts_), model_(*trainer.model_), train_(train), source_(std::move(source)),
         divisor_(divisor), cancellation_(std::move(cancellation)), metrics_(parts_.metrics.size()) {}
 
@@ -40,13 +40,13 @@ class Trainer::Pass {
     CO_RETURN_IF_ERROR(Draw());
     const bool weighted = trainer_.num_optional_ > 0 && batch_.device.back().defined();
     CO_ASSIGN_OR_RETURN(graph_, trainer_.StepGraph(train_, weighted));
-    BoundGraph::Call call;
-    call.inputs = batch_.device;
-    if (trainer_.num_optional_ > 0 && !weighted) call.inputs.pop_back();
-    call.random = model_.runs().random();
-    call.cancellation = cancellation_;
-    call.client_time = client_time_;
-    CO_RETURN_IF_ERROR(co_await graph_->Run(std::move(call)));
+    BoundGraph::Request request;
+    request.inputs = batch_.device;
+    if (trainer_.num_optional_ > 0 && !weighted) request.inputs.pop_back();
+    request.random = model_.runs().random();
+    request.cancellation = cancellation_;
+    request.client_time = client_time_;
+    CO_RETURN_IF_ERROR(co_await graph_->Run(std::move(request)));
     co_return Absorb();
   }
 
@@ -140,8 +140,8 @@ void Trainer::Run(bool train, OpenSource open, double divisor, CancellationPtr c
   const auto run = [](Trainer& trainer, bool train, OpenSource open, double divisor,
                       CancellationPtr cancellation) -> Task<absl::StatusOr<StepReport>> {
     CO_ASSIGN_OR_RETURN(std::unique_ptr<BatchSource> source, open());
-    Pass pass(trainer, train, std::move(source), divisor, std::move(cancellation));
-    co_return co_await pass.Run();
+    StepLoop loop(trainer, train, std::move(source), divisor, std::move(cancellation));
+    co_return co_await loop.Run();
   };
   model_->strand().Run<absl::StatusOr<StepReport>>(
       [self = shared_from_this(), run, train, open = std::move(open), divisor, cancellation = std::move(cancellation)] {
