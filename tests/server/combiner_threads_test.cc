@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -35,26 +36,37 @@ int64_t Switches(const std::string& name) {
 class CombinerThreadsTest : public ServiceTest {
  protected:
   void Configure(ServerOptions* options) override { options->address = "127.0.0.1:0"; }
+
+  // The switches of the executor's threads during many short calls at once.
+  int64_t SwitchesOfCalls() {
+    const auto stub = v1::ServerService::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
+    const int64_t before = Switches("default-executo");
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&stub] {
+        for (int i = 0; i < kCalls; ++i) {
+          grpc::ClientContext context;
+          v1::GetServerInfoResponse response;
+          EXPECT_TRUE(stub->GetServerInfo(&context, {}, &response).ok());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const int64_t after = Switches("default-executo");
+    EXPECT_GT(after, 0) << "gRPC has no such thread any more";
+    return after - before;
+  }
+
+  static constexpr int kThreads = 8, kCalls = 500;
 };
 
+// A handful, where the connections' work stays away, and else hundreds. On a busy machine gRPC has other work for them, too, now
+// and then.
 TEST_F(CombinerThreadsTest, TheExecutorIsNotUsed) {
-  constexpr int kThreads = 8, kCalls = 500;
-  const auto stub = v1::ServerService::NewStub(
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
-  const int64_t before = Switches("default-executo");
-  ASSERT_GT(before, 0) << "gRPC has no such thread any more";
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&stub] {
-      for (int i = 0; i < kCalls; ++i) {
-        grpc::ClientContext context;
-        v1::GetServerInfoResponse response;
-        EXPECT_TRUE(stub->GetServerInfo(&context, {}, &response).ok());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_LT(Switches("default-executo") - before, kThreads * kCalls / 100);
+  int64_t least = SwitchesOfCalls();
+  for (int round = 0; round < 4 && least >= kThreads * kCalls / 100; ++round) least = std::min(least, SwitchesOfCalls());
+  EXPECT_LT(least, kThreads * kCalls / 100);
 }
 
 }  // namespace
