@@ -109,7 +109,7 @@ absl::Status Lost(const NodeEntry& entry) {
 // The head gradient, or, where it turns out not to be like the head, a failure.
 absl::StatusOr<ValuePtr> LikeHead(const std::shared_ptr<Scheduler>& scheduler, const ValuePtr& gradient,
                                   const ValuePtr& head, uint64_t command) {
-  // What has failed stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
+  // A failure stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
   const auto failure = [gradient, head] { return gradient->failure() != nullptr ? gradient->failure() : head->failure(); };
   const auto check = [gradient, head, failure]() -> absl::Status {
     if (failure() != nullptr) return absl::OkStatus();
@@ -166,7 +166,8 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
     Array gradient;
     if (places[i] < head_gradients.size() && head_gradients[places[i]]) {
       gradient = head_gradients[places[i]];
-      ASSIGN_OR_RETURN(gradient.value, LikeHead(imperative_.scheduler_, gradient.value, heads[places[i]].value, options_.command));
+      ASSIGN_OR_RETURN(gradient.value, LikeHead(imperative_.scheduler_, gradient.value, heads[places[i]].value,
+                                                options_.command));
     } else if (options_.create_graph) {
       // Not recorded as computed from the head: what frees the gradient's history would free the head's.
       ASSIGN_OR_RETURN(const CallPtr ones, MakeCall("ones_like", {}, 1));
@@ -245,7 +246,8 @@ absl::Status Imperative::BackwardWalk::Continue(std::vector<Array> outputs) {
     return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", node->num_outputs()));
   }
   for (uint32_t i = 0; i < outputs.size(); ++i) {
-    ASSIGN_OR_RETURN(outputs[i].value, LikeHead(imperative_.scheduler_, outputs[i].value, inputs_[i].value, options_.command));
+    ASSIGN_OR_RETURN(outputs[i].value, LikeHead(imperative_.scheduler_, outputs[i].value, inputs_[i].value,
+                                                options_.command));
     if (!outputs[i].entry) imperative_.tape_.Put(&outputs[i]);
     values_.Put({node, i}, std::move(outputs[i]));
   }

@@ -6,7 +6,7 @@
 
 namespace gluond {
 
-// Of operators that wait, whose executors are compiled.
+// Gradients of operators that wait have calls that are kept, with their compiled executors.
 constexpr size_t kMostGradientCalls = 256;
 
 Imperative::Imperative(std::shared_ptr<Scheduler> scheduler, int64_t most_nodes)

@@ -158,7 +158,7 @@ void Scheduler::Start(InvocationPtr invoked) {
   Fail(*invoked, Failed(OperatorError(*invoked->call->node, status), invoked->command)->failure());
 }
 
-// What the other lane holds, it gives back: the home lane alone lets go of values.
+// The other lane gives back what it holds: the home lane alone lets go of values.
 void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
   auto direct = std::make_shared<DirectRun>();
   Gather(*invoked, direct.get());

@@ -43,7 +43,7 @@ struct Invocation {
   Values out;      // By output of the call; null: nobody wants it.
   Values written;  // By OpFacts::mutated: the inputs' new values.
   bool training = false;
-  Device device;         // Of a call without inputs.
+  Device device;         // The place of a call without inputs.
   uint64_t command = 0;  // The caller's number, for failures.
   uint64_t seed = 0;     // As of a Run.
   uint32_t draw = 0;
@@ -85,7 +85,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
  private:
   class Memory;
   using InvocationPtr = std::shared_ptr<Invocation>;
-  using DirectPtr = std::shared_ptr<DirectRun>;  // What a call runs on, away from values, on whichever lane.
+  using DirectPtr = std::shared_ptr<DirectRun>;  // Tensors that a call runs on, on whichever lane.
 
   Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes);
 
@@ -110,7 +110,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool cancelled_ = false;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   std::vector<std::unique_ptr<ExecutorCache>> caches_;  // By place.
-  DirectPtr direct_;                                    // Of the home lane's kernels, which would allocate one each.
+  DirectPtr direct_;  // The home lane's, for one kernel after the other: each would allocate its own.
 };
 
 }  // namespace gluond

@@ -130,7 +130,7 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
   return absl::OkStatus();
 }
 
-// What has no norm cannot be scaled down to one.
+// Gradients without a norm cannot be scaled down to one.
 bool Trainer::NormDecides() const { return options_.skip_nonfinite || options_.clip_global_norm > 0; }
 
 absl::Status Trainer::StartNorm(absl::Span<const size_t> parameters) {

@@ -155,7 +155,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
  private:
   class StepLoop;  // One call: batch after batch.
-  struct Parts;    // What the strand owns.
+  struct Parts;    // State that the strand owns.
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
   absl::Status Initialize();

@@ -59,7 +59,7 @@ class Updater {
   struct Slot {
     std::vector<Tensor> states;
     int64_t updates = 0;
-    // Of the graph; null where the parameter is not there.
+    // The parameter's node of the graph; null where it has none.
     NodePtr update;
     size_t place = 0;            // Of the update among the outputs, and of the gradient's square.
     const void* grad = nullptr;  // The memory that the update reads.
