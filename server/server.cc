@@ -9,7 +9,6 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "google/protobuf/stubs/logging.h"
-#include "server/net/arrivals.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
 #include "server/services/reflection_service.h"
@@ -220,10 +219,9 @@ absl::Status Server::Listen(const ServerOptions& options) {
     acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   }
-  for (const auto& service : services_) builder.RegisterService(service.get());
-  unknown_methods_ = std::make_unique<UnknownMethods>(runner_->peers);
-  builder.RegisterCallbackGenericService(unknown_methods_.get());
-  Arrivals::CountIn(std::make_shared<Arrivals>(MostWaiting()), builder);
+  router_ = std::make_unique<Router>(runner_->peers, MostWaiting());
+  for (const auto& service : services_) router_->Add(*service);
+  router_->RegisterAt(builder);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");

@@ -4,7 +4,7 @@
 //   ... server->port() ...
 //   server->Drain(std::chrono::seconds(30));
 //
-// Who reads a request's path: raw_service.h finds its row, unary.h admits and parses it, the service's method answers.
+// Who reads a request's path: router.h finds its row, unary.h admits and parses it, the service's method answers.
 
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_
@@ -30,7 +30,7 @@
 #include "server/net/unread.h"
 #include "server/rpc/log.h"
 #include "server/rpc/raw_service.h"
-#include "server/rpc/unknown_methods.h"
+#include "server/rpc/router.h"
 #include "server/services/health_service.h"
 #include "server/session/sessions.h"
 #include "server/start/limits.h"
@@ -95,7 +95,7 @@ class Server {
   HealthService* health_ = nullptr;  // One of them.
   std::function<void(const absl::Status& why)> on_device_error_;
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
-  std::unique_ptr<UnknownMethods> unknown_methods_;
+  std::unique_ptr<Router> router_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;

@@ -18,8 +18,6 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:server/wire/slice_cursor.cc\n"
          // The main thread makes an Arrivals before gRPC's threads use it, and frees it after them.
          "race:server/net/arrivals.cc\n"
-         // Who makes a Refusal hands it to gRPC, and another thread hears there that the client has reset the call.
-         "race:server/rpc/unknown_methods.cc\n"
          // What gRPC frees on a thread of its own.
          "race:client/cpp/tensor_message.cc\n";
 }

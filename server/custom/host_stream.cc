@@ -50,7 +50,7 @@ void HostStreams::Drain() {
 }
 
 HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening) {
-  const auto stream = std::make_shared<HostStream>(streams, runner, method, std::move(opening));
+  const auto stream = std::make_shared<HostStream>(streams, runner, method, opening);
   const absl::Status status = streams.Add(stream, runner.limits.max_sessions);
   status.ok() ? stream->Read() : stream->End(status);
   return stream.get();

@@ -44,7 +44,7 @@ class HostStream final : public Conversation, public HostChannel {
  public:
   static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
   HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
-      : Conversation(runner, method, std::move(opening)), streams_(streams), hosts_(*streams.hosts()) {}
+      : Conversation(runner, method, opening), streams_(streams), hosts_(*streams.hosts()) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <utility>
-#include <vector>
 
 namespace gluond::server {
 namespace {
@@ -33,27 +32,10 @@ class Reading final : public grpc::ContextAllocator {
   const std::shared_ptr<Arrivals> arrivals_;
 };
 
-// gRPC asks for an interceptor when it begins a call, and gets none.
-class Beginning final : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
-  explicit Beginning(std::shared_ptr<Arrivals> arrivals) : arrivals_(std::move(arrivals)) {}
-
-  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo*) override {
-    arrivals_->Begin();
-    return nullptr;
-  }
-
- private:
-  const std::shared_ptr<Arrivals> arrivals_;
-};
-
 }  // namespace
 
 void Arrivals::CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& builder) {
-  builder.SetContextAllocator(std::make_unique<Reading>(arrivals));
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
-  creators.push_back(std::make_unique<Beginning>(std::move(arrivals)));
-  builder.experimental().SetInterceptorCreators(std::move(creators));
+  builder.SetContextAllocator(std::make_unique<Reading>(std::move(arrivals)));
 }
 
 void Arrivals::Read() {

@@ -17,7 +17,7 @@ namespace gluond::server {
 
 class Arrivals {
  public:
-  // The server that `builder` makes tells `arrivals` of its calls.
+  // The server that `builder` makes tells `arrivals` of each call that it reads. Its generic service calls Begin.
   static void CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& builder);
 
   // Readers wait where more than `most` calls do.

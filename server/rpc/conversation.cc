@@ -85,7 +85,7 @@ void Conversation::Break() {
   End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
 }
 
-void Conversation::OnDone() {
+void Conversation::OnOver() {
   {
     std::lock_guard lock(mu_);
     over_ = true;

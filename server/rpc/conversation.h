@@ -45,7 +45,7 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
 
  protected:
   Conversation(Runner& runner, const Method& method, Opening opening)
-      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method) {}
+      : Stream(runner.peers, opening), runner_(runner), method_(method) {}
 
   const Limits& limits() const { return runner_.limits; }
   std::chrono::seconds lease() const { return std::chrono::seconds(limits().session_lease_seconds); }
@@ -75,8 +75,8 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
 
   void OnRead(Slices* message) final;
   void OnWritten(bool ok) final;
-  void OnCancel() final { Break(); }
-  void OnDone() final;
+  void OnCancelled() final { Break(); }
+  void OnOver() final;
 
   Runner& runner_;
   const Method& method_;

@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
-#include "grpcpp/impl/rpc_service_method.h"
 
 namespace gluond::server {
 
@@ -10,13 +9,6 @@ RawService::Row& RawService::AddRow(const char* method, const std::string& reque
   const std::string path = absl::StrCat("/", name_, "/", method);
   rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, request_type}));
   return *rows_.back();
-}
-
-void RawService::Register(const Row& row, StreamHandler::Start start) {
-  AddMethod(new grpc::internal::RpcServiceMethod(row.method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
-                                                 nullptr));
-  MarkMethodRawCallback(static_cast<int>(rows_.size()) - 1,
-                        new StreamHandler(std::move(start)));
 }
 
 absl::Status RawService::CheckComplete() const {

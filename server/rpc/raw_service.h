@@ -1,5 +1,5 @@
 // RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it.
-// Methods are registered raw (as bytes), because gRPC's typed handlers answer a broken message with an empty status and
+// gRPC gives the messages as bytes (router.h), because its typed handlers answer a broken message with an empty status and
 // an oversized one without a flag's name; RunUnary parses instead, and a stream does for its own messages.
 //
 //   class EchoService : public RawService {
@@ -19,16 +19,26 @@
 #include <utility>
 #include <vector>
 
-#include "grpcpp/grpcpp.h"
-#include "grpcpp/impl/service_type.h"
 #include "server/rpc/stream.h"
 #include "server/rpc/unary.h"
 
 namespace gluond::server {
 
-class RawService : public grpc::Service {
+class RawService {
  public:
+  struct Row {
+    Method method;
+    std::string request_type;
+    bool streams = false;
+    Rpc::Run run = nullptr;                           // A stream has none.
+    std::function<Stream*(Stream::Opening)> start{};  // The stream that it returns lives until its OnOver.
+  };
+
+  virtual ~RawService() = default;
+
   const std::string& name() const { return name_; }
+  // A row stays where it is.
+  const std::vector<std::unique_ptr<Row>>& rows() const { return rows_; }
 
   // Forgets what nobody has used for long. Called every second or so.
   virtual void Sweep() {}
@@ -50,33 +60,24 @@ class RawService : public grpc::Service {
     row.run = [this, &row, handler = std::move(handler)](Rpc::OneCall* stream, Slices* request) {
       RunUnary(runner_, row.method, handler, stream, request);
     };
-    Register(row, [this, &row](Stream::Opening opening) { return Rpc::Await(runner_, std::move(opening), row.run); });
+    row.start = [this, &row](Stream::Opening opening) { return Rpc::Await(runner_, opening, row.run); };
   }
 
-  // A stream of replies, or of both. What `start` returns lives until its OnDone.
+  // A stream of replies, or of both.
   template <class Request, class Service>
   void AddStream(const char* method, Service* service,
                  Stream* (Service::*start)(const Method&, Stream::Opening)) {
     Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
     row.streams = true;
-    Register(row, [&row, service, start](Stream::Opening opening) {
-      return (service->*start)(row.method, std::move(opening));
-    });
+    row.start = [&row, service, start](Stream::Opening opening) { return (service->*start)(row.method, opening); };
   }
 
  private:
-  struct Row {
-    Method method;
-    std::string request_type;
-    bool streams = false;
-    Rpc::Run run = nullptr;  // A stream has none.
-  };
   Row& AddRow(const char* method, const std::string& request_type, Weight weight);
-  void Register(const Row& row, StreamHandler::Start start);
 
   Runner& runner_;
   const std::string name_;
-  std::vector<std::unique_ptr<Row>> rows_;  // gRPC keeps pointers to the paths.
+  std::vector<std::unique_ptr<Row>> rows_;
 };
 
 }  // namespace gluond::server

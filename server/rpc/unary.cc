@@ -40,12 +40,12 @@ uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
 class Rpc::OneCall final : public Stream {
  public:
   OneCall(Runner& runner, Opening opening, const Run& run)
-      : Stream(runner.peers, std::move(opening)), runner_(runner), run_(run),
+      : Stream(runner.peers, opening), runner_(runner), run_(run),
         cancellation_(std::make_shared<Cancellation>(deadline())) {
     StartRead();
   }
 
-  // The call is under way until OnDone. As CallsUnderWay::Begin.
+  // The call is under way until OnOver. As CallsUnderWay::Begin.
   absl::Status Enter() {
     RETURN_IF_ERROR(runner_.calls.Begin());
     entered_ = true;
@@ -64,8 +64,8 @@ class Rpc::OneCall final : public Stream {
 
  private:
   void OnRead(Slices* request) override { run_(this, request); }
-  void OnCancel() override { cancellation_->Cancel(); }
-  void OnDone() override {
+  void OnCancelled() override { cancellation_->Cancel(); }
+  void OnOver() override {
     if (is_sent_) runner_.unsent.Remove(unsent_);
     if (entered_) runner_.calls.End();
     delete this;
@@ -74,14 +74,14 @@ class Rpc::OneCall final : public Stream {
   Runner& runner_;
   const Run& run_;
   const std::shared_ptr<Cancellation> cancellation_;
-  bool entered_ = false;  // Set before the call is finished, and thus before OnDone.
+  bool entered_ = false;  // Set before the call is finished, and thus before OnOver.
   bool is_sent_ = false;
   Unsent::Place unsent_;
   Reservation memory_;
 };
 
 Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
-  return new OneCall(runner, std::move(opening), run);
+  return new OneCall(runner, opening, run);
 }
 
 Rpc::Rpc(Runner& runner, const Method& method, OneCall* stream)

@@ -14,7 +14,7 @@ using grpc::health::v1::HealthCheckResponse;
 class HealthService::Watcher final : public Stream {
  public:
   Watcher(HealthService& health, const Method& method, Opening opening)
-      : Stream(health.runner().peers, std::move(opening)), health_(health), method_(method) {
+      : Stream(health.runner().peers, opening), health_(health), method_(method) {
     StartRead();
   }
 
@@ -46,8 +46,8 @@ class HealthService::Watcher final : public Stream {
     writing_ = false;
     Tell();
   }
-  void OnCancel() override { End(absl::CancelledError("the client is gone")); }
-  void OnDone() override {
+  void OnCancelled() override { End(absl::CancelledError("the client is gone")); }
+  void OnOver() override {
     {
       std::lock_guard lock(health_.mu_);
       health_.watchers_.erase(this);
@@ -106,7 +106,7 @@ void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
 }
 
 Stream* HealthService::Watch(const Method& method, Stream::Opening opening) {
-  return new Watcher(*this, method, std::move(opening));
+  return new Watcher(*this, method, opening);
 }
 
 }  // namespace gluond::server

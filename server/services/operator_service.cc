@@ -68,7 +68,7 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
 }
 
 Stream* OperatorService::HostOperators(const Method& method, Stream::Opening opening) {
-  return HostStream::Start(hosts_, runner(), method, std::move(opening));
+  return HostStream::Start(hosts_, runner(), method, opening);
 }
 
 }  // namespace gluond::server

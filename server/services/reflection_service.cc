@@ -96,7 +96,7 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
 class ReflectionStream final : public Stream {
  public:
   ReflectionStream(Runner& runner, const Method& method, Opening opening, const ReflectionService::Names& services)
-      : Stream(runner.peers, std::move(opening)), runner_(runner), method_(method), services_(services),
+      : Stream(runner.peers, opening), runner_(runner), method_(method), services_(services),
         memory_(Budget::PartOf(runner.memory)) {
     StartRead();
   }
@@ -121,8 +121,8 @@ class ReflectionStream final : public Stream {
     memory_.Shrink(memory_.bytes());
     StartRead();
   }
-  void OnCancel() override {}
-  void OnDone() override { delete this; }
+  void OnCancelled() override {}
+  void OnOver() override { delete this; }
 
   Runner& runner_;
   const Method& method_;
@@ -148,7 +148,7 @@ ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, 
 
 // Both versions' messages are the same bytes.
 Stream* ReflectionService::ServerReflectionInfo(const Method& method, Stream::Opening opening) {
-  return new ReflectionStream(runner(), method, std::move(opening), services_);
+  return new ReflectionStream(runner(), method, opening, services_);
 }
 
 }  // namespace gluond::server

@@ -10,7 +10,7 @@ SessionService::SessionService(Runner& runner, Sessions& sessions)
 }
 
 Stream* SessionService::Run(const Method& method, Stream::Opening opening) {
-  return SessionStream::Start(sessions_, runner(), method, std::move(opening));
+  return SessionStream::Start(sessions_, runner(), method, opening);
 }
 
 }  // namespace gluond::server

@@ -10,7 +10,7 @@
 namespace gluond::server {
 
 SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening) {
-  const auto stream = std::make_shared<SessionStream>(sessions, runner, method, std::move(opening));
+  const auto stream = std::make_shared<SessionStream>(sessions, runner, method, opening);
   const absl::Status status = sessions.AddStream(stream);
   status.ok() ? stream->Read() : stream->End(status);
   return stream.get();

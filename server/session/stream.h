@@ -22,7 +22,7 @@ class SessionStream final : public Conversation {
   // Begins to read.
   static SessionStream* Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening);
   SessionStream(Sessions& sessions, Runner& runner, const Method& method, Opening opening)
-      : Conversation(runner, method, std::move(opening)), sessions_(sessions) {}
+      : Conversation(runner, method, opening), sessions_(sessions) {}
 
   // Ends a stream that does not say which session it wants, and drops one whose client does not take its end.
   void Sweep(Clock::time_point now);

@@ -3,8 +3,8 @@
 
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
 
-WORD is a part of `wire`, `python`, `neighbour`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
-spatial_cases.py with that word.
+WORD is a part of `wire`, `python`, `neighbour`, `quota`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
+spatial_cases.py with that word. `quota` needs root and the kernel's control groups.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
 comparison alternates its sides round by round, on the same two threads, and takes medians; the ratio is the median of
@@ -115,14 +115,17 @@ def row(what, ours, other, unit, limit):
         f"{statistics.median(other.figures):.3f} {unit} | {ratio:.3f} | {limit} |", flush=True)
 
 
+def start_server(folder):
+  return subprocess.Popen([BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu",
+                           f"--port_file={folder / 'port'}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 @contextlib.contextmanager
 def servers():
   """A gluond-server and an echo server: their addresses."""
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
-    server = subprocess.Popen([BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu",
-                               f"--port_file={folder / 'port'}"], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
+    server = start_server(folder)
     echo = subprocess.Popen([BIN / "tests/bench/echo_server", folder / "echo"])
     try:
       yield wait_for(folder / "port", server), wait_for(folder / "echo", echo)
@@ -220,6 +223,34 @@ def neighbour(addresses, rounds, torch, mxnet):
     each.stop()
 
 
+def quota(rounds):
+  """A step of LeNet on a server that gets 1.5 processors of its control group, and without that limit, in turns."""
+  root = pathlib.Path("/sys/fs/cgroup")
+  second = (root / "cgroup.controllers").exists()  # The second version has one tree for all controllers.
+  group = root / ("" if second else "cpu") / f"gluond-bench-{os.getpid()}"
+  limits = ("max 100000", "150000 100000") if second else ("-1", "150000")
+  group.mkdir()
+  try:
+    with tempfile.TemporaryDirectory() as name:
+      server = start_server(pathlib.Path(name))
+      address = wait_for(pathlib.Path(name) / "port", server)
+      (group / "cgroup.procs").write_text(str(server.pid))
+      command = [BIN / "tests/bench/step_bench", "lenet", STEPS["lenet"], address]
+      sides = [Side("with 2 processors", command, "wire"), Side("gluond", command, "wire")]
+      for _ in range(rounds + 1):
+        for side, limit in zip(sides, limits):
+          (group / ("cpu.max" if second else "cpu.cfs_quota_us")).write_text(limit)
+          side.measure()
+      for side in sides:
+        del side.figures[0]  # The first round warms up.
+        side.stop()
+      row("lenet TrainStep with a quota of 1.5 processors", sides[1], sides[0], "ms", 1.6)
+      server.terminate()
+      server.wait()
+  finally:
+    group.rmdir()
+
+
 def wants_spatial(options):
   return options.only in "spatial" or options.only.startswith("spatial:")
 
@@ -297,6 +328,8 @@ def main():
     wire(processes=options.rounds)
   if options.only in "python":
     python_round_trip(processes=options.rounds)
+  if options.only in "quota":
+    quota(options.rounds)
   with servers() as addresses:
     address = addresses[0]
     if options.only in "python" and options.mxnet:

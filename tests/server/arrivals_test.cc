@@ -40,9 +40,22 @@ TEST(ArrivalsTest, WhoBeginsCallsDoesNotWaitForOneThatDoes) {
   }).join();
 }
 
+// A service that begins each call, and has no methods.
+class NoMethods final : public grpc::CallbackGenericService {
+ public:
+  explicit NoMethods(Arrivals& arrivals) : arrivals_(arrivals) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    arrivals_.Begin();
+    return CallbackGenericService::CreateReactor(context);
+  }
+
+ private:
+  Arrivals& arrivals_;
+};
+
 TEST(ArrivalsTest, EachCallOfAServerIsReadAndBegins) {
   const auto arrivals = std::make_shared<Arrivals>(0);
-  grpc::CallbackGenericService unimplemented;
+  NoMethods unimplemented(*arrivals);
   grpc::ServerBuilder builder;
   builder.RegisterCallbackGenericService(&unimplemented);
   Arrivals::CountIn(arrivals, builder);

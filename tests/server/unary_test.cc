@@ -8,7 +8,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "proto/server.grpc.pb.h"
-#include "server/rpc/raw_service.h"
+#include "server/rpc/router.h"
 
 namespace gluond::server {
 namespace {
@@ -38,7 +38,9 @@ class UnaryTest : public testing::TestWithParam<Weight> {
     }, std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_memory_bytes"));
     service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
     grpc::ServerBuilder builder;
-    builder.RegisterService(service_.get());
+    router_ = std::make_unique<Router>(runner_->peers, /*most_waiting=*/1000);
+    router_->Add(*service_);
+    router_->RegisterAt(builder);
     server_ = builder.BuildAndStart();
     stub_ = v1::ServerService::NewStub(server_->InProcessChannel({}));
   }
@@ -65,6 +67,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
   std::string log_;  // Guarded by mu_.
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<TestService> service_;
+  std::unique_ptr<Router> router_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::ServerService::Stub> stub_;
 };
