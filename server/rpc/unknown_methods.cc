@@ -7,7 +7,7 @@
 namespace gluond::server {
 namespace {
 
-// The client has made the method's name up; so many bytes of it are repeated to him.
+// The client has made the method's name up; the answer repeats so many bytes of it.
 constexpr size_t kLongest = 200;
 
 class Refusal final : public grpc::ServerGenericBidiReactor {

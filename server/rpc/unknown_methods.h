@@ -1,5 +1,5 @@
-// UnknownMethods answers the calls of methods that no service has. gRPC's own answer counts nobody's calls: a client that
-// asks faster than it is answered would take all memory.
+// UnknownMethods answers the calls of methods that no service has. gRPC's own answer does not count a client's calls:
+// one that asks faster than it is answered would take all memory.
 
 #ifndef SERVER_RPC_UNKNOWN_METHODS_H_
 #define SERVER_RPC_UNKNOWN_METHODS_H_
@@ -15,7 +15,7 @@ class UnknownMethods final : public grpc::CallbackGenericService {
   // `peers` outlives the gRPC server.
   explicit UnknownMethods(Peers& peers) : peers_(peers) {}
 
-  // UNIMPLEMENTED.
+  // Its answer is UNIMPLEMENTED.
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
 
  private:
