@@ -1,5 +1,5 @@
-// Models whose operators another client computes: defined, trained, evaluated, saved and loaded by a client that knows
-// only their names, while the one that computes them comes, goes, and fails.
+// Models with operators that another client computes: a client that knows only the operators' names defines, trains,
+// evaluates, saves and loads them, while the computing client comes, goes, and fails.
 
 #include <chrono>
 #include <thread>
@@ -159,7 +159,7 @@ TEST_F(CustomModelTest, ACheckpointKeepsTheOperatorAndItsStates) {
   provider.reset();
   const auto request = Json<v1::LoadCheckpointRequest>(R"({"checkpoint": "c", "model": "copy"})");
   grpc::Status status;
-  for (int i = 0; i < 500 && status.ok(); ++i) {  // The server hears of the provider's end when it does.
+  for (int i = 0; i < 500 && status.ok(); ++i) {  // The server may hear late of the provider's end.
     Call(models_, &v1::ModelService::Stub::DeleteModel, R"({"model": "copy"})");
     grpc::ClientContext context;
     v1::LoadCheckpointResponse response;
@@ -225,7 +225,7 @@ TEST_F(CustomModelTest, QuestionsHoldUpNoThread) {
   for (const auto& definition : definitions) EXPECT_TRUE(definition->Wait().ok()) << definition->status.error_message();
   EXPECT_EQ(provider.Count(&v1::Callback::has_infer_shape), 1u);
 
-  // The lane, too: a batch of another shape, trained on, evaluated, predicted, gone forward with.
+  // The lane asks, too: for a batch of another shape in TrainStep, Evaluate, Predict and Forward.
   DefineTrained("m0");
   Initialize("m1");
   gate.Set(true);
@@ -251,7 +251,7 @@ TEST_F(CustomModelTest, ACallThatIsCancelledDoesNotWaitForTheAnswer) {
   });
   DefineTrained("m");
   gate.Set(true);
-  // Neither while shapes are asked for, nor in an operator. What comes next runs on the model's strand: the step has left it.
+  // A step waits neither for shapes nor in an operator. The next call runs on the model's strand: the step has left it.
   EXPECT_EQ(StartStep("m", 0, seconds(1))->Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
   const auto before = Parameters("m");
   gate.Set(false);

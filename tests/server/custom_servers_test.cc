@@ -1,5 +1,5 @@
-// Two servers in one process: each has clients of its own that compute operators, whatever these call themselves and their
-// operators, and the end of one server is nothing to the other's.
+// Two servers in one process: each has clients of its own that compute operators, whatever the names of these and of
+// their operators, and the end of one server does not disturb the other's.
 
 #include "tests/server/custom_host_fixture.h"
 
