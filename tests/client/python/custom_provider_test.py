@@ -61,7 +61,7 @@ def remote(op_type="remote"):
 
 
 def until_it_is_there(function):
-    """What the function returns, once the operators that it needs are offered."""
+    """The function's result, once the operators that it needs are offered."""
     end = time.monotonic() + 30
     while True:
         try:
@@ -172,7 +172,7 @@ def computed(values, shape=None, **fields):
 class WrongProviderTest(ArrayCase):
 
     def run_with(self, name, answers):
-        """What a run gives for each answer to a forward callback: values or the error's text."""
+        """The result of a run for each answer to a forward callback: values or the error's text."""
         nd.ones(1).asnumpy()
         queue = list(answers)
 

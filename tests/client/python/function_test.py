@@ -138,7 +138,7 @@ class FunctionTest(ArrayCase):
         submit = tape._submit
 
         def slowly(session, field, command):
-            nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of what is dead.
+            nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of dead arrays.
             submit(session, field, command)
         with autograd.record():
             y = Sigmoid()(x)

@@ -1,4 +1,4 @@
-"""Values that were fetched are not asked for again, until the array changes: then what is read is new."""
+"""Values that were fetched are not asked for again, until the array changes: then the values are new."""
 
 import threading
 import unittest.mock
@@ -26,7 +26,7 @@ def by_elements(x):
 
 
 def of_server(x):
-    """The values, without what is known here."""
+    """The values, without those known here."""
     return connect.current().fetch_one(x._name)
 
 

@@ -18,7 +18,7 @@ class Registered(NamedTuple):
     """One registration. `version` tells it from an earlier one of the same name."""
 
     op_type: str
-    prop_class: Any  # A CustomOpProp, or what makes one of keyword arguments that are text.
+    prop_class: Any  # A CustomOpProp, or a function that makes one of keyword arguments that are text.
     version: int
     shared: bool
 

@@ -45,7 +45,7 @@ class Loss(HybridBlock):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
     def _mean(self, F: Any, loss: Any) -> Any:  # noqa: N803
-        """Of each sample."""
+        """The mean loss of each sample."""
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 

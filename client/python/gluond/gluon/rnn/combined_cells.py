@@ -22,11 +22,11 @@ class _CellRow(RecurrentCell):
         return list(self._children.values())[index]
 
     def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
-        """Of all cells."""
+        """The states of all cells."""
         return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore
 
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> List[Any]:
-        """Of all cells."""
+        """The states of all cells."""
         if self._modified:
             return super().begin_state(batch_size, func, **kwargs)
         return [state for cell in self._children.values()
@@ -236,11 +236,11 @@ class BidirectionalCell(HybridRecurrentCell):
         return f"{type(self).__name__}(forward={cells['l_cell']!r}, backward={cells['r_cell']!r})"
 
     def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
-        """Of both cells."""
+        """The states of both cells."""
         return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore
 
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> List[Any]:
-        """Of both cells."""
+        """The states of both cells."""
         if self._modified:
             return super().begin_state(batch_size, func, **kwargs)
         return [state for cell in self._children.values()
