@@ -73,9 +73,6 @@ def _kind(parameter: Parameter) -> str:
     return f"{kind}, required" if parameter.required else f"{kind}, optional, default={_default(parameter)}"
 
 
-Chooser = Callable[[str], Optional[str]]
-
-
 def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any], prefixes: Sequence[str] = ("",),
                 internal: bool = False) -> Tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
     """`__getattr__` and `__dir__` for a module whose functions are made of operators when they are first asked for.

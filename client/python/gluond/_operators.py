@@ -37,8 +37,6 @@ _HINTS = {
     ("Symbol", "NDArray"): "; within hybrid_forward use F and the parameters that it is given, elsewhere mx.nd has the same "
                            "functions",
 }
-# No outputs are listed: the server must be asked.
-_UNKNOWN: tuple[str, ...] = ()
 
 
 class Argument(NamedTuple):

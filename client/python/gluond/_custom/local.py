@@ -108,10 +108,6 @@ class LocalArray(NDArray):
             return values.copy()
         return values
 
-    def _readable(self) -> np.ndarray:
-        """The values, not to be written."""
-        return self._values if self._values is not None else self.asnumpy()
-
     def _known(self) -> Optional[np.ndarray]:
         """The values for another array to have as well; None: they are not here."""
         if self._values is not None:

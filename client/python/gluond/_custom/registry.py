@@ -67,11 +67,6 @@ def share(op_type: str) -> Registered:
     return found
 
 
-def all_shared() -> List[str]:
-    """Names of the operators that others may use."""
-    return [each.op_type for each in list(_registered.values()) if each.shared]
-
-
 def names() -> List[str]:
     """All names, in order of registration."""
     return list(_registered)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
 from .._array.array import NDArray
@@ -13,8 +13,6 @@ from ._kinds import AnyHybridBlock
 from ._nested import flatten, regroup, size
 from ._parameter import Parameter
 from .utils import shape_is_known
-
-Hook = Callable[[str, str, NDArray], Any]
 
 
 class TracedGraph:

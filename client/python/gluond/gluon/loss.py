@@ -170,7 +170,6 @@ class CTCLoss(Loss):
             raise AssertionError(f"Only 'NT' and 'TN' layouts for label are supported. Got: {label_layout}")
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
-        self._label_layout = label_layout
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None,  # noqa: N803
                        label_lengths: Any = None, sample_weight: Any = None) -> Any:
