@@ -173,6 +173,8 @@ class Provider {
     std::lock_guard lock(mu_);
     return CountLocked(counts);
   }
+  // The numbers of forward and backward passes.
+  std::pair<size_t, size_t> Passes() { return {Count(&v1::Callback::has_forward), Count(&v1::Callback::has_backward)}; }
   std::vector<v1::Callback> Seen() {
     std::lock_guard lock(mu_);
     return seen_;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Sequence, Tuple
 
 from . import _elsewhere, _operators
 from ._attributes import Parameter, did_you_mean

@@ -2,7 +2,6 @@
 
 import gc
 import time
-import unittest
 from unittest import mock
 
 import numpy as np

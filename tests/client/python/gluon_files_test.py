@@ -3,7 +3,6 @@
 import json
 import os
 import tempfile
-import unittest
 
 import gluond as mx
 import numpy as np

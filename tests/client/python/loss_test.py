@@ -1,6 +1,5 @@
 """Losses against their formulas, operator by operator and as graphs, with gradients by finite differences."""
 
-import unittest
 
 import numpy as np
 from gluond import autograd, gluon, nd
