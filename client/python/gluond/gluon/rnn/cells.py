@@ -49,19 +49,6 @@ class _GatedCell(HybridRecurrentCell):
                                  name=step + "h2h"))
 
 
-class _RecurrentlyActivatedCell(_GatedCell):
-    """Has `activation` for new values and `recurrent_activation` for gates."""
-
-    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
-                 prefix: Optional[str] = None, params: Any = None, activation: Any = "tanh",
-                 recurrent_activation: Any = "sigmoid") -> None:
-        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
-                         h2h_bias_initializer, input_size, prefix, params)
-        self._activation = activation
-        self._recurrent_activation = recurrent_activation
-
-
 class RNNCell(_GatedCell):
     """h' = activation(i2h(x) + h2h(h)). `activation`: a name that `Activation` takes, or a Block."""
 
@@ -84,11 +71,20 @@ class RNNCell(_GatedCell):
         return output, [output]
 
 
-class LSTMCell(_RecurrentlyActivatedCell):
+class LSTMCell(_GatedCell):
     """c' = f c + i g, h' = o activation(c'), with the gates i, f, g, o in this order in the parameters."""
 
     _gates = 4
     _states = 2
+
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
+                 prefix: Optional[str] = None, params: Any = None, activation: Any = "tanh",
+                 recurrent_activation: Any = "sigmoid") -> None:
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
+        self._activation = activation
+        self._recurrent_activation = recurrent_activation
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h, c] -> (h', [h', c'])."""
@@ -105,10 +101,19 @@ class LSTMCell(_RecurrentlyActivatedCell):
         return h, [h, c]
 
 
-class GRUCell(_RecurrentlyActivatedCell):
+class GRUCell(_GatedCell):
     """n = activation(i2h_n + r h2h_n), h' = (1 - z) n + z h, with the gates r, z, n in this order."""
 
     _gates = 3
+
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
+                 prefix: Optional[str] = None, params: Any = None, activation: Any = "tanh",
+                 recurrent_activation: Any = "sigmoid") -> None:
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
+        self._activation = activation
+        self._recurrent_activation = recurrent_activation
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h] -> (h', [h'])."""
