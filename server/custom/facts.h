@@ -53,7 +53,7 @@ class CustomFacts {
   void ForgetAnswered(Facts* facts);
 
   absl::flat_hash_map<std::string, Facts> by_op_;
-  int64_t bytes_ = 0;  // Those of all facts, about.
+  int64_t bytes_ = 0;  // The sum over all facts, about.
 };
 
 }  // namespace gluond::server

@@ -54,7 +54,7 @@ class HostedDataset {
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
 
   mutable std::mutex mu_;
-  std::vector<uint32_t> crcs_;              // Those of the received bytes. Guarded by mu_.
+  std::vector<uint32_t> crcs_;              // Checksums of the received bytes. Guarded by mu_.
   Clock::time_point last_used_ = Clock::now();  // Guarded by mu_.
 };
 

@@ -149,7 +149,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool farewell_ = false;                  // A last message is to be written.
   bool draining_ = false;
   bool ended_ = false;
-  Clock::time_point last_sign_ = Clock::now();  // Of the client's being alive.
+  Clock::time_point last_sign_ = Clock::now();  // The time when the client last showed that it lives.
 
   std::deque<Batch> inbox_;  // Commands from executed_ + 1 to received_.
   int64_t inbox_bytes_ = 0;

@@ -55,7 +55,7 @@ class Plan(NamedTuple):
     prop: Any
     inputs: Sequence[Kind]  # Arguments, then auxiliary states.
     outputs: List[Kind]
-    shapes: List[List[int]]  # Those of arguments and auxiliary states.
+    shapes: List[List[int]]  # Shapes of arguments and auxiliary states.
     flags: List[int]
     # Arguments whose values calls before have asked for, in the forward and in the backward pass: the next call fetches
     # them together.
