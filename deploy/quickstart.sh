@@ -3,9 +3,9 @@
 #
 #   deploy/quickstart.sh [SEED]
 #
-# Installs what is missing (Debian packages), builds, starts a server on loopback, and lets a client train LeNet on the
+# Installs missing Debian packages, builds, starts a server on loopback, and lets a client train LeNet on the
 # 60,000 images of Fashion-MNIST over gRPC. Then it saves a checkpoint, restarts the server, loads the checkpoint, and
-# shows ten images with what the network says of them. Everything it writes is in quickstart/. Safe to run again, and
+# shows ten images with the network's answers. Everything it writes is in quickstart/. Safe to run again, and
 # to interrupt: no process stays behind. The last line is `test accuracy: 0.9xxx`.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."

@@ -3,9 +3,9 @@
 #
 #   deploy/quickstart_python.sh [lenet.py's options]
 #
-# Installs what is missing (Debian packages), builds the server and the Python package's messages, and runs
+# Installs missing Debian packages, builds the server and the Python package's messages, and runs
 # client/python/examples/lenet.py: the code of MXNet's tutorials, computed by a private server that it starts and ends.
-# What it writes is in quickstart/. Safe to run again, and to interrupt: no process stays behind. The last line is
+# Its output is in quickstart/. Safe to run again, and to interrupt: no process stays behind. The last line is
 # `test accuracy: 0.9xxx`.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."

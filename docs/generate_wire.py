@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Services first, then what they are made of, from the simple to the composed.
+# Services first, then their messages, from the simple to the composed.
 FILES = ["operator", "model", "training", "session", "server", "tensor", "graph", "parameters", "checkpoint",
          "dataset", "trainer", "custom_operator"]
 

@@ -87,7 +87,7 @@ ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one s
 namespace gluond::server {
 namespace {
 
-// Whoever does not read them in so long does not want them.
+// A reader that takes no lines of the log for so long does not want them.
 constexpr std::chrono::seconds kLastWords{2};
 
 Limits LimitsFromFlags() {
@@ -135,7 +135,7 @@ std::string Started(const Server& server, const ServerOptions& options) {
   return text += '\n';
 }
 
-// Whole or not at all: who waits for the file never reads half a number.
+// Writes the file whole or not at all: a program that waits for it never reads half a number.
 absl::Status WritePort(const std::string& path, int port) {
   const std::string temporary = absl::StrCat(path, ".", getpid());
   std::ofstream(temporary) << port << "\n";
@@ -223,8 +223,8 @@ absl::StatusOr<int> Main() {
   return status;
 }
 
-// Messages and tensors come and go by the hundred kilobytes. Their pages, given back at each free and asked for again,
-// would cost more than what is computed: 64 MiB of them may stay.
+// Messages and tensors come and go by the hundred kilobytes. To give their pages back at each free and to ask for them
+// again would cost more than the computation: 64 MiB of them may stay.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -17,7 +17,7 @@ _MAY_IMPORT = {
 
 ROOMS = ["//server/" + room for room in sorted(_MAY_IMPORT)]
 
-# What most rooms use beside each other.
+# Libraries that most rooms use beside each other.
 ENGINE_AND_PROTO = [
     "//engine/core",
     "//engine/imperative",

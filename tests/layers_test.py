@@ -14,7 +14,7 @@ from tests import case_runner, python_rooms
 ENGINE = {"engine/core", "engine/passes", "engine/runtime", "engine/imperative", "engine/nn", "engine/train",
           "engine/store"}
 
-# A room owns its folder and what is below it, but for the rooms there that have a line of their own.
+# A room owns its folder and all below it, but for the rooms there that have a line of their own.
 MAY_IMPORT = {
     "proto": set(),
     "engine/core": set(),
@@ -46,7 +46,7 @@ SERVER = {
 }
 for _room, _below in SERVER.items():
   MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}
-MAY_IMPORT["server/start"] |= {"ops/kernel"}  # What the GPU's plugin exports.
+MAY_IMPORT["server/start"] |= {"ops/kernel"}  # The names that the GPU's plugin exports.
 MAY_IMPORT["server"] = {"ops"} | ENGINE | {f"server/{name}" for name in SERVER}
 EVERYTHING = "tests"  # This room may import all others, and name any library.
 SUFFIXES = (".h", ".cc", ".cu", ".py")
@@ -58,7 +58,7 @@ COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOT
 # cudnn_off and cudnn_tune are attributes of MXNet's operators.
 LIBRARY = re.compile(r"\b(?!cudnn_(?:off|tune)\b)(?:dnnl|cublas|cudnn|cblas_)\w*|<<<", re.IGNORECASE)
 LIBRARY_HEADER = re.compile(r"dnnl|cublas|cudnn|cblas", re.IGNORECASE)
-# What computes on one device. Operators and what devices share reach it through the primitives' headers.
+# The kernels of one device. Operators and code that devices share reach them through the primitives' headers.
 BACKEND = re.compile(r"ops/kernel/(?:cpu|cuda)/")
 DEVICE_MACRO = re.compile(r"\b(?:GLUOND_GPU|__CUDA)\w*")
 MAY_ASK_FOR_THE_DEVICE = {f"engine/core/{name}.h" for name in ("host_device", "op")} | {
@@ -75,7 +75,7 @@ def room_of(path):
 
 
 def imports(path, text):
-  """What a source file imports, as paths from the root."""
+  """The imports of a source file, as paths from the root."""
   if path.endswith(".py"):
     for module, names, modules in PY_IMPORT.findall(text):
       for name in modules.split(",") if modules else [f"{module}.{n.strip()}" for n in names.split(",")]:

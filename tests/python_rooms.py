@@ -1,4 +1,4 @@
-"""The rooms of the Python client: which file belongs to which, what each may import, and what no file may do.
+"""The rooms of the Python client: each file's room, each room's imports, and things that no file may do.
 
     for line in python_rooms.breaches({"client/python/gluond/base.py": "from .ndarray import NDArray\n"}):
       print(line)
@@ -11,16 +11,16 @@ from collections import defaultdict
 
 PACKAGE = "client/python/gluond/"
 
-# They import and define nothing: MXNet's names for what is in the rooms.
+# Faces import and define nothing: they are MXNet's names for the contents of the rooms.
 _FACES = ("__init__ autograd executor operator metric optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
           "gluon/parameter gluon/contrib/__init__ gluon/data/__init__ gluon/data/vision/__init__ gluon/nn/__init__ "
           "gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer _array/__init__ _custom/__init__ _wire/__init__")
 _FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer"
 _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbol/image"
 
-# From the bottom to the top. What a room owns: folders, and files without their suffix; of several that fit, the longest.
-# A room may import what stands behind it, and itself. No room imports a face, but for those of nd and sym: a network, an
-# optimizer and a metric are written with these, as a user's program is.
+# The rooms from the bottom to the top. A room owns folders, and files without their suffix; the longest name that fits
+# a file decides. A room may import the rooms named behind it, and itself. No room imports a face, but for those of nd
+# and sym: a network, an optimizer and a metric are written with these, as a user's program is.
 ROOMS = {
     "base": ("base attribute name engine lr_scheduler _elsewhere _registry _curve", ""),
     "_proto": ("_proto", ""),
@@ -38,7 +38,7 @@ ROOMS = {
     "faces": (_FACES, "base _wire operators _array _custom symbol nd sym gluon programs"),
 }
 FACES = {f"{PACKAGE}{face}.py" for face in f"{_FACES} {_FACES_OF_ND} {_FACES_OF_SYM}".split()}
-# What a face may call: they give it its __getattr__.
+# The functions that a face may call: they give it its __getattr__.
 _FILLERS = {"fill_module", "getter"}
 
 _OWNED = {owned: room for room, (everything, _) in ROOMS.items() for owned in everything.split()}
@@ -63,7 +63,7 @@ def _file(module, files):
 
 
 def _imported(node, path, files):
-  """What one import statement names: (the name that it binds, the file it is in, whether that name is the module)."""
+  """The names of one import statement: (the bound name, the file it is in, whether that name is the module)."""
   if isinstance(node, ast.Import):
     for each in node.names:
       where = "client/python/" + each.name.replace(".", "/")
@@ -88,7 +88,7 @@ def _imports(tree, path, files):
 
 
 def _hooks(tree, bound):
-  """Assignments to what another file owns: `module.name = ...`, `Class.name = ...`, setattr(module, ...)."""
+  """Assignments to another file's things: `module.name = ...`, `Class.name = ...`, setattr(module, ...)."""
   for node in ast.walk(tree):
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr" and node.args:
       targets = [ast.Attribute(node.args[0], "...")]
@@ -102,7 +102,7 @@ def _hooks(tree, bound):
 
 
 def _definitions(tree):
-  """What a face has beyond imports and other names for what it imports."""
+  """The contents of a face beyond imports and other names for imported things."""
   for node in tree.body:
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
       yield from _definitions(node)
@@ -120,7 +120,7 @@ def circles(arrows):
   """Each circle of {file: files that it imports}, as a list of files."""
   rest = {file: set(named) for file, named in arrows.items()}
   shrunk = True
-  while shrunk:  # What imports nothing that is left, or what nothing that is left imports, is in no circle.
+  while shrunk:  # A file is in no circle if it imports none of the rest, or none of the rest imports it.
     used = {file for named in rest.values() for file in named}
     kept = {file: named & set(rest) for file, named in rest.items() if named & set(rest) and file in used}
     shrunk, rest = len(kept) < len(rest), kept

@@ -60,7 +60,7 @@ def run(flags, labels):
     for line in events.read_text().splitlines() if events.exists() else []:
       try:
         event = json.loads(line)
-      except ValueError:  # Cut off: the disk is full. What has no status counts as failed.
+      except ValueError:  # Cut off: the disk is full. A test without a status counts as failed.
         continue
       if "testSummary" in event:
         statuses[event["id"]["testSummary"]["label"]] = event["testSummary"]["overallStatus"]

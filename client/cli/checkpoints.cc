@@ -1,4 +1,4 @@
-// gluond checkpoints: what the server's store holds.
+// gluond checkpoints: lists the checkpoints in the server's store.
 
 #include <iostream>
 

@@ -1,6 +1,6 @@
 // The subcommands of `gluond`, one file each. Every one reads its own command line, without the
-// program's and its own name, prints its results to stdout and returns what went wrong in words for
-// a person.
+// program's and its own name, prints its results to stdout and returns errors in words for a
+// person.
 
 #ifndef GLUOND_CLIENT_CLI_COMMANDS_H_
 #define GLUOND_CLIENT_CLI_COMMANDS_H_
@@ -31,7 +31,7 @@ absl::Status Health(const Arguments& arguments);
 // GLUOND_ADDRESS, which the Python client reads as well; where that is not set, or empty, this machine's.
 std::string DefaultAddress();
 
-// How a subcommand reaches its server.
+// The way in which a subcommand reaches its server.
 struct ServerOptions {
   std::string address = DefaultAddress();
   absl::Duration timeout = absl::Minutes(5);

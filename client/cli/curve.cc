@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kWidth = 400, kHeight = 240, kLeft = 50, kTop = 56, kGap = 90;
 constexpr int kMostSteps = 5;
-constexpr size_t kMostPoints = 400;  // More than this cannot be told apart.
+constexpr size_t kMostPoints = 400;  // More points than this cannot be told apart.
 
 struct Series {
   std::string label;

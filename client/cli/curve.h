@@ -13,8 +13,8 @@ namespace gluond::cli {
 
 struct TrainingCurve {
   std::string title;
-  int64_t steps = 0;                   // That the losses come from.
-  std::vector<float> losses;           // Of equally many steps each, in their order.
+  int64_t steps = 0;                   // The number of steps that the losses come from.
+  std::vector<float> losses;           // Means of equally many steps each, in their order.
   std::vector<double> train_accuracy;  // After each epoch, in [0, 1].
   std::vector<double> test_accuracy;   // The same.
 };

@@ -77,7 +77,7 @@ absl::Status Health(const Arguments& arguments) {
 
   CLIENT_RETURN_IF_ERROR(Ask(server, service));
   if (quiet) return absl::OkStatus();
-  // It serves: that it is too busy to describe itself, or forbids it, makes it no worse.
+  // The server serves, even if it is too busy to describe itself, or forbids it.
   if (const absl::Status status = DescribeServer(server); !status.ok()) {
     std::cout << "no more is known of it: " << status.message() << "\n";
   }

@@ -13,7 +13,7 @@ namespace gluond::cli {
 namespace {
 
 constexpr unsigned char kUnsignedBytes = 8;
-constexpr int64_t kLargestFile = int64_t{1} << 31;  // A file's header cannot make us ask for more.
+constexpr int64_t kLargestFile = int64_t{1} << 31;  // A file's header cannot make us allocate more.
 
 // gzip's reader, which reads plain files as they are.
 class Reader {

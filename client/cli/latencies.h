@@ -1,5 +1,5 @@
-// Latencies gathers what a load generator measured. Not thread-safe: each worker has its own, Merge
-// joins.
+// Latencies gathers the measurements of a load generator. Not thread-safe: each worker has its own,
+// Merge joins them.
 
 #ifndef GLUOND_CLIENT_CLI_LATENCIES_H_
 #define GLUOND_CLIENT_CLI_LATENCIES_H_
@@ -16,7 +16,7 @@ namespace gluond::cli {
 
 class Latencies {
  public:
-  // One answer: only good ones count for the percentiles.
+  // Adds one answer: only good ones count for the percentiles.
   void Add(absl::Duration latency, const absl::Status& status);
   void Merge(const Latencies& other);
 

@@ -29,7 +29,7 @@ struct LoadOptions {
   absl::Duration duration = absl::Seconds(10);
 };
 
-// What every call sends: the method's path and the request's bytes.
+// The contents of every call: the method's path and the request's bytes.
 struct Shot {
   std::string path;
   grpc::ByteBuffer request;

@@ -1,4 +1,4 @@
-// gluond models: what the server holds.
+// gluond models: lists the models that the server holds.
 
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// gluond operators: what the server can compute.
+// gluond operators: lists the operators that the server has.
 
 #include <iostream>
 

@@ -6,9 +6,8 @@
 //   ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));  // False: help was printed.
 //
 // A variable's value at Add is its default. `--name=value` and `--name value` mean the same;
-// `--name` and
-// `--noname` set booleans; what does not begin with `--`, and all that follows a bare `--`, is
-// positional.
+// `--name` and `--noname` set booleans; an argument that does not begin with `--`, or that follows
+// a bare `--`, is positional.
 
 #ifndef GLUOND_CLIENT_CLI_OPTIONS_H_
 #define GLUOND_CLIENT_CLI_OPTIONS_H_

@@ -12,7 +12,7 @@
 
 namespace gluond::cli {
 
-// What an epoch has seen so far, as means over its images.
+// The results of an epoch so far, as means over its images.
 struct EpochReport {
   int64_t images = 0;
   double loss = 0;
@@ -24,13 +24,13 @@ struct EpochReport {
 
 class Progress {
  public:
-  // For `epochs` epochs of `images` images, from now on.
+  // Begins now, for `epochs` epochs of `images` images.
   Progress(int64_t epochs, int64_t images, bool terminal);
 
   // "epoch 2/5 [#####.....] 52%  loss 0.3412  accuracy 0.8761  4312 images/s  0:48 left"
   std::string Line(int64_t epoch, const EpochReport& report, absl::Time now) const;
 
-  // Shows the line, where it would be seen to change.
+  // Shows the line on a terminal.
   void Update(int64_t epoch, const EpochReport& report) const;
 
   // Ends the epoch's line with the accuracy on the test images.

@@ -1,4 +1,4 @@
-// The networks that `gluond train` knows, and how their images are prepared.
+// The networks that `gluond train` knows, and the preparation of their images.
 
 #ifndef GLUOND_CLIENT_CLI_RECIPE_H_
 #define GLUOND_CLIENT_CLI_RECIPE_H_
@@ -19,7 +19,7 @@ constexpr double kPixelShift = -0.2860 / 0.3530;
 
 struct Recipe {
   v1::Block network;
-  double learning_rate;  // Of SGD with momentum 0.9, at the schedule's top.
+  double learning_rate;  // The rate of SGD with momentum 0.9, at the schedule's top.
   int64_t epochs;
 };
 
@@ -27,7 +27,7 @@ struct Recipe {
 // INVALID_ARGUMENT lists the names.
 absl::StatusOr<Recipe> FindRecipe(const std::string& name, int64_t classes);
 
-// What the labels of the files in `folder` mean: clothes for Fashion-MNIST, else digits.
+// The names of the labels of the files in `folder`: clothes for Fashion-MNIST, else digits.
 std::vector<std::string> LabelNames(const std::string& folder);
 
 }  // namespace gluond::cli

@@ -11,7 +11,7 @@ using Models = v1::ModelService::Stub;
 using Operators = v1::OperatorService::Stub;
 using Training = v1::TrainingService::Stub;
 
-// More than this in one chunk wins nothing, and costs memory on both sides.
+// A larger chunk wins nothing, and costs memory on both sides.
 constexpr int64_t kLargestChunk = 4 << 20;
 
 template <class T>
@@ -37,7 +37,7 @@ Client::Client(std::shared_ptr<Connection> connection)
 absl::StatusOr<Client> Client::Connect(const std::string& address, Options options) {
   if (options.credentials == nullptr) options.credentials = grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // The server's limits are what counts.
+  arguments.SetMaxReceiveMessageSize(-1);  // The server's limits decide.
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   auto channel = grpc::CreateCustomChannel(address, options.credentials, arguments);

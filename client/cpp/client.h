@@ -49,7 +49,7 @@ struct LoadOptions {
   std::string device = "";
 };
 
-// A column of a dataset. Rows leave it as x * scale + shift, in the dtype of what they feed.
+// A column of a dataset. Rows leave it as x * scale + shift, in the dtype of the input that they feed.
 struct DatasetColumn {
   std::string name;
   Tensor values;
@@ -76,7 +76,7 @@ class Client {
                                     const std::vector<v1::Variable>& variables = {},
                                     const DefineOptions& options = {}) const;
 
-  // A model that exists already. Asks nothing: its first call says whether it does.
+  // A view of a model that exists already. Asks nothing: the model's first call says whether it exists.
   Model GetModel(std::string name) const;
   absl::StatusOr<std::vector<v1::Model>> ListModels() const;
 

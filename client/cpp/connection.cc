@@ -111,7 +111,7 @@ absl::Status Connection::Advance(absl::Status status, const std::string& model,
     ++line.next;
     return status;
   }
-  // Whether it was applied, the server alone knows: the next call asks. A gap may mean that the
+  // The server alone knows whether the call was applied: the next call asks. A gap may mean that the
   // server has lost this client's calls: then no other status says so.
   line.in_doubt = true;
   if (!absl::IsFailedPrecondition(status)) return status;

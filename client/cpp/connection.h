@@ -1,6 +1,6 @@
 // Connection is the one place where the client calls the server: deadlines, retries, sequence
-// numbers. Thread-safe. Calls that change one model go one at a time, in the order in which they
-// got there.
+// numbers. Thread-safe. Calls that change one model go one at a time, in the order of their
+// beginning.
 //
 // A call that meets UNAVAILABLE is sent again while Options::retry_for lasts. One that changes a
 // model carries the same sequence number each time, so that the server applies it once however
@@ -34,12 +34,12 @@
 namespace gluond::client {
 
 struct Options {
-  // Who this client is to the server. Empty: a random name. A client that goes on where another run
+  // The client's name for the server. Empty: a random name. A client that goes on where another run
   // stopped, for example with an upload, gives the same name.
   std::string client_id = "";
   // Deadline of a call, retries included.
   absl::Duration timeout = absl::Minutes(5);
-  // How long a call that meets UNAVAILABLE is tried again.
+  // A call that meets UNAVAILABLE is tried again for so long.
   absl::Duration retry_for = absl::Seconds(10);
   // Default: no encryption.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
@@ -117,7 +117,7 @@ class Connection {
   struct Line {
     std::mutex mu;
     uint64_t next = 1;      // Guarded by mu.
-    bool in_doubt = false;  // Guarded by mu. Whether the server alone knows what `next` is.
+    bool in_doubt = false;  // Guarded by mu. Whether the server alone knows `next`.
   };
 
   template <class Stub>
@@ -202,7 +202,7 @@ class Connection {
   // before.
   absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line,
                                  uint64_t sent = 1);
-  // Goes on to the next number, or, where the call failed, says why.
+  // Goes on to the next number, or, where the call failed, returns the reason.
   absl::Status Advance(absl::Status status, const std::string& model, absl::Time deadline,
                        Line& line);
   absl::StatusOr<uint64_t> LastApplied(const std::string& model, absl::Time deadline);

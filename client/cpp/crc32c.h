@@ -9,7 +9,7 @@
 
 namespace gluond::client {
 
-// The checksum of `bytes`; of a longer text when `crc` is the checksum of what stands before.
+// The checksum of `bytes`; or, when `crc` is the checksum of a text, that of the text and `bytes`.
 // Crc32c("123456789") is 0xe3069283.
 uint32_t Crc32c(absl::string_view bytes, uint32_t crc = 0);
 

@@ -1,4 +1,4 @@
-// Client::UploadDataset: declare, send what the server lacks, commit.
+// Client::UploadDataset: declares the columns, sends the bytes that the server lacks, commits.
 
 #include <algorithm>
 
@@ -28,7 +28,7 @@ uint64_t Received(const v1::UploadDatasetResponse& progress, const std::string& 
   return it == progress.received().end() ? 0 : it->second;
 }
 
-// Whether the dataset has the column as declared; what the declaration leaves open does not count.
+// Whether the dataset has the column as declared; fields that the declaration leaves open do not count.
 bool Has(const v1::Dataset& dataset, const v1::Column& declared) {
   return std::any_of(
       dataset.columns().begin(), dataset.columns().end(), [&](const v1::Column& column) {

@@ -20,7 +20,7 @@
 
 namespace gluond::client {
 
-// A trainer: `loss`, or the graph's output `loss_output`, and what to make of it.
+// A trainer: `loss`, or the graph's output `loss_output`, and the way to make it small.
 struct TrainerOptions {
   v1::Component loss;
   v1::Component optimizer = Named("sgd");
@@ -46,11 +46,11 @@ class Model {
   absl::StatusOr<v1::Model> Describe(bool graph = false) const;
   absl::Status Delete() const;
 
-  // Values for the parameters that have none (all of them, where `force_reinit`).
+  // Gives values to the parameters that have none (to all of them, where `force_reinit`).
   absl::Status Initialize(const v1::Component& initializer = {}, bool force_reinit = false) const;
 
-  // Sets them all or none. Large ones travel in chunks; a broken connection costs only the chunk
-  // under way.
+  // Sets all parameters or none. Large ones travel in chunks; a broken connection costs only the
+  // chunk under way.
   absl::Status SetParameters(const Tensors& parameters) const;
 
   // Values of one moment; no names: all. Large ones travel in chunks.
@@ -75,8 +75,8 @@ class Model {
   // Forward, loss, backward and step on one batch: inputs and label by name.
   absl::StatusOr<v1::TrainStepResponse> TrainStep(const Tensors& batch) const;
 
-  // TrainStep on each batch that `next` gives, until it gives none. Up to 8 are under way, so that a
-  // long way to the server costs little time. `report` gets the answers in order.
+  // Calls TrainStep on each batch that `next` gives, until it gives none. Up to 8 calls are under
+  // way, so that a long way to the server costs little time. `report` gets the answers in order.
   // Neither may call the model: it is this call's until the end. Stops at the first error; that batch
   // and those after it were not applied, unless the error leaves it open (DEADLINE_EXCEEDED).
   absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,

@@ -1,4 +1,4 @@
-// How a client writes a network down: Blocks, or operators that read each other.
+// The two forms of a network in a client: Blocks, or operators that read each other.
 //
 //   v1::Block net = Sequential({
 //       Conv2D(20, 5, {{"activation", "relu"}}), MaxPool2D(2), Dense(500, {{"activation",
@@ -9,7 +9,7 @@
 //   std::string out = graph.Add("Activation", {fc1}, {{"act_type", "relu"}});
 //   v1::Graph net = graph.Outputs({out});
 //
-// What exists, and what each accepts, the server says: a name that it does not know is its error.
+// The server alone knows which blocks, operators and attributes exist: an unknown name is its error.
 
 #ifndef GLUOND_CLIENT_CPP_NETWORK_H_
 #define GLUOND_CLIENT_CPP_NETWORK_H_
@@ -74,7 +74,7 @@ class GraphBuilder {
 
  private:
   v1::Graph graph_;
-  std::map<std::string, int> used_;  // Numbers given, by operator.
+  std::map<std::string, int> used_;  // The last number given, by operator.
 };
 
 }  // namespace gluond::client

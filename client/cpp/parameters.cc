@@ -1,4 +1,4 @@
-// Model's parameters in and out: what is small in one call, what is large in chunks.
+// Model's parameters in and out: small ones in one call, large ones in chunks.
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/crc32c.h"
@@ -46,7 +46,7 @@ absl::Status Model::Upload(const std::string& parameter, const Tensor& value) co
   request.set_dtype(value.dtype());
   request.mutable_shape()->Add(value.shape().begin(), value.shape().end());
   request.set_client_id(connection_->options().client_id);
-  request.set_restart(true);  // What an earlier call left behind may be of another value.
+  request.set_restart(true);  // An earlier call may have left chunks of another value.
   const uint64_t total = value.bytes().size();
   for (uint64_t offset = 0; offset < total;) {
     const absl::string_view data = value.bytes().substr(offset, connection_->chunk_bytes());
@@ -101,7 +101,7 @@ absl::StatusOr<Tensors> Model::Download(const std::vector<std::string>& names) c
                                          "checkpoint and load it as another model."));
 }
 
-// A `version` of 0 is set; later calls insist on it.
+// Sets `version` where it is 0; later calls insist on it.
 absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter, uint64_t* version) const {
   v1::DownloadParameterRequest request;
   request.set_model(name_);

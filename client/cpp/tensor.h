@@ -75,8 +75,8 @@ class Tensor {
     return FromBytes(DTypeOf<T>(), std::move(shape), std::move(bytes)).value();
   }
 
-  // From a reply: raw or typed. INVALID_ARGUMENT: no values (statistics), or not as many as the
-  // shape.
+  // The tensor of a reply, raw or typed. INVALID_ARGUMENT: it has no values (statistics), or not as
+  // many as the shape.
   static absl::StatusOr<Tensor> FromProto(v1::Tensor proto);
 
   // As `raw`.
@@ -114,7 +114,7 @@ class Tensor {
 // Tensors by name: inputs, outputs, parameters, gradients.
 using Tensors = std::map<std::string, Tensor>;
 
-// From a message's map field, which loses them.
+// Moves the tensors out of a message's map field.
 absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>* map);
 
 }  // namespace gluond::client

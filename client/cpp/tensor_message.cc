@@ -24,7 +24,7 @@ void AppendVarint(uint64_t value, std::string* out) {
   out->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
-// What stands before a field's bytes.
+// The tag and the length before a field's bytes.
 std::string Head(int field, size_t length) {
   std::string head;
   AppendVarint(WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED), &head);
@@ -48,7 +48,7 @@ grpc::ByteBuffer WithTensors(const google::protobuf::Message& message, int field
   std::vector<grpc::Slice> slices;
   std::string text = message.SerializeAsString();
   for (const auto& [name, tensor] : tensors) {
-    // From the inside out, since each head holds the length of what follows it.
+    // From the inside out, since each head holds the length of the bytes after it.
     std::string value = tensor.ToProtoWithoutBytes().SerializeAsString();
     value += Head(v1::Tensor::kRawFieldNumber, tensor.bytes().size());
     const std::string entry =

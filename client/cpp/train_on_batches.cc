@@ -94,8 +94,8 @@ absl::Status Connection::TrainOnBatches(
     status = ToStatus(first.status);
     if (first.ahead &&
         (absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status))) {
-      // It overtook the one before it on the way, which the server cannot allow; or there were too
-      // many at once. Again.
+      // The step overtook the one before it on the way, which the server cannot allow; or there were
+      // too many at once. It is sent again.
       flights.LandAll();
       for (Flight& flight : all) {
         if (!flight.status.ok()) launch(flight);
@@ -103,7 +103,7 @@ absl::Status Connection::TrainOnBatches(
       continue;
     }
     if (absl::IsUnavailable(status)) {
-      // Alone, as any other call. If the server has applied it, it answers as it would have.
+      // The step is sent alone, as any other call. If the server has applied it, it gives the same answer.
       flights.LandAll();
       const absl::Time deadline = absl::Now() + timeout;
       const auto check = [&] { return CheckNotForgotten(model, deadline, line, all.size()); };

@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
 OUTPUT = HERE / MESSAGES
-# What the client speaks, and what these import.
+# The files of the client's protocol, and those that they import.
 SOURCES = ["proto/session.proto", "proto/operator.proto", "proto/server.proto", "proto/model.proto",
            "proto/training.proto"]
 

@@ -24,7 +24,7 @@ _C_LIBRARY = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|libr
 
 
 def libraries(program: pathlib.Path) -> Dict[str, pathlib.Path]:
-    """What the program loads, but the C library."""
+    """The libraries that the program loads, but the C library."""
     listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
     missing = re.findall(r"(\S+) => not found", listed)
     if missing:

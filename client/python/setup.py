@@ -31,7 +31,7 @@ class SourceWithMessages(sdist):
         super().run()
 
 
-# Elsewhere, as what an earlier build has left would be packed as well.
+# Elsewhere, as the files of an earlier build would be packed as well.
 with tempfile.TemporaryDirectory() as folder:
     setup(cmdclass={"build_py": BuildWithMessages, "sdist": SourceWithMessages},
           options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}})

@@ -17,7 +17,7 @@ bin=$("${bazel[@]}" info --config=static bazel-bin)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 deploy/container/rootfs.sh "$work/rootfs" "$bin/server/gluond-server" "$bin/client/cli/gluond"
-# The date of what was built, so that one commit gives one image.
+# The date of the commit, so that one commit gives one image.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || echo 0)}"
 export SOURCE_DATE_EPOCH
 /usr/bin/python3 deploy/container/oci_image.py "$work/rootfs" deploy/container/Containerfile "$out"

@@ -26,7 +26,7 @@ for program in "$@"; do
   chmod 755 "$root/usr/bin/${program##*/}"
 done
 
-# 3. What they load: lines `NAME => PATH (ADDRESS)`, and the loader as `PATH (ADDRESS)`.
+# 3. Their libraries: lines `NAME => PATH (ADDRESS)`, and the loader as `PATH (ADDRESS)`.
 libraries=$(for program in "$@"; do ldd "$program"; done)
 if grep "not found" <<<"$libraries" >&2; then
   echo "rootfs: the libraries above are missing on this machine" >&2

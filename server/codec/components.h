@@ -33,7 +33,7 @@ absl::StatusOr<Spec> SpecFromProto(const v1::Component& component, const C& cata
   return spec;
 }
 
-// With every attribute of the catalog's entry: as given, or its default. Values are text, or numbers where they are.
+// Writes every attribute of the catalog's entry: as given, or its default. Numbers are numbers, other values text.
 template <class C>
 void SpecToProto(const Spec& spec, const C& catalog, v1::Component* component) {
   component->set_name(spec.type);

@@ -57,7 +57,7 @@ absl::StatusOr<Declarations> ByName(const google::protobuf::RepeatedPtrField<v1:
   return declared;
 }
 
-// What is declared of an input; without a declaration, nothing is known.
+// An input as it is declared; without a declaration, nothing is known of it.
 absl::StatusOr<ModelInput> InputNamed(const std::string& name, const Declarations& declared) {
   ModelInput input;
   input.name = name;

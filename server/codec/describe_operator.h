@@ -1,4 +1,4 @@
-// DescribeOp writes what the registry knows of an operator as clients see it.
+// DescribeOp writes the registry's description of an operator as clients see it.
 
 #ifndef SERVER_CODEC_DESCRIBE_OPERATOR_H_
 #define SERVER_CODEC_DESCRIBE_OPERATOR_H_

@@ -92,7 +92,7 @@ class GraphReader {
     return absl::OkStatus();
   }
 
-  // Names that are read and that no node has. What is an output and nothing else has to be declared.
+  // A name that is read and that no node has is a variable. One that is only an output has to be declared.
   void AddVariables() {
     std::vector<NodeSpec> parameters;
     for (const NodeSpec& node : graph_.nodes) {

@@ -13,14 +13,14 @@
 namespace gluond::server {
 
 struct GraphSpec {
-  std::vector<NodeSpec> nodes;          // With those for parameters that nodes name.
+  std::vector<NodeSpec> nodes;          // Those for parameters that nodes name, too.
   std::vector<std::string> inputs;      // In order of first use.
   std::vector<EntrySpec> outputs;
   std::vector<std::string> output_names;  // As the client wrote them; empty: the default outputs.
 };
 
-// `declared` says what some variables are (Variable.Kind); the others are inputs, unless their names end like a
-// parameter's. INVALID_ARGUMENT: a name or a reference that is none, two nodes of one name, a value of an attribute.
+// `declared` has the kinds of some variables (Variable.Kind); the others are inputs, unless their names end like a
+// parameter's. INVALID_ARGUMENT: a malformed name or reference, two nodes of one name, a value of an attribute.
 absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph,
                                          const google::protobuf::RepeatedPtrField<v1::Variable>& declared);
 

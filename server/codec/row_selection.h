@@ -11,7 +11,7 @@
 
 namespace gluond::server {
 
-// [begin, end) with the defaults filled in. INVALID_ARGUMENT: empty, or not within the dataset.
+// The range [begin, end) with the defaults filled in. INVALID_ARGUMENT: it is empty, or not within the dataset.
 struct Positions {
   int64_t begin;
   int64_t end;

@@ -81,7 +81,7 @@ absl::Status CheckBools(const Tensor& tensor) {
   return absl::OkStatus();
 }
 
-// A tensor in the request's own memory, which it keeps; or nothing, when the bytes are in pieces or lie badly.
+// A tensor in the request's own memory, which it keeps alive; none when the bytes are in pieces or not aligned.
 Tensor Alias(const Slices* slices, const Shape& shape, DType dtype) {
   if (slices == nullptr || slices->size() != 1) return {};
   auto slice = std::make_shared<grpc::Slice>((*slices)[0]);
@@ -107,7 +107,7 @@ absl::StatusOr<Tensor> DecodeRaw(const v1::Tensor& proto, const Attachments& att
   return tensor;
 }
 
-// What a slice of a reply keeps alive.
+// A slice of a reply, which keeps the tensor's memory alive.
 grpc::Slice SliceOf(const Tensor& tensor) {
   return grpc::Slice(tensor.data(), tensor.bytes(), [](void* kept) { delete static_cast<Tensor*>(kept); },
                      new Tensor(tensor));

@@ -22,12 +22,12 @@ absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64
 // INVALID_ARGUMENT: says what was expected and what came. RESOURCE_EXHAUSTED: as `host.Allocate`, before any value is made.
 absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& attachments, Allocator& host);
 
-// Whether values come as raw bytes: what OutputEncoding AUTO follows.
+// Whether values come as raw bytes; the reply's form follows it where OutputEncoding is AUTO.
 inline bool IsRaw(const v1::Tensor& proto) { return !proto.raw().empty(); }
 
 // Shape, dtype and values of a tensor on the CPU in the given form: RAW, TYPED or STATISTICS. The reply may refer to the
 // tensor's memory, which therefore must not be written any more. RESOURCE_EXHAUSTED: as TYPED it takes more than
-// `*bytes_left`, which loses what it takes.
+// `*bytes_left`, from which its bytes are subtracted.
 absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t* bytes_left, v1::Tensor* proto,
                           Attachments* attachments);
 

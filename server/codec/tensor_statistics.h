@@ -9,7 +9,7 @@
 
 namespace gluond::server {
 
-// Of `bytes`, the little-endian elements of type `dtype`.
+// The statistics of `bytes`, the little-endian elements of type `dtype`.
 v1::Statistics TensorStatistics(DType dtype, const Bytes& bytes);
 
 }  // namespace gluond::server

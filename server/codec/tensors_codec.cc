@@ -5,7 +5,7 @@
 namespace gluond::server {
 namespace {
 
-// Elements. Fewer are made, whatever they are, or encoded, in less time than a change of threads may take.
+// Fewer elements are made or encoded, whatever they are, in less time than a change of threads may take.
 constexpr int64_t kLargeFill = 1 << 12;
 constexpr int64_t kLargeReply = 1 << 14;
 

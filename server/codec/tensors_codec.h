@@ -22,11 +22,11 @@ using TensorMap = google::protobuf::Map<std::string, v1::Tensor>;
 
 absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const Attachments& attachments,
                                                   Allocator& host);
-// `kind` is what the tensors are, for messages: "input".
+// `kind` is the tensors' word in messages: "input".
 absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorMap& map,
                                            const Attachments& attachments, Allocator& host);
 
-// The form of the reply's tensors: what was asked, or for AUTO the request's own.
+// The form of the reply's tensors: the one asked for, or for AUTO the request's own.
 v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorList& request);
 v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorMap& request);
 v1::OutputEncoding ReplyForm(v1::OutputEncoding asked);  // Where the request has no tensors: TYPED.
@@ -37,7 +37,7 @@ absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncodin
 absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
                            Attachments* attachments);
 
-// Whether encoding takes long: each element is looked at, and they are many. `kept`: the answer will be (stored_answer.h).
+// Whether encoding takes long: it looks at each of many elements. `kept`: the answer will be kept (stored_answer.h).
 bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept);
 bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept);
 

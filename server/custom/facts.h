@@ -1,5 +1,5 @@
-// CustomFacts: what clients have said of the shapes and types of the operators that they compute, and what they are being
-// asked. Once per signature. Not thread-safe: CustomHosts locks.
+// CustomFacts: the answers of clients about the shapes and types of the operators that they compute, and the questions
+// that are under way. A client is asked once per signature. Not thread-safe: CustomHosts locks.
 
 #ifndef SERVER_CUSTOM_FACTS_H_
 #define SERVER_CUSTOM_FACTS_H_
@@ -18,7 +18,7 @@ namespace gluond::server {
 class CustomFacts {
  public:
   struct Key {
-    std::string op;    // Scope and name: all that is forgotten together.
+    std::string op;    // Scope and name; facts of one `op` are forgotten together.
     std::string rest;  // Attributes and arguments.
     bool of_types = false;
   };
@@ -28,24 +28,24 @@ class CustomFacts {
   using Clock = std::chrono::steady_clock;
   struct Fact {
     std::shared_ptr<Question> question;  // Null once it is answered.
-    int asking = 0;                      // That wait for the answer, and have not come back for it.
+    int asking = 0;                      // Inferences that have not come back for the answer.
     Clock::time_point answered;
     absl::Status status;
     CustomHost::Inference shapes;    // One of these.
     CustomHost::TypeInference types;
-    int64_t bytes = 0;               // That it takes, about.
+    int64_t bytes = 0;               // The memory that the fact takes, about.
   };
   using FactPtr = std::shared_ptr<Fact>;
 
   // Null: nobody has asked.
   FactPtr Find(const Key& key) const;
-  // A fact that is being asked for. When there are very many, those that are answered are forgotten.
+  // Adds a fact that is being asked for. When there are very many, those that are answered are forgotten.
   FactPtr Add(const Key& key);
-  // The answer: a status that is not OK, shapes, or types. What is returned is to be told that it is Answered, without the
-  // lock; null where it is already.
+  // Takes the answer: a status that is not OK, shapes, or types. The caller calls Answered of the returned question
+  // without the lock. Null: the question was answered before.
   std::shared_ptr<Question> Answer(const Key& key, Fact answer);
   void Forget(const Key& key);
-  // All that is answered about one operator.
+  // Forgets all answers about one operator.
   void Forget(const std::string& scope, const std::string& op_type);
 
  private:
@@ -53,7 +53,7 @@ class CustomFacts {
   void ForgetAnswered(Facts* facts);
 
   absl::flat_hash_map<std::string, Facts> by_op_;
-  int64_t bytes_ = 0;  // Of all facts, about.
+  int64_t bytes_ = 0;  // The sum over all facts, about.
 };
 
 }  // namespace gluond::server

@@ -159,7 +159,7 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
   v1::HostResponse response;
   response.mutable_opened()->set_lease_seconds(limits().session_lease_seconds);
   response.mutable_opened()->set_callback_seconds(static_cast<double>(callback.count()));
-  // A client that reads this may be called at once, and it reads this first: what is to be sent meanwhile waits behind it.
+  // A client that reads this may be called at once, and it reads this first: later messages wait behind it.
   {
     std::lock_guard lock(queue_mu_);
     queue_.push_back({0, {grpc::Slice(response.SerializeAsString())}});

@@ -28,7 +28,7 @@ class HostStreams {
   void Sweep();
   // Ends all with UNAVAILABLE.
   void Drain();
-  // What they say.
+  // The clients at the streams' other ends.
   const std::shared_ptr<CustomHosts>& hosts() const { return hosts_; }
 
  private:
@@ -69,7 +69,7 @@ class HostStream final : public Conversation, public HostChannel {
     return static_cast<int64_t>(Bytes(item.message).size() + sizeof(Item));
   }
 
-  // What a client that does not read may let grow is bounded.
+  // Bounds the queue of a client that does not read.
   void Enqueue(Item item);
   // Requires: writing_, and no write under way.
   void WriteNext();
@@ -80,7 +80,7 @@ class HostStream final : public Conversation, public HostChannel {
 
   HostStreams& streams_;
   CustomHosts& hosts_;
-  bool is_open_ = false;  // Of the reader.
+  bool is_open_ = false;  // Used by the reader alone.
 
   std::mutex queue_mu_;  // Guards all that follows. Taken before the conversation's.
   std::deque<Item> queue_;

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLongestName = 128, kMostOffers = 10'000;
 constexpr std::chrono::seconds kFailureLasts{5};
 constexpr int kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
-constexpr int kInstanceBits = 40;  // Of a forward pass's own number; the rest tells its client.
+constexpr int kInstanceBits = 40;  // Bits of a forward pass's own number; the rest tells its client.
 
 std::string Describe(const CustomOperator& op) { return absl::StrCat("custom operator '", Excerpt(op.op_type), "'"); }
 
@@ -32,7 +32,7 @@ void TellCancelled(uint64_t call, HostChannel& channel) {
 
 uint64_t TagOf(const std::string& scope) { return absl::HashOf(scope) >> (kInstanceBits + 1); }
 
-// What the client says of its own time cannot be more than has passed; NaN is nothing.
+// The time that the client reports counts up to the time that has passed; NaN counts as 0.
 void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time) {
   if (time == nullptr) return;
   const auto passed_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
@@ -116,7 +116,7 @@ void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
   {
     std::lock_guard lock(functions_mu_);
     const auto found = functions_.find(function);
-    if (found == functions_.end() || !found->second.expired()) return;  // It is held again.
+    if (found == functions_.end() || !found->second.expired()) return;  // Somebody holds the function again.
     functions_.erase(found);
   }
   std::shared_ptr<HostChannel> channel;
@@ -136,7 +136,7 @@ void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
 
 void CustomHosts::Detach(HostChannel* channel) {
   std::vector<Waiting> ended;
-  std::unique_ptr<Provider> provider;  // And with it the channel, until the end.
+  std::unique_ptr<Provider> provider;  // Keeps the channel, too, until the end.
   {
     std::lock_guard lock(mu_);
     const auto node = providers_.extract(channel);
@@ -148,7 +148,7 @@ void CustomHosts::Detach(HostChannel* channel) {
         PassOnLocked(op_type);
       }
     }
-    // Not where another stream has taken its scope.
+    // Another stream may have taken its scope.
     const auto scope = by_scope_.find(provider->scope);
     if (scope != by_scope_.end() && scope->second == channel) by_scope_.erase(scope);
     for (auto it = waiting_.begin(); it != waiting_.end();) {
@@ -163,7 +163,7 @@ void CustomHosts::Detach(HostChannel* channel) {
   }
 }
 
-// The client that has shared the operator last of those that are there computes it from now on.
+// From now on the operator is computed by the one of the connected clients that has shared it last.
 void CustomHosts::PassOnLocked(const std::string& op_type) {
   facts_.Forget("", op_type);
   HostChannel* heir = nullptr;
@@ -279,7 +279,7 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
     if (const CustomFacts::FactPtr fact = facts_.Find(key); fact != nullptr) {
       if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
       if (fact->status.ok()) return fact;
-      // What a rule cannot say yet it will not say the next time: one inference may come by here twice.
+      // A rule that cannot tell yet will not tell the next time: one inference may come by here twice.
       if (!complete && absl::IsUnknown(fact->status)) return fact->status;
       // Other failures are told to those that waited, once: the next run asks again. Some may have given up.
       if (--fact->asking <= 0) facts_.Forget(key);
@@ -381,7 +381,7 @@ void CustomHosts::Result(HostChannel* channel, Answer answer) {
   if (question != nullptr) question->Answered();
 }
 
-// `status` is not OK.
+// Requires: `status` is not OK.
 void CustomHosts::End(Waiting waiting, const absl::Status& status) {
   if (waiting.call != nullptr) return waiting.call->completion(status);
   std::shared_ptr<Question> question;

@@ -1,12 +1,12 @@
-// CustomHosts: the clients that compute operators, what they have said of shapes and types, and the calls that wait for
-// them. A server has one, which its graphs hold. Thread-safe; no thread waits for a client, and none is called with the mutex
-// held.
+// CustomHosts: the clients that compute operators, their answers about shapes and types, and the calls that wait for
+// them. A server has one, which its graphs hold. Thread-safe; no thread waits for a client, and no client is called
+// with the mutex held.
 //
 //   ops/custom.cc --Begin--> CustomHosts --SendCall--> HostStream --ToMessage--> client
 //   client --> HostStream --Result--> CustomHosts --completion--> the run goes on
 //
 // A message points into the memory of the run that waits for its answer. So an answer counts when gRPC has let go of the
-// message, not before: until then it reads what the run would go on to write.
+// message, not before: until then gRPC reads memory that the run would go on to write.
 
 #ifndef SERVER_CUSTOM_HOSTS_H_
 #define SERVER_CUSTOM_HOSTS_H_
@@ -54,15 +54,15 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);
   void Detach(HostChannel* channel);
 
-  // What to send for a call; it counts as sent when the attachments are gone. False: nobody waits for it any more.
+  // Makes a call's message; the call counts as sent when the attachments are gone. False: nobody waits for it any more.
   bool ToMessage(uint64_t call, v1::HostResponse* response, Attachments* attachments);
   struct Answer {
     v1::CallbackResult result;
     Attachments attachments;
   };
-  // An answer that nobody waits for is dropped, and so is one to a question that has not been asked.
+  // Takes an answer. Drops one that nobody waits for, and one to a question that has not been asked.
   void Result(HostChannel* channel, Answer answer);
-  // The call could not be sent.
+  // Ends a call that could not be sent.
   void Fail(uint64_t call, const absl::Status& why);
   // Ends the calls whose time is over.
   void Sweep(Clock::time_point now);
@@ -79,11 +79,11 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   struct Provider {
     std::shared_ptr<HostChannel> channel;
     std::string scope;
-    uint64_t tag;        // Of the scope, for instances.
+    uint64_t tag;        // The scope's, for instances.
     HostLimits limits;
-    int64_t calls = 0;   // That wait.
+    int64_t calls = 0;   // Those that wait.
     absl::flat_hash_map<std::string, uint64_t> offered;  // By op_type: when it was shared, 0 where it was not.
-    v1::HostResponse released;                           // Functions that it has not been told of yet.
+    v1::HostResponse released;                           // Functions that the client has not been told of yet.
   };
   struct Waiting {
     HostChannel* channel = nullptr;
@@ -106,7 +106,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
                                            bool complete);
   void End(Waiting waiting, const absl::Status& status);
-  // Nothing of the call's message points into its run's memory any more.
+  // Notes that the call's message no longer points into its run's memory.
   void Sent(uint64_t call);
   void LetGo(const std::pair<std::string, uint64_t>& function);
 

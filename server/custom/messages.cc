@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLongestType = 128, kLongestMessage = 2048, kLongestTraceback = 64 << 10;
 
-// For values that do not lie as they must; they are as large as the message that brought them.
+// Memory for values that are not aligned in the message; they are as large as the message that brought them.
 class HeapMemory final : public Allocator {
  public:
   Device device() const override { return {}; }
@@ -39,7 +39,7 @@ void TypeOf(const TBlob& blob, v1::ArrayType* type) {
   type->set_dtype(ToProto(blob.dtype));
 }
 
-using Keep = std::shared_ptr<const void>;  // Of ToCallback.
+using Keep = std::shared_ptr<const void>;  // The type of ToCallback's `keep`.
 
 void ValueOf(const TBlob& blob, const Keep& keep, v1::Tensor* proto, Attachments* attachments) {
   auto buffer = std::make_shared<Buffer>(blob.data, blob.bytes(), Device(), [keep] {});
@@ -61,7 +61,7 @@ void OperandsOf(const std::vector<TBlob>& blobs, const Keep& keep,
   }
 }
 
-// A value of the client's, and where it goes.
+// A client's value, and the tensor that it goes to.
 struct Result {
   Tensor value;
   TBlob to;
@@ -107,7 +107,7 @@ void Write(const Result& result) {
   });
 }
 
-// At most `limit` bytes, and no part of a character.
+// The text's first `limit` bytes at most, without a part of a character.
 std::string Head(const std::string& text, size_t limit) {
   if (text.size() <= limit) return text;
   while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;

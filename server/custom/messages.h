@@ -13,20 +13,20 @@
 
 namespace gluond::server {
 
-// The question, without its number. Large values are attached where they lie; what is attached holds `keep`.
+// The question, without its number. Large values are attached where they lie; the attachments hold `keep`.
 v1::Callback ToCallback(const CustomCall& call, const std::shared_ptr<const void>& keep, Attachments* attachments);
 v1::Callback ToCallback(const CustomOperator& op, const ShapeVector& arguments);
 v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments);
 
-// Writes what the client computed where the call wants it: all or nothing. INVALID_ARGUMENT: another number of tensors,
+// Writes the client's results where the call wants them: all or nothing. INVALID_ARGUMENT: another number of tensors,
 // another shape or type than the operator's.
 absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& attachments, const CustomCall& call);
 
-// What the client says of shapes or types. INVALID_ARGUMENT: what it says is none.
+// The shapes or types that the client has inferred. INVALID_ARGUMENT: one is malformed.
 absl::Status ShapesFrom(const v1::CallbackResult& result, CustomHost::Inference* shapes);
 absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInference* types);
 
-// UNKNOWN: what the client's exception says; its traceback is the payload kTraceback (grpc_status.h).
+// UNKNOWN, with the text of the client's exception; its traceback is the payload kTraceback (grpc_status.h).
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what);
 
 }  // namespace gluond::server

@@ -30,7 +30,7 @@ std::string ScopeOf(absl::string_view key) {
 
 absl::Status CheckScope(const v1::OpenHost& open) {
   RETURN_IF_ERROR(CheckLength("scope", open.scope()));
-  if (open.key().empty() && !absl::StartsWith(open.scope(), kKeyed)) return absl::OkStatus();  // A secret itself.
+  if (open.key().empty() && !absl::StartsWith(open.scope(), kKeyed)) return absl::OkStatus();  // Is a secret itself.
   RETURN_IF_ERROR(CheckLength("key", open.key()));
   if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("OpenHost.scope is not that of OpenHost.key, which is '", kKeyed,

@@ -1,6 +1,6 @@
-// The scope of a client's operators: the name by which graphs call the client, and who may answer to it. A scope that is made
-// of a key is no secret: who sees it, in a graph, cannot open a stream in the client's place, and a server need remember no
-// scopes to know that, not even over a restart.
+// The scope of a client's operators: the name by which graphs call the client, and the check of who may answer to it. A
+// scope that is made of a key is no secret: somebody who sees it in a graph cannot open a stream in the client's place,
+// and a server need not remember scopes to prevent that, not even over a restart.
 
 #ifndef SERVER_CUSTOM_SCOPE_H_
 #define SERVER_CUSTOM_SCOPE_H_

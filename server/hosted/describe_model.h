@@ -1,4 +1,4 @@
-// What clients are told of a model and of its trainer.
+// The descriptions of a model and of its trainer for clients.
 
 #ifndef SERVER_HOSTED_DESCRIBE_MODEL_H_
 #define SERVER_HOSTED_DESCRIBE_MODEL_H_

@@ -53,7 +53,7 @@ absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits
   // Nobody can hold more than there is, whatever the flag says.
   int64_t limit = std::min(limits.max_tensor_bytes, place->memory_bytes);
   const bool on_host = device.type == DeviceType::kCpu;
-  if (on_host) limit = std::min(limit, memory_->limit() / 4 * 3);  // Requests need some, too.
+  if (on_host) limit = std::min(limit, memory_->limit() / 4 * 3);  // Requests need memory, too.
   place->budget = std::make_shared<Budget>(absl::StrCat("the server's ", device.ToString()), limit,
                                            "--max_tensor_bytes", on_host ? memory_ : nullptr);
   ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget, /*shared=*/true));

@@ -1,5 +1,5 @@
-// Devices: where this server computes. Each device has its lanes and one budget of memory; the CPU is always there, since
-// requests are decoded and replies encoded in its memory. Immutable once opened.
+// Devices: the devices that this server computes on. Each has its lanes and one budget of memory; the CPU is always
+// there, since requests are decoded and replies encoded in its memory. Immutable once opened.
 
 #ifndef SERVER_HOSTED_DEVICES_H_
 #define SERVER_HOSTED_DEVICES_H_
@@ -31,24 +31,24 @@ struct Place {
 class Devices {
  public:
   // `wanted` is "auto" (every GPU, then the CPU), "cpu", or a list like "gpu:0,cpu", the default first.
-  // INVALID_ARGUMENT: a name that is none. UNAVAILABLE: a GPU was named and is not there.
+  // INVALID_ARGUMENT: a name that no device can have. UNAVAILABLE: a GPU was named and is not there.
   static absl::StatusOr<std::unique_ptr<Devices>> Open(const std::string& wanted, int cpu_threads,
                                                        const Limits& limits);
 
-  // Those that models may run on; the first is the default.
+  // The devices that models may run on; the first is the default.
   const std::vector<Place*>& offered() const { return offered_; }
-  // With the CPU, whether models may run there or not.
+  // All devices, with the CPU, whether models may run there or not.
   const std::vector<std::unique_ptr<Place>>& all() const { return places_; }
   // Empty `name`: the default. NOT_FOUND lists the devices.
   absl::StatusOr<Place*> Find(const std::string& name) const;
   // The CPU, where tensors of requests and replies lie.
   Place& host() const { return *host_; }
-  // The memory of the process: the host's tensors, and all that requests take.
+  // The memory of the process, which pays for the host's tensors and for requests.
   const std::shared_ptr<Budget>& memory() const { return memory_; }
-  // Bytes of tensors held on all of them.
+  // Bytes of tensors held on all devices.
   int64_t tensor_bytes() const;
 
-  // Who computes clients' operators in the graphs of this server. Null: nobody. Set before the first graph is made.
+  // Computes clients' operators in the graphs of this server. Null: nobody does. Set before the first graph is made.
   const CustomHostPtr& custom_host() const { return custom_host_; }
   void SetCustomHost(CustomHostPtr host) { custom_host_ = std::move(host); }
 

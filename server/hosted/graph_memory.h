@@ -1,4 +1,4 @@
-// What graphs take in the server's memory, by estimates: no allocator sees nodes, names and attributes.
+// Estimates of the server's memory that graphs take: no allocator sees nodes, names and attributes.
 
 #ifndef SERVER_HOSTED_GRAPH_MEMORY_H_
 #define SERVER_HOSTED_GRAPH_MEMORY_H_
@@ -10,9 +10,9 @@
 
 namespace gluond::server {
 
-// A node that is kept: its name, its attributes, its inputs, and where passes number it.
+// A node that is kept: its name, its attributes, its inputs, and its places in the tables of passes.
 inline constexpr int64_t kNodeBytes = 640;
-// What lies beside a node while it is made, and while types are inferred: its description, tables by name, results.
+// Memory beside a node while it is made, and while types are inferred: its description, tables by name, results.
 inline constexpr int64_t kMakingNodeBytes = 1024;
 
 inline int64_t CountNodes(absl::Span<const NodeEntry> outputs) {

@@ -25,20 +25,20 @@ class HostedDataset {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // With the columns that the request declares, and those of `tensors`, its decoded whole columns.
+  // Makes one with the columns that the request declares, and those of `tensors`, its decoded whole columns.
   // INVALID_ARGUMENT: there are none, or they do not fit together. RESOURCE_EXHAUSTED: as Dataset::Create.
   static absl::StatusOr<std::shared_ptr<HostedDataset>> Create(const v1::UploadDatasetRequest& request,
                                                                const NamedTensors& tensors, Allocator& host);
 
-  // Takes in what a request of the same client brings, and says how far the upload is. As UploadDataset in
-  // training.proto says.
+  // Takes in the rows of a request of the same client, and says how far the upload is, as UploadDataset in
+  // training.proto describes.
   absl::Status Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
                        const Attachments& attachments, v1::UploadDatasetResponse* response);
 
   const std::string& client() const { return client_; }
   const std::shared_ptr<Dataset>& dataset() const { return dataset_; }
   void Describe(const std::string& name, v1::Dataset* proto) const;
-  // An upload that nothing was heard of for `lease`.
+  // Whether this is an upload whose client has been silent for `lease`.
   bool Silent(Clock::duration lease) const;
 
  private:
@@ -54,7 +54,7 @@ class HostedDataset {
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
 
   mutable std::mutex mu_;
-  std::vector<uint32_t> crcs_;              // Of what was received. Guarded by mu_.
+  std::vector<uint32_t> crcs_;              // Checksums of the received bytes. Guarded by mu_.
   Clock::time_point last_used_ = Clock::now();  // Guarded by mu_.
 };
 
@@ -65,7 +65,7 @@ class Datasets : public Registry<HostedDataset> {
  public:
   explicit Datasets(int64_t limit) : Registry("dataset", limit, "--max_datasets") {}
 
-  // One that can be used. FAILED_PRECONDITION: it is not committed.
+  // A dataset that can be used. FAILED_PRECONDITION: it is not committed.
   absl::StatusOr<std::shared_ptr<const Dataset>> Committed(const std::string& name) const;
 
   // The whole of UploadDataset.

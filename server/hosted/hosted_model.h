@@ -25,7 +25,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Its tensors are charged to a budget of `max_bytes` within the place's. As Model::Create.
+  // As Model::Create; charges the model's tensors to a budget of `max_bytes` within the place's.
   static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition,
                                                              uint64_t seed, Place& place, Place& host,
                                                              int64_t max_bytes);
@@ -33,7 +33,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   Model& model() const { return *model_; }
   const std::shared_ptr<Model>& model_ptr() const { return model_; }
   Place& place() const { return place_; }
-  // Where tensors of requests to this model are decoded.
+  // Allocates the tensors of requests to this model.
   Allocator& host_allocator() const { return *host_allocator_; }
   int64_t tensor_bytes() const { return budget_->used() + (host_budget_ == budget_ ? 0 : host_budget_->used()); }
   std::chrono::system_clock::time_point created() const { return created_; }
@@ -53,7 +53,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::mutex& recording_mu() { return recording_mu_; }
   uint64_t& last_recording() { return last_recording_; }  // Guarded by recording_mu().
 
-  // Lives until no call has come for `ttl`.
+  // Sets the model's life: it ends when no call has come for `ttl`.
   void SetTtl(Clock::duration ttl) { ttl_ = ttl; }
   void Touch() { last_used_ = Clock::now(); }
   bool Expired() const { return ttl_.has_value() && Clock::now() - last_used_.load() > *ttl_; }
@@ -95,7 +95,7 @@ class Models : public Registry<HostedModel> {
  public:
   explicit Models(int64_t limit) : Registry("model", limit, "--max_models") {}
 
-  // Find, and keep it from expiring: its time begins when the last use ends.
+  // Finds a model and keeps it from expiring: its time begins when the last use ends.
   absl::StatusOr<HostedModelPtr> Use(const std::string& name) const {
     ASSIGN_OR_RETURN(HostedModelPtr model, Find(name));
     HostedModel* const used = model.get();

@@ -16,7 +16,7 @@ struct Whole {
   DType dtype;
 };
 
-// What the request says of the whole parameter, if the model agrees.
+// The whole parameter's shape and type from the request, if the model agrees.
 absl::StatusOr<Whole> CheckWhole(const v1::UploadParameterRequest& request, HostedModel& model) {
   ASSIGN_OR_RETURN(const Parameter parameter, model.model().parameters().Get(request.parameter()));
   Whole whole;
@@ -31,7 +31,7 @@ absl::StatusOr<Whole> CheckWhole(const v1::UploadParameterRequest& request, Host
   return whole;
 }
 
-// Copies what follows the first `skip` bytes.
+// Copies the bytes after the first `skip`.
 void CopyFrom(const Bytes& bytes, size_t skip, char* to) {
   for (absl::string_view piece : bytes.pieces()) {
     const size_t drop = std::min(skip, piece.size());

@@ -24,7 +24,7 @@ class ParameterUploads {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Of uploads there are at most `most`: client_ids are free, and a small parameter is charged next to nothing.
+  // There are at most `most` uploads: client_ids are free, and a small parameter is charged next to nothing.
   ParameterUploads(Clock::duration lease, int64_t most) : lease_(lease), most_(static_cast<size_t>(most)) {}
 
   struct Progress {
@@ -38,7 +38,7 @@ class ParameterUploads {
   absl::StatusOr<NamedTensor> Complete(const std::string& client, HostedModel& model, const std::string& parameter) const;
   // Forgets the upload that Complete gave, but not another one that has begun since.
   void Forget(const std::string& client, HostedModel& model, const NamedTensor& applied);
-  // Forgets what was silent for longer than the lease.
+  // Forgets uploads that were silent for longer than the lease.
   void Expire();
 
  private:
@@ -54,7 +54,7 @@ class ParameterUploads {
 
   // Null: there is none.
   UploadPtr Use(const Key& key);
-  // In the place of one that there may be.
+  // Adds the upload, in the place of an earlier one if there is one.
   absl::Status Add(const Key& key, const UploadPtr& upload);
   // NOT_FOUND: there is none.
   absl::StatusOr<UploadPtr> Find(const std::string& client, HostedModel& model, const std::string& parameter) const;

@@ -1,4 +1,4 @@
-// Registry: the things of one kind that clients share by name: models, datasets. Thread-safe. What is removed lives on
+// Registry: the things of one kind that clients share by name: models, datasets. Thread-safe. A removed thing lives on
 // until the last call that uses it ends.
 
 #ifndef SERVER_HOSTED_REGISTRY_H_
@@ -38,7 +38,7 @@ class Registry {
                                             DidYouMean(name, NamesLocked())));
   }
 
-  // Whether `name` could be added now: for saying so before the work of making the value.
+  // Whether `name` could be added now, to be asked before the work of making the value.
   // INVALID_ARGUMENT: the name. ALREADY_EXISTS: unless `replace`. RESOURCE_EXHAUSTED: there are too many.
   absl::Status CanAdd(const std::string& name, bool replace) const {
     RETURN_IF_ERROR(CheckName(kind_, name));
@@ -77,7 +77,7 @@ class Registry {
     if (node.empty()) return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'"));
     return node.mapped();
   }
-  // Removes all that no call uses and of which `expired` says so.
+  // Removes the values that no call uses and that have `expired`.
   void RemoveIf(const std::function<bool(const T&)>& expired) {
     std::vector<Ptr> removed;
     std::lock_guard lock(mu_);

@@ -1,4 +1,4 @@
-// Sweeper calls `sweep` every second on a thread of its own: what expires is forgotten there. Stops when it is destroyed.
+// Sweeper calls `sweep`, which forgets expired things, every second on a thread of its own. Stops when it is destroyed.
 
 #ifndef SERVER_HOSTED_SWEEPER_H_
 #define SERVER_HOSTED_SWEEPER_H_

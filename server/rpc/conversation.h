@@ -1,13 +1,13 @@
-// A Conversation is a Stream of many messages either way, which lasts as long as its client wants: a session's, or that of a
-// client which computes operators. It checks the sizes of messages, leaves gRPC's thread for those that take long to parse,
-// ends once, logs how, and drops a client that does not take the end.
+// A Conversation is a Stream of many messages either way, which lasts as long as its client wants: a session's, or that of
+// a client that computes operators. It checks the sizes of messages, leaves gRPC's thread for those that take long to
+// parse, ends once, logs how, and drops a client that does not take the end.
 //
 //   class Echo final : public Conversation {
 //     using Conversation::Conversation;
 //     void Receive(const Slices& message, int64_t) override { Write(message); }
 //     void Written() override { Read(); }
 //     void NoMoreMessages() override { End(absl::OkStatus()); }
-//     void Over() override { ... }  // Whoever keeps it lets go.
+//     void Over() override { ... }  // Its owner lets go of it.
 //   };
 //
 // Thread-safe. Shared pointers own it, one of them until Over.
@@ -29,15 +29,15 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
  public:
   // These four may be called with a lock held: they call nobody back. After Finish they do nothing.
 
-  // Wants the next message. One at a time.
+  // Asks for the next message. One at a time.
   void Read();
   // Sends a message; Written follows. One at a time.
   void Write(const Slices& message);
-  // The last word, which comes after what is still being written. False: it was said before.
+  // Sends the last word, after the message that is still being written. False: it was said before.
   bool Finish(const absl::Status& status);
   bool finished() const;
 
-  // Finish, and Ended where this was the last word.
+  // Calls Finish, and Ended where this was the last word.
   void End(const absl::Status& status);
 
   // Drops the stream if its client has not taken its end for too long.
@@ -49,26 +49,26 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
 
   const Limits& limits() const { return runner_.limits; }
   std::chrono::seconds lease() const { return std::chrono::seconds(limits().session_lease_seconds); }
-  // No message has come for that long, or none at all.
+  // Whether no message has come for as long as the lease.
   bool IsSilent(Clock::time_point now) const;
   // Memory for messages.
   Reservation NewReservation() const { return Reservation(Budget::PartOf(runner_.memory)); }
   // The client's name for itself, for the log. INVALID_ARGUMENT: it is too long; `message` has the field.
   absl::Status SetClient(absl::string_view message, const std::string& client_id);
-  // End, for a call that has broken.
+  // Ends a call that has broken.
   void Break();
 
  private:
-  // What becomes of the conversation; none of these is called with a lock held.
+  // Events of the conversation; none of these is called with a lock held.
 
-  // A message of `bytes` has come; where its parsing may run (dispatch.h).
+  // A message of `bytes` has come. Runs where the message may be parsed (dispatch.h).
   virtual void Receive(const Slices& message, int64_t bytes) = 0;
   // The last Write is done.
   virtual void Written() = 0;
   // The client says no more, or the call has broken.
   virtual void NoMoreMessages() = 0;
-  // End has been called, by whomever, or the call has broken. Who attaches the stream to something that Ended is to detach
-  // it from looks afterwards whether it has finished: Ended may have come before.
+  // End has been called, or the call has broken. Ended may come before the stream is attached to something that it is to
+  // detach it from: code that attaches it checks afterwards whether the stream has finished.
   virtual void Ended() = 0;
   // gRPC is done with the stream.
   virtual void Over() = 0;

@@ -1,10 +1,10 @@
 // Dispatch decides where a server's own work may run: on the thread at hand, which may be gRPC's, or on one of two pools that
-// peers take in turns (engine/runtime/fair_threads.h). Whoever has work says what it costs, and not which threads take it:
+// peers take in turns (engine/runtime/fair_threads.h). The caller says what its work costs, not which threads take it:
 //
 //   runner.dispatch.Run(rows > kManyRows ? Weight::kHeavy : Weight::kLight, [call] { ... });
 //
-// What computes runs on a device's lanes, and what compiles beside them (engine/runtime/lane.h); how long that waits is
-// listed here, too. Thread-safe.
+// Operators compute on a device's lanes, and programs are compiled beside them (engine/runtime/lane.h); the waiting
+// times of those queues are listed here, too. Thread-safe.
 
 #ifndef SERVER_RPC_DISPATCH_H_
 #define SERVER_RPC_DISPATCH_H_
@@ -19,12 +19,12 @@
 
 namespace gluond::server {
 
-// What work costs: a method's own code until it hands over to a lane, or a part of it.
+// The cost of work: of a method's own code until it hands over to a lane, or of a part of it.
 enum class Weight {
   kLight,   // Less than a change of threads: runs at once.
   kHeavy,   // Much to parse, to encode or to look at: never on gRPC's threads, nor on a lane's.
-  kDisk,    // May wait for the disk, which nobody else is to wait for.
-  kAlways,  // As kLight, and beside the limits, while the server drains, too: short, for whoever watches over it.
+  kDisk,    // May wait for the disk; nobody else is to wait with it.
+  kAlways,  // As kLight, beside the limits and while the server drains, too: short, for programs that watch it.
 };
 
 class Dispatch {
@@ -32,7 +32,7 @@ class Dispatch {
   // Messages up to this size are parsed, and light methods run, on gRPC's thread: that takes less than a change of threads.
   static constexpr int64_t kLargeMessage = 256 << 10;
   static Weight OfMessage(int64_t bytes) { return bytes > kLargeMessage ? Weight::kHeavy : Weight::kLight; }
-  // Of a call: the method's, but heavy for a large request, and for one that is to take its turn among those of all peers.
+  // A call's weight: the method's, but heavy for a large request, and for one that takes its turn among all peers'.
   static Weight OfCall(Weight method, int64_t bytes, bool takes_turn);
 
   // Does light work before it returns, and other work in its peer's turn.
@@ -46,14 +46,14 @@ class Dispatch {
     std::string name;
     FairThreads::Load load;
   };
-  // Lists a queue of somebody else's, too. Before the first call. `load` lives as long as this.
+  // Lists another queue, too. To be called before the first call. `load` lives as long as this.
   void List(std::string name, std::function<FairThreads::Load()> load) {
     others_.push_back({std::move(name), std::move(load)});
   }
   std::vector<Queue> queues();
 
  private:
-  // Null: the calling one.
+  // Null: the calling thread.
   FairThreads* ThreadsOf(Weight weight);
 
   struct Other {
@@ -61,7 +61,7 @@ class Dispatch {
     std::function<FairThreads::Load()> load;
   };
   std::vector<Other> others_;
-  // Each does one thing at a time for one peer.
+  // Each pool does one thing at a time for one peer.
   FairThreads disk_{{.name = "disk", .most_threads = 8}};
   FairThreads workers_{{.name = "worker", .threads = 2, .most_threads = 17}};
 };

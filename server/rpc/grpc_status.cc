@@ -10,7 +10,7 @@ namespace {
 // Clients take 8 KiB of headers by default.
 constexpr size_t kMostEncoded = 6000;
 
-// What a byte takes in gRPC's percent encoding.
+// The size of a byte in gRPC's percent encoding.
 size_t EncodedSize(char c) { return c >= 0x20 && c <= 0x7E && c != '%' ? 1 : 3; }
 
 size_t EncodedSize(absl::string_view text) {
@@ -19,7 +19,7 @@ size_t EncodedSize(absl::string_view text) {
   return size;
 }
 
-// Whole lines.
+// The last whole lines of `text` that fit.
 std::string Tail(const std::string& text, size_t most_encoded) {
   size_t begin = text.size(), encoded = 0;
   for (size_t i = text.size(); i-- > 0;) {
@@ -30,7 +30,7 @@ std::string Tail(const std::string& text, size_t most_encoded) {
   return text;
 }
 
-// Some messages list all that a model has. One that is longer than the headers may be would never arrive.
+// Some messages list all of a model's parameters. One that is longer than the headers may be would never arrive.
 std::string Shortened(std::string text) {
   size_t encoded = 0;
   for (size_t i = 0; i < text.size(); ++i) {

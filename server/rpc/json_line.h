@@ -9,10 +9,10 @@
 
 namespace gluond::server {
 
-// In quotes, with all that JSON wants escaped.
+// The text in quotes, escaped as JSON wants it.
 std::string JsonQuoted(absl::string_view text);
 
-// The same of at most 2000 bytes: some messages hold what clients send.
+// The same of at most 2000 bytes: some messages hold texts that clients send.
 std::string JsonExcerpt(absl::string_view text);
 
 // {"time":"2026-11-21T03:04:05.678Z","event":"request_failed"

@@ -31,20 +31,20 @@ struct FailedRequest {
   std::string peer;
   int64_t bytes = 0;
   double milliseconds = 0;
-  std::string client = {};  // The name that it gave itself, where it gave one.
+  std::string client = {};  // The client's name for itself, where it gave one.
 };
 
-// `left_out` like it have had no line since the last.
+// `left_out`: so many requests like it have had no line since the last one.
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
 
 // "INVALID_ARGUMENT" and the like.
 absl::string_view CodeName(absl::StatusCode code);
 
-// Where lines go; tests listen in. Takes each line whole, and does not block.
+// The destination of lines; tests listen in. Takes each line whole, and does not block.
 using LogSink = std::function<void(absl::string_view line)>;
 void LogToStderr(absl::string_view line);
 void LogToStdout(absl::string_view line);
-// What was logged to either is written when this returns, or `timeout` has passed with nobody reading.
+// When this returns, all lines logged to either are written, or `timeout` has passed with nobody reading.
 void FlushLogs(std::chrono::milliseconds timeout);
 // From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its threads.
 void LogGrpcToStderr();
@@ -56,7 +56,7 @@ class FailureLog {
   void Failed(const FailedRequest& request);
   // `reason`: one of few texts.
   void Ended(absl::string_view peer, absl::string_view reason);
-  // Tells what was left out; now and then, and in the end all.
+  // Logs the numbers of lines left out; to be called now and then, and in the end for all.
   void Sweep();
   void Flush();
 

@@ -1,5 +1,5 @@
-// LogLimit says which lines of a log are written: of each reason kBurst at once, and then one every kEvery. It counts the
-// others. Reasons are the program's own words, so their number is bounded. Thread-safe.
+// LogLimit says which lines of a log are written: for each reason kBurst at once, and then one every kEvery. It counts
+// the others. Reasons are the program's own words, so their number is bounded. Thread-safe.
 
 #ifndef SERVER_RPC_LOG_LIMIT_H_
 #define SERVER_RPC_LOG_LIMIT_H_
@@ -21,17 +21,17 @@ class LogLimit {
   static constexpr int64_t kBurst = 50;
   static constexpr std::chrono::seconds kEvery{10};
 
-  // How many were left out since the last line of this reason; nothing: this one is left out, too.
+  // The number of lines left out since the last one of this reason; nothing: this one is left out, too.
   std::optional<int64_t> Admit(const std::string& reason, Clock::time_point now = Clock::now());
 
-  // What was left out of the reasons that may have a line by now, or of all. Their counts begin anew.
+  // The numbers of lines left out, of the reasons that may have a line by now, or of all. Their counts begin anew.
   using Counts = std::vector<std::pair<std::string, int64_t>>;
   Counts TakeLeftOut(Clock::time_point now = Clock::now());
   Counts TakeAllLeftOut();
 
  private:
   struct Reason {
-    int64_t lines = kBurst;  // May be written at once,
+    int64_t lines = kBurst;  // So many may be written at once,
     Clock::time_point since;  // and one more each kEvery from here on.
     int64_t left_out = 0;
   };

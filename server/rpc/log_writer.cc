@@ -23,7 +23,7 @@ void WriteAll(int fd, absl::string_view bytes) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(written));
-    } else if (errno == EAGAIN) {  // Whoever shares the descriptor may have made it so.
+    } else if (errno == EAGAIN) {  // Another process that shares the descriptor may have made it non-blocking.
       pollfd waits = {fd, POLLOUT, 0};
       poll(&waits, 1, /*timeout=*/-1);
     } else if (errno != EINTR) {
@@ -89,7 +89,7 @@ void LogWriter::Loop(const std::shared_ptr<State>& state) {
   for (;;) {
     state->changed.wait(lock, [&] { return state->ending || !state->idle(); });
     if (state->ending) return;
-    // Lines are dropped while the queue is full, so after all that is in it.
+    // Lines are dropped while the queue is full, so they come after all lines in it.
     std::string batch = std::exchange(state->queue, {});
     if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) batch += DroppedLine(dropped);
     state->writing_bytes = batch.size();

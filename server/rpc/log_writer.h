@@ -1,5 +1,5 @@
-// LogWriter writes lines to a file descriptor on a thread of its own, so that no caller waits for whoever reads them: a
-// pipe that nobody empties stops that thread alone. Lines beyond the queue's bytes are dropped; when there is room again,
+// LogWriter writes lines to a file descriptor on a thread of its own, so that no caller waits for their reader: a pipe
+// that nobody empties stops that thread alone. Lines beyond the queue's bytes are dropped; when there is room again,
 // one line says how many. Thread-safe.
 //
 //   LogWriter log(STDERR_FILENO);
@@ -22,7 +22,7 @@ class LogWriter {
 
   // The descriptor must stay open for as long as lines may be written to it: a write that blocks outlives the writer.
   explicit LogWriter(int fd, size_t queue_bytes = kQueueBytes);
-  // Drops what Flush did not see written.
+  // Drops lines that Flush did not see written.
   ~LogWriter();
 
   // Takes a line, or some that belong together. Never blocks on the descriptor.

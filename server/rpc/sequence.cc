@@ -34,7 +34,7 @@ void Sequences::Arrive(Arrival arrival) {
   for (const auto& verdict : verdicts) verdict();
 }
 
-// A stream of which nothing was applied holds no place that another one, of which something was, could need.
+// A stream without an applied call is forgotten, so that it takes no place from one that has some.
 void Sequences::ForgetIfNew(const Key& key) {
   const auto found = streams_.find(key);
   const Stream& stream = found->second;

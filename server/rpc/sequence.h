@@ -1,11 +1,11 @@
 // Sequences gives every mutating call of a client its place, so that none is applied twice. Per client and model the next
 // number is the last applied + 1. The same number with the same payload gets the first answer again; with another payload
 // it is INVALID_ARGUMENT; a gap is FAILED_PRECONDITION and names the last applied. A call that failed has not used its
-// number up. Of one client and model, one numbered call runs at a time: those that arrive meanwhile wait for its end,
+// number up. For one client and model, one numbered call runs at a time: those that arrive meanwhile wait for its end,
 // and are judged then, in the order of their numbers. Thread-safe.
 //
 // Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
-// What was applied stays known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
+// The numbers applied stay known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
 
 #ifndef SERVER_RPC_SEQUENCE_H_
 #define SERVER_RPC_SEQUENCE_H_
@@ -31,13 +31,13 @@ class Sequences {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Of one stream: so many answers, and so many bytes of them, but for the last one.
+  // One stream keeps so many answers, and so many bytes of them, but for the last one.
   static constexpr size_t kAnswersKept = 64;
   static constexpr size_t kAnswerBytesKept = 1 << 20;
-  // What an answer takes beside its text.
+  // Bytes that an answer takes beside its text.
   static constexpr size_t kAnswerOverhead = 256;
 
-  // `post` runs the calls that waited, which begin where another one ends: on a lane, perhaps.
+  // `post` runs the calls that waited, since they would begin where another one ends: on a lane, perhaps.
   using Post = std::function<void(std::function<void()>)>;
   explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); },
                      int64_t max_answer_bytes = int64_t{256} << 20)
@@ -47,7 +47,7 @@ class Sequences {
   // The last call's end, on another thread, lies before it.
   ~Sequences() { std::lock_guard lock(mu_); }
 
-  // The right to run the call of one number. Applied or, when it is destroyed before that, not used up.
+  // The right to run the call of one number. The number is used up by Applied; not, when the turn is destroyed before.
   class Turn {
    public:
     using End = std::function<void(std::shared_ptr<const std::string> answer)>;
@@ -83,7 +83,7 @@ class Sequences {
   void DropAnswersOf(const std::string& model);
   // Drops the answers that are older than `age`.
   void DropAnswersOlderThan(Clock::duration age, Clock::time_point now = Clock::now());
-  // What answers take now.
+  // Bytes that all answers take now.
   size_t answer_bytes() const;
 
  private:
@@ -104,14 +104,14 @@ class Sequences {
   };
   struct Stream {
     uint64_t last = 0;
-    std::deque<Answer> answers;  // Of the numbers up to `last`, without gap; none where all were dropped.
+    std::deque<Answer> answers;  // For the numbers up to `last`, without gap; none where all were dropped.
     size_t answer_bytes = 0;
     bool running = false;
     std::multimap<uint64_t, Arrival> waiting;
     std::list<Key>::iterator age;
   };
 
-  // What is to be called once the lock is free.
+  // Functions to call once the lock is free.
   using Verdicts = std::vector<std::function<void()>>;
   void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts);
   void JudgeWaiting(Stream& stream, Verdicts* verdicts);

@@ -1,7 +1,7 @@
-// Shares divides a limit between those who are connected: the connections of one address share half of it, and each of
-// them that has something may have as much as any other. So what one client holds keeps no other out. Where connections
-// come later than others' holdings, all together may hold some more than the limit, until those are given back.
-// Thread-safe. Outlives what it gave.
+// Shares divides a limit between peers: the connections of one address share half of it, and each of them that holds
+// something may hold as much as any other. So the holdings of one client keep no other out. Where connections come
+// later than others' holdings, all together may hold some more than the limit, until those are given back.
+// Thread-safe. Outlives its permits.
 //
 //   ASSIGN_OR_RETURN(Shares::Permit permit, requests.Enter(peer, 1));
 
@@ -21,11 +21,11 @@ namespace gluond::server {
 
 class Shares {
  public:
-  // `what` is limited, in the plural, by the flag `flag`: for errors.
+  // `what`: the limited things, in the plural, and `flag`: the limit's flag, for errors.
   Shares(std::string what, int64_t limit, std::string flag)
       : what_(std::move(what)), limit_(limit), flag_(std::move(flag)) {}
 
-  // What a peer holds of a limit, given back when it is destroyed.
+  // A part of the limit that a peer holds, given back when the permit is destroyed.
   class Permit {
    public:
     Permit() = default;
@@ -43,7 +43,7 @@ class Shares {
       if (shares_ != nullptr) shares_->Leave(*peer_, amount_);
     }
 
-    // What the peer held when this was given, this included.
+    // The peer's holdings when this was given, this included.
     int64_t held_by_peer() const { return held_by_peer_; }
 
    private:
@@ -61,7 +61,7 @@ class Shares {
   // one thing has limits of its own.
   absl::StatusOr<Permit> Enter(const PeerPtr& peer, int64_t amount);
 
-  // Held in all.
+  // All holdings.
   int64_t held() const;
 
  private:

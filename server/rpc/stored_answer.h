@@ -1,5 +1,5 @@
-// What is kept of a numbered call's answer for repetitions of the call: the whole of it, marked as replayed, with
-// statistics in place of the values of tensors over 64 KiB.
+// The form in which a numbered call's answer is kept for repetitions of the call: the whole of it, marked as replayed,
+// with statistics in place of the values of tensors over 64 KiB.
 
 #ifndef SERVER_RPC_STORED_ANSWER_H_
 #define SERVER_RPC_STORED_ANSWER_H_

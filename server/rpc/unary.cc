@@ -16,7 +16,7 @@ namespace {
 
 using google::protobuf::Message;
 
-// What a call takes beside its bytes.
+// Memory that a call takes beside its bytes.
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 8;

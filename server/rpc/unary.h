@@ -8,7 +8,7 @@
 //     call.Finish();
 //   }
 //
-// A Call is a handle: copies mean the same call, which ends at the first Finish; what comes later is ignored. A call that
+// A Call is a handle: copies mean the same call, which ends at the first Finish; a later Finish is ignored. A call that
 // nobody finishes ends with INTERNAL when its last handle goes. Handles may be used from any thread, one at a time.
 
 #ifndef SERVER_RPC_UNARY_H_
@@ -43,7 +43,7 @@
 
 namespace gluond::server {
 
-// What all calls share. Outlives the gRPC server.
+// The things that all calls share. Outlives the gRPC server.
 struct Runner {
   // `memory`: the process's budget.
   Runner(const Limits& limits, LogSink log, std::shared_ptr<Budget> memory)
@@ -117,7 +117,7 @@ class Rpc {
   int64_t request_bytes_ = 0;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
-  Reservation memory_;  // Of request and reply.
+  Reservation memory_;  // The request's and the reply's.
   Attachments attachments_;
   Attachments reply_attachments_;
   std::unique_ptr<Sequences::Turn> turn_;
@@ -142,14 +142,14 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
-  // What a reply may take.
+  // The most bytes of a reply.
   int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
-  // Ends the call with `tensors` in `field` of the response, which is complete but for them. Whoever has results may be on a
-  // lane, which is for operators.
+  // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
+  // long, another thread does it: the caller may be on a lane, which is for operators.
   template <class Tensors, class Field>
   void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
@@ -183,7 +183,7 @@ absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const google::pr
 
 namespace unary_internal {
 
-// To make the tensors of a short request may take long.
+// Making the tensors of a short request may take long.
 template <class Request>
 Weight WeightOfTensors(const Request& request) {
   bool large = false;

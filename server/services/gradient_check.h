@@ -21,7 +21,7 @@ namespace gluond::server {
 struct GradientCheckOptions {
   std::string op;
   AttrDict attrs;
-  std::vector<Tensor> inputs;  // On the host. Those of a floating type are differentiated.
+  std::vector<Tensor> inputs;  // On the host. Inputs of a floating type are differentiated.
   double epsilon = 0;          // 0: 1e-6.
   double tolerance = 0;        // 0: 1e-5.
   uint64_t seed = 0;

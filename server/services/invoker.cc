@@ -12,11 +12,11 @@
 namespace gluond::server {
 namespace {
 
-// So many accounts' compiled calls are kept,
+// Compiled calls are kept for so many accounts,
 constexpr size_t kBenches = 32;
-// and of each so many.
+// and so many for each.
 constexpr size_t kCallsKept = 64;
-// What operators that wait for a client keep between calls is no more than this.
+// Operators that wait for a client keep no more than this between calls.
 constexpr int64_t kMostKeptBytes = int64_t{64} << 20;
 // Compiled calls that nobody has used for so long are dropped.
 constexpr std::chrono::minutes kKept{1};
@@ -91,7 +91,7 @@ absl::Status Invoker::Start(const BenchPtr& bench, OperatorCall invoked, const D
   invocation.cancellation = invoked.cancellation;
   const Invocation::Values outputs(invocation.out.begin(), invocation.out.begin() + static_cast<ptrdiff_t>(num_visible));
   bench->scheduler->Run(std::move(invocation), /*now=*/true);
-  // The request's memory is not to be written: whoever holds `inputs` sees to that.
+  // While the callback holds `inputs`, nothing writes the request's memory.
   WhenKnown(outputs, [this, bench, outputs, done, on_host, inputs = std::move(invoked.inputs)] {
     std::vector<Tensor> found;
     for (const ValuePtr& output : outputs) {

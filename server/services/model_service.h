@@ -36,7 +36,7 @@ class ModelService final : public RawService {
   void ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> call);
   void DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call);
 
-  // Whether `status` waits for what a client is asked about its operators: then does `work`, on a worker, when it is there.
+  // Whether `status` waits for a client's answer about its operators: then does `work`, on a worker, when it has come.
   bool Again(const absl::Status& status, std::function<void()> work);
   absl::StatusOr<CheckpointStore*> NeedStore() const;
   void MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint);

@@ -1,4 +1,4 @@
-// OneCall: a graph of one application of an operator, for what runs operators without a model.
+// OneCall: a graph of one application of an operator, for services that run operators without a model.
 
 #ifndef SERVER_SERVICES_ONE_CALL_H_
 #define SERVER_SERVICES_ONE_CALL_H_

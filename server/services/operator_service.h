@@ -1,4 +1,4 @@
-// OperatorService: what operators there are, and one at a time without a model (proto/operator.proto).
+// OperatorService: lists operators, and runs one at a time without a model (proto/operator.proto).
 
 #ifndef SERVER_SERVICES_OPERATOR_SERVICE_H_
 #define SERVER_SERVICES_OPERATOR_SERVICE_H_

@@ -1,5 +1,5 @@
 // SessionService: the imperative API over one stream (proto/session.proto). session/stream.h: gRPC's side of a stream;
-// session/session.h: what outlives it; session/program.h: what commands do.
+// session/session.h: the session, which outlives it; session/program.h: the commands.
 
 #ifndef SERVER_SERVICES_SESSION_SERVICE_H_
 #define SERVER_SERVICES_SESSION_SERVICE_H_

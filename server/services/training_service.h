@@ -50,7 +50,7 @@ class TrainingService final : public RawService {
   Datasets& datasets_;
 };
 
-// What a step did, as clients see it.
+// The report of a step, as clients see it.
 void ToProto(const StepReport& report, v1::StepReport* proto);
 
 }  // namespace gluond::server

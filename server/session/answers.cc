@@ -9,7 +9,7 @@
 namespace gluond::server {
 namespace {
 
-constexpr size_t kMostKept = 1000;  // Failures that nobody has been told.
+constexpr size_t kMostKept = 1000;  // Failures that the client has not been told of.
 
 void ToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
   proto->set_code(static_cast<int32_t>(failure.status.code()));
@@ -129,7 +129,7 @@ void SessionAnswers::All(const std::vector<ValuePtr>& values, uint64_t number) {
   });
 }
 
-// Does it when the values are known, if somebody still listens.
+// Calls `then` when the values are known, if somebody still listens.
 template <class Then>
 void SessionAnswers::When(const std::vector<ValuePtr>& values, Then then) {
   WhenKnown(values, [weak = weak_from_this(), then = std::move(then)] {

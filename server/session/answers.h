@@ -1,4 +1,4 @@
-// SessionAnswers: what goes back to the client of one session: values, types, results, and failures, each told once.
+// SessionAnswers: the answers to the client of one session: values, types, results, and failures, each told once.
 
 #ifndef SERVER_SESSION_ANSWERS_H_
 #define SERVER_SESSION_ANSWERS_H_
@@ -23,22 +23,22 @@ struct ElementRange {
   uint64_t end = 0;
 };
 
-// Of the session's lane. `number`: of the command that is answered, or that has failed.
+// Used on the session's lane. `number`: the number of the command that is answered, or that has failed.
 class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
  public:
-  // An answer without its index, and the large tensors of it. `bytes`: what the tensors take.
+  // Sends an answer without its index, and its large tensors. `bytes`: the size of the tensors.
   using Send = std::function<void(v1::Reply reply, Attachments attachments, int64_t bytes)>;
 
-  // `max_bytes`: of tensors in one answer.
+  // `max_bytes`: the limit of the tensors in one answer.
   SessionAnswers(int64_t max_bytes, Send send) : max_bytes_(max_bytes), send_(std::move(send)) {}
 
-  // Of arrays: told where they are asked for, and by All.
+  // Keeps a failure of arrays: told where they are asked for, and by All.
   void Remember(const FailurePtr& failure);
-  // Of a command that makes no array: told with the next answer.
+  // Keeps a failure of a command that makes no array: told with the next answer.
   void Note(const absl::Status& status, uint64_t number);
 
   void Fail(const absl::Status& status, uint64_t number);
-  // A result, or why there is none.
+  // Answers with a result, or with the reason why there is none.
   template <class T>
   void Result(absl::StatusOr<T> result, T* (v1::Reply::*field)(), uint64_t number) {
     if (!result.ok()) return Fail(result.status(), number);
@@ -47,14 +47,14 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
     *(reply.*field)() = *std::move(result);
     Answer(std::move(reply), number);
   }
-  // When all values are known: that part of each. `names`: of their arrays.
+  // Answers, when all values are known, with that part of each. `names`: their arrays' names.
   void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range, uint64_t number);
-  // Likewise shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
+  // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
-  // Likewise every failure that nobody has been told.
+  // Likewise with every failure that the client has not been told of.
   void All(const std::vector<ValuePtr>& values, uint64_t number);
 
-  // Nothing is answered any more.
+  // Ends all answers.
   void End() { ended_ = true; }
   bool ended() const { return ended_; }
 

@@ -84,7 +84,7 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
   }
   array.mark = nullptr;
   if (arrays_.size() >= most_) {
-    if (arrays_.size() >= 2 * most_) return;  // A name for each mistake, but not for ever.
+    if (arrays_.size() >= 2 * most_) return;  // Mistakes take names, too, but not for ever.
     array = {imperative_.scheduler().Failed(absl::ResourceExhaustedError(absl::StrCat(
                  "the session holds ", arrays_.size(), " arrays, the limit of --max_session_arrays; free some")),
                                 command), {}, nullptr};

@@ -33,7 +33,7 @@ class SessionArrays {
   absl::StatusOr<std::vector<Array>> Take(const Names& names, const Names& replaced,
                                           const std::vector<uint32_t>& written, bool recording);
 
-  // What an array in use is, or turns out to be, for Replace. Does not keep its value.
+  // The shape and type that an array in use has or will have, for Replace. Does not keep its value.
   struct Kind {
     bool settled = false;         // The value is known,
     std::weak_ptr<Value> before;  // or this one, which is not.

@@ -14,7 +14,7 @@
 namespace gluond::server {
 namespace {
 
-// What a call, and an argument of it, take at least.
+// Bytes that a call, and an argument of it, take at least.
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 
 absl::Status TooMany(const char* what, size_t most) {
@@ -51,7 +51,7 @@ absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
   return signature;
 }
 
-// True: all of it is known.
+// Whether all of it is known.
 bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
   type->set_has_shape(shape.rank_known());
   for (const int64_t dim : shape.dims()) type->add_shape(dim);

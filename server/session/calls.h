@@ -21,15 +21,15 @@ namespace gluond::server {
 
 class SessionCalls {
  public:
-  static constexpr size_t kMostInputs = 1 << 16;  // Of a call.
+  static constexpr size_t kMostInputs = 1 << 16;  // The most inputs of a call.
   static constexpr int kLargeNodes = 256;         // A graph of more nodes is a large one.
 
-  // `memory` pays for what is needed while graphs are made.
+  // `memory` pays for the work of making graphs.
   SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
       : most_(static_cast<size_t>(limits.max_session_arrays)), max_bytes_(limits.max_session_queue_bytes),
         max_nodes_(limits.max_graph_nodes), memory_(std::move(memory)) {}
 
-  // What is wrong with a call is said when it is used. RESOURCE_EXHAUSTED: there are too many, or they take too much.
+  // Mistakes in a call are told when it is used. RESOURCE_EXHAUSTED: there are too many calls, or they take too much.
   absl::Status Prepare(const v1::Prepare& prepare);
   absl::StatusOr<CallPtr> Find(uint64_t name, size_t num_inputs);
 
@@ -41,7 +41,7 @@ class SessionCalls {
 
   // Whether the graph, if there is one, takes long to look at.
   bool IsLarge(uint64_t graph) const;
-  // Roughly what calls and graphs take.
+  // Roughly the memory that calls and graphs take.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -71,9 +71,9 @@ class SessionCalls {
   int64_t bytes_ = 0;
 };
 
-// What an operator call takes and gives.
+// An operator call's inputs and outputs.
 absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe);
-// What is known of a graph's arrays. `memory` pays for what is needed meanwhile.
+// The types of a graph's arrays, as far as they are known. `memory` pays for the inference.
 absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
                                          const std::shared_ptr<Budget>& memory);
 

@@ -1,4 +1,4 @@
-// What can be said of a session's command before it is taken up.
+// Checks of a session's command before it is taken up.
 
 #ifndef SERVER_SESSION_COMMAND_H_
 #define SERVER_SESSION_COMMAND_H_

@@ -1,4 +1,4 @@
-// The gradients of a session: which arrays want one, where it goes, and the backward passes.
+// The gradients of a session: the arrays that want one, the gradients' names, and the backward passes.
 
 #ifndef SERVER_SESSION_GRADIENTS_H_
 #define SERVER_SESSION_GRADIENTS_H_
@@ -16,17 +16,17 @@
 
 namespace gluond::server {
 
-// `command`: the number of the command, for failures. Of the session's lane.
+// `command`: the number of the command, for failures. Used on the session's lane.
 class SessionGradients {
  public:
-  // `watch` hears of each value that is going to be. All outlive it.
+  // `watch` gets each value that is going to be computed. All arguments outlive it.
   SessionGradients(Imperative& imperative, SessionArrays& arrays, std::function<void(const ValuePtr&)> watch);
   ~SessionGradients();
 
   absl::Status Mark(const v1::Mark& mark, uint64_t command);
   absl::Status Fresh(const v1::Fresh& fresh);
   absl::Status Backward(const v1::Backward& backward, uint64_t command);
-  // A Backward with `out_grads`, up to the first function or the end, and from a function on.
+  // A Backward with `out_grads`: up to the first function or the end, and on from a function.
   absl::StatusOr<v1::BackwardState> Begin(const v1::Backward& backward, uint64_t command);
   absl::StatusOr<v1::BackwardState> Continue(const v1::ContinueBackward& go_on, uint64_t command);
 

@@ -21,7 +21,7 @@
 namespace gluond::server {
 namespace {
 
-// Roughly what an array takes beside its values, and what a recorded call does.
+// Roughly the bytes that an array takes beside its values, and those that a recorded call takes.
 constexpr int64_t kArrayBytes = 512;
 constexpr int64_t kTapeBytes = 1024;
 
@@ -223,7 +223,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     }
   }
 
-  // What WaitAll waits for.
+  // Lets WaitAll wait for the value.
   void Watch(const ValuePtr& value) {
     if (value->known()) return;
     if (unknown_.size() >= 2 * unknown_at_least_ + 64) ForgetKnown();
@@ -251,7 +251,8 @@ class Program final : public std::enable_shared_from_this<Program> {
     arrays_->Set(put.array(), array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
   }
 
-  // In memory of the session's own, since it will be written, and a small array is not to keep a large message.
+  // The array lies in memory of the session's own, since it will be written, and since a small array is not to keep a
+  // large message.
   absl::StatusOr<Array> Received(const v1::Put& put, const Attachments& attachments) {
     Device device = imperative_->scheduler().home().device;
     if (!put.device().empty()) {
@@ -369,16 +370,16 @@ class Program final : public std::enable_shared_from_this<Program> {
   std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
-  const std::shared_ptr<Budget> budget_;  // The process's, by its part that is the client's.
+  const std::shared_ptr<Budget> budget_;  // The client's part of the process's.
   Reservation memory_;
   SessionCalls calls_;
 
   int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
-  uint64_t number_ = 0;                          // Of the command that is taken up.
-  std::pair<uint64_t, ValuePtr> shared_failure_;  // Of the command that is taken up.
-  std::vector<std::weak_ptr<Value>> unknown_;     // Or they were not, a while ago.
+  uint64_t number_ = 0;                          // The number of the command that is taken up.
+  std::pair<uint64_t, ValuePtr> shared_failure_;  // The failure of that command.
+  std::vector<std::weak_ptr<Value>> unknown_;     // Values that are not known yet, or were not a while ago.
   size_t unknown_at_least_ = 0;
-  std::vector<SessionArrays::KindPtr> kinds_;      // Of Run.
+  std::vector<SessionArrays::KindPtr> kinds_;      // Run's.
 };
 
 const SessionArrays::Names Program::kNone;

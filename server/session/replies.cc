@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kEnoughForOneMessage = 256 << 10;
 // SessionResponse.received and .replies' tags and lengths.
 constexpr int64_t kAround = 32;
-// What a kept reply takes beside its bytes.
+// Memory that a kept reply takes beside its bytes.
 constexpr int64_t kOverhead = 128;
 
 // A field of SessionResponse.replies: its tag and length.

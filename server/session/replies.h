@@ -1,14 +1,14 @@
 // SessionReplies keeps a session's replies from the moment they are ready until the client has them: first unsent, then
-// under way in one message of the stream, then sent and not yet acknowledged. A broken stream makes all that is not
+// under way in one message of the stream, then sent and not yet acknowledged. A broken stream makes all replies not
 // acknowledged unsent again. Guarded by its session's mutex.
 //
 //   replies.Add(EncodeReply(...));
 //   if (replies.Take(&slices)) ...write `slices`...; replies.Written();
 //   replies.Acknowledge(request.replies_received());
 //
-// Sent replies have no claim on memory without end: of those, the newest are kept, `kept_bytes` and one more. A client
+// Sent replies have no claim on memory without end: the newest are kept, `kept_bytes` of them and one more. A client
 // that reads has had the others long ago, whether it says so or not. (To stop until it says so would be a deadlock:
-// what it says comes after its commands.)
+// its acknowledgements come after its commands.)
 
 #ifndef SERVER_SESSION_REPLIES_H_
 #define SERVER_SESSION_REPLIES_H_
@@ -22,7 +22,7 @@
 
 namespace gluond::server {
 
-// A serialized Reply, and what it takes up.
+// A serialized Reply, and its sizes.
 struct EncodedReply {
   Slices slices;
   int64_t size = 0;   // On the wire.
@@ -46,10 +46,10 @@ class SessionReplies {
   // Appends the next unsent replies to `message`, a serialized SessionResponse; several small ones at once. False: all
   // have been sent. Nothing may be under way.
   bool Take(Slices* message);
-  // What was under way has been written.
+  // The replies under way have been written.
   void Written();
 
-  // INVALID_ARGUMENT: the client says that it has replies that there have never been.
+  // INVALID_ARGUMENT: the client says that it has replies that never existed.
   absl::Status CheckAcknowledged(uint64_t index) const;
   // FAILED_PRECONDITION: some reply after `index` is not kept any more.
   absl::Status CheckKept(uint64_t index) const;
@@ -60,10 +60,10 @@ class SessionReplies {
   // The client needs none of them any more.
   void Clear() { Acknowledge(last()); }
 
-  // Of replies unsent and under way.
+  // Bytes of replies unsent and under way.
   int64_t unsent_bytes() const { return unsent_bytes_; }
   int64_t total_bytes() const { return total_bytes_; }
-  // What they take beside the tensors that they refer to.
+  // Bytes that all replies take beside the tensors that they refer to.
   int64_t own_bytes() const { return own_bytes_; }
   bool all_written() const { return sent_ == replies_.size(); }
 

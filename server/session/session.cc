@@ -10,7 +10,7 @@
 namespace gluond::server {
 namespace {
 
-// What a client keeps, to send it again, before it learns that it need not.
+// The most commands that a client keeps, to send them again, before it learns that it need not.
 constexpr uint64_t kUntoldCommands = 1024;
 constexpr int64_t kUntoldBytes = 1 << 20;
 
@@ -74,17 +74,17 @@ void Session::HalfClose(SessionStream& stream) {
   if (stream_.get() != &stream) return;
   reading_ = false;
   half_closed_ = true;
-  // What looks like the client's last word may be a stream that is about to break. Then this cannot be written.
+  // A stream that is about to break may look half-closed, too. Then the farewell cannot be written; the session stays.
   farewell_ = true;
   Write();
-  PostTurn();  // Where it is seen whether everything is done.
+  PostTurn();  // The turn finds out whether everything is done.
 }
 
 void Session::Written(SessionStream& stream) {
   std::lock_guard lock(mu_);
   if (stream_.get() != &stream) return;
   writing_ = false;
-  // With a read outstanding the client can say that it lives; without one, that it takes the replies must do.
+  // With a read outstanding the client can show that it lives; without one, taking the replies has to show it.
   if (!reading_) last_sign_ = Clock::now();
   outbox_.Written();
   outbox_is_paid_ = outbox_memory_.Cover(outbox_.own_bytes()).ok();

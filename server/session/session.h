@@ -1,8 +1,8 @@
-// Session: what lives on while streams come and go: the program with its arrays, the commands received and not yet
-// executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken in once, by its
-// number, and executed once, in order, on the session's lane, some at a time, so that clients take turns; what takes long
-// and computes no operator is executed beside it, while the lane does nothing else. Thread-safe; no thread ever waits.
-// session.cc: streams, limits and ends; turns.cc: the lane.
+// Session: the part of a session that lives on while streams come and go: the program with its arrays, the commands
+// received and not yet executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken
+// in once, by its number, and executed once, in order, on the session's lane, some at a time, so that clients take
+// turns; a command that takes long and computes no operator is executed beside the lane, which does nothing else
+// meanwhile. Thread-safe; no thread ever waits. session.cc: streams, limits and ends; turns.cc: the lane.
 //
 //   stream --Attach, Receive--> commands --lane: Turn--> SessionProgram --Answer--> SessionReplies --Write--> stream
 //
@@ -38,7 +38,7 @@ namespace gluond::server {
 
 class SessionStream;
 
-// NOT_FOUND: what a client is told of a session that is no more.
+// NOT_FOUND, for the client of a session that is no more.
 absl::Status SessionIsGone();
 
 // Makes a session's program, on its lane. Tests bring their own.
@@ -51,7 +51,7 @@ struct SessionMessage {
   google::protobuf::Arena arena;
   v1::SessionRequest* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
   Attachments attachments;
-  int64_t bytes = 0;  // What it takes up.
+  int64_t bytes = 0;  // The memory that it takes.
   Reservation memory;
 };
 using SessionMessagePtr = std::shared_ptr<const SessionMessage>;
@@ -70,13 +70,13 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   const std::string& id() const { return options_.id; }
 
-  // From here on `stream` serves the session, instead of the one that did, which ends with ABORTED. `opened` is sent
-  // first. An error (see session.proto) leaves the session as it is. NOT_FOUND: it has ended.
+  // From here on `stream` serves the session. A stream that did before ends with ABORTED. `opened` is sent first. An
+  // error (see session.proto) leaves the session as it is. NOT_FOUND: it has ended.
   absl::Status Attach(std::shared_ptr<SessionStream> stream, const v1::SessionOpened& opened, SessionMessagePtr first);
 
   // The rest of a stream's life. Does nothing where it does not serve the session any more.
 
-  // A message after the first. What is wrong with it ends the stream, and leaves the session as it is.
+  // Takes a message after the first. A mistake in it ends the stream, and leaves the session as it is.
   void Receive(SessionStream& stream, SessionMessagePtr message);
   // The client says no more.
   void HalfClose(SessionStream& stream);
@@ -87,7 +87,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   // Ends the session where its client has been silent for longer than the lease.
   void Sweep(Clock::time_point now);
-  // Ends the stream with UNAVAILABLE, once what was received has been executed and answered.
+  // Ends the stream with UNAVAILABLE, once the received commands have been executed and answered.
   void Drain();
   void End(const absl::Status& status);
 
@@ -98,7 +98,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     int index = 0;
     const v1::Command& command() const { return message->request->commands(index); }
   };
-  enum class Next { kNothing, kPosted, kTimed };  // What brings the next turn.
+  enum class Next { kNothing, kPosted, kTimed };  // Tells how the next turn comes.
 
   // On the lane.
   struct TurnWork final : Work {
@@ -136,7 +136,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   const Limits& limits_;
   TurnWork turn_work_;
 
-  // Of the lane's thread.
+  // Used on the lane's thread alone.
   std::unique_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
@@ -149,19 +149,19 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool farewell_ = false;                  // A last message is to be written.
   bool draining_ = false;
   bool ended_ = false;
-  Clock::time_point last_sign_ = Clock::now();  // Of the client's life.
+  Clock::time_point last_sign_ = Clock::now();  // The time when the client last showed that it lives.
 
   std::deque<Batch> inbox_;  // Commands from executed_ + 1 to received_.
   int64_t inbox_bytes_ = 0;
   uint64_t received_ = 0;  // Number of the last command,
   uint64_t executed_ = 0;
-  uint64_t told_ = 0;      // and what the client knows of it.
+  uint64_t told_ = 0;      // and the last one that the client knows to be received.
   int64_t untold_bytes_ = 0;
-  bool asked_ = false;     // By an empty message.
+  bool asked_ = false;     // An empty message asks for an answer.
   int64_t pending_ = 0;    // As the program said at its last turn.
   SessionReplies outbox_;
   Reservation outbox_memory_;
-  bool outbox_is_paid_ = true;  // Else nothing is executed before replies have been taken.
+  bool outbox_is_paid_ = true;  // False: nothing is executed before replies have been taken.
 
   Next next_ = Next::kNothing;
   std::shared_ptr<Session> self_;  // While a turn is to come.

@@ -35,7 +35,7 @@ class Sessions {
 
   // Ends sessions and streams whose clients are silent.
   void Sweep();
-  // No new sessions and streams; those that there are end with UNAVAILABLE when they have done what they received.
+  // Refuses new sessions and streams; the others end with UNAVAILABLE when they have done their received commands.
   void Drain();
   // Ends all sessions. Returns when their programs are destroyed.
   void End();
@@ -52,8 +52,8 @@ class Sessions {
   const Limits limits_;
   const SessionProgramFactory create_program_;
 
-  Shares shares_;         // Of sessions,
-  Shares stream_shares_;  // and of streams: a session has one, and another one that takes over.
+  Shares shares_;         // Counts sessions,
+  Shares stream_shares_;  // and streams: a session has one, and another one that takes over.
 
   mutable std::mutex mu_;  // Guards all that follows. Taken after a session's.
   bool draining_ = false;

@@ -1,6 +1,6 @@
 // SessionStream is gRPC's side of one stream of SessionService: parses one message after the other, opens or resumes the
-// session that the first one names, and hands it the rest. The session decides when to read, write and finish. Shared by
-// Sessions, until gRPC is done with it, and its session.
+// session that the first one names, and hands it the rest. The session decides when to read, write and finish. Owned by
+// Sessions, until gRPC is done with it, and by its session.
 
 #ifndef SERVER_SESSION_STREAM_H_
 #define SERVER_SESSION_STREAM_H_

@@ -6,16 +6,16 @@
 namespace gluond::server {
 namespace {
 
-// A session's turn on its lane: so many commands, or so long; then come those who wait for the lane.
+// A session's turn on its lane: so many commands, or so long; then others that wait for the lane have their turns.
 constexpr int kCommandsPerTurn = 64;
 constexpr std::chrono::microseconds kTurn{500};
 
-// Bytes of a command that takes long, whatever it is.
+// Bytes from which any command takes long.
 constexpr size_t kLargeCommand = 64 << 10;
 
 // Commands that wait for a client or another device.
 constexpr int64_t kMostPending = 10'000;
-// A program does not say when these end; so long after one look comes the next.
+// A program does not say when these end; the session looks again after so long.
 constexpr std::chrono::milliseconds kLookAgain{1};
 
 }  // namespace
@@ -95,7 +95,7 @@ void Session::Executed() {
   inbox_.pop_front();
 }
 
-// Sees to what comes after a turn.
+// Decides how the session goes on after a turn.
 void Session::Settle() {
   std::lock_guard lock(mu_);
   if (ended_) return;

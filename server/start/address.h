@@ -1,4 +1,4 @@
-// Which addresses may be served without TLS.
+// The check of addresses that may be served without TLS.
 
 #ifndef SERVER_START_ADDRESS_H_
 #define SERVER_START_ADDRESS_H_

@@ -19,7 +19,7 @@ namespace {
 constexpr char kPlugin[] = "libgluond_cuda.so";
 
 absl::Status Unavailable(absl::string_view why) {
-  // What the loader and the driver say may have several lines.
+  // Texts of the loader and the driver may have several lines.
   return absl::UnavailableError(absl::StrCat("no GPU: ", absl::StrReplaceAll(why, {{"\n", " "}})));
 }
 

@@ -1,5 +1,5 @@
-// Limits: what the server accepts, with its defaults. Each field is the flag of the same name (main.cc), and every error
-// that a limit causes names the flag.
+// Limits: the most that the server accepts, with the defaults. Each field is the flag of the same name (main.cc), and
+// every error that a limit causes names the flag.
 
 #ifndef SERVER_START_LIMITS_H_
 #define SERVER_START_LIMITS_H_
@@ -10,32 +10,32 @@
 namespace gluond::server {
 
 struct Limits {
-  int64_t max_memory_bytes = 0;                   // Of the whole process. 0: three quarters of what the machine has.
-  int64_t max_message_bytes = int64_t{64} << 20;  // Of one request or reply. At most 1 GiB.
+  int64_t max_memory_bytes = 0;                   // For the whole process. 0: three quarters of the machine's.
+  int64_t max_message_bytes = int64_t{64} << 20;  // For one request or reply. At most 1 GiB.
   int64_t max_connections = 1024;
   int64_t max_requests = 1024;                    // At work or waiting.
-  int64_t max_request_bytes = int64_t{1} << 30;   // Of all requests at work or waiting.
-  int64_t max_graph_nodes = 200'000;              // Of one expanded graph.
-  int64_t max_model_bytes = int64_t{8} << 30;     // Of tensors, held for one model.
-  int64_t max_tensor_bytes = int64_t{1} << 40;    // Of tensors, held in all on one device; never more than it has.
+  int64_t max_request_bytes = int64_t{1} << 30;   // For all requests at work or waiting.
+  int64_t max_graph_nodes = 200'000;              // For one expanded graph.
+  int64_t max_model_bytes = int64_t{8} << 30;     // For the tensors of one model.
+  int64_t max_tensor_bytes = int64_t{1} << 40;    // For all tensors on one device; never more than it has.
   int64_t max_models = 1024;
   int64_t max_datasets = 256;
-  int64_t max_clients = 10'000;                   // Whose sequence numbers are remembered.
-  int64_t max_answer_bytes = int64_t{256} << 20;  // Of all answers kept for repetitions of numbered calls.
+  int64_t max_clients = 10'000;                   // Clients whose sequence numbers are remembered.
+  int64_t max_answer_bytes = int64_t{256} << 20;  // For all answers kept for repetitions of numbered calls.
   int64_t answer_lease_seconds = 600;             // Such an answer is kept for so long.
-  int64_t max_store_bytes = 0;                    // Of all checkpoints. 0: what the disk has but for a reserve.
+  int64_t max_store_bytes = 0;                    // For all checkpoints. 0: the disk's but for a reserve.
   int64_t max_checkpoints = 10'000;
-  int64_t max_uploads = 10'000;                   // Of parameters, not yet applied.
+  int64_t max_uploads = 10'000;                   // Uploads of parameters, not yet applied.
   int64_t upload_lease_seconds = 600;             // An upload that is silent for so long is forgotten.
   int64_t max_sessions = 256;
-  int64_t max_session_queue_bytes = int64_t{64} << 20;  // Of one session's commands and replies that wait.
-  int64_t max_session_bytes = int64_t{8} << 30;   // Of tensors, held for one session on one device.
-  int64_t max_session_arrays = 1'000'000;         // Of one session; as many calls, and as many graphs.
+  int64_t max_session_queue_bytes = int64_t{64} << 20;  // For the waiting commands and replies of one session.
+  int64_t max_session_bytes = int64_t{8} << 30;   // For the tensors of one session on one device.
+  int64_t max_session_arrays = 1'000'000;         // For one session; as many calls, and as many graphs.
   int64_t session_lease_seconds = 60;             // A session whose client is silent for so long ends.
   int64_t callback_seconds = 300;                 // A client that computes an operator has so long for each call.
   int64_t max_callbacks = 65'536;                 // Calls that one such client has not answered.
 
-  // What clients choose their chunks by.
+  // The largest chunk of an upload or a download.
   int64_t max_chunk_bytes() const { return std::min(int64_t{4} << 20, max_message_bytes / 2); }
 };
 

@@ -17,7 +17,7 @@ constexpr int64_t kSameSignalNs = 250'000'000;
 
 // Two signals may be handled on two threads.
 std::atomic<int> g_signal = 0;
-std::atomic<int64_t> g_first_ns = 0;  // 0: none has come.
+std::atomic<int64_t> g_first_ns = 0;  // 0: no signal has come.
 
 void OnSignal(int signal) {
   const int saved = errno;

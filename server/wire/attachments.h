@@ -54,7 +54,7 @@ class Attachments {
 
   bool empty() const { return attached_.empty(); }
   size_t size() const { return attached_.size(); }
-  // Replaces the placeholders in `text`, a serialized message, by the lengths and checksums of what they stand for.
+  // Replaces the placeholders in `text`, a serialized message, by the lengths and checksums of the fields' bytes.
   void Summarize(std::string* text) const;
 
  private:

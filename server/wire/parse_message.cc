@@ -15,8 +15,8 @@ static_assert(kShortMessage <= kAttachmentBytes, "what has attachments is weighe
 
 using google::protobuf::Message;
 
-// A message within a message takes two bytes on the wire and hundreds in memory; graphs' nodes, the densest of what is
-// sensible, take some twenty times their bytes.
+// A message within a message takes two bytes on the wire and hundreds in memory; graphs' nodes, the densest sensible
+// messages, take some twenty times their bytes.
 constexpr int64_t kMayTakeAnyway = 1 << 20;
 
 absl::Status CheckWeight(int64_t parsed, size_t bytes) {
@@ -37,7 +37,7 @@ absl::Status ParseText(const std::string& text, Message* message) {
   return Refusal(*message, FindDamage(text, *message->GetDescriptor()));
 }
 
-// `text` is what was cut out of `bytes` that came.
+// `text`: the message without its attachments. `bytes`: the size of the whole.
 absl::Status WeighAndParse(const std::string& text, size_t bytes, Message* message, const ChargeParsed& charge) {
   const int64_t parsed = ParsedBytes(text, *message->GetDescriptor());
   RETURN_IF_ERROR(CheckWeight(parsed, bytes));

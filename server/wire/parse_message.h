@@ -1,4 +1,4 @@
-// ParseMessage turns the bytes that gRPC received into a message and its Attachments, and says what is wrong with them.
+// ParseMessage turns the bytes that gRPC received into a message and its Attachments, or finds the damage in them.
 
 #ifndef SERVER_WIRE_PARSE_MESSAGE_H_
 #define SERVER_WIRE_PARSE_MESSAGE_H_
@@ -18,13 +18,13 @@ inline constexpr size_t kShortMessage = 4096;
 // Messages with more than this beside their attachments are parsed two at a time: their threads wait for their turn.
 inline constexpr size_t kLongText = 256 << 10;
 
-// Asked before a message that is not short is parsed: `bytes` is about what it will take then, beside what came in.
-// An error is what becomes of the message.
+// Asked before a message that is not short is parsed: `bytes` is about the memory that it will take then, beside the
+// received bytes. An error is the result of ParseMessage.
 using ChargeParsed = std::function<absl::Status(int64_t bytes)>;
 
-// Large `bytes` fields stay in `slices` and become attachments. INVALID_ARGUMENT: not a message of this type; says
-// where. RESOURCE_EXHAUSTED: parsed it would take kMostParsedPerByte times its bytes, and more than a MiB; or `charge`
-// says so.
+// Large `bytes` fields stay in `slices` and become attachments. INVALID_ARGUMENT: `slices` are no message of this type;
+// says where. RESOURCE_EXHAUSTED: parsed it would take kMostParsedPerByte times its bytes, and more than a MiB; or
+// `charge` says so.
 inline constexpr int64_t kMostParsedPerByte = 64;
 absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments,
                           const ChargeParsed& charge = nullptr);

@@ -23,7 +23,7 @@ class SliceCursor {
   bool Varint32(uint64_t* value) { return Varint(value, 5); }
   // Appends the next n bytes to `out`.
   bool Copy(size_t n, std::string* out);
-  // References to the next n bytes. Without copying, but for pieces so small that gRPC keeps them inline.
+  // Gives references to the next n bytes. Copies only pieces so small that gRPC keeps them inline.
   bool Take(size_t n, Slices* out);
 
  private:

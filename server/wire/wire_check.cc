@@ -38,7 +38,7 @@ std::string Path(const std::string& parent, const FieldDescriptor* field, uint64
   return parent.empty() ? name : absl::StrCat(parent, ".", name);
 }
 
-// What is wrong in [in.at, end), or nothing.
+// The damage in [in.at, end), or nothing.
 std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type, const std::string& path, int depth) {
   const std::string here = path.empty() ? std::string("the message") : path;
   if (depth > kMaxNesting) return absl::StrCat(here, " is nested deeper than ", kMaxNesting);
@@ -81,12 +81,12 @@ std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type,
   return std::nullopt;
 }
 
-// What the parts of a parsed message take, in bytes.
+// Bytes that the parts of a parsed message take.
 constexpr int64_t kString = 56;        // With its place in an arena's list of things to destroy.
 constexpr size_t kInlineString = 15;   // Longer ones have memory of their own,
 constexpr int64_t kBlock = 24;         // which the allocator rounds up.
-constexpr int64_t kElement = 24;       // Of an array of pointers that doubles as it grows.
-constexpr int64_t kGrowth = 3;         // Times what an array of numbers holds that grows.
+constexpr int64_t kElement = 24;       // In an array of pointers that doubles as it grows.
+constexpr int64_t kGrowth = 3;         // Times the numbers of an array that grows.
 constexpr int64_t kMapNode = 40;       // With its place in the table.
 constexpr int64_t kUnknown = 48;       // A field that the type does not have.
 
@@ -104,7 +104,7 @@ int64_t NumberBytes(const FieldDescriptor& field) {
   }
 }
 
-// Adds up what a message takes.
+// Adds up the memory that a message takes.
 class Weighing {
  public:
   explicit Weighing(absl::string_view text) : in_{text} {}
@@ -176,7 +176,7 @@ class Weighing {
     return kGrowth * count * NumberBytes(field);
   }
 
-  // Of a map's entry the key and the value lie in the map's node.
+  // The key and the value of a map's entry lie in the map's node.
   int64_t ObjectBytes(const Descriptor& type) {
     if (type.map_key() != nullptr) return 0;
     const auto [known, is_new] = objects_.try_emplace(&type, 0);

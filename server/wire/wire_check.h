@@ -1,4 +1,4 @@
-// What protobuf does not say of a message: why it is broken, and what it will take when it is parsed.
+// Facts that protobuf does not tell of a message: why it is broken, and the memory that it will take when it is parsed.
 
 #ifndef SERVER_WIRE_WIRE_CHECK_H_
 #define SERVER_WIRE_WIRE_CHECK_H_
@@ -15,9 +15,9 @@ namespace gluond::server {
 // "inputs.shape ends in the middle of a number, at byte 17 of 20".
 std::string FindDamage(absl::string_view message, const google::protobuf::Descriptor& type);
 
-// About what the message takes in memory once it is parsed: its objects, strings and arrays at any depth, with what
-// arrays that grow leave behind in an arena. An estimate from above; walks the bytes and allocates nothing to speak of.
-// A message of two bytes may take hundreds. What is broken ends the walk: protobuf will say so.
+// About the memory that the message takes once it is parsed: its objects, strings and arrays at any depth, with the
+// memory that growing arrays leave behind in an arena. An estimate from above; walks the bytes and allocates little.
+// A message of two bytes may take hundreds. A broken field ends the walk: protobuf will say so.
 int64_t ParsedBytes(absl::string_view message, const google::protobuf::Descriptor& type);
 
 }  // namespace gluond::server

@@ -1,5 +1,5 @@
 // Cut and Weave move large byte fields between a serialized message and its Attachments, so that protobuf never copies a
-// tensor. Both walk the wire format by the message's descriptor; what they leave in the message is placeholders.
+// tensor. Both walk the wire format by the message's descriptor; placeholders stay in the message.
 //
 //   received slices --Cut--> small message + Attachments --> handler
 //   handler --> small message + Attachments --Weave--> slices to send
@@ -25,7 +25,7 @@ inline constexpr size_t kAttachmentBytes = 4096;
 absl::Status Cut(const Slices& slices, const google::protobuf::Descriptor& type, std::string* rest,
                  Attachments* attachments);
 
-// The slices of the serialized message `rest` with its placeholders replaced by what they stand for.
+// The slices of the serialized message `rest` with its placeholders replaced by the fields that they stand for.
 // Requires: `rest` is a message of `type` that was serialized by us.
 Slices Weave(std::string rest, const google::protobuf::Descriptor& type, const Attachments& attachments);
 

@@ -1,4 +1,4 @@
-// The floor: a bare gRPC callback server that answers OperatorService.Invoke with the bytes that came.
+// The floor: a bare gRPC callback server that answers OperatorService.Invoke with the request's bytes.
 //
 //   echo_server PORT_FILE    writes its port, and serves until it is killed.
 

@@ -263,7 +263,7 @@ def resnet50(batch):
 
 
 def custom_softmax(computed):
-  """computed: the operator's input is what another operator gives, as in a network."""
+  """computed: the operator's input is another operator's output, as in a network."""
   x = nd.array(np.random.RandomState(0).normal(size=(64, 1000)))
   label = nd.array(np.arange(64))
   x.attach_grad()

@@ -1,4 +1,4 @@
-"""What a benchmark needs of its Python: one sentence says what is missing, and how to get it.
+"""A benchmark's needs of its Python: one sentence names the missing package, and the way to get it.
 
 usage: PYTHON needs.py MODULE...
 """

@@ -3,7 +3,7 @@
 //   OpCall call("Pooling", {{"kernel", "(2, 2)"}}, {{64, 20, 24, 24}});
 //   call.Run();
 //
-// What does not work ends the program.
+// An error ends the program.
 
 #ifndef TESTS_BENCH_OP_CALL_H_
 #define TESTS_BENCH_OP_CALL_H_
@@ -46,7 +46,7 @@ class OneBlock final : public Scratch {
 
 class OpCall {
  public:
-  // `shapes`: of the inputs; those that are missing are inferred. All are float32, but for positions of maxima.
+  // `shapes`: the inputs' shapes; missing ones are inferred. All types are float32, but for positions of maxima.
   OpCall(const std::string& op, const AttrDict& attrs, ShapeVector shapes) {
     std::vector<NodeEntry> xs;
     const Op* const found = Op::Find(op);
@@ -90,7 +90,7 @@ class OpCall {
     list->push_back({memory_.back().get(), shape, type, Device()});
   }
 
-  // All calls' one, as a server's lanes have one. It has as many threads as the peers have that libgomp starts.
+  // One team for all calls, as a server's lanes share one. It has as many threads as the peers get from libgomp.
   static Team& SharedTeam() {
     const char* const count = std::getenv("OMP_NUM_THREADS");
     static Team& team = *new Team(count == nullptr ? 0 : std::atoi(count));

@@ -1,5 +1,5 @@
-// What the operators of LeNet's training step cost by themselves, at batch 64: each is called with what its neighbours
-// would give it. Take ratios; --benchmark_filter=Pooling runs some.
+// The costs of the operators of LeNet's training step by themselves, at batch 64: each is called with the inputs that
+// its neighbours would give it. Take ratios; --benchmark_filter=Pooling runs some.
 
 #include <benchmark/benchmark.h>
 
@@ -15,7 +15,7 @@ struct Row {
   const char* op;
   AttrDict attrs;
   ShapeVector inputs;
-  bool skip_first_output = false;  // The data's gradient of a first layer.
+  bool skip_first_output = false;  // A first layer has no use for its data's gradient.
 };
 
 void Run(benchmark::State& state, const Row& row) {

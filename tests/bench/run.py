@@ -29,7 +29,7 @@ import spatial_cases
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("GLUOND_BIN", ROOT / "bazel-bin"))
 STEPS = {"mlp": 400, "lenet": 60, "resnet20": 5}
-# Cases of gluon_bench.py: what they are, and how much of MXNet's time they may take.
+# Cases of gluon_bench.py: their descriptions, and the share of MXNet's time that they may take.
 GLUON = {
     "chain": ("a + 1 on a small NDArray, in chains of 1,000", 0.5),
     "hybridized": ("LeNet training loop in Python, hybridized", 1.0),

@@ -1,5 +1,5 @@
-// What one small operator of the imperative API costs on the lane: chains of 1,000 on 10 floats, through
-// Imperative::Invoke and through a session's commands. Figures are per operator. Run by hand, when the machine is
+// The cost of one small operator of the imperative API on the lane: chains of 1,000 on 10 floats, through
+// Imperative::Invoke and through a session's commands. Figures are per operator. To be run by hand, when the machine is
 // quiet.
 
 #include <benchmark/benchmark.h>
@@ -123,7 +123,7 @@ void BM_Invoke(benchmark::State& state) {
 }
 BENCHMARK(BM_Invoke)->ArgsProduct({{0, 1, 2}, {0, 1}})->UseManualTime();
 
-// Per operator of the forward pass.
+// Figures are per operator of the forward pass.
 void BM_RecordAndDifferentiate(benchmark::State& state) {
   const Row& row = RowAt(state.range(0));
   state.SetLabel(row.op);

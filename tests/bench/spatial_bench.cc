@@ -34,7 +34,7 @@ Shape ShapeOf(absl::string_view text) {
   return shape;
 }
 
-// The forward pass, and with `training` what goes back to every input.
+// The forward pass, and with `training` the gradients of every input.
 std::function<void()> Prepare(const std::string& op, const AttrDict& attrs, const Shape& x, bool training) {
   auto forward = std::make_shared<OpCall>(op, attrs, ShapeVector{x});
   if (!training) {

@@ -101,7 +101,7 @@ class Engine {
     if (!report.ok()) Die(report.status());
   }
 
-  // Of the definition as it is, without Simplify.
+  // Prints the memory of the definition as it is, without Simplify.
   void PrintMemory() const {
     const ModelDefinition& definition = model_->definition();
     const NodeEntry loss = OrDie(OrDie(Losses().Find("SoftmaxCrossEntropyLoss"))

@@ -1,10 +1,10 @@
-// What the server adds to a call: OperatorService.Invoke of `_copy` against a bare echo of the same bytes, by the same
+// The server's own part of a call: OperatorService.Invoke of `_copy` against a bare echo of the same bytes, by the same
 // client, in alternating rounds.
 //
 //   wire_bench GLUOND_ADDRESS ECHO_ADDRESS
 //
-// Prints a line for one float and one for 16 MiB, tab-separated: what, the median over the rounds of each p50 in
-// microseconds (ours, the echo's), the median ratio, and what it may be at most.
+// Prints a line for one float and one for 16 MiB, tab-separated: the name, the median over the rounds of each p50 in
+// microseconds (ours, the echo's), the median ratio, and the ratio's limit.
 
 #include <algorithm>
 #include <chrono>
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
     const char* name;
     int64_t floats;
     int rounds, calls;
-    const char* limit;  // Of the ratio.
+    const char* limit;  // The ratio's limit.
   };
   for (const Case& c : {Case{"Invoke _copy, one float", 1, 21, 300, "1.25"},
                         Case{"Invoke _copy, 16 MiB", 4 << 20, 15, 5, "1.3"}}) {

@@ -31,7 +31,7 @@ def many(target, name, request, before=lambda peer, i: None):
 
 
 def clients(target):
-  """Numbered calls, each of a client of its own: what others have numbered must not be forgotten for them."""
+  """Numbered calls, each of a client of its own: others' numbers must not be forgotten for them."""
   return many(target, "TrainingService/SetLearningRate", lambda i, n: trainer_pb2.SetLearningRateRequest(
       model=f"clients{i}", learning_rate=0.1, client_id=f"client-{i}-{n}", sequence=1),
       lambda peer, i: define(peer, f"clients{i}", 2, 2))

@@ -55,7 +55,7 @@ def invoke(target, request):
 
 
 def small_fills(target, calls=600):
-  """Of one client: calls of a hundred bytes, each of which makes 2^18 random numbers."""
+  """One client's calls of a hundred bytes, each of which makes 2^18 random numbers."""
   data = operator_pb2.InvokeRequest(op="relu", inputs=[filled(1 << 18, fill=RANDOM)], encoding=tensor_pb2.NONE)
   told = Told()
   with Peer(target.address) as peer:
@@ -157,7 +157,7 @@ def trainings(target):
 
 
 def queue(target, calls=600):
-  """Of one client: so many TrainSteps that wait at once."""
+  """So many TrainSteps of one client that wait at once."""
   told = Told()
   with Peer(target.address) as peer:
     define(peer, "queue", 1024, 1024)

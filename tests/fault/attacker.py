@@ -1,4 +1,4 @@
-"""One row's attack, in a process of its own: attacker.py ADDRESS SECONDS ROW. Prints what it was told, as JSON."""
+"""One row's attack, in a process of its own: attacker.py ADDRESS SECONDS ROW. Prints the server's answers, as JSON."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A battle: a server, a bystander, and one row's attack, each in a process of its own; and what became of them.
+"""A battle: a server, a bystander, and one row's attack, each in a process of its own; and the outcome.
 
     outcome = fight(ROWS["fills"], seconds=3)
 """
@@ -22,7 +22,7 @@ import time
 from tests.server import running_server
 
 HERE = pathlib.Path(__file__).absolute().parent
-MEMORY = 2 << 30  # What a server may use, --max_memory_bytes.
+MEMORY = 2 << 30  # A server's --max_memory_bytes.
 MOST_RSS = MEMORY + (MEMORY >> 2)
 ENDED = (0, 3)  # How a server ends; 3 where it had to cut calls, as attackers' calls may be.
 DEADLY_RSS = 8 << 30  # Ends a server before it takes the machine along.
@@ -86,7 +86,7 @@ def quiet_server(binary):
 
 
 def quiet_bits(steps, binary):
-  """What a bystander computes in so many steps where nobody attacks."""
+  """The bits that a bystander computes in so many steps where nobody attacks."""
   return Bystander(quiet_server(binary).address, steps).finish()["bits"]
 
 
@@ -99,7 +99,7 @@ class Outcome:
   told: collections.Counter  # The attacker.
   report: dict  # The bystander's.
   same_bits: bool
-  peak: int  # Of the server's memory.
+  peak: int  # The server's memory.
   exit_code: int  # The server's, after SIGTERM; negative: the signal that it died of.
   last_words: str  # The end of the server's log.
 

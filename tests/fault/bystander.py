@@ -39,7 +39,7 @@ class Report:
   errors: collections.Counter = dataclasses.field(default_factory=collections.Counter)
   health_waits: list = dataclasses.field(default_factory=list)
   health_errors: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-  bits: str = ""  # Of every step's loss, and of the parameters at the end.
+  bits: str = ""  # Every step's loss, and the parameters at the end.
 
 
 def tensor(shape, values):

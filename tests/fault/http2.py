@@ -117,7 +117,7 @@ class Connection:
     self._window = windows[0]
 
   def read(self, seconds=0.0):
-    """What has come within so long, as (kind, flags, stream, payload). Raises OSError where the server has closed."""
+    """The frames of the next seconds, as (kind, flags, stream, payload). Raises OSError where the server has closed."""
     self.socket.settimeout(max(seconds, 0.001))
     try:
       while True:

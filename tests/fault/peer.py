@@ -24,7 +24,7 @@ def told(error):
 
 
 class Told(collections.Counter):
-  """What an attacker was told, and how often. Thread-safe."""
+  """The answers to an attacker, and their numbers. Thread-safe."""
 
   def __init__(self):
     super().__init__()
@@ -123,7 +123,7 @@ def grpc_code(number):
 def crowd(target, body):
   """Has `body(peer, told, i)` run again and again, in a thread for each of the target's connections, until time is up.
 
-  What it raises is noted, and ends nothing.
+  Its exceptions are noted, and end nothing.
   """
   noted, end = Told(), time.monotonic() + target.seconds
 

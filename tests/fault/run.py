@@ -1,4 +1,4 @@
-"""Attacks a server with each row of table.py, and prints what the attacker was told and what a bystander saw.
+"""Attacks a server with each row of table.py, and prints the attacker's answers and a bystander's report.
 
 usage: run [--seconds=10] [--server=PATH] [--json=FILE] [ROW...]
 

@@ -112,7 +112,7 @@ def clean(peer):
 
 
 def tensor_bytes(peer, patience=60):
-  """What is held once the leases of those who have gone are over."""
+  """Bytes of tensors held once the leases of those who have gone are over."""
   end = time.monotonic() + patience
   while True:
     held = server_pb2.GetServerInfoResponse.FromString(peer.call("ServerService/GetServerInfo")).tensor_bytes

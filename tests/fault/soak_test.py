@@ -1,4 +1,4 @@
-"""Half a minute of soak.py: what clients held goes with them, also with those that were killed."""
+"""Half a minute of soak.py: clients' memory goes with them, also with those that were killed."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The attacks, as a table: what an attacker does, and what he may be told."""
+"""The attacks, as a table: an attacker's work, and the answers that it may get."""
 
 import contextlib
 import dataclasses
@@ -25,10 +25,10 @@ def plain():
   yield {}
 
 
-# An attacker may always be told that his calls are done, wait too long, or are too many, or that he is not let in.
+# An attacker may always be told that its calls are done, wait too long, or are too many, or that it is not let in.
 ANY = ("OK", "sent", "connections", "still connected", "DEADLINE_EXCEEDED", "CANCELLED",
        "RESOURCE_EXHAUSTED", "UNAVAILABLE: failed to connect")
-# What who breaks the protocol, or floods, may meet besides.
+# An attacker that breaks the protocol, or floods, may meet these besides.
 CUT = ANY + ("GOAWAY", "closed", "no answer", "UNAVAILABLE", "ConnectionResetError", "BrokenPipeError", "timeout")
 
 

@@ -1,4 +1,4 @@
-// What may be listened on without --insecure_public.
+// The addresses that may be listened on without --insecure_public.
 
 #include "server/start/address.h"
 

@@ -1,4 +1,4 @@
-// Calls that gRPC has read and not begun are counted, and who reads too many waits.
+// Calls that gRPC has read and not begun are counted, and a thread that reads too many waits.
 
 #include "server/net/arrivals.h"
 
@@ -22,7 +22,7 @@ TEST(ArrivalsTest, WhoReadsMoreThanMayWaitWaits) {
   for (int i = 0; i < 10; ++i) arrivals.Read();
   EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(800));
   EXPECT_EQ(arrivals.waiting(), 10);
-  // A thread of its own: one that begins calls would not wait any more.
+  // The thread is new, since one that begins calls would not wait.
   std::thread([&arrivals] {
     for (int i = 0; i < 10; ++i) arrivals.Begin();
   }).join();

@@ -1,4 +1,4 @@
-// What clients send by mistake or malice, as a table. Each row gets its code and a message that says what is wrong;
+// Mistaken and malicious requests, as a table. Each row gets its code and a message that says what is wrong;
 // afterwards the server answers health, and the training of another client, which went on all the while, ends with the
 // same bits as one that was alone.
 
@@ -17,7 +17,7 @@ using grpc::StatusCode;
 struct BadInput {
   const char* name;
   const char* method;   // "ModelService/DefineModel"
-  std::string request;  // JSON, or the message's bytes when it does not begin with '{'.
+  std::string request;  // JSON where it begins with '{', else the message's bytes.
   StatusCode code;
   const char* says;     // A part of the message.
 };

@@ -15,7 +15,7 @@
 namespace gluond::server {
 namespace {
 
-// The kernel has switched so often between other threads and those of this process that have the name.
+// How often the kernel has switched between other threads and those of this process that have the name.
 int64_t Switches(const std::string& name) {
   int64_t sum = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -61,8 +61,8 @@ class CombinerThreadsTest : public ServiceTest {
   static constexpr int kThreads = 8, kCalls = 500;
 };
 
-// A handful, where the connections' work stays away, and else hundreds. On a busy machine gRPC has other work for them, too, now
-// and then.
+// There is a handful of switches where the connections' work stays away from the executor, and else there are hundreds.
+// On a busy machine gRPC has other work for its threads, too, now and then.
 TEST_F(CombinerThreadsTest, TheExecutorIsNotUsed) {
   int64_t least = SwitchesOfCalls();
   for (int round = 0; round < 4 && least >= kThreads * kCalls / 100; ++round) least = std::min(least, SwitchesOfCalls());

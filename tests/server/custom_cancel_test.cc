@@ -1,5 +1,5 @@
-// Calls of custom operators whose runs wait for them no longer, because these were cancelled or late, and answers that come
-// too late or too early: whoever answers reads and writes no memory but what its own call was given.
+// Calls of custom operators whose runs no longer wait for them, because these were cancelled or late, and answers that
+// come too late or too early: an answer reads and writes no memory but its own call's.
 
 #include <atomic>
 
@@ -95,7 +95,7 @@ struct SlowReader {
 
 constexpr int kMany = 1 << 20;  // Elements: more bytes than the connection takes unread.
 
-// `small` and `large` in, as much as `small` out.
+// The inputs have `small` and `large` elements, the output as many as `small`.
 v1::InvokeRequest SlowRequest(int large) {
   return Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes": {"op_type": "slow", "__rules__": "shape,type",
       "__arguments__": "small,large"}, "inputs": [{"shape": [1], "fill": {"constant": 1}},
@@ -111,7 +111,7 @@ v1::CallbackResult Answer(uint64_t call) {
   return result;
 }
 
-// Guesses of what the question is for. The other provider's calls give the server the time to read them.
+// The provider answers before it is asked. The other provider's calls give the server the time to read its answers.
 TEST_F(CustomCancelTest, AnAnswerCountsWhenItsQuestionHasBeenSent) {
   SlowReader slow(address());
   Provider other(address(), {"square"});
@@ -141,7 +141,7 @@ TEST_F(CustomCancelTest, AnAnswerCountsWhenItsQuestionHasBeenSent) {
   EXPECT_EQ(response.outputs(0).float_data(0), 5);
 }
 
-// The step that has failed is over, and another one runs, while gRPC still sends what the first one had computed.
+// The step that has failed is over, and another one runs, while gRPC still sends the values of the first one.
 TEST_F(CustomCancelTest, ARunDoesNotWriteWhatIsBeingSentOfAnother) {
   Limits limits;
   limits.callback_seconds = 1;

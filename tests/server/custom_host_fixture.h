@@ -37,7 +37,7 @@ inline v1::Tensor Like(const v1::Tensor& tensor, const std::vector<float>& value
   return like;
 }
 
-// What a well-behaved client answers. Its operators:
+// The answer of a well-behaved client. Its operators:
 //   square:   y = x^2.
 //   counted:  y = x; a forward pass adds 1 to the auxiliary state `count`, a backward pass 10.
 inline v1::CallbackResult RightAnswer(const v1::Callback& callback) {
@@ -80,7 +80,7 @@ inline v1::CallbackResult RightAnswer(const v1::Callback& callback) {
 // One stream by hand. Cancelled where it has not ended.
 class HostStreamClient {
  public:
-  // A connection of its own, so that what one client does not read holds up no other.
+  // Each has a connection of its own, so that a client that does not read holds up no other.
   explicit HostStreamClient(const std::string& address) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -118,7 +118,7 @@ class HostStreamClient {
   bool Read(v1::HostResponse* response) { return stream_->Read(response); }
   void HalfClose() { stream_->WritesDone(); }
   void Cancel() { context_.TryCancel(); }
-  // Reads what is left.
+  // Reads all further messages.
   grpc::Status Finish() {
     v1::HostResponse rest;
     while (stream_->Read(&rest)) {}
@@ -162,7 +162,7 @@ class Provider {
     lock.lock();
     changed_.wait(lock, [&] { return ended_ || offers_ > before; });
   }
-  // Waits until it has got so many callbacks that `counts`.
+  // Waits until it has got so many callbacks that are counted by `counts`.
   using Counts = bool (v1::Callback::*)() const;
   void WaitFor(size_t number, Counts counts) {
     std::unique_lock lock(mu_);
@@ -173,6 +173,8 @@ class Provider {
     std::lock_guard lock(mu_);
     return CountLocked(counts);
   }
+  // The numbers of forward and backward passes.
+  std::pair<size_t, size_t> Passes() { return {Count(&v1::Callback::has_forward), Count(&v1::Callback::has_backward)}; }
   std::vector<v1::Callback> Seen() {
     std::lock_guard lock(mu_);
     return seen_;
@@ -181,7 +183,7 @@ class Provider {
     std::lock_guard lock(mu_);
     return ended_;
   }
-  // What the server has said of calls and names.
+  // The server's messages about calls and names.
   std::set<uint64_t> cancelled() {
     std::lock_guard lock(mu_);
     return cancelled_;
@@ -235,7 +237,7 @@ class Provider {
   std::condition_variable changed_;
   bool ended_ = false;
   v1::HostOpened opened_;
-  size_t offers_ = 0;  // That the server knows.
+  size_t offers_ = 0;  // Offers that the server knows.
   std::set<std::string> taken_over_;
   std::set<uint64_t> cancelled_;
   std::vector<v1::Callback> seen_;

@@ -1,5 +1,5 @@
-// Whose operator it is: a client's own operators are computed by that client and by nobody who has only seen their graph, and
-// no graph that leaves the server, to a client or to the disk, says whose they are.
+// Scopes: a client's own operators are computed by that client and by none that has only seen their graph, and no graph
+// that leaves the server, to a client or to the disk, names the operators' client.
 
 #include <filesystem>
 #include <fstream>

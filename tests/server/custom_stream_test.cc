@@ -1,5 +1,5 @@
-// What clients that compute operators do wrong, by mistake or malice, as tables. Each gets its code and a message that says
-// what is wrong, or fails the one run that needs it. All the while another client's training goes on, and ends with the same
+// Mistakes and malice of clients that compute operators, as tables. Each row gets its code and a message that says what
+// is wrong, or fails the one run that needs it. All the while another client's training goes on, and ends with the same
 // bits as one that was alone, and so do the calls of another provider.
 
 #include <atomic>
@@ -76,8 +76,8 @@ const BadStream kBadStreams[] = {
 // A bad provider's way to answer a callback of its operator, which takes one float array of shape [2, 3].
 struct BadAnswer {
   const char* name;
-  std::function<void(const v1::Callback&, v1::CallbackResult*)> change;  // Of what a good one would answer.
-  StatusCode code;                                                      // Of the run that needs it.
+  std::function<void(const v1::Callback&, v1::CallbackResult*)> change;  // Changes a good answer.
+  StatusCode code;                                                      // The code of the run that needs it.
   const char* says;
 };
 
@@ -116,7 +116,7 @@ constexpr auto kInvalid = StatusCode::INVALID_ARGUMENT;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
 const BadAnswer kBadAnswers[] = {
-    // Of shapes and types.
+    // Answers about shapes and types.
     {"ShapeAsComputed", InShape([](auto* r) { r->mutable_computed(); }), kInvalid, "did not answer with `inferred`"},
     {"ShapeAsNothing", InShape([](auto* r) { r->clear_result(); }), kInvalid, "did not answer with `inferred`"},
     {"NoOutputs", InShape([](auto* r) { r->mutable_inferred()->clear_outputs(); }), kInvalid, "0 outputs"},
@@ -129,7 +129,7 @@ const BadAnswer kBadAnswers[] = {
     {"UnknownOutput", InShape([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->clear_has_shape(); }), StatusCode::FAILED_PRECONDITION, "not fully known: output 0"},
     {"UnknownDtype", InType([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->set_dtype(static_cast<v1::DType>(77)); }), kInvalid, "dtype 77"},
     {"OtherDtypeOfArgument", InType([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_dtype(v1::FLOAT64); }), kInvalid, "Type inconsistent"},
-    // Of values.
+    // Answers with values.
     {"ForwardAsInferred", InForward([](auto* r) { r->mutable_inferred(); }), kInvalid, "did not answer with `computed`"},
     {"ForwardAsNothing", InForward([](auto* r) { r->clear_result(); }), kInvalid, "did not answer with `computed`"},
     {"NoValues", InForward([](auto* r) { r->mutable_computed()->clear_outputs(); }), kInvalid, "gave 0 outputs, expected 1"},
@@ -144,7 +144,7 @@ const BadAnswer kBadAnswers[] = {
     {"LargeDimension", InDims({1'000'000, 1'000'000}), kInvalid, "output 0"},
     {"Fill", InOutput([](auto* t) { t->clear_raw(), t->mutable_fill(); }), kInvalid, "`fill`"},
     {"UnexpectedState", InForward([](auto* r) { *r->mutable_computed()->add_auxiliary() = r->computed().outputs(0); }), kInvalid, "gave 1 auxiliary states, expected 0"},
-    // Of other things. Some of these do no harm.
+    // Other answers. Some of these do no harm.
     {"NanSeconds", InForward([](auto* r) { r->set_seconds(kNan); }), StatusCode::OK, ""},
     {"InfiniteSeconds", InForward([](auto* r) { r->set_seconds(kInfinity); }), StatusCode::OK, ""},
     {"NegativeSeconds", InForward([](auto* r) { r->set_seconds(-1e300); }), StatusCode::OK, ""},
@@ -169,7 +169,7 @@ class CustomStreamTest : public CustomTest {
     StartServer(limits);
   }
 
-  // `more`: attributes, of an operator that is another one for that.
+  // `more`: further attributes, which make it another operator.
   grpc::Status Invoke(const std::string& op_type, const std::string& more = "") {
     grpc::ClientContext context;
     v1::InvokeResponse response;
@@ -214,7 +214,7 @@ class CustomStreamTest : public CustomTest {
     grpc::health::v1::HealthCheckResponse response;
     EXPECT_TRUE(health->Check(&context, {}, &response).ok()) << after;
     EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::SERVING) << after;
-    const grpc::Status good = Invoke("square");  // Of another provider.
+    const grpc::Status good = Invoke("square");  // Another provider's.
     EXPECT_TRUE(good.ok()) << after << ": " << good.error_message();
   }
   static void Expect(const grpc::Status& status, StatusCode code, const std::string& says, const char* name) {
@@ -292,7 +292,7 @@ TEST_F(CustomStreamTest, AnswersThatNobodyWaitsForAreDropped) {
       v1::Callback as_square = callback;
       as_square.set_op_type("square");
       v1::CallbackResult result = RightAnswer(as_square);
-      // Others' calls, and calls that there have never been.
+      // Others' calls, and calls that never existed.
       for (uint64_t call = callback.call() > 50 ? callback.call() - 50 : 1; call < callback.call() + 50; ++call) {
         if (call == callback.call()) continue;
         v1::CallbackResult wrong = result;
@@ -455,7 +455,7 @@ TEST_F(CustomStreamTest, AProviderThatDoesNotReadFailsItsCallsAndIsEndedWhenTooM
     for (int i = 0; i < 50; ++i) calls.push_back(StartInvoke("bad"));
     for (const auto& call : calls) Expect(call->Wait(), StatusCode::DEADLINE_EXCEEDED, "--callback_seconds", "deaf");
     ExpectHealthy("deaf");
-    // What the server has to say to it may not grow.
+    // The server's messages for it may not grow.
     int offers = 0;
     while (offers < 1'000'000 && deaf.Offer(std::string(100, 'n'))) ++offers;
     EXPECT_LT(offers, 1'000'000);

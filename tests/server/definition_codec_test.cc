@@ -1,4 +1,4 @@
-// Definitions as large as clients may send: each takes about as long as its bytes, and what would not is refused.
+// Definitions as large as clients may send: each takes time in proportion to its bytes, or is refused.
 
 #include "server/codec/definition_codec.h"
 

@@ -1,4 +1,4 @@
-// Work runs where its weight says, and how long it waited is told.
+// Work runs where its weight says, and its waiting time is told.
 
 #include "server/rpc/dispatch.h"
 

@@ -270,7 +270,7 @@ TEST_F(CutConnectionTest, StepsThatAreSentAhead) {
   const auto client = client::Client::Connect(through_proxy_);
   ASSERT_TRUE(client.ok()) << client.status();
   std::atomic<bool> done = false;
-  std::atomic<bool> lose = false;  // The answers to what is under way, by cutting the connection.
+  std::atomic<bool> lose = false;  // Cuts the connection, so that the answers under way are lost.
   std::thread cutter([&] {
     for (; !done; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
       if (!lose) continue;

@@ -1,4 +1,4 @@
-// The standard health service: of the server and of each service, asked once or watched.
+// The standard health service: for the server and for each service, asked once or watched.
 
 #include "server/services/health_service.h"
 

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// In gRPC's place: keeps what it is given open.
+// Takes gRPC's place: keeps the descriptors that it gets open.
 class Keeper final : public Listener::Acceptor {
  public:
   void HandleNewConnection(NewConnectionParameters* connection) override {
@@ -35,7 +35,7 @@ class Keeper final : public Listener::Acceptor {
     std::lock_guard lock(mu_);
     return kept_.size();
   }
-  // Whether all send what they have at once.
+  // Whether all send their bytes at once.
   bool AllSendAtOnce() const {
     std::lock_guard lock(mu_);
     for (const Descriptor& fd : kept_) {

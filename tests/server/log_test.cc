@@ -32,7 +32,7 @@ class Pipe {
   ~Pipe() { close(ends_[0]); }  // The writer's thread may still have the other end.
   int end() const { return ends_[1]; }
 
-  // What comes until there is the line `last`.
+  // Reads until there is the line `last`.
   std::string ReadUntil(const std::string& last) {
     std::string all;
     char some[4096];

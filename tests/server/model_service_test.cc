@@ -121,7 +121,7 @@ TEST_F(ModelServiceTest, OfManySavesWithoutOverwriteOneIsDone) {
   }
 }
 
-// What there was no memory for is not initialized, whatever the second try says.
+// Parameters without memory are not initialized, whatever the second try says.
 TEST_F(ModelServiceTest, WithoutMemoryNothingIsInitialized) {
   for (int kib = 1100; kib < 5000; kib += 200) {
     SCOPED_TRACE(kib);

@@ -82,7 +82,7 @@ TEST_F(OperatorServiceTest, ARepliesMemoryIsNotReusedUnderIt) {
   EXPECT_EQ(first, 1);
 }
 
-// Lanes are for operators: what looks at each element of a large result is done elsewhere.
+// Lanes are for operators: work that looks at each element of a large result is done elsewhere.
 TEST_F(OperatorServiceTest, LargeRepliesAreEncodedBesideTheLane) {
   Invoke(R"({"op": "_ones", "attributes": {"shape": [20000000]}, "encoding": "TYPED"})", StatusCode::RESOURCE_EXHAUSTED);
   ExpectMessage("takes 4 bytes or more for each of its 20000000 values");

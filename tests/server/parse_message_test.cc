@@ -1,4 +1,4 @@
-// What a message takes when it is parsed is known before, and is no more than a factor of its bytes.
+// The memory that a message takes when it is parsed is known before, and is no more than a factor of its bytes.
 
 #include "server/wire/parse_message.h"
 
@@ -77,7 +77,7 @@ std::vector<Case> Cases() {
   };
 }
 
-// From below: the arena's blocks, and the objects that strings and unknown fields have outside of it.
+// An estimate from below: the arena's blocks, and the objects that strings and unknown fields have outside of it.
 int64_t Taken(const Case& c, google::protobuf::Arena* arena) {
   Message* const message = c.type.New(arena);
   EXPECT_TRUE(message->ParseFromString(c.text)) << c.name;

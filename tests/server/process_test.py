@@ -1,4 +1,4 @@
-"""gluond-server as a process: its flags, its refusals, what it depends on."""
+"""gluond-server as a process: its flags, its refusals, its dependencies."""
 
 import json
 import os

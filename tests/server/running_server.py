@@ -14,7 +14,7 @@ class RunningServer:
   """Starts gluond-server on a free port; stops it when the `with` block ends."""
 
   def __init__(self, *flags, binary=BINARY, **options):
-    """`options` are Popen's, instead of pipes for what the server says."""
+    """`options` are Popen's, instead of pipes for the server's output."""
     self._folder = tempfile.TemporaryDirectory()
     self.folder = pathlib.Path(self._folder.name)
     port_file = self.folder / "port"

@@ -12,7 +12,7 @@
 namespace gluond::server {
 namespace {
 
-// What became of one arrival.
+// The outcome of one arrival.
 struct Outcome {
   std::unique_ptr<Sequences::Turn> turn;  // It runs.
   std::string answer;                     // It was a repetition.

@@ -1,4 +1,4 @@
-// SessionService with the program that it really has: from the stream to the operators and back.
+// SessionService with its real program: from the stream to the operators and back.
 
 #include "tests/server/stubborn_client.h"
 

@@ -18,9 +18,9 @@
 
 namespace gluond::server {
 
-// What the test sees of the programs, and holds them up by.
+// The test's view of the programs, and its means to hold them up.
 struct Probe {
-  std::atomic<int> programs = 0;  // That live.
+  std::atomic<int> programs = 0;  // The number of programs that live.
   std::atomic<int64_t> executed = 0;
   std::atomic<int64_t> pending = 0;
   std::atomic<bool> closed = false;  // Commands wait, on the lane.
@@ -183,7 +183,7 @@ class ClientStream {
 
   void WritesDone() { stream_->WritesDone(); }
   void Cancel() { context_.TryCancel(); }
-  // The status that the server gives. Reads what comes before it.
+  // The status that the server gives. Reads all messages before it.
   grpc::Status Finish() {
     v1::SessionResponse response;
     while (stream_->Read(&response)) continue;
@@ -236,7 +236,7 @@ class SessionTest : public ServiceTest {
     ASSERT_EQ(stream.Open(session), session);
     EXPECT_EQ(stream.received(), commands);
   }
-  // What an array holds once the commands with these numbers were mixed into it.
+  // The contents of an array once the commands with these numbers were mixed into it.
   static std::string Mixed(const std::vector<uint64_t>& numbers) {
     uint64_t mixed = 0;
     for (const uint64_t number : numbers) mixed = mixed * 6364136223846793005u + number;

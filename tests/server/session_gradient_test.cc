@@ -160,7 +160,7 @@ class FunctionTest : public SessionProgramTest {
     Invoke(1, {1, 2}, {3}, R"(, "recording": true)");
     Record("elemwise_mul", {3, 1}, {4});
   }
-  // dy/dx by way of a stop at the function. Its number.
+  // Computes dy/dx with a stop at the function. Returns the command's number.
   uint64_t Begin() {
     const v1::Reply reply = Ask(
         R"("backward": {"heads": [4], "variables": [1], "outputs": [6], "create_graph": true, "out_grads": [20]})");
@@ -171,7 +171,7 @@ class FunctionTest : public SessionProgramTest {
     return Ask(absl::StrCat(R"("continue_backward": {"backward": )", backward, R"(, "gradients": [)", gradients,
                             R"(], "out_grads": [21]})"));
   }
-  // Of f's input, from that of its result.
+  // Computes the gradient of f's input from that of its result.
   void RecordGradient(uint64_t from, uint64_t to) {
     Record("square", {1}, {50});
     Put(51, {3, 3});

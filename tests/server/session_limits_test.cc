@@ -1,4 +1,4 @@
-// What a session may take.
+// The limits of a session.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -143,7 +143,7 @@ class SessionProgramTest : public testing::Test {
     EXPECT_THAT(failure.message(), testing::HasSubstr(says));
     EXPECT_TRUE(command == 0 || failure.command() == command) << failure.command();
   }
-  // Why `array` has no value.
+  // `array` has no value, for this reason.
   void ExpectPoisoned(uint64_t array, absl::StatusCode code, const std::string& says, uint64_t command = 0) {
     SCOPED_TRACE(absl::StrCat("array ", array));
     const v1::Failure failure = TheFailure(Fetch({array}));
@@ -158,7 +158,7 @@ class SessionProgramTest : public testing::Test {
   }
   void ExpectNothingNoted() { EXPECT_THAT(Fetch({}).failures(), testing::IsEmpty()); }
 
-  int64_t scratch_ = 0;  // What the lane may keep.
+  int64_t scratch_ = 0;  // Bytes that the lane may keep.
   std::unique_ptr<Devices> devices_;
   Place* home_ = nullptr;
   std::shared_ptr<Lane> lane_;

@@ -1,4 +1,4 @@
-// Commands of a session on arrays and operators: what they do, what is wrong with them, what waits, and what is told.
+// Commands of a session on arrays and operators: their effects, their mistakes, their waiting, and their failures.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -258,7 +258,7 @@ TEST_F(SessionProgramTest, Dropout) {
   EXPECT_THAT(Values(3), testing::Each(1));
 }
 
-// What waits.
+// Waiting commands.
 
 TEST_F(SessionProgramTest, OthersGoOnWhileOneWaits) {
   Put(1, {1});

@@ -1,4 +1,4 @@
-// SessionReplies: what is sent, sent again, acknowledged, and forgotten.
+// SessionReplies: replies are sent, sent again, acknowledged, and forgotten.
 
 #include "server/session/replies.h"
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kCommands = 400;
 
-// Every seventh command asks for what all before have made.
+// Every seventh command asks for the result of all before it.
 v1::Command CommandOf(uint64_t number) {
   if (number == 3) return Put(2, std::string(20'000, 'x'));
   if (number % 35 == 0) return Fetch({1, 2});

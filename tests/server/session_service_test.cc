@@ -1,4 +1,4 @@
-// SessionService's stream: opening, numbers, replies, limits and ends. What commands do: session_program_test.cc.
+// SessionService's stream: opening, numbers, replies, limits and ends. session_program_test.cc tests the commands.
 
 #include <future>
 

@@ -11,7 +11,7 @@
 
 namespace gluond::server {
 
-// What it sends, by number from 1 on, and how many answers it gets.
+// Its commands, by number from 1 on, and the number of its answers.
 struct Script {
   std::function<v1::Command(uint64_t number)> command;
   uint64_t commands;
@@ -33,7 +33,7 @@ class StubbornClient {
       std::this_thread::sleep_for(std::chrono::microseconds(cut_after));
       if (cut_after > 0) stream.Cancel();
     });
-    // Sometimes it sends what it need not.
+    // Sometimes it sends commands that the server has received already.
     std::thread send([&] {
       uint64_t next = known + 1 - std::min<uint64_t>(known, random_() % 4);
       while (next <= script_.commands) {
@@ -84,7 +84,7 @@ inline std::map<uint64_t, std::string> Undisturbed(v1::SessionService::Stub& stu
   return calm.replies();
 }
 
-// Cuts a client's streams at random, and the same with other clients, so many in all. Returns how often it cut.
+// Cuts the streams of so many clients at random, one client after the other. Returns how often it cut.
 inline int ExpectCutsDoNotMatter(v1::SessionService::Stub& stub, const Script& script, uint32_t clients) {
   const auto expected = Undisturbed(stub, script);
   EXPECT_EQ(expected.size(), script.replies);

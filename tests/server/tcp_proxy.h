@@ -36,7 +36,7 @@ class TcpProxy {
   }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  // While on, what the server says is thrown away.
+  // While on, the server's bytes are thrown away.
   void SwallowReplies(bool on) { swallow_ = on; }
   // Closes all connections, once.
   void CutSoon() { cut_ = true; }

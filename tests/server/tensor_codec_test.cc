@@ -1,4 +1,4 @@
-// Tensors from and to the wire: every form, every dtype, and what is refused.
+// Tensors from and to the wire: every form, every dtype, and refusals.
 
 #include "server/codec/tensor_codec.h"
 

@@ -125,7 +125,7 @@ TEST_F(TrainingServiceTest, StepsOnADatasetEqualStepsOnItsRows) {
   EXPECT_EQ(Call(training_, &Stub::Evaluate, R"({"model": "a", "rows": {"dataset": "toy"}})").samples(), 30);
 }
 
-// Their numbers, not their bytes, are what takes memory.
+// The rows' numbers take memory, not their bytes.
 TEST_F(TrainingServiceTest, RowsWithoutElementsTakeNoMoreThanThereIs) {
   StartServer({.max_tensor_bytes = 1 << 30});
   DefineMlp("mlp");
@@ -226,7 +226,7 @@ TEST_F(TrainingServiceTest, OptimizerStateIsReadAndSet) {
   EXPECT_EQ(Parameters("a"), Parameters("b"));
 }
 
-// Another dataset under a name that is taken is not taken for the one that is there.
+// Another dataset under a name in use is not confused with the one that has the name.
 TEST_F(TrainingServiceTest, ACommittedDatasetIsNoOther) {
   const auto client = client::Client::Connect(channel_);
   ASSERT_TRUE(client.ok()) << client.status();

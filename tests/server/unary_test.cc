@@ -141,7 +141,7 @@ TEST_P(UnaryTest, CancellationReachesTheWork) {
   EXPECT_TRUE(cancelled);
 }
 
-// Calls of which only the headers come.
+// Calls that send only their headers.
 class OpenCalls {
  public:
   explicit OpenCalls(std::shared_ptr<grpc::Channel> channel) : stub_(std::move(channel)) {}

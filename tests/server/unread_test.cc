@@ -1,4 +1,4 @@
-// What has been received and given to nobody is charged, and who keeps most of it is named.
+// Bytes that were received and given to nobody are charged, and the peer that keeps most of them is named.
 
 #include "server/net/unread.h"
 

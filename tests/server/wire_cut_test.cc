@@ -103,7 +103,7 @@ TEST(WireCut, AClientCannotMakeAPlaceholder) {
   ASSERT_TRUE(cut.ParseFromString(rest));
   EXPECT_EQ(attachments.Find(cut.inputs(0).raw()), nullptr);
   EXPECT_NE(attachments.Find(cut.inputs(1).raw()), nullptr);
-  // And what is a placeholder of one message is none of another.
+  // A placeholder of one message is none of another.
   EXPECT_EQ(Attachments().Find(cut.inputs(1).raw()), nullptr);
 }
 

@@ -1,4 +1,4 @@
-"""Parameters of operators as text, as MXNet writes them, checked against what the server says of them."""
+"""Parameters of operators as text, as MXNet writes them, checked against the server's descriptions."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Sequence, Tuple
 
 from . import _elsewhere, _operators
 from ._attributes import Parameter, did_you_mean
@@ -15,7 +15,7 @@ _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def signature(info: OperatorInfo, out: bool = True) -> inspect.Signature:
-    """Of the function: tensors, parameters, `out` (for nd), `name`."""
+    """The function's signature: tensors, parameters, `out` (for nd), `name`."""
     parameters = []
     kind: Any = _EITHER
     for argument in info.inputs:
@@ -47,7 +47,7 @@ def _default(parameter: Parameter) -> str:
 
 
 def document(info: OperatorInfo, tensor: str) -> str:
-    """Of the function. `tensor`: what its tensors are called, NDArray or Symbol."""
+    """The function's docstring. `tensor`: the type of its tensors, NDArray or Symbol."""
     lines = [info.description, "", "Parameters", "----------"]
     for argument in info.inputs:
         lines += [f"{argument.name} : {tensor}{'[]' if argument.several else ''}", f"    {argument.description}"]
@@ -71,9 +71,6 @@ def document(info: OperatorInfo, tensor: str) -> str:
 def _kind(parameter: Parameter) -> str:
     kind = parameter.type + (f" in {parameter.range}" if parameter.range else "")
     return f"{kind}, required" if parameter.required else f"{kind}, optional, default={_default(parameter)}"
-
-
-Chooser = Callable[[str], Optional[str]]
 
 
 def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any], prefixes: Sequence[str] = ("",),

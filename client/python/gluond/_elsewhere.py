@@ -1,4 +1,4 @@
-"""Modules of MXNet that are not here, and what to use instead."""
+"""Modules of MXNet that are not here, and their replacements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PACKAGES = tuple(__package__ + part for part in (
 
 
 def hint(name: str) -> str:
-    """What to use instead of MXNet's module of this name; nothing where there is no such module."""
+    """The replacement of MXNet's module of this name, for an error; nothing where there is no such module."""
     return f": it is not part of gluond; {_INSTEAD[name]}" if name in _INSTEAD else ""
 
 
@@ -55,7 +55,7 @@ def getter(module: str) -> Callable[[str], NoReturn]:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Of modules that nobody else has found: `from gluond import image` does not ask no_attribute, or hides its answer."""
+    """Asked for missing modules: `from gluond import image` does not ask no_attribute, or hides its answer."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         """None; an error as Python's, with the hint, for who imports it rather than asks whether it is there."""

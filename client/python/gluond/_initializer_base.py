@@ -1,4 +1,4 @@
-"""What every initializer has: names decide, `create` finds one by its name."""
+"""The base of all initializers: names decide, `create` finds one by its name."""
 from __future__ import annotations
 
 import json
@@ -26,7 +26,7 @@ class InitDesc(str):
 
 
 class Initializer:
-    """Sets arrays by what their names say: `..._bias` and `..._beta` to zero, `..._gamma` to one, weights as it likes.
+    """Sets arrays by their names: `..._bias` and `..._beta` to zero, `..._gamma` to one, weights as it likes.
 
     An own one overrides `_init_weight(name, array)`. It is called as `init(InitDesc(name), array)`.
     """
@@ -127,5 +127,5 @@ def _mean_absolute(array: NDArray) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold of an NDArray, a numpy array or a numpy number."""
+    """An NDArray, a numpy array or a numpy number as JSON can hold it."""
     return (value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)).tolist()

@@ -10,7 +10,7 @@ from ._registry import Registry
 
 
 def as_list(value: Any) -> List[Any]:
-    """A list of what may be one thing."""
+    """The argument as a list, which may be one thing."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
@@ -52,7 +52,7 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self) -> Dict[str, Any]:
-        """What makes this metric again."""
+        """The configuration that makes this metric again."""
         return {**self._kwargs, "metric": type(self).__name__, "name": self.name, "output_names": self.output_names,
                 "label_names": self.label_names}
 
@@ -82,7 +82,7 @@ class EvalMetric:
         self.global_sum_metric = 0.0
 
     def reset_local(self) -> None:
-        """Begins anew, but for what `get_global` tells."""
+        """Begins anew, but for the values of `get_global`."""
         self.num_inst = 0
         self.sum_metric = 0.0
 
@@ -184,7 +184,7 @@ class CompositeEvalMetric(EvalMetric):
             metric.reset()
 
     def reset_local(self) -> None:
-        """Begins anew, but for what `get_global` tells."""
+        """Begins anew, but for the values of `get_global`."""
         for metric in self.metrics:
             metric.reset_local()
 
@@ -202,5 +202,5 @@ class CompositeEvalMetric(EvalMetric):
                 [value for _, found in results for value in as_list(found)])
 
     def get_config(self) -> Dict[str, Any]:
-        """What makes this metric again."""
+        """The configuration that makes this metric again."""
         return {**super().get_config(), "metrics": [metric.get_config() for metric in self.metrics]}

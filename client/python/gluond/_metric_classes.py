@@ -54,7 +54,7 @@ class TopKAccuracy(EvalMetric):
 
 
 class _Counts(EvalMetric):
-    """Of two classes: true and false positives and negatives. `average`: 'macro' over batches, 'micro' over samples."""
+    """Counts of true and false positives and negatives. `average`: 'macro' over batches, 'micro' over samples."""
 
     _has_global_stats = True
 

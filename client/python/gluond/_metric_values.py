@@ -127,7 +127,7 @@ class PearsonCorrelation(EvalMetric):
 
 @register
 class Loss(EvalMetric):
-    """The mean of what the network gives: for networks that output a loss. Labels are not looked at."""
+    """The mean of the network's outputs, for networks that output a loss. Labels are not looked at."""
 
     def __init__(self, name: str = "loss", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)

@@ -1,7 +1,7 @@
-"""The server's operators: what there is, what each takes, and the functions of `nd` and `sym` that are made of that.
+"""The server's operators: their list, their arguments, and the functions of `nd` and `sym` that are made of them.
 
     info = find("FullyConnected")           # by name or alias; asks the server once, at the first use
-    info.inputs, info.parameters            # what it takes
+    info.inputs, info.parameters            # its arguments
     parsed = info.parse((x, w), {"num_hidden": 10, "no_bias": True}, NDArray, "NDArray")
     parsed.tensors, parsed.attributes       # [x, w], {"num_hidden": "10", "no_bias": "True"}
     call_type("FullyConnected", parsed.attributes, 2).outputs    # of this very call; asked once
@@ -24,12 +24,12 @@ from ._wire import connect, encoding
 from .base import MXNetError, WrongType, _Null
 
 _LIST = "/gluond.v1.OperatorService/ListOperators"
-# Parameters that decide how many outputs there are. Of an operator without any of these, all calls have the same.
+# Parameters that decide how many outputs there are. All calls of an operator without any of these have the same number.
 _DECIDE_OUTPUTS = frozenset((
     "num_outputs", "output_mean_var", "state_outputs", "mode", "ret_typ", "indices", "sections", "num_args", "num_arrays",
     "num_weights", "op_type", "return_indices", "use_sequence_length", "sizes", "size", "get_prob", "squeeze_axis"))
 _TENSORS = ("NDArray", "Symbol")
-# What to do with a tensor of the one kind where the other is wanted, or with a numpy array.
+# Hints where a tensor of the one kind, or a numpy array, is given in place of the other kind.
 _HINTS = {
     ("NDArray", "ndarray"): "; mx.nd.array(...) makes one of it",
     ("NDArray", "list"): "; mx.nd.array(...) makes one of it",
@@ -37,8 +37,6 @@ _HINTS = {
     ("Symbol", "NDArray"): "; within hybrid_forward use F and the parameters that it is given, elsewhere mx.nd has the same "
                            "functions",
 }
-# No outputs are listed: the server must be asked.
-_UNKNOWN: tuple[str, ...] = ()
 
 
 class Argument(NamedTuple):
@@ -55,7 +53,7 @@ class Argument(NamedTuple):
 
 
 class CallType(NamedTuple):
-    """What one call of an operator takes and gives."""
+    """The inputs and outputs of one call of an operator."""
 
     inputs: tuple[str, ...]
     auxiliary: tuple[int, ...]
@@ -167,7 +165,7 @@ class OperatorInfo:
         return [each for each in tensors if each is not None]
 
     def outputs_of(self, attributes: Mapping[str, str], inputs: int) -> CallType:
-        """What a call gives, as call_type says it; of calls that differ in other parameters, the first one's."""
+        """A call's outputs, as call_type says; for calls that differ in other parameters, the first one's."""
         key = (self.name, inputs if self.several else -1, tuple(attributes.get(name) for name in self._deciding))
         known = _by_decision.get(key)
         if known is None:
@@ -237,7 +235,7 @@ def find(name: str) -> OperatorInfo:
 
 
 def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallType:
-    """What a call with these parameters takes and gives. Waits for the server's answer, the first time."""
+    """The inputs and outputs of a call with these parameters. Waits for the server's answer, the first time."""
     key = (op, tuple(sorted(attributes.items())), num_inputs)
     known = _call_types.get(key)
     if known is None:

@@ -50,7 +50,7 @@ def as_numpy(value: Any) -> np.ndarray:
 
 
 def _tolerances(a: np.ndarray, b: np.ndarray, rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
-    """Those of the coarser of both dtypes."""
+    """The tolerances of the coarser of both dtypes."""
     def coarser(defaults: Dict[np.dtype, float]) -> float:
         return max(defaults.get(a.dtype, 0), defaults.get(b.dtype, 0))
 

@@ -1,4 +1,4 @@
-"""Gradients of what has been recorded.
+"""Gradients of recorded computations.
 
     x.attach_grad()
     with autograd.record():

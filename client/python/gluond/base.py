@@ -1,4 +1,4 @@
-"""What every module needs: the exception of this package, and types of numbers and strings."""
+"""The base of all modules: the exception of this package, and types of numbers and strings."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class NoSuchFile(FileNotFoundError, FileError):
 
 
 def cannot_open(error: OSError) -> FileError:
-    """The error for what open() has raised."""
+    """The error for an exception of open()."""
     kind = NoSuchFile if isinstance(error, FileNotFoundError) else FileError
     return kind(error.errno, error.strerror, error.filename)
 
 
 class class_property:
-    """A property of a class: what a function without arguments returns."""
+    """A property of a class: the result of a function without arguments."""
 
     def __init__(self, get: Callable[[], Any]) -> None:
         self._get = get

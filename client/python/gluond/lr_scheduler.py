@@ -122,7 +122,7 @@ class _FallingScheduler(LRScheduler):
         self.max_steps = max_update - warmup_steps
 
     def _remaining(self, done: float) -> float:
-        """What of the fall is left, from 1 to 0, after a share `done` of it."""
+        """The rest of the fall, from 1 to 0, after a share `done` of it."""
         raise NotImplementedError
 
     def __call__(self, num_update: int) -> float:

@@ -141,7 +141,7 @@ def _wrapped(value: Any, context: Any) -> NDArray:
 
 
 class _Call(functions.Recorded):
-    """A call that is recorded. The gradient functions have been asked for already: they hold what they need."""
+    """A recorded call. The gradient functions have been asked for already: they hold the values that they need."""
 
     callback = "grad"
     wants_wanted = True

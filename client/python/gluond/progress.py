@@ -120,7 +120,7 @@ class _Terminal:
         sys.stderr.flush()
 
     def leave(self) -> None:
-        """What is printed next begins a line."""
+        """Ends the line, so that the next output begins a new one."""
         if sys.stderr.isatty():
             sys.stderr.write("\n")
             sys.stderr.flush()
@@ -145,7 +145,7 @@ class _Notebook:
 
 
 class _Picture:
-    """What a notebook shows: the line, and the curves where there are some."""
+    """A notebook's view: the line, and the curves where there are some."""
 
     def __init__(self, line: str, history: Dict[str, List[Tuple[int, float]]]) -> None:
         self._line = line

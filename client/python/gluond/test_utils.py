@@ -1,4 +1,4 @@
-"""What tests of networks and operators use: comparisons with a dtype's tolerances, random arrays, gradient checks.
+"""Functions for tests of networks and operators: comparisons with a dtype's tolerances, random arrays, gradient checks.
 
     assert_almost_equal(y, expected)                       # arrays or numpy arrays
     check_numeric_gradient(mx.sym.sigmoid(x), [location])  # against central differences

@@ -1,4 +1,4 @@
-"""What programs ask of `mx.util`: numpy's shapes and arrays are MXNet 2's, and off here."""
+"""The functions of `mx.util`: numpy's shapes and arrays are MXNet 2's, and off here."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _refusing(decorator: str, func: T) -> T:
 
 
 def use_np(func: T) -> T:
-    """What it decorates raises when it is called: there is no mx.np here."""
+    """The decorated function raises when it is called: there is no mx.np here."""
     return _refusing("use_np", func)
 
 
@@ -111,7 +111,7 @@ def use_np_array(func: T) -> T:
 
 
 def set_module(module: str) -> Callable[[T], T]:
-    """A decorator that sets what module a function says it is from."""
+    """A decorator that sets a function's `__module__`."""
     def decorate(func: T) -> T:
         func.__module__ = module
         return func

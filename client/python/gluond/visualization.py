@@ -156,7 +156,7 @@ def _pooling(attrs: Mapping[str, str]) -> str:
     return f"{attrs.get('pool_type', 'max')}, {kernel}/{stride}"
 
 
-# What a node says below its operator's name.
+# A node's text below its operator's name.
 _DETAILS: Dict[str, Callable[[Mapping[str, str]], str]] = {
     "Convolution": _convolution,
     "Deconvolution": _convolution,

@@ -22,7 +22,7 @@ class FakeServer final : public v1::TrainingService::Service,
                          public v1::ModelService::Service,
                          public v1::ServerService::Service {
  public:
-  // What happens to the next calls that could be cut, in order; then they work.
+  // The faults of the next calls that could be cut, in order; later ones work.
   enum class Fault {
     kNone,
     kCutBefore,        // UNAVAILABLE, not applied.
@@ -38,7 +38,7 @@ class FakeServer final : public v1::TrainingService::Service,
   std::shared_ptr<grpc::Channel> channel() { return server_->InProcessChannel({}); }
   void set_faults(std::vector<Fault> faults);
 
-  int64_t steps();                              // How often a step was applied.
+  int64_t steps();                              // Number of applied steps.
   std::map<std::string, std::string> values();  // Bytes by parameter or dataset column.
   int64_t chunks();                             // Chunks that carried bytes.
 

@@ -7,7 +7,7 @@
 namespace gluond::client {
 namespace {
 
-// Whether `message` is what the server would read from the JSON.
+// Whether the server would read `message` from the JSON.
 template <class Message>
 testing::AssertionResult Says(const Message& message, const std::string& json) {
   Message expected;

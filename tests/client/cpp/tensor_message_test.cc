@@ -1,4 +1,4 @@
-// WithTensors: the server reads what it would have read if protobuf had copied the tensors.
+// WithTensors: the server reads the same message as if protobuf had copied the tensors.
 
 #include "client/cpp/tensor_message.h"
 

@@ -1,4 +1,4 @@
-"""What Python's operators mean between NDArrays and numbers."""
+"""Python's operators between NDArrays and numbers."""
 
 import operator
 import re

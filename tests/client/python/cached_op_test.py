@@ -1,6 +1,5 @@
 """CachedOp: a symbol as a function of arrays."""
 
-import threading
 import unittest
 
 import numpy as np
@@ -9,6 +8,7 @@ import gluond as mx
 from gluond.ndarray import CachedOp
 from gluond.test_utils import assert_almost_equal
 from tests import case_runner
+from tests.client.python.beside import in_threads
 
 
 class CachedOpTest(unittest.TestCase):
@@ -84,11 +84,7 @@ class CachedOpTest(unittest.TestCase):
         def work(number):
             results[number] = [op(mx.nd.array([number])).asscalar() for _ in range(20)]
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 4)
         self.assertEqual(results, {number: [2 * number] * 20 for number in range(4)})
 
     def test_wrong_calls_are_refused(self):

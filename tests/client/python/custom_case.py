@@ -1,4 +1,4 @@
-"""Custom operators that the tests use, and what makes one of a function."""
+"""Custom operators that the tests use, and a way to make one of a function."""
 
 import warnings
 

@@ -11,6 +11,7 @@ import numpy as np
 from gluond import autograd, nd
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
+from tests.client.python.beside import in_threads
 from tests.client.python.custom_case import Sigmoid, SigmoidProp, gradient, registered
 
 
@@ -175,11 +176,7 @@ class NestedTest(ArrayCase):
                 y = gradient(x, called_back=number % 2, op_type="sigmoid")
                 results[number] = (y.asnumpy()[0], x.grad.asnumpy()[0])
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 8)
         for number in range(8):
             y = 1 / (1 + np.exp(-number))
             np.testing.assert_allclose(results[number], [y, y * (1 - y)], rtol=1e-4)

@@ -89,7 +89,7 @@ class FirstTest(ArrayCase):
 class ArraysTest(ArrayCase):
 
     def seen(self, inputs=None, **methods):
-        """What forward is called with."""
+        """The arguments of forward."""
         calls = []
         registered("look", lambda self, **kwargs: calls.append(kwargs), **methods)
         nd.Custom(*(inputs or [nd.ones((2, 3))]), op_type="look").asnumpy()

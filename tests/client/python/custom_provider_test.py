@@ -19,6 +19,7 @@ from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire import connect
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
+from tests.client.python.beside import in_child
 from tests.client.python.custom_case import gradient, registered
 from tests.server.running_server import RunningServer
 
@@ -61,7 +62,7 @@ def remote(op_type="remote"):
 
 
 def until_it_is_there(function):
-    """What the function returns, once the operators that it needs are offered."""
+    """The function's result, once the operators that it needs are offered."""
     end = time.monotonic() + 30
     while True:
         try:
@@ -172,7 +173,7 @@ def computed(values, shape=None, **fields):
 class WrongProviderTest(ArrayCase):
 
     def run_with(self, name, answers):
-        """What a run gives for each answer to a forward callback: values or the error's text."""
+        """The result of a run for each answer to a forward callback: values or the error's text."""
         nd.ones(1).asnumpy()
         queue = list(answers)
 
@@ -375,24 +376,7 @@ class ProcessesTest(unittest.TestCase):
     def test_symbols_of_the_parent_s_are_the_child_s_own(self):
         net = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid")
         self.assertEqual(net.eval(x=nd.zeros(1))[0].asscalar(), 0.5)
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                code = 0 if net.eval(x=nd.zeros(1))[0].asscalar() == 0.5 else 2
-            finally:
-                os._exit(code)
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                break
-            time.sleep(0.01)
-        else:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self.fail("the child hangs")
-        self.assertEqual(os.WEXITSTATUS(status), 0)
+        self.assertTrue(in_child(lambda: net.eval(x=nd.zeros(1))[0].asscalar() == 0.5))
         self.assertEqual(net.eval(x=nd.zeros(1))[0].asscalar(), 0.5)
 
     def test_it_works_while_recording_threads_fork(self):

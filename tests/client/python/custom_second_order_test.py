@@ -1,4 +1,4 @@
-"""Gradients of gradients through what the client computes, against derivatives by hand."""
+"""Gradients of gradients through functions that the client computes, against derivatives by hand."""
 
 import gluond as mx
 import numpy as np

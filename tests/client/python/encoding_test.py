@@ -1,4 +1,4 @@
-"""What the client writes, or reads, by hand is what protobuf makes of the same: of each kind of message, one in both ways."""
+"""The client's own encoding and decoding agree with protobuf's: each kind of message is made in both ways."""
 
 import struct
 import sys

@@ -24,14 +24,14 @@ class LenetTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def start(self, *arguments):
-        # Whatever it starts has the folder in its environment, and so is found.
+        # Every process that it starts has the folder in its environment, and so is found.
         return subprocess.Popen(
             [sys.executable, LENET, f"--out={self.folder}/out", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, start_new_session=True,
             env={**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(self.folder)})
 
     def left(self):
-        """What has not ended of all that was started."""
+        """The started processes that have not ended."""
         found = []
         for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
             try:

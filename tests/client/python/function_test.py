@@ -2,7 +2,6 @@
 
 import gc
 import time
-import unittest
 from unittest import mock
 
 import numpy as np
@@ -138,7 +137,7 @@ class FunctionTest(ArrayCase):
         submit = tape._submit
 
         def slowly(session, field, command):
-            nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of what is dead.
+            nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of dead arrays.
             submit(session, field, command)
         with autograd.record():
             y = Sigmoid()(x)

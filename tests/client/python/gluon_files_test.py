@@ -3,7 +3,6 @@
 import json
 import os
 import tempfile
-import unittest
 
 import gluond as mx
 import numpy as np
@@ -164,7 +163,7 @@ class ExportTest(FilesCase):
         trainer = gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
         before = {name: p.data().asnumpy() for name, p in block.collect_params().items()}
         with autograd.record():
-            (block(self.x) ** 2).sum().backward()  # Of a plain sum, gamma's gradient is 0.
+            (block(self.x) ** 2).sum().backward()  # For a plain sum, gamma's gradient is 0.
         trainer.step(1)
         for name, p in block.collect_params().items():
             changed = bool(np.any(p.data().asnumpy() != before[name]))

@@ -1,6 +1,5 @@
-"""Values that were fetched are not asked for again, until the array changes: then what is read is new."""
+"""Values that were fetched are not asked for again, until the array changes: then the values are new."""
 
-import threading
 import unittest.mock
 
 import numpy as np
@@ -9,6 +8,7 @@ from gluond._wire import connect
 from gluond._wire.pipeline import Pipeline
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
+from tests.client.python.beside import in_threads
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -26,7 +26,7 @@ def by_elements(x):
 
 
 def of_server(x):
-    """The values, without what is known here."""
+    """The values, without those known here."""
     return connect.current().fetch_one(x._name)
 
 
@@ -177,11 +177,7 @@ class KnownValuesTest(ArrayCase):
                 if x[row, 3].asscalar() != i:
                     wrong.append((row, i))
 
-        threads = [threading.Thread(target=count, args=(row,)) for row in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(count, 4)
         self.assertEqual(wrong, [])
 
 

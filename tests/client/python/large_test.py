@@ -3,7 +3,6 @@
 import os
 import tempfile
 import threading
-import unittest
 
 import gluond as mx
 import numpy as np
@@ -13,6 +12,7 @@ from gluond.gluon import nn
 from gluond._array import transfer
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
+from tests.client.python.beside import in_threads
 from tests.client.python.custom_case import gradient, registered
 from tests.server.running_server import RunningServer
 
@@ -178,11 +178,7 @@ class LargeTest(ArrayCase):
         def fetch(n):
             found[n] = arrays[n].tile((1, 1)).asnumpy()
 
-        threads = [threading.Thread(target=fetch, args=(n,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(fetch, 4)
         for n in range(4):
             np.testing.assert_array_equal(found[n], LARGE + n)
 

@@ -37,7 +37,7 @@ def before(cls, method, action):
 
 
 def elsewhere(action):
-    """Runs it in another thread: what it returns."""
+    """Runs it in another thread and returns its result."""
     found = []
     thread = threading.Thread(target=lambda: found.append(action()))
     thread.start()
@@ -56,7 +56,7 @@ class ThreadsTest(ArrayCase):
         x, call = nd.ones(1), calls.Call("_plus_scalar", (("scalar", "1.0"),), 1, 1)
         ready = call.prepare(x._session)
         call.prepare(x._session)
-        nd.ones(1).wait_to_read()  # Takes along what is to be freed.
+        nd.ones(1).wait_to_read()  # Takes along the names that are to be freed.
         out = calls.blank(nd.NDArray, x._session, x._context, x._shape, x._dtype)
         x._session.submit(ready[1] + x._name + ready[2] + out._name + NOT_RECORDING)
         self.assert_equal(out, [2])

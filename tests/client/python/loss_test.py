@@ -1,6 +1,5 @@
 """Losses against their formulas, operator by operator and as graphs, with gradients by finite differences."""
 
-import unittest
 
 import numpy as np
 from gluond import autograd, gluon, nd
@@ -51,7 +50,7 @@ def sdml(x, y):
     return (labels * (np.log(labels) - similar)).sum(1)
 
 
-# Loss, its inputs, what it gives.
+# Loss, its inputs, its output.
 CASES = {
     "L2": (loss.L2Loss(), (PRED, LABEL), mean((PRED - LABEL) ** 2) / 2),
     "L2 weighted": (loss.L2Loss(weight=3.0), (PRED, LABEL, WEIGHT), mean(1.5 * WEIGHT * (PRED - LABEL) ** 2)),

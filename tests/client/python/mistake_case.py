@@ -1,4 +1,4 @@
-"""A table of mistakes, as tests: each raises what MXNet raises, and the text names the cause and the way out."""
+"""A table of mistakes, as tests: each raises MXNet's exception, and the text names the cause and the way out."""
 
 import unittest
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Table:
         self._rows = []
 
     def __call__(self, kind, *says, later=False):
-        """Adds a function that makes a mistake, the exception's type in MXNet, and what the text must contain.
+        """Adds a function that makes a mistake, the exception's type in MXNet, and a part of the text.
 
         later: the function raises nothing; what it returns does, where its values are wanted (nothing: waitall). Then the
         text shows the line that made the mistake.

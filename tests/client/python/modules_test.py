@@ -1,4 +1,4 @@
-"""What MXNet's modules hold beside the server's operators, and orders of arguments."""
+"""The contents of MXNet's modules beside the server's operators, and orders of arguments."""
 
 import importlib.util
 import os
@@ -179,7 +179,7 @@ class ModulesTest(unittest.TestCase):
 
         @mx.use_np
         class Net(gluon.HybridBlock):
-            """Of a library that is imported for something else."""
+            """A class of a library that is imported for something else."""
 
         @mx.util.use_np_shape
         def shape():

@@ -1,4 +1,4 @@
-"""Files in MXNet's `.params` format: what MXNet 1.9.1 wrote is read, what is written is what it writes, and a damaged file
+"""Files in MXNet's `.params` format: files of MXNet 1.9.1 are read, the same bytes are written, and a damaged file
 is an error."""
 
 import os

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import unittest
 
 import gluond as mx
 from gluond import nd
 from gluond._wire import connect
 from tests import case_runner
+from tests.client.python.beside import in_child
 
 START = """
 import sys, gluond as mx
@@ -150,40 +150,17 @@ except mx.MXNetError as error: print("ended with code -9" in str(error), flush=T
 
 class ForkTest(unittest.TestCase):
 
-    def in_child(self, function):
-        """Whether `function` returns true in a forked child."""
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                code = 0 if function() else 2
-            except Exception:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                if status != 0:
-                    print(f"the child ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
-                return status == 0
-            time.sleep(0.01)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        self.fail("the child hangs")
-
     def test_a_child_has_a_session_of_its_own(self):
         x = nd.ones(2)
         x.asnumpy()
-        self.assertTrue(self.in_child(lambda: (nd.ones(3) + 1).asnumpy().sum() == 6))
+        self.assertTrue(in_child(lambda: (nd.ones(3) + 1).asnumpy().sum() == 6))
         self.assertEqual((x + 1).asnumpy().sum(), 4)
 
     def test_again_and_again(self):
         nd.ones(2).asnumpy()
         interval = sys.getswitchinterval()
         for _ in range(8):
-            self.assertTrue(self.in_child(lambda: (nd.ones(3) + 1).asnumpy().sum() == 6))
+            self.assertTrue(in_child(lambda: (nd.ones(3) + 1).asnumpy().sum() == 6))
         self.assertEqual(sys.getswitchinterval(), interval)
         self.assertEqual((nd.ones(3) + 1).asnumpy().sum(), 6)
 
@@ -198,7 +175,7 @@ class ForkTest(unittest.TestCase):
                 return "before a fork" in str(error)
             return False
 
-        self.assertTrue(self.in_child(use))
+        self.assertTrue(in_child(use))
         self.assertEqual(x.asnumpy().sum(), 2)
 
 

@@ -1,4 +1,4 @@
-"""The progress of a loop: what it shows, and the curve that it keeps."""
+"""The progress of a loop: its line, and the curve that it keeps."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Each file of the package can be imported alone: what it needs, it imports itself, and nobody else has to be there before.
+"""Each file of the package can be imported alone: it imports all that it needs, and no other has to be imported before.
 
 The parents of a module, which Python imports before it, stand here as empty packages, but for the faces that its room may
 import. Each import has a process of its own, forked from this one, which has imported nothing of the package.
@@ -37,7 +37,7 @@ PACKAGES = [path for path in FILES if path.name == "__init__.py"]
 
 
 def import_alone(path):
-    """The traceback of what it raises, or nothing."""
+    """The traceback of its exception, or nothing."""
     room = python_rooms.room_of(f"{WHERE}{path}")
     for package in PACKAGES:
         owner = python_rooms.room_of(f"{WHERE}{package}")

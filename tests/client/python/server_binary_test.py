@@ -28,7 +28,7 @@ class ServerBinaryTest(unittest.TestCase):
         self.checkout = self.root / "checkout"
         self.checkout.mkdir()
         (self.checkout / "WORKSPACE").touch()
-        self.noted = None  # What pip noted down about the installation.
+        self.noted = None  # pip's notes about the installation.
         self.package = self.root / "site-packages" / "gluond"
         self.path = self.root / "bin"
         self.environment = {"PATH": str(self.path)}

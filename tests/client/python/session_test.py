@@ -15,6 +15,7 @@ from gluond import nd
 from gluond._proto import session_pb2
 from gluond._wire import connect, encoding, stream
 from tests import case_runner
+from tests.client.python.beside import in_threads
 from tests.server.running_server import RunningServer
 
 
@@ -85,11 +86,7 @@ class SessionTest(unittest.TestCase):
                 x = x + 1
             results[number] = x.asnumpy()
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 8)
         for number in range(8):
             np.testing.assert_array_equal(results[number], np.full(8, number + 200))
 

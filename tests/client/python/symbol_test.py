@@ -1,4 +1,4 @@
-"""Symbols: composing them, what they are called, what they tell of themselves."""
+"""Symbols: their composition, their names, and their descriptions of themselves."""
 
 import copy
 import pickle

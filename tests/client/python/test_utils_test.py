@@ -1,4 +1,4 @@
-"""The tools for tests: they find what is wrong, and nothing else."""
+"""The tools for tests: they find mistakes, and nothing else."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Slices and reshapes share what they show with the array that they are of."""
+"""Slices and reshapes share their elements with their array."""
 
 import numpy as np
 from gluond import autograd, gluon, nd

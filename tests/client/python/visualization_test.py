@@ -19,7 +19,7 @@ def network():
 
 
 class Digraph:
-    """What plot_network needs of graphviz's."""
+    """The part of graphviz that plot_network needs."""
 
     def __init__(self, name, format):
         self.nodes, self.edges = {}, []

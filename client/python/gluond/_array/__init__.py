@@ -1,1 +1,1 @@
-"""Arrays: NDArray, what it is made of, and the functions that make and change them. Nothing here knows of symbols."""
+"""Arrays: NDArray, its parts, and the functions that make and change arrays. Nothing here knows of symbols."""

@@ -11,7 +11,6 @@ from . import calls
 from .calls import BROADCAST, LIKE_FIRST, Array, Call, binary, unary
 
 _MOST_SCALARS = 512
-_COMMUTES = {"add", "mul", "equal", "not_equal", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot"}
 
 
 class _Family:

@@ -23,9 +23,9 @@ from .view import Viewing
 
 
 class Kept(NamedTuple):
-    """What is known here of an array's values. version: of the array. values: None where they are not here, else not to be
-    written. is_constant: the array was made of them. is_fetched: they came from the server, so no call that they depend on
-    has failed. reads: how often elements were asked for."""
+    """This client's knowledge of an array's values. version: the array's. values: None where they are not here, else not
+    to be written. is_constant: the array was made of them. is_fetched: they came from the server, so no call that they
+    depend on has failed. reads: how often elements were asked for."""
 
     version: int
     values: Optional[np.ndarray] = None
@@ -47,7 +47,7 @@ _IDENTITY = calls.Call("_copy", (), 1, 1, rule=calls.LIKE_FIRST)
 
 
 class NDArray(Arithmetic, Indexing, Fluent, Array):
-    """A dense array on one device, whose values the server computes in its own time: only what needs them waits.
+    """A dense array on one device, whose values the server computes in its own time: only code that needs them waits.
 
     Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
     """
@@ -60,7 +60,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
             raise WrongType("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
         return object.__new__(cls)
 
-    # What it is.
+    # Properties.
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -230,7 +230,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         return out
 
     def reshape(self, *shape: Any, **kwargs: Any) -> "NDArray":
-        """The same elements in another shape; a view: what is written to it is written to this array.
+        """The same elements in another shape; a view: a write to it is a write to this array.
 
         shape: sizes; -1 is what remains, 0 keeps this array's size there, -2 all further ones, -3 the product of two, -4
             splits one in two that follow. reverse: match the sizes from the right.
@@ -331,7 +331,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
 
     def _fetch(self, most: int = _SMALL_BYTES) -> np.ndarray:
         """The values from the server; of up to `most` bytes, they stay known."""
-        version = self._version  # What is written while they are on their way counts as written later.
+        version = self._version  # A write while they are on their way counts as later.
         values = transfer.fetch(self)
         if values.nbytes <= most and type(self) is NDArray:
             kept = getattr(self, "_kept", _NOT_KEPT)
@@ -355,7 +355,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         return None
 
     def _has_history(self) -> Optional[bool]:
-        """Whether a gradient goes on from here: it is marked, or computed from what is. None: only the server knows."""
+        """Whether a gradient goes on from here: it is marked, or depends on such arrays. None: only the server knows."""
         if self._grad is not None:
             return True
         kept = getattr(self, "_kept", _NOT_KEPT)

@@ -59,7 +59,7 @@ class Call:
         self.ready: Tuple[Any, bytes, bytes, Optional[_Prepared]] = (None, b"", b"", None)
 
     def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
-        """Makes the call known to a session; what `ready` is from now on."""
+        """Makes the call known to a session, and returns the new value of `ready`."""
         number = session.new_call()
         session.submit(encoding.message(encoding.PREPARE, session_pb2.Prepare(
             call=number, op=self.op, attributes=dict(self.attributes))))
@@ -91,7 +91,7 @@ def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, ex
 
 
 class Array:
-    """What a call needs of an NDArray, which is one: its name in a session, and what is known of it here."""
+    """The part of an NDArray that calls need: its name in a session, and this client's knowledge of it."""
 
     # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
     # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
@@ -104,7 +104,7 @@ class Array:
     _grad: Any
     _version: Any
     _kept: Any
-    _results: ClassVar[type]  # The class of what calls with such an input give: NDArray.
+    _results: ClassVar[type]  # The class of the results of calls with such an input: NDArray.
 
     def __del__(self) -> None:
         self._session.dead_arrays.append(self._name)
@@ -210,7 +210,7 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
 
 def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: np.dtype,
            tail: bytes, out: Any = None) -> Any:
-    """A call without inputs. kind: the class of what it gives. `tail`: the device field."""
+    """A call without inputs. kind: the class of its result. `tail`: the device field."""
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
@@ -279,7 +279,7 @@ def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
 
 
 def check_not_in_graph(outputs: Iterable[Any], inputs: Iterable[Any]) -> None:
-    """MXNetError where recording would lose what an array was before."""
+    """MXNetError where recording would lose an array's earlier value."""
     if any(each._grad is not None for each in outputs):
         raise MXNetError(_IN_GRAPH)
     if any(each._grad is not None for each in inputs):

@@ -13,7 +13,7 @@ from .create import from_numpy
 
 
 def waitall() -> None:
-    """Waits until the server has done everything that this process has asked for; raises what failed meanwhile."""
+    """Waits until the server has done everything that this process has asked for; raises errors of earlier calls."""
     connect.current().wait_all()
 
 

@@ -27,7 +27,7 @@ class Indexing:
 
     def __getitem__(self: Any, key: Any) -> Any:
         shape = self.shape
-        if type(key) is int and shape and -shape[0] <= key < shape[0]:  # Of every loop over rows.
+        if type(key) is int and shape and -shape[0] <= key < shape[0]:  # Every loop over rows comes here.
             row = prod(shape[1:])
             if row:
                 return self._view(key % shape[0] * row, shape[1:] or (1,))
@@ -127,7 +127,7 @@ def _set_all(x: Any, value: Any) -> None:
     except ValueError:
         raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                          f"{values.shape} and requested shape {x.shape}") from None
-    if mode.when_fresh:  # What an operator does may depend on that.
+    if mode.when_fresh:  # Whether an operator writes may depend on that.
         return transfer.overwrite(x, transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
     transfer.send(x, values)
     x._written()

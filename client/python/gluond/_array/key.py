@@ -1,4 +1,4 @@
-"""What an index means: `parse(key, shape)` gives Basic or Advanced. Knows nothing of NDArrays but how to tell one."""
+"""The meaning of an index: `parse(key, shape)` gives Basic or Advanced. Knows of NDArrays only how to tell one."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Advanced:
 
 
 def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
-    """IndexError, ValueError: what is wrong with the key for an array of this shape."""
+    """IndexError, ValueError: the key does not fit an array of this shape."""
     given = _masks(key if isinstance(key, tuple) else (key,))
     items = _expand(given, shape)
     out: List[int] = []
@@ -137,7 +137,7 @@ def _is_array(item: Any) -> bool:
 
 
 def _masks(key: tuple) -> tuple:
-    """Lists as arrays, and boolean arrays as the indices of what they choose."""
+    """Lists as arrays, and boolean arrays as the indices that they choose."""
     items: List[Any] = []
     for item in key:
         if isinstance(item, (list, tuple, range)):

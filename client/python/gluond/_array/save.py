@@ -23,7 +23,7 @@ from .array import NDArray
 
 _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-# In files, but no dtypes of the server: read as what holds all their values, or, of u64, nearly all.
+# In files, but no dtypes of the server: read as a dtype that holds all their values, or, for u64, nearly all.
 _WIDER = {8: ("<i2", "int32"), 9: ("<u2", "int32"), 10: ("<u4", "int64"), 11: ("<u8", "int64")}
 _MOST_DIMENSIONS = 32
 

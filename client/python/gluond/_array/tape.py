@@ -1,7 +1,7 @@
-"""What is recorded, and where gradients go: `autograd`, but for functions that this process computes.
+"""Recording, marked arrays and backward passes: `autograd`, but for functions that this process computes.
 
-What a backward pass begins at is asked of the heads themselves: a result of such a function knows how the pass goes on from
-it (NDArray._computed_here).
+The heads of a backward pass say where it begins: a result of such a function knows how the pass goes on from it
+(NDArray._computed_here).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _backwards = 0
 
 
 def backward_count() -> int:
-    """How often gradients have been computed, for whoever keeps copies of one."""
+    """How often gradients have been computed, for code that keeps copies of one."""
     return _backwards
 
 
@@ -39,14 +39,14 @@ def is_training() -> bool:
 
 
 def set_recording(is_recording: bool) -> bool:
-    """For this thread, from now on; what it was."""
+    """Sets the mode of this thread and returns the one before."""
     before = mode.recording
     mode.set(bool(is_recording), mode.training)
     return before
 
 
 def set_training(train_mode: bool) -> bool:
-    """For this thread, from now on; what it was."""
+    """Sets the mode of this thread and returns the one before."""
     before = mode.training
     mode.set(mode.recording, bool(train_mode))
     return before
@@ -72,7 +72,7 @@ class _Scope:
 
 
 def record(train_mode: bool = True) -> _Scope:
-    """Records what is computed within, for backward(). train_mode: as operators see it."""
+    """Records the computations within, for backward(). train_mode: as operators see it."""
     return _Scope(True, train_mode)
 
 

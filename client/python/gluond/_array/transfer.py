@@ -102,7 +102,7 @@ def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]]
 
 def made(kind: type, op: str, attributes: Dict[str, str], ctx: Optional[Context], shape: Optional[Tuple[int, ...]],
          dtype: np.dtype, out: Any = None) -> Any:
-    """What an operator without inputs makes, on a device: an array of this class, or `out`."""
+    """The result of an operator without inputs, on a device: an array of this class, or `out`."""
     context = (ctx or current_context()) if out is None else out._context
     if not isinstance(context, Context):
         context = Context(*_parse_context(context))

@@ -18,7 +18,7 @@ from . import calls
 
 
 class Viewing:
-    """What a view does otherwise than its base NDArray: elements [begin, begin + size) of `root`, in the given shape."""
+    """The methods of a view that differ from NDArray's: elements [begin, begin + size) of `root`, in a given shape."""
 
     __slots__ = ()
     _root: Any

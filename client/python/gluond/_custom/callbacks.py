@@ -1,4 +1,4 @@
-"""The answers to what the server asks this process: shapes, types, and passes of its operators.
+"""The answers to the server's questions: shapes, types, and passes of this process's operators.
 
 An operator object lives from its forward pass to its backward pass. It is found by the number that the server gives the
 forward pass; those that no backward pass has come for are forgotten when there are very many.
@@ -93,7 +93,7 @@ def answer(callback: Any, find_session: Callable[[], Any]) -> bytes:
         result = pb.CallbackResult(call=callback.call, seconds=time.perf_counter() - begin,
                                    inferred={"arguments": arguments, "outputs": outputs, "auxiliary": auxiliary})
         return pb.HostRequest(result=result).SerializeToString()
-    except BaseException as error:  # Whatever it is, the server must hear of it.
+    except BaseException as error:  # The server must hear of any error.
         return failure(callback.call, error, time.perf_counter() - begin)
 
 

@@ -143,7 +143,7 @@ def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[
 
 
 class EagerCall(functions.Recorded):
-    """A call that is recorded: what its backward pass needs."""
+    """A recorded call: the things that its backward pass needs."""
 
     def __init__(self, registered: registry.Registered, spec: props.Spec, plan: props.Plan, operator: Any,
                  in_data: Sequence[Any], out_data: Sequence[Any], auxiliary: Sequence[Any], context: Any,

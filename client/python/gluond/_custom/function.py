@@ -47,7 +47,7 @@ class Function:
 
     @property
     def saved_tensors(self) -> Tuple[Any, ...]:
-        """What save_for_backward() was given."""
+        """The arguments of save_for_backward()."""
         return self._saved
 
     def __call__(self, *inputs: NDArray) -> Any:

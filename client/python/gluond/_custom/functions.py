@@ -29,11 +29,11 @@ MOST_USED = 64
 
 
 class Recorded:
-    """What is kept of a function. name, callback: what errors call it."""
+    """A recorded function. name, callback: its names in errors."""
 
     callback = "backward"
     wants_wanted = False  # Its gradients fail where nobody should have asked for them.
-    # Set when it is recorded: what the inputs are for ever, and whether they have histories; None: only the server knows.
+    # Set when it is recorded: the inputs' values then, and whether they have histories; None: only the server knows.
     inputs: Sequence[Any] = ()
     histories: Sequence[Optional[bool]] = ()
 
@@ -60,7 +60,7 @@ class Recorded:
                          "mx.operator.CustomOp or an autograd.Function, whose backward computes with mx.nd")
 
     def kinds(self) -> List[Kind]:
-        """Of the inputs."""
+        """The inputs' kinds."""
         for each in self.inputs:
             if each.dtype is None or each._shape is None:
                 each.shape  # Asks the server.
@@ -68,7 +68,7 @@ class Recorded:
 
     @contextlib.contextmanager
     def within(self, called_back: bool, recording: bool = False) -> Iterator[None]:
-        """Around the user's code and what is done with its results."""
+        """Around the user's code and the use of its results."""
         with Inside(self.training, self.context, called_back, recording), errors.calling(self.name, self.callback):
             yield
 
@@ -122,7 +122,7 @@ functions = Functions()
 
 @at_fork.in_child
 def _after_fork() -> None:
-    """In a forked child: what was recorded is the parent's."""
+    """In a forked child: the recordings are the parent's."""
     global functions
     functions = Functions()
 

@@ -70,6 +70,6 @@ def _differentiate_recorded(session: Any, command: session_pb2.Backward) -> None
 
 
 def get_symbol(x: NDArray) -> Any:
-    """Not offered: what is recorded stays on the server."""
+    """Not offered: recordings stay on the server."""
     raise NotImplementedError("gluond keeps the recorded computation on the server and makes no Symbol of it; "
                               "write the computation with mx.sym, or hybridize a HybridBlock, to have one")

@@ -1,4 +1,4 @@
-"""The operator `Custom` in graphs: what symbols ask of it, and what of it goes to the server and into files.
+"""The operator `Custom` in graphs: its answers to symbols, and its attributes for the server and for files.
 
 A symbol's node has the user's own attributes only. The server gets, besides, who computes it and what it takes and gives
 (proto/custom_operator.proto); so does a file, but for who computes it: any client may then, that shares the operator.
@@ -25,7 +25,7 @@ def _registered(attrs: Mapping[str, str]) -> Tuple[Optional[registry.Registered]
 
 
 def _described(spec: props.Spec) -> Dict[str, str]:
-    """What the server must know of an operator, as attributes."""
+    """The facts that the server must know of an operator, as attributes."""
     attrs = {"__arguments__": ",".join(spec.arguments), "__outputs__": ",".join(spec.outputs)}
     if spec.auxiliary:
         attrs["__auxiliary__"] = ",".join(spec.auxiliary)
@@ -52,7 +52,7 @@ def _after_fork() -> None:
 
 
 def describe(attrs: Mapping[str, str], node: str) -> CallType:
-    """What a node takes and gives. One that is not registered here says so itself, if it comes from a file."""
+    """A node's inputs and outputs. One that is not registered here lists them itself, if it comes from a file."""
     registered, texts = _registered(attrs)
     if registered is not None:
         spec = props.spec(registered, texts)

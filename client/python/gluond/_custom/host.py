@@ -32,7 +32,7 @@ OFFER_SECONDS = 0.25
 # Threads that wait for work, at most: one for the next message, others for the one after it.
 MOST_IDLE = 3
 PAUSE_SECONDS = 2.0
-# Answers that wait until the server reads: whoever has more to say waits, too.
+# Answers that wait until the server reads: a thread that has more to say waits, too.
 MOST_OUTGOING_BYTES = 64 << 20
 BEAT_SECONDS = 0.5
 
@@ -41,8 +41,8 @@ _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUME
 
 
 def scope_of(key: str) -> str:
-    """The name in its graphs of the process that has this key. Whoever sees such a graph may have the process compute, but
-    cannot take its place: the key alone opens the stream."""
+    """The name in its graphs of the process that has this key. A client that sees such a graph may have the process
+    compute, but cannot take its place: the key alone opens the stream."""
     return "key:" + hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
@@ -64,7 +64,7 @@ class Host:
         self._changed = threading.Condition(self._lock)
         self._leading = threading.Lock()
         self._offered: Dict[str, bool] = {}  # Whether it is shared.
-        self._known: Set[str] = set()  # What the server has said it knows.
+        self._known: Set[str] = set()  # The offers that the server has confirmed.
         self._answers_offers = True
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
@@ -82,7 +82,7 @@ class Host:
             self._more_threads()
         heartbeat.start("gluond-custom-heartbeat", self._beat)
 
-    # What others use.
+    # The interface.
 
     @property
     def is_open(self) -> bool:
@@ -230,7 +230,7 @@ class Host:
         return calls
 
     def _connect(self) -> None:
-        """Opens the stream, and offers what has been offered."""
+        """Opens the stream, and repeats the offers."""
         stream = open_stream(self._channel, METHOD)
         hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id())).SerializeToString()
         with self._lock:

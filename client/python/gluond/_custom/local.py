@@ -31,9 +31,9 @@ def upload_lock() -> Any:
 class LocalArray(NDArray):
     """An NDArray whose values may be here (`_values`), on the server (`_sent`), or both.
 
-    What is assigned to the whole of it from an array of the server is kept as `_source` until somebody looks: then its
-    shape is checked. `_exists`: the server knows the name `_own`. `_is_shared`: other arrays have the same numpy array,
-    which is copied before it is written.
+    An array of the server that is assigned to the whole of it is kept as `_source` until somebody looks: then its shape
+    is checked. `_exists`: the server knows the name `_own`. `_is_shared`: other arrays have the same numpy array, which
+    is copied before it is written.
     """
 
     __slots__ = ("_own", "_values", "_sent", "_exists", "_source", "_is_shared", "_is_writable")
@@ -56,7 +56,7 @@ class LocalArray(NDArray):
 
     @property
     def writable(self) -> bool:
-        """False for what an operator reads."""
+        """False for arrays that an operator reads."""
         return self._is_writable
 
     def __del__(self) -> None:
@@ -108,10 +108,6 @@ class LocalArray(NDArray):
             return values.copy()
         return values
 
-    def _readable(self) -> np.ndarray:
-        """The values, not to be written."""
-        return self._values if self._values is not None else self.asnumpy()
-
     def _known(self) -> Optional[np.ndarray]:
         """The values for another array to have as well; None: they are not here."""
         if self._values is not None:
@@ -131,7 +127,7 @@ class LocalArray(NDArray):
     # Writes.
 
     def _changed(self) -> None:
-        """It gets other values, and loses what it was computed from."""
+        """It gets other values, and loses its history."""
         self._version += 1
 
     def _written(self) -> None:
@@ -271,7 +267,7 @@ def _needs_server(key: Any) -> bool:
 
 
 def _here(value: Any) -> Any:
-    """What numpy takes, where no server must be asked for it; else None."""
+    """The value for numpy, where no server must be asked for it; else None."""
     if isinstance(value, LocalArray):
         return value._values
     if isinstance(value, NDArray):
@@ -299,7 +295,7 @@ def values_of(arrays: Sequence[NDArray]) -> List[np.ndarray]:
 
 
 def _fitted(values: np.ndarray, array: NDArray) -> np.ndarray:
-    """What was assigned to an array, in its shape."""
+    """The values that were assigned to an array, in its shape."""
     shape = array._shape
     if shape is None or values.shape == shape:
         return values
@@ -317,7 +313,7 @@ def read_only(session: Any, context: Any, values: np.ndarray, dtype: Optional[np
 
 
 def absent(session: Any, context: Any, op_type: str, what: str) -> AbsentArray:
-    """What stands for a value that was not declared."""
+    """A stand-in for a value that was not declared."""
     return AbsentArray(session, context, f"{what} is not here: custom operator '{op_type}' has not declared that its backward "
                        "pass reads it (need_top_grad, declare_backward_dependency)")
 
@@ -329,7 +325,7 @@ def wanted_values(arrays: Sequence[LocalArray], wanted: Sequence[bool]) -> List[
 
 
 def make(values: np.ndarray, context: Optional[_context.Context], dtype: np.dtype) -> LocalArray:
-    """What mx.nd.array() gives within a custom operator. `values` belongs to it from now on."""
+    """The result of mx.nd.array() within a custom operator. `values` belongs to it from now on."""
     flag_of(dtype)
     return LocalArray(connect.current(), context or _context.current_context(), Kind(values.shape, dtype), values)
 

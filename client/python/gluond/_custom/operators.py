@@ -11,7 +11,7 @@ PropClass = TypeVar("PropClass", bound=Type)
 
 
 class CustomOp:
-    """What an operator computes. One object is made for each forward pass, and serves its backward pass as well."""
+    """An operator's computation. One object is made for each forward pass, and serves its backward pass as well."""
 
     def __init__(self) -> None:
         pass
@@ -47,7 +47,7 @@ def _by_rule(method: Callable) -> Callable:
 
 
 class CustomOpProp:
-    """What an operator takes and gives.
+    """The description of an operator's inputs and outputs.
 
     Keyword arguments of `Custom` come to the constructor as text: `Custom(x, op_type="dense", bias=0.1)` calls
     `DenseProp(bias="0.1")`.
@@ -103,7 +103,7 @@ class CustomOpProp:
         return []
 
     def declare_backward_dependency(self, out_grad: List[int], in_data: List[int], out_data: List[int]) -> List[int]:
-        """Which of these numbers backward() reads: what it does not is neither kept nor sent."""
+        """The numbers of the arrays that backward() reads: others are neither kept nor sent."""
         return ([*out_grad] if self.need_top_grad_ else []) + [*in_data, *out_data]
 
     def create_operator(self, ctx: Any, in_shapes: List[List[int]], in_dtypes: List[int]) -> CustomOp:
@@ -150,7 +150,7 @@ def get_all_registered_operators() -> List[str]:
 
 
 class OperatorArguments:
-    """Of one operator: how many parameters, their names and types."""
+    """The parameters of one operator: their number, names and types."""
 
     def __init__(self, names: List[str], types: List[str]) -> None:
         self.narg = len(names)

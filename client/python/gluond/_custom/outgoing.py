@@ -19,7 +19,7 @@ class Outgoing:
         self._waiting: Deque[bytes] = collections.deque()
 
     def begin(self, stream: Any) -> None:
-        """From now on over this stream. What waited for another is of no use to it."""
+        """Sends over this stream from now on. Messages that waited for another are of no use to it."""
         self.stream = stream
         self.is_writing = False
         self.waiting_bytes = 0

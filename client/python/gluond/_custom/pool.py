@@ -21,7 +21,7 @@ MOST_THREADS = 128
 # Calls that wait for a thread, and their bytes.
 MOST_WAITING = 1 << 16
 MOST_WAITING_BYTES = 1 << 30
-# How long every thread waits for the server before what waits for a thread is refused.
+# How long every thread waits for the server before calls that wait for a thread are refused.
 STALL_SECONDS = 5.0
 
 
@@ -82,7 +82,7 @@ class Pool:
             call = self._following()
 
     def _following(self) -> Any:
-        """What the thread of a call that has ended does next; None: nothing, it is no thread of the pool any more."""
+        """The next call for a thread whose call has ended; None: it is no thread of the pool any more."""
         with self._lock:
             self._moved = time.monotonic()
             call = self._pop()

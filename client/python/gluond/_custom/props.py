@@ -1,4 +1,4 @@
-"""What a CustomOpProp says, checked, and remembered for each way of using it.
+"""The answers of a CustomOpProp, checked, and remembered for each way of using it.
 
 A prop is made for each signature (parameters, shapes and dtypes of the inputs), asked once, and then makes the operators of
 all calls like it: what it notes in infer_shape() is right in its create_operator().
@@ -27,14 +27,14 @@ _MOST = 512
 
 
 class Spec(NamedTuple):
-    """What an operator with certain parameters takes and gives."""
+    """The inputs and outputs of an operator with certain parameters."""
 
     arguments: Tuple[str, ...]
     outputs: Tuple[str, ...]
     auxiliary: Tuple[str, ...]
     dependencies: Tuple[int, ...]  # Out gradients, then arguments, then outputs, as backward() reads them.
     needs_head_gradient: bool
-    rules: Tuple[str, ...]  # What the server may infer itself: "shape", "type".
+    rules: Tuple[str, ...]  # The facts that the server may infer itself: "shape", "type".
 
     def reads_out_grad(self, place: int) -> bool:
         return place in self.dependencies
@@ -50,12 +50,12 @@ class Spec(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What an operator does with inputs of certain shapes and dtypes."""
+    """An operator for inputs of certain shapes and dtypes."""
 
     prop: Any
     inputs: Sequence[Kind]  # Arguments, then auxiliary states.
     outputs: List[Kind]
-    shapes: List[List[int]]  # Of arguments and auxiliary states.
+    shapes: List[List[int]]  # Shapes of arguments and auxiliary states.
     flags: List[int]
     # Arguments whose values calls before have asked for, in the forward and in the backward pass: the next call fetches
     # them together.
@@ -123,12 +123,12 @@ def _after_fork() -> None:
 
 
 def make(registered: Registered, texts: Texts) -> Any:
-    """A new prop. What its constructor raises is the user's own error, in its place."""
+    """A new prop. An error of its constructor is the user's own, and is raised as it is."""
     return registered.prop_class(**dict(texts))
 
 
 def spec(registered: Registered, texts: Texts) -> Spec:
-    """What the operator takes and gives."""
+    """The operator's inputs and outputs."""
     key = (registered.version, texts)
     return _specs.get(key) or _specs.put(key, _ask(make(registered, texts), registered.op_type))
 
@@ -164,7 +164,7 @@ def _names(prop: Any, op_type: str, method: str) -> Tuple[str, ...]:
 
 
 def plan(registered: Registered, texts: Texts, inputs: Sequence[Kind]) -> Plan:
-    """What the operator does with these inputs, auxiliary states last. MXNetError where they do not fit."""
+    """The operator for these inputs, auxiliary states last. MXNetError where they do not fit."""
     key = (registered.version, texts, tuple(inputs))
     return _plans.get(key) or _plans.put(key, _plan(registered, texts, inputs))
 

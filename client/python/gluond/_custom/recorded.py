@@ -54,7 +54,7 @@ class Recording:
                 names = self.names.copy()
                 tell(self.function, self.function.inputs, self.results, names, self._flags)
                 self.is_told = True
-                # Of results that nobody has any more since.
+                # The names of results that nobody has any more since.
                 self.function.session.dead_arrays.extend([name for name, now in zip(names, self.names) if name is not now])
 
     def starts(self, heads: Sequence[Tuple[NDArray, Optional[NDArray]]], retain_graph: bool) -> Starts:

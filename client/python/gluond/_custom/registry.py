@@ -18,7 +18,7 @@ class Registered(NamedTuple):
     """One registration. `version` tells it from an earlier one of the same name."""
 
     op_type: str
-    prop_class: Any  # A CustomOpProp, or what makes one of keyword arguments that are text.
+    prop_class: Any  # A CustomOpProp, or a function that makes one of keyword arguments that are text.
     version: int
     shared: bool
 
@@ -65,11 +65,6 @@ def share(op_type: str) -> Registered:
     with _lock:
         found = _registered[op_type] = find(op_type)._replace(shared=True)
     return found
-
-
-def all_shared() -> List[str]:
-    """Names of the operators that others may use."""
-    return [each.op_type for each in list(_registered.values()) if each.shared]
 
 
 def names() -> List[str]:

@@ -1,4 +1,4 @@
-"""What an array is now, whatever becomes of it: copies that the server makes without copying values."""
+"""An array's present value, whatever becomes of the array: copies that the server makes without copying values."""
 
 from __future__ import annotations
 

@@ -52,12 +52,12 @@ def from_wire(tensor: Any) -> np.ndarray:
 
 
 def kind_of(array_type: Any) -> Kind:
-    """Of an ArrayType in which everything is known."""
+    """The Kind of an ArrayType in which everything is known."""
     return Kind(tuple(array_type.shape), DTYPE_OF[array_type.dtype])
 
 
 def _tensor(values: Optional[np.ndarray], dtype: np.dtype) -> Tuple[bytes, Any]:
-    """What a Tensor begins with, and its raw bytes; None: an empty Tensor."""
+    """A Tensor's first bytes, and its raw bytes; None: an empty Tensor."""
     if values is None:
         return b"", b""
     bits = to_bits(values, dtype)

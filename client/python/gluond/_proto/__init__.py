@@ -30,7 +30,7 @@ def _class_maker(pool: descriptor_pool.DescriptorPool) -> Any:
 
 
 def _module(file: Any, make_class: Any) -> types.ModuleType:
-    """What protoc would have written for one file."""
+    """The module that protoc would have written for one file."""
     stem = file.name.rpartition("/")[2].replace(".proto", "_pb2")
     module = types.ModuleType(f"{__name__}.{stem}", f"Messages of {file.name}.")
     for name, message in file.message_types_by_name.items():

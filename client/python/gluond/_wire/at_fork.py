@@ -1,6 +1,6 @@
-"""What is done around a fork, which copies this thread alone: no other may be within gRPC then, or hold a lock for ever.
+"""Functions around a fork, which copies this thread alone: no other may be within gRPC then, or hold a lock for ever.
 
-Before a fork, what was registered last is done first; after it, what was registered first.
+Before a fork, the last registered function is called first; after it, the first registered one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ BATCH_COMMANDS = 4096
 LONG_BYTES = 1 << 16
 # Temporaries that wait for their Free, at most.
 DEAD_ARRAYS = 8
-# What a name takes in a Free, with its share of what is around them.
+# Bytes that a name takes in a Free, with its share of the bytes around the names.
 _FREED_BYTES = 32
 # A command that is longer does not wait for others.
 _LIGHT_BYTES = 1 << 10
@@ -38,7 +38,7 @@ class Batch:
 
     def __init__(self, first: int) -> None:
         self.first = first
-        self.commands: List[Any] = []  # Each bytes, or what can be joined to bytes.
+        self.commands: List[Any] = []  # Each is bytes, or can be joined to bytes.
         self.size = 0
         self.codes: List[Any] = []
         self.offsets: List[int] = []
@@ -78,7 +78,7 @@ class Batches:
         self.unsent: Deque[Batch] = collections.deque((Batch(1),))
         self.kept: Deque[Batch] = collections.deque()
         self.closed_bytes = 0
-        # Of a message, and of a command alone in one; set when the server has said it.
+        # The most bytes of a message, and of a command alone in one; set when the server has told them.
         self.most_bytes = self.longest = BATCH_BYTES
         self.lines = SourceLines()
         # Names that are to be freed. Finalizers append to them, at any time, in any thread.
@@ -86,7 +86,7 @@ class Batches:
         self.dead_calls: Deque[int] = collections.deque()
 
     def next_number(self) -> int:
-        """Of the next command."""
+        """The next command's number."""
         batch = self.unsent[-1]
         return batch.first + len(batch.commands)
 
@@ -123,7 +123,7 @@ class Batches:
                              "message (--max_message_bytes); give it fewer arrays or attributes, or a graph in parts")
 
     def append_free(self) -> None:
-        """Adds a command that frees what is dead, where it can leave with the next message."""
+        """Adds a command that frees dead arrays, where it can leave with the next message."""
         if len(self.unsent) == 1 and (self.dead_arrays or self.dead_calls):
             self._append_free(self.unsent[0])
 
@@ -170,7 +170,7 @@ class Batches:
         return message
 
     def drop_received(self, number: int) -> None:
-        """Forgets what the server has: everything up to this number."""
+        """Forgets the commands that the server has: all up to this number."""
         while self.kept and self.kept[0].last <= number:
             self.closed_bytes -= self.kept[0].size
             self.kept.popleft()

@@ -1,5 +1,5 @@
-"""What a session's commands and answers travel over: a link, which is opened again when it breaks, and given up where it may
-be in pieces. Whatever is in doubt is then sent once more; the server takes each command once, by its number.
+"""The way of a session's commands and answers: a link, which is opened again when it breaks, and given up where it may
+be in pieces. Commands in doubt are then sent once more; the server takes each command once, by its number.
 
 Messages are kept until the server says that it has received them, and are sent again over a new stream when the old one
 breaks.
@@ -24,9 +24,9 @@ from . import encoding
 from .batches import BATCH_BYTES, Batches
 from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 
-# Bytes of a message that are kept for what is around the values; half of a very short message is.
+# Bytes of a message that are kept for the fields around the values; half of a very short message is.
 MARGIN = 4096
-# For what is around a command that is alone in its message.
+# Bytes for the fields around a command that is alone in its message.
 AROUND = 64
 # So long after a link was given up, its stream may still take the session over.
 GIVEN_UP_SECONDS = 5.0
@@ -44,7 +44,7 @@ class Connection:
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         self.opened: Any = None
         self._batches = Batches()
-        # Names of what nobody has any more; append() is all that a finalizer may do.
+        # Names of arrays that nobody has any more; append() is all that a finalizer may do.
         self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
         self._new_channel = new_channel
         self._link = Link(new_channel())
@@ -68,7 +68,7 @@ class Connection:
 
     @property
     def most_bytes(self) -> int:
-        """Of commands, or values, in a message."""
+        """The most bytes of commands, or of values, in a message."""
         most = self.opened.max_message_bytes
         return most - min(MARGIN, most // 2)
 
@@ -98,7 +98,7 @@ class Connection:
         return message
 
     def _write(self, link: Link, message: bytes) -> None:
-        """Starts to write what _take() gave. Not holding `_lock`."""
+        """Starts to write the message of _take(). Not holding `_lock`."""
         if not message:
             return
         try:

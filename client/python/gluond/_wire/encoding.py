@@ -43,7 +43,7 @@ def _block(high: int) -> Iterator[bytes]:
 
 
 class _NoMore:
-    """What follows the last name."""
+    """The names after the last one."""
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -75,7 +75,7 @@ _COMMANDS = tag(session_pb2.SessionRequest, "commands")
 
 
 def command(kind: bytes, body: bytes) -> bytes:
-    """SessionRequest.commands with one command. kind: what it begins with."""
+    """SessionRequest.commands with one command. kind: its first bytes."""
     return delimited(_COMMANDS, delimited(kind, body))
 
 
@@ -105,7 +105,7 @@ _FLAGS_SIZE = len(_RECORDING) + len(_TRAINING) + 2
 
 
 def mode_flags(recording: bool, training: bool) -> bytes:
-    """What an Invoke or a RunGraph says of both; both are always written, so that the size is fixed."""
+    """Both fields of an Invoke or a RunGraph, which are always written, so that the size is fixed."""
     return b"".join((_RECORDING, bytes((recording,)), _TRAINING, bytes((training,))))
 
 

@@ -1,4 +1,4 @@
-"""Exceptions for what the server says."""
+"""Exceptions for the server's errors."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _translated(text: str, renamed: Mapping[str, str]) -> str:
 
 
 def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Callable[[int], str]) -> MXNetError:
-    """Of a Failure in a Reply.
+    """The error for a Failure in a Reply.
 
     line: where its command was given, as a traceback prints it; nothing where the program is there now. renamed: nodes'
-    names by those on the wire. name_of: what an array is, by its number.
+    names by those on the wire. name_of: an array's description, by its number.
     """
     text = _translated(failure.message, renamed)
     kind = MXNetError
@@ -64,7 +64,7 @@ def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Cal
 
 
 def of_lost_session(address: str, existed: bool, code: int, details: str) -> MXNetError:
-    """Of a stream that ended for good. `existed`: whether there was a session."""
+    """The error for a stream that ended for good. `existed`: whether there was a session."""
     if code == _UNIMPLEMENTED:
         return MXNetError(f"The server at {address} has no SessionService: it is older than this client, or no "
                           f"gluond-server. ({details})")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# The wire types of what is no varint, by a field's type.
+# The wire types of fields that are no varints, by a field's type.
 _FIXED64, _DELIMITED, _FIXED32 = 1, 2, 5
 _WIRE_TYPES = {"DOUBLE": _FIXED64, "FIXED64": _FIXED64, "SFIXED64": _FIXED64, "FLOAT": _FIXED32, "FIXED32": _FIXED32,
                "SFIXED32": _FIXED32, "STRING": _DELIMITED, "BYTES": _DELIMITED, "MESSAGE": _DELIMITED}
@@ -40,7 +40,7 @@ def number(message: Any, field: str) -> int:
 
 
 def tag(message: Any, field: str) -> bytes:
-    """What stands before a field's value; before all values, packed, if it is a repeated number."""
+    """The tag before a field's value; before all values, packed, if it is a repeated number."""
     found = _find(message, field)
     repeated = found.is_repeated if hasattr(found, "is_repeated") else found.label == found.LABEL_REPEATED
     types = {getattr(found, f"TYPE_{name}"): wire_type for name, wire_type in _WIRE_TYPES.items()}

@@ -11,7 +11,7 @@ import ctypes
 import os
 import platform
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # Of mallopt(3).
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # Numbers of mallopt(3).
 
 
 def keep() -> None:

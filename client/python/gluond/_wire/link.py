@@ -53,7 +53,7 @@ class Link:
 
 
 def client_id() -> str:
-    """What a server calls this process in its log: program and process id."""
+    """The name of this process in a server's log: program and process id."""
     return f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
 
 

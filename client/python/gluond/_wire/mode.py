@@ -1,4 +1,4 @@
-"""What holds for the commands of a thread: whether they are recorded, and whether they train."""
+"""The modes of a thread's commands: whether they are recorded, and whether they train."""
 
 from __future__ import annotations
 

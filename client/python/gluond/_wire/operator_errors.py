@@ -41,7 +41,7 @@ def _class_for(kind: Type[BaseException]) -> Type[OperatorError]:
 
 
 def wrap(original: BaseException, text: str) -> OperatorError:
-    """The error to raise for what a user's code raised."""
+    """The error to raise for an exception of a user's code."""
     kind = _class_for(type(original))  # type: ignore[arg-type]
     try:
         error = kind.__new__(kind, text)
@@ -54,7 +54,7 @@ def wrap(original: BaseException, text: str) -> OperatorError:
 
 @contextlib.contextmanager
 def calling(op_type: str, callback: str) -> Iterator[None]:
-    """Around a user's method: what it raises becomes an error that names it."""
+    """Around a user's method: an exception becomes an error that names the method."""
     try:
         yield
     except Exception as error:

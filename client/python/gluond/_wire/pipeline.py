@@ -27,7 +27,7 @@ from .source_lines import INSIDE
 
 # Commands that pile up behind a message under way before their thread looks whether it has left.
 LOOK_EVERY = 64
-# Bytes that are not known to be received; whoever adds more waits.
+# Bytes that are not known to be received; a thread that adds more waits.
 MOST_BYTES = 64 << 20
 # So many small commands do not wait for others any more.
 FEW = 8
@@ -37,7 +37,7 @@ FIRST_CONTACT_SECONDS = 2.0
 
 
 class Pipeline(Poller):
-    """See above, and Connection for what it is made of. It connects when it is made."""
+    """See above, and its bases Poller and Connection. It connects when it is made."""
 
     def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Who asks gRPC for events.
+"""The thread that asks gRPC for events.
 
 There is no thread that must be woken for an answer: a thread that waits asks gRPC for the next event itself, if no
 other thread does (it is then the link's `poller`). A background thread does it only where nobody else would: when something
@@ -22,7 +22,7 @@ PAUSE_SECONDS = 2.0
 
 
 class Poller(Connection):
-    """A Connection that knows what happens to it."""
+    """A Connection that gets its events."""
 
     _events = 0
     _pausing = False
@@ -46,7 +46,7 @@ class Poller(Connection):
                 self._link.nudge.release()
 
     def _poll(self, link: Link) -> None:
-        """Waits for one event and does what it asks for. As the link's poller."""
+        """Waits for one event and handles it. As the link's poller."""
         if self._stopped is not None:
             return
         try:

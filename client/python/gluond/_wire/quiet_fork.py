@@ -25,7 +25,7 @@ def _before() -> None:
     if threading.active_count() > 1 and sys.getswitchinterval() < FORK_SECONDS:
         _usual = sys.getswitchinterval()
         sys.setswitchinterval(FORK_SECONDS)
-        time.sleep(2 * _usual)  # Who waits already, asks now.
+        time.sleep(2 * _usual)  # Threads that wait already ask now.
 
 
 def _after() -> None:

@@ -41,7 +41,7 @@ class LargeResponse(NamedTuple):
 
 
 def parse(message: bytes) -> Any:
-    """A SessionResponse, or what looks like one."""
+    """A SessionResponse, or an object that looks like one."""
     if len(message) < SMALL:
         return session_pb2.SessionResponse.FromString(message)
     received, replies = 0, []
@@ -75,7 +75,7 @@ def _tensor(data: memoryview) -> RawTensor:
 
 
 def _fields(data: memoryview) -> Iterator[Tuple[int, Any, memoryview]]:
-    """Number, value and whole of each field. Values are numbers, or what lies within."""
+    """Number, value and whole of each field. Values are numbers, or the bytes within."""
     at = 0
     while at < len(data):
         begin = at

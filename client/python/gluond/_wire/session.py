@@ -42,7 +42,7 @@ class Session:
         self.local = local
         self.naive = os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine"
         self._calls = itertools.count(1)
-        # What messages need: the user's names of nodes, by those on the wire where these differ; what some arrays are.
+        # For messages: the user's names of nodes, by those on the wire where these differ; descriptions of some arrays.
         self.renamed: Dict[str, str] = {}
         self._described: Dict[bytes, str] = {}
         # For other calls than the session's own stream, which has a channel to itself.
@@ -146,7 +146,7 @@ class Session:
         self.request(encoding.command(encoding.WAIT_ALL, b""))
 
     def _error(self, failures: Sequence[Any], asking: int) -> MXNetError:
-        """asking: the number of the command whose answer this is; what goes wrong with it is raised at its own line."""
+        """asking: the number of the command whose answer this is; its own error is raised at its own line."""
         first = failures[0]
         if first.command == asking and first.code == errors.RESOURCE_EXHAUSTED:
             return errors.TooLarge(first.message)
@@ -159,7 +159,7 @@ class Session:
         return error
 
     def describe_as(self, name: bytes, text: str) -> None:
-        """What messages call an array from now on (the last ones of very many)."""
+        """Sets an array's description in messages (kept for the last ones of very many)."""
         if len(self._described) >= _MOST_DESCRIBED:
             self._described.clear()
         self._described[name] = text

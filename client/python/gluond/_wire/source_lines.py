@@ -26,7 +26,7 @@ INSIDE = _Inside()
 
 
 class SourceLines:
-    """Of the last commands, by their numbers: code object and instruction. Not thread-safe."""
+    """The lines of the last commands, by their numbers: code object and instruction. Not thread-safe."""
 
     def __init__(self) -> None:
         self._pieces: Deque[Tuple[int, List[Any], List[int]]] = collections.deque()

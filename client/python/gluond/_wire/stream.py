@@ -38,7 +38,7 @@ _has_failed = False
 
 
 class _Tag:
-    """Marks an operation of one stream. After a fork, gRPC calls in the child the tags of what it gives up there."""
+    """Marks an operation of one stream. After a fork, gRPC calls in the child the tags of operations that it drops."""
 
     def __call__(self, event: Any) -> bool:
         return False
@@ -71,7 +71,7 @@ class Stream:
         self._is_closing = False
 
     def _fail(self, error: Exception) -> Event:
-        """cygrpc is not what this class knows: the stream ends, and the next one will be public."""
+        """cygrpc is not as this class knows it: the stream ends, and the next one will be public."""
         global _has_failed
         _has_failed = True
         with contextlib.suppress(Exception):
@@ -93,14 +93,14 @@ class Stream:
             self._fail(error)
 
     def next_event(self) -> Event:
-        """Waits for what happens next. One thread at a time."""
+        """Waits for the next event. One thread at a time."""
         if self._closed is not None:
             return self._closed
         self._inside += 1
         try:
             if self._is_closing:
                 return NOTHING, None
-            if not self._reads:  # Only now, and not with the message before: whoever waited for that goes on at once.
+            if not self._reads:  # Not with the message before: a thread that waited for that goes on at once.
                 self._read()
             event = self._next()
             tag = event.tag

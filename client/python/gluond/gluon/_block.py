@@ -89,7 +89,7 @@ class Block:
 
     @property
     def prefix(self) -> str:
-        """What goes before the names of parameters and children."""
+        """The prefix of the names of parameters and children."""
         return self._prefix
 
     @property
@@ -163,7 +163,7 @@ class Block:
     def load_parameters(self, filename: str, ctx: Union[Context, Sequence[Context], None] = None,
                         allow_missing: bool = False, ignore_extra: bool = False, cast_dtype: bool = False,
                         dtype_source: str = "current") -> None:
-        """Reads what `save_parameters`, `export`, or an old version's `collect_params().save` wrote.
+        """Reads a file of `save_parameters`, `export`, or an old version's `collect_params().save`.
 
         `allow_missing`: parameters that the file lacks keep their values. `ignore_extra`: others in the file are
         ignored. With `cast_dtype`, a dtype that differs becomes the parameter's ('current'), or the file's ('saved').
@@ -184,7 +184,7 @@ class Block:
         save_tree(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Reads what `save` wrote for a Block of the same structure."""
+        """Reads a file that `save` wrote for a Block of the same structure."""
         load_tree(self, prefix)
 
     def cast(self, dtype: Union[str, np.dtype, type]) -> None:
@@ -234,12 +234,12 @@ class Block:
         return out
 
     def forward(self, *args: Any) -> Any:
-        """What the Block computes; subclasses override it."""
+        """The Block's computation; subclasses override it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(self, x, ...).")
 
 
 def _items(container: Any) -> List[Any]:
-    """What a list, tuple or dict holds, at any depth."""
+    """The items of a list, tuple or dict, at any depth."""
     found: List[Any] = []
     for item in container.values() if isinstance(container, dict) else container:
         found.extend(_items(item) if isinstance(item, (list, tuple, dict)) else [item])

@@ -202,7 +202,7 @@ class HybridBlock(Block):
             return {name: param.data(ctx) for name, param in self._reg_params.items()}
 
     def hybrid_forward(self, F: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
-        """What the Block computes, by operators of `F`; subclasses override it: `hybrid_forward(self, F, x, ...)`."""
+        """The Block's computation, by operators of `F`; subclasses override it: `hybrid_forward(self, F, x, ...)`."""
         raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward(self, F, x, ...).")
 
 

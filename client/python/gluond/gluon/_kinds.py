@@ -1,4 +1,4 @@
-"""What the helpers of Blocks ask of a Block: those of its members that they use."""
+"""The members of a Block that the helpers of Blocks use."""
 from __future__ import annotations
 
 from typing import Any, Callable, ContextManager, Dict, Mapping, Optional, Protocol

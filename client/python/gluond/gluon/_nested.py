@@ -1,4 +1,4 @@
-"""Nested lists and tuples of arrays: what goes into a hybridized Block, and what comes out, as one flat list."""
+"""Nested lists and tuples of arrays: the inputs and outputs of a hybridized Block, as one flat list."""
 from __future__ import annotations
 
 from typing import Any, Iterator, List, Tuple

@@ -64,7 +64,7 @@ class Parameter:
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
-    # What it is.
+    # Properties.
 
     @property
     def grad_req(self) -> str:

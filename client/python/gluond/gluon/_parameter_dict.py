@@ -56,7 +56,7 @@ class ParameterDict:
 
     @property
     def prefix(self) -> str:
-        """What goes before every name."""
+        """The prefix of every name."""
         return self._prefix
 
     def _lookup(self, name: str) -> Optional[Parameter]:
@@ -148,7 +148,7 @@ class ParameterDict:
 
     def load(self, filename: str, ctx: Contexts = None, allow_missing: bool = False, ignore_extra: bool = False,
              restore_prefix: str = "", cast_dtype: bool = False, dtype_source: str = "current") -> None:
-        """Reads what `save` wrote, or what `export` wrote; `restore_prefix` goes before the file's names."""
+        """Reads a file of `save` or `export`; `restore_prefix` goes before the file's names."""
         loaded = ndarray.load(filename)
         if not isinstance(loaded, dict):
             raise ValueError(f"'{filename}' holds arrays without names; parameters are found by their names.")
@@ -180,7 +180,7 @@ class ParameterDict:
 
 
 def _agrees(param: Parameter, key: str, value: Any) -> bool:
-    """Whether a parameter has what `get` asks for; fills unknown dimensions of its shape."""
+    """Whether a parameter has the attributes that `get` asks for; fills unknown dimensions of its shape."""
     stored = getattr(param, key)
     if value is None:
         return True

@@ -16,7 +16,7 @@ class _Current(threading.local):
 
 
 class BlockScope:
-    """The name scope of one Block: `with block.name_scope():` prefixes what is made inside with the block's prefix."""
+    """The name scope of one Block: `with block.name_scope():` puts the block's prefix before names made inside."""
 
     _current = _Current()
 

@@ -50,7 +50,7 @@ class SymbolBlock(HybridBlock):
     def imports(symbol_file: str, input_names: Union[str, Sequence[str]], param_file: Optional[str] = None,
                 ctx: Union[Context, Sequence[Context], None] = None, allow_missing: bool = False,
                 ignore_extra: bool = False) -> "SymbolBlock":
-        """The Block of what `export`, or MXNet, wrote.
+        """The Block of a file that `export`, or MXNet, wrote.
 
             net = gluon.SymbolBlock.imports('net-symbol.json', ['data'], 'net-0000.params')
         """
@@ -99,7 +99,7 @@ class SymbolBlock(HybridBlock):
 
 
 def _declared(attributes: dict) -> dict:
-    """What the variable says of its parameter."""
+    """The attributes of a parameter that its variable has."""
     found: dict = {}
     if "__lr_mult__" in attributes:
         found["lr_mult"] = float(attributes["__lr_mult__"])

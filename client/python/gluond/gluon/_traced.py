@@ -1,8 +1,8 @@
-"""TracedGraph: what a HybridBlock computes for one way of giving it inputs, as a graph of Symbols."""
+"""TracedGraph: a HybridBlock's computation for one way of giving it inputs, as a graph of Symbols."""
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
 from .._array.array import NDArray
@@ -13,8 +13,6 @@ from ._kinds import AnyHybridBlock
 from ._nested import flatten, regroup, size
 from ._parameter import Parameter
 from .utils import shape_is_known
-
-Hook = Callable[[str, str, NDArray], Any]
 
 
 class TracedGraph:

@@ -45,7 +45,7 @@ class Loss(HybridBlock):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
     def _mean(self, F: Any, loss: Any) -> Any:  # noqa: N803
-        """Of each sample."""
+        """The mean loss of each sample."""
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
@@ -170,7 +170,6 @@ class CTCLoss(Loss):
             raise AssertionError(f"Only 'NT' and 'TN' layouts for label are supported. Got: {label_layout}")
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
-        self._label_layout = label_layout
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None,  # noqa: N803
                        label_lengths: Any = None, sample_weight: Any = None) -> Any:

@@ -93,7 +93,7 @@ class Trainer:
         self._update(ignore_stale_grad)
 
     def allreduce_grads(self) -> None:
-        """Sums gradients over devices; with `update`, for what is to happen between the two."""
+        """Sums gradients over devices; to be used with `update`, where something is to happen between the two."""
         self._allreduce()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
@@ -126,7 +126,7 @@ class Trainer:
             tape.clear_fresh(weights)
 
     def _describe(self, trained: List[Tuple[int, Parameter]], weights: List[NDArray]) -> None:
-        """Tells the session what the weights are: the server knows numbers only."""
+        """Tells the session the weights' names: the server knows numbers only."""
         for (_, param), weight in zip(trained, weights):
             if self._known.get(weight._name) is not param:
                 self._known[weight._name] = param
@@ -138,7 +138,7 @@ class Trainer:
             file.write(self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
-        """Reads what `save_states` wrote for the same optimizer; learning rate and counts of updates as well."""
+        """Reads a file that `save_states` wrote for the same optimizer; learning rate and counts of updates as well."""
         with open(fname, "rb") as file:
             states = file.read()
         for updater in self._updaters:

@@ -1,4 +1,4 @@
-"""What training scripts use beside Blocks: splitting a batch over devices, clipping gradients, checking files."""
+"""Functions for training scripts: splitting a batch over devices, clipping gradients, checking files."""
 from __future__ import annotations
 
 import hashlib

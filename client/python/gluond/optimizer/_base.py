@@ -1,4 +1,4 @@
-"""Optimizer: what all optimizers have. An update is operators on the server; the client sends only their names."""
+"""Optimizer: the base of all optimizers. An update is operators on the server; the client sends only their names."""
 from __future__ import annotations
 
 import warnings
@@ -65,10 +65,10 @@ class Optimizer:
         """The optimizer of that name."""
         return _registry.create(name, **kwargs)
 
-    # What an optimizer computes.
+    # An optimizer's computations.
 
     def create_state(self, index: Any, weight: NDArray) -> State:
-        """What is kept for one parameter from step to step."""
+        """The state that is kept for one parameter from step to step."""
         return None
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
@@ -156,7 +156,7 @@ class Optimizer:
         return count, self._get_lr(index), self._get_wd(index)
 
     def _common(self) -> Dict[str, float]:
-        """What every update operator takes."""
+        """The attributes that every update operator takes."""
         found = {"rescale_grad": float(self.rescale_grad)}
         if self.clip_gradient:
             found["clip_gradient"] = float(self.clip_gradient)

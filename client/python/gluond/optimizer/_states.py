@@ -1,4 +1,4 @@
-"""Files of optimizer states: a `.params` file, and no pickle, as reading a pickle runs what is in it.
+"""Files of optimizer states: a `.params` file, and no pickle, as reading a pickle runs code in it.
 
 Its arrays are named by the weight's index and the place in its state: `3`, `3.0`, `3.1.0`. One more array, `__states__`,
 holds UTF-8 JSON as uint8:
@@ -87,7 +87,7 @@ def _rebuild(name: str, shape: Any, arrays: Dict[str, NDArray]) -> State:
 
 
 def _attributes(optimizer: Optimizer) -> Dict[str, Any]:
-    """Numbers, strings and lists of them; what else an optimizer holds is the program's."""
+    """Numbers, strings and lists of them; other members of an optimizer are the program's."""
     found = {"class": type(optimizer).__name__, **_plain(optimizer)}
     found["tables"] = {name: list(table.items()) for name, table in vars(optimizer).items() if _is_table(name, table)}
     if optimizer.lr_scheduler is not None:

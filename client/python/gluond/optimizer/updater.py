@@ -34,7 +34,7 @@ class Updater:
         return _states.dumps(self.states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes) -> None:
-        """Takes what `get_states` gave."""
+        """Takes the states that `get_states` gave."""
         self.states = _states.loads(states, self.optimizer)
         self._loaded = set(self.states)
 

@@ -92,7 +92,7 @@ def _check_known(kinds: Mapping[Node, Kind], given: Mapping[str, Any]) -> None:
 
 
 def requests_by_order(symbol: Outputs, grad_req: GradReq, what: str) -> List[str]:
-    """What to do with the gradient of each argument."""
+    """The gradient request of each argument."""
     arguments = symbol.list_arguments()
     if isinstance(grad_req, str):
         requests = [grad_req] * len(arguments)

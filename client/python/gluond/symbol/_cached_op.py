@@ -1,4 +1,4 @@
-"""CachedOp: a symbol as a function of arrays, which is what a hybridized Block runs."""
+"""CachedOp: a symbol as a function of arrays, which a hybridized Block runs."""
 
 from __future__ import annotations
 

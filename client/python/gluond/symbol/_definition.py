@@ -23,14 +23,14 @@ _MOST_RENAMED = 1 << 14
 
 
 class Kind(NamedTuple):
-    """What is known of a variable or an output."""
+    """The known type of a variable or an output."""
 
     shape: Optional[tuple[int, ...]]  # None: not even the rank is known; -1: an unknown dimension.
     dtype: Optional[str]
 
 
 class Inferred(NamedTuple):
-    """What is known of a graph."""
+    """The known types of a graph."""
 
     inputs: list[Kind]  # In the order of Definition.variables.
     outputs: list[Kind]
@@ -75,7 +75,7 @@ class Definition:
         return number
 
     def infer(self, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str]) -> Inferred:
-        """What follows from some variables' shapes (0 or -1: an unknown dimension) and dtypes, by name.
+        """The types that follow from some variables' shapes (0 or -1: an unknown dimension) and dtypes, by name.
 
         MXNetError: they contradict each other.
         """

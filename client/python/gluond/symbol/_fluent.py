@@ -37,7 +37,7 @@ def _missing(name: str) -> Callable[..., Any]:
         raise NotImplementedForSymbol(name, None)
 
     method.__name__ = name
-    method.__doc__ = "Of NDArray only: a symbol holds no values."
+    method.__doc__ = "A method of NDArray only: a symbol holds no values."
     return method
 
 

@@ -1,4 +1,4 @@
-"""The functions of `mx.sym`, made of what the server says of its operators when they are first used."""
+"""The functions of `mx.sym`, made of the server's descriptions of its operators when they are first used."""
 
 from __future__ import annotations
 

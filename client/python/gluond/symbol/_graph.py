@@ -24,7 +24,7 @@ class Node:
 
     __slots__ = ("op", "name", "attrs", "inputs", "_call")
 
-    # How often operators' attributes have been changed in this process: what was made of a graph before is outdated.
+    # How often operators' attributes have been changed in this process: things made of a graph before are outdated.
     edits = 0
 
     def __init__(self, op: Optional[str], name: str, attrs: dict[str, str], inputs: Sequence[Entry] = (),
@@ -41,7 +41,7 @@ class Node:
 
     @property
     def call(self) -> "_server.Call":
-        """What the operator takes and gives with these attributes; asks the server if nobody has yet."""
+        """The operator's inputs and outputs with these attributes; asks the server if nobody has yet."""
         if self._call is None:
             assert self.op is not None
             self._call = _server.describe(self.op, self.attrs, len(self.inputs), self.name)
@@ -103,7 +103,7 @@ def auxiliary(nodes: Iterable[Node]) -> set[Node]:
 
 
 def rebuild(entries: Sequence[Entry], replacements: Mapping[Node, Entry]) -> list[Entry]:
-    """The entries with some nodes replaced: copies of what depends on these, the same nodes elsewhere."""
+    """The entries with some nodes replaced: copies of nodes that depend on these, the same nodes elsewhere."""
     new: dict[Node, Entry] = dict(replacements)
     changed = set(replacements)
 

@@ -1,4 +1,4 @@
-"""What users say of shapes and dtypes, and what they are told: `infer_shape`, `infer_type` and their partial forms."""
+"""The inference of shapes and dtypes for users: `infer_shape`, `infer_type` and their partial forms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._attributes import dtype_of, FLAG_DTYPES
 from ._graph import Node
 from ._outputs import Outputs
 
-# Of arguments, outputs and auxiliary states.
+# The types of arguments, outputs and auxiliary states.
 Inferred = Tuple[Optional[List[Any]], Optional[List[Any]], Optional[List[Any]]]
 
 
@@ -66,7 +66,7 @@ def _inputs(symbol: Outputs) -> List[Node]:
 
 
 def _by_name(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> Dict[str, Any]:
-    """What was given for each argument; what is None is left out. MXNetError: there is no such argument."""
+    """The given value of each argument; None is left out. MXNetError: there is no such argument."""
     if args and kwargs:
         raise ValueError(f"Can only specify known argument {what} either by positional or kwargs way.")
     arguments = symbol.list_arguments()
@@ -81,7 +81,7 @@ def _by_name(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], wh
 
 
 def _split(symbol: Outputs, of_inputs: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
-    """What is known of inputs, of arguments and auxiliary states apart."""
+    """The known types of inputs, of arguments and auxiliary states apart."""
     arguments, auxiliaries = symbol._variables()
     by_node = dict(zip(symbol._define().variables, of_inputs))
     return [by_node[node] for node in arguments], [by_node[node] for node in auxiliaries]

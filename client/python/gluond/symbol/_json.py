@@ -1,4 +1,4 @@
-"""MXNet's `-symbol.json`: what `Symbol.save` writes and `load` reads, files of any MXNet 1.x and older ones."""
+"""MXNet's `-symbol.json`, which `Symbol.save` writes; `load` reads files of any MXNet 1.x and older ones, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumpyOp and NDArrayOp, the operators of MXNet before CustomOp: one object that says what it takes and computes it."""
+"""NumpyOp and NDArrayOp, the operators of MXNet before CustomOp: one object that declares and computes."""
 
 from __future__ import annotations
 

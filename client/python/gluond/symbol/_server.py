@@ -1,4 +1,4 @@
-"""What the server says of operators, and what this process says of its own: the operator `Custom`."""
+"""The server's descriptions of operators, and this process's own of the operator `Custom`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MAKERS = frozenset(("_zeros", "_ones", "_full"))
 
 
 def describe(op: str, attrs: Mapping[str, str], num_inputs: int, node: str) -> Call:
-    """What a call takes and gives, hidden attributes left aside. MXNetError: attributes that the operator refuses, or no such
-    operator."""
+    """A call's inputs and outputs, hidden attributes left aside. MXNetError: attributes that the operator refuses, or no
+    such operator."""
     if op == "Custom":
         return custom.describe(attrs, node)
     return _operators.call_type(op, visible(attrs), num_inputs if _operators.find(op).several else 0)
@@ -30,7 +30,7 @@ def is_operator(name: str) -> bool:
 
 
 def custom_needs_head_gradient(attrs: Mapping[str, str]) -> bool:
-    """Of a node of the operator `Custom`."""
+    """The type of a node of the operator `Custom`."""
     return custom.needs_head_gradient(attrs)
 
 

@@ -23,12 +23,12 @@ _LONG = 1000
 
 
 class _Change(NamedTuple):
-    array: Callable[[NDArray], NDArray]  # What is put in an NDArray's place.
+    array: Callable[[NDArray], NDArray]  # Makes the thing that takes an NDArray's place.
     dataset: Callable[[ArrayDataset], Any]  # It has copies of its own.
 
 
 class Inheritance:
-    """Of `parts`, a list: `take` before the fork, `restore` in the child."""
+    """The inheritance of `parts`, a list: `take` before the fork, `restore` in the child."""
 
     def __init__(self, parts: List[Any]) -> None:
         self._parts = parts
@@ -97,7 +97,7 @@ def _may_hold(thing: Any) -> bool:
 
 
 def _change_function(function: types.FunctionType, change: _Change, seen: Set[int]) -> None:
-    """What a function has from around it, and the global NDArrays that it names."""
+    """Changes the variables that a function has from around it, and the global NDArrays that it names."""
     for cell in function.__closure__ or ():
         try:
             cell.cell_contents = _change(cell.cell_contents, change, seen)

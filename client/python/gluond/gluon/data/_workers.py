@@ -21,8 +21,8 @@ _ATTEMPTS = 10
 
 
 class ProcessWorkers:
-    """`run(indices)` is what `work(indices)` gives in a worker that is free; it is called by as many threads as there are
-    workers.
+    """`run(indices)` is the result of `work(indices)` in a worker that is free; it is called by as many threads as there
+    are workers.
     """
 
     def __init__(self, count: int, work: Work) -> None:
@@ -33,7 +33,7 @@ class ProcessWorkers:
             self._free.put(self._all[-1])
 
     def run(self, indices: Sequence[int]) -> Any:
-        """Raises what `work` raised, with the worker's traceback; RuntimeError if the worker has ended."""
+        """Raises the exception of `work`, with the worker's traceback; RuntimeError if the worker has ended."""
         worker = self._free.get()
         try:
             return worker.call(indices)

@@ -51,7 +51,7 @@ def _upload(batch: Any) -> Any:
 
 
 class _Work:
-    """What a worker does for a list of indices."""
+    """A worker's work for a list of indices."""
 
     def __init__(self, dataset: Any, batchify: Callable[[Sequence[Any]], Any]) -> None:
         self._parts = [dataset, batchify]
@@ -59,7 +59,7 @@ class _Work:
         self._inheritance: Optional[Inheritance] = None
 
     def will_fork(self) -> None:
-        """The work is for processes that have only what can be inherited."""
+        """The work is for processes that have only things that can be inherited."""
         self._inheritance = Inheritance(self._parts)
         self._inheritance.take()
 

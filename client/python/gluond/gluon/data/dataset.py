@@ -1,4 +1,4 @@
-"""Datasets: things with a length and samples, and what can be made of them."""
+"""Datasets: things with a length and samples, and others that are made of them."""
 from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence
@@ -55,7 +55,7 @@ class Dataset:
 
 
 class SimpleDataset(Dataset):
-    """Of anything with a length and indices."""
+    """A dataset of anything with a length and indices."""
 
     def __init__(self, data: Sequence[Any]) -> None:
         self._data = data

@@ -61,7 +61,7 @@ class FilterSampler(Sampler):
 class BatchSampler(Sampler):
     """Lists of `batch_size` indices of another sampler.
 
-    What is left at the end is a shorter batch ('keep'), left out ('discard'), or the beginning of the next time
+    The rest at the end is a shorter batch ('keep'), left out ('discard'), or the beginning of the next time
     ('rollover').
     """
 

@@ -11,7 +11,7 @@ from ..utils import indent
 
 
 class _Row(Block):
-    """What both have: `add`, `len`, indexing, slices."""
+    """The methods of both containers: `add`, `len`, indexing, slices."""
 
     _is_container = True
 

@@ -24,7 +24,7 @@ class _Norm(HybridBlock):
                                allow_deferred_init=True, **kwargs)
 
     def _settings(self) -> dict:
-        """What `print` shows."""
+        """The text that `print` shows."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

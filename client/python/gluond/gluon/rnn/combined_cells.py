@@ -8,8 +8,23 @@ from .recurrent_cell import HybridRecurrentCell, RecurrentCell
 from .sequences import (Tensor, arrange, begin_states, join_steps, mask_steps, module_of, reverse_steps, split_steps)
 
 
-class _CellRow(RecurrentCell):
-    """Cells one above the other; the states of all of them are one list."""
+class _CellOfCells(RecurrentCell):
+    """The states of all its cells are one list."""
+
+    def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
+        """The states of all cells."""
+        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore
+
+    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> List[Any]:
+        """The states of all cells."""
+        if self._modified:
+            return super().begin_state(batch_size, func, **kwargs)
+        return [state for cell in self._children.values()
+                for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)]  # type: ignore
+
+
+class _CellRow(_CellOfCells):
+    """Cells one above the other."""
 
     def add(self, cell: RecurrentCell) -> None:
         """Puts a cell on top."""
@@ -20,17 +35,6 @@ class _CellRow(RecurrentCell):
 
     def __getitem__(self, index: int) -> Any:
         return list(self._children.values())[index]
-
-    def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
-        """Of all cells."""
-        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore
-
-    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> List[Any]:
-        """Of all cells."""
-        if self._modified:
-            return super().begin_state(batch_size, func, **kwargs)
-        return [state for cell in self._children.values()
-                for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)]  # type: ignore
 
     def _shares(self, states: Sequence[Any]) -> List[Tuple[Any, List[Any]]]:
         """Each cell with its part of the states."""
@@ -219,7 +223,7 @@ class ResidualCell(ModifierCell):
         return (outputs + steps if whole else [out + step for out, step in zip(outputs, steps)]), states
 
 
-class BidirectionalCell(HybridRecurrentCell):
+class BidirectionalCell(_CellOfCells, HybridRecurrentCell):
     """One cell from the first step to the last and one back; outputs are concatenated. Only `unroll`, no single step."""
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str = "bi_") -> None:
@@ -234,17 +238,6 @@ class BidirectionalCell(HybridRecurrentCell):
     def __repr__(self) -> str:
         cells = self._children
         return f"{type(self).__name__}(forward={cells['l_cell']!r}, backward={cells['r_cell']!r})"
-
-    def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
-        """Of both cells."""
-        return [info for cell in self._children.values() for info in cell.state_info(batch_size)]  # type: ignore
-
-    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> List[Any]:
-        """Of both cells."""
-        if self._modified:
-            return super().begin_state(batch_size, func, **kwargs)
-        return [state for cell in self._children.values()
-                for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)]  # type: ignore
 
     def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
                merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:

@@ -115,7 +115,7 @@ class _RNNLayer(HybridBlock):
         return out[0] if isinstance(states, _OwnStates) else out
 
     def _check_inputs(self, inputs: Any) -> None:
-        shape = getattr(inputs, "_shape", None)  # What is not known yet is not waited for.
+        shape = getattr(inputs, "_shape", None)  # An unknown shape is not waited for.
         if shape is not None and len(shape) != 3:
             raise ValueError(f"{type(self).__name__} takes inputs of shape ({', '.join(self._layout)}), the layout "
                              f"'{self._layout}', got {shape}")

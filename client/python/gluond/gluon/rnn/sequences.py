@@ -1,4 +1,4 @@
-"""Sequences of steps, for arrays and Symbols alike: splitting, joining, masking what lies beyond the valid length."""
+"""Sequences of steps, for arrays and Symbols alike: splitting, joining, masking steps beyond the valid length."""
 from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Union
@@ -44,7 +44,7 @@ def join_steps(steps: Sequence[Tensor], layout: str) -> Tensor:
 
 
 def arrange(outputs: Any, length: int, layout: str, merge: Optional[bool]) -> Any:
-    """One tensor (merge True), a list of steps (False), or what it is (None)."""
+    """One tensor (merge True), a list of steps (False), or either as it is (None)."""
     whole = not isinstance(outputs, (list, tuple))
     if merge is True and not whole:
         return join_steps(outputs, layout)
@@ -91,7 +91,7 @@ def begin_states(cell: Any, like: Tensor) -> List[Tensor]:
 
 
 def last_valid(states: Sequence[Sequence[Tensor]], valid_length: Tensor) -> List[Tensor]:
-    """Of the states after each step, those after the last valid one."""
+    """The states after the last valid step, from the states after each step."""
     F = module_of(states[0][0])  # noqa: N806
     return [F.SequenceLast(F.stack(*each, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0)
             for each in zip(*states)]

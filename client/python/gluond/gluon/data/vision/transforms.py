@@ -27,7 +27,7 @@ __all__ = ["Compose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "
 
 
 class _Transform(HybridBlock):
-    """A Block without parameters, for which `apply_to` says what it makes of a numpy array.
+    """A Block without parameters, whose `apply_to` transforms a numpy array.
 
     It may be in a HybridSequential, which then stays without a graph.
     """
@@ -45,7 +45,7 @@ class _Transform(HybridBlock):
         return self.apply_to(np.asarray(x))
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
-        """Of a numpy array."""
+        """The transform of a numpy array."""
         raise NotImplementedError
 
 
@@ -61,7 +61,7 @@ class Compose(Sequential):
         self.host_ready = all(_host.is_ready(step) for step in self._steps)
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Of one image."""
+        """The transform of one image."""
         for step in self._steps:
             x = step(x)
         return (x,) + args if args else x
@@ -318,7 +318,7 @@ class RandomApply(Sequential):
         self.host_ready = _host.is_ready(transforms)
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Of one image."""
+        """The transform of one image."""
         return self.transforms(x) if np.random.uniform() < self.p else x
 
 
