@@ -19,7 +19,8 @@
 namespace gluond::server {
 namespace {
 
-// When nothing is under way any more, others than calls may have so long: those who watch health, hosts of operators.
+// When nothing is under way any more, streams that are no work (watchers of health, hosts of operators) may have so
+// long.
 constexpr std::chrono::seconds kFarewell{1};
 constexpr std::chrono::milliseconds kLookAgain{2};
 
@@ -28,7 +29,8 @@ constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kReadBytes = 16 << 10;
 
-// The calls that one connection may have open. Those of all connections take a part of the process's memory at most.
+// The number of calls that one connection may have open. All connections' calls take a part of the process's memory at
+// most.
 int StreamsOfConnection(const Limits& limits, const Budget& memory) {
   constexpr int64_t kPart = 8, kStreamBytes = 16 << 10, kFew = 16, kMany = 256;
   return static_cast<int>(std::clamp(memory.limit() / kPart / kStreamBytes / limits.max_connections, kFew, kMany));
@@ -40,7 +42,8 @@ int64_t MostWaiting() {
   return kOfThread * std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 2, 16);
 }
 
-// What gRPC has received and given to nobody may take so much: a part of the process's memory, or two large messages.
+// Bytes that gRPC has received and given to nobody may be so many: a part of the process's memory, or two large
+// messages.
 int64_t MostUnread(const Limits& limits, const Budget& memory) {
   constexpr int64_t kPart = 4;
   return std::max(memory.limit() / kPart, 2 * limits.max_message_bytes);
@@ -67,10 +70,10 @@ absl::Status CheckLimits(const Limits& limits) {
   return absl::OkStatus();
 }
 
-// These have no switch per server.
+// The libraries have these switches for the whole process only.
 void SetUpLibraries() {
   static const bool once = [] {
-    // What is wrong with a message is said in its reply and logged there, in one line.
+    // A reply says, and its line in the log, how a message is malformed.
     google::protobuf::SetLogHandler(nullptr);
     // Debian builds Abseil so that each lock of gRPC is looked up in a graph, under one lock of the whole process.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -210,7 +213,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   // gRPC reads no further on a connection while 10,000 of its pings wait for answers. With strikes it ends the
   // connection, and 16 such connections held a gigabyte (tests/fault, pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  // Never reached. There gRPC would end anybody's streams.
+  // The quota is never reached: there gRPC would end anybody's streams.
   const int64_t most_unread = MostUnread(options.limits, *devices_->memory());
   builder.SetResourceQuota(grpc::ResourceQuota("gluond").Resize(static_cast<size_t>(2 * most_unread)));
   std::unique_ptr<Listener::Acceptor> acceptor;

@@ -4,7 +4,7 @@
 //   ... server->port() ...
 //   server->Drain(std::chrono::seconds(30));
 //
-// Who reads a request's path: router.h finds its row, unary.h admits and parses it, the service's method answers.
+// A request's path: router.h finds its row, unary.h admits and parses it, the service's method answers.
 
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_
@@ -59,7 +59,7 @@ class Server {
   const Devices& devices() const { return *devices_; }
   const Sessions& sessions() const { return *sessions_; }
   CustomHosts& custom_hosts() const { return *hosts_->hosts(); }
-  // What waits for which threads.
+  // The queues of work, and how long it waits in each.
   std::vector<Dispatch::Queue> queues() const { return runner_->dispatch.queues(); }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
@@ -82,7 +82,7 @@ class Server {
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
 
-  // In the order of use: the last is destroyed first.
+  // Members stand in the order of use: the last is destroyed first.
   std::unique_ptr<Devices> devices_;
   std::unique_ptr<CheckpointStore> store_;  // Null without --store_dir.
   std::unique_ptr<Models> models_;
@@ -92,7 +92,7 @@ class Server {
   std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
-  HealthService* health_ = nullptr;  // One of them.
+  HealthService* health_ = nullptr;  // One of services_.
   std::function<void(const absl::Status& why)> on_device_error_;
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
   std::unique_ptr<Router> router_;

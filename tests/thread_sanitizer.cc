@@ -1,4 +1,4 @@
-// What ThreadSanitizer must not believe, linked into every program of --config=tsan. The distribution's gRPC and protobuf
+// Reports that ThreadSanitizer is to suppress, linked into every program of --config=tsan. The distribution's gRPC and protobuf
 // are not instrumented, and their Abseil mutexes are not understood: memory that passes through them from one thread to
 // another seems to do so without order. The templates of their headers, though, are compiled here. A report is false
 // when one of its stacks lies in such a template; none of them calls our own code.
@@ -18,6 +18,6 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:server/wire/slice_cursor.cc\n"
          // The main thread makes an Arrivals before gRPC's threads use it, and frees it after them.
          "race:server/net/arrivals.cc\n"
-         // What gRPC frees on a thread of its own.
+         // gRPC frees the tensors of a message on a thread of its own.
          "race:client/cpp/tensor_message.cc\n";
 }

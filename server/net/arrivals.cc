@@ -6,7 +6,7 @@
 namespace gluond::server {
 namespace {
 
-// A reader waits no longer than so.
+// A reader waits no longer than this.
 constexpr std::chrono::milliseconds kMoment{100};
 
 // A thread that begins calls reads some as well, and never waits: the others wait for it.

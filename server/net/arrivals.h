@@ -1,6 +1,6 @@
-// Arrivals: the calls that gRPC has read and that have not begun. gRPC reads with many threads and begins calls with few,
-// and a client that opens streams and resets them would fill what lies between without an end. Where too many calls wait
-// there, a thread that reads one more waits for a moment, too. Thread-safe.
+// Arrivals counts the calls that gRPC has read and that have not begun. gRPC reads with many threads and begins calls
+// with few, and a client that opens streams and resets them would fill what lies between without an end. Where too many
+// calls wait there, a thread that reads one more waits for a moment, too. Thread-safe.
 
 #ifndef SERVER_NET_ARRIVALS_H_
 #define SERVER_NET_ARRIVALS_H_

@@ -1,7 +1,7 @@
-// gRPC does a connection's work one piece after the other. Where several threads bring such pieces, and the one
-// whose turn it is has something else to do, gRPC 1.51 hands the rest to its "default executor", whose few queues all
-// connections share. A connection that floods the server stays at the front of such a queue until its flood is over, and
-// whoever comes behind it waits: 1.5 s, measured. A thread that goes on with the pieces itself is only one of many
+// gRPC does a connection's work one piece after the other. Where several threads bring such pieces, and the one whose
+// turn it is has something else to do, gRPC 1.51 hands the rest to its "default executor", whose few queues all
+// connections share. A connection that floods the server stays at the front of such a queue until its flood is over,
+// and the connections behind it wait: 1.5 s, measured. A thread that goes on with the pieces itself is only one of many
 // (poll_threads.h).
 //
 // gRPC has no option for it. Before it hands something over it asks a function of its own whether the executor has
@@ -15,7 +15,7 @@ class Executor {
   static bool IsThreadedDefault();
 };
 
-// Weak, since a static program has gRPC's, too.
+// The function is weak, since a static program has gRPC's, too.
 __attribute__((weak)) bool Executor::IsThreadedDefault() { return false; }
 
 extern "C" bool wrapped() asm("__wrap__ZN9grpc_core8Executor17IsThreadedDefaultEv");

@@ -65,8 +65,9 @@ bool GetInfo(int fd, tcp_info* info) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
 }
 
-// For how long nothing has come, or nothing has gone, in milliseconds. -1: not known. A client that sends byte by byte what
-// never becomes a call gets nothing. Who has sent less than a call takes has been silent for longer than all others.
+// The milliseconds for which nothing has come, or nothing has gone; -1: not known. A client that sends byte by byte
+// what never becomes a call gets nothing: one that has sent less than a call takes counts as silent for longer than all
+// others.
 int64_t SilentFor(int fd) {
   tcp_info info{};
   if (!GetInfo(fd, &info)) return -1;
@@ -159,8 +160,8 @@ absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& p
     Descriptor fd(socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1, off = 0;
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    // Each accepted connection takes this option over. Without it the second piece of an answer would wait 40 ms for the
-    // client's acknowledgement of the first.
+    // Each accepted connection takes this option over. Without it the second piece of an answer would wait 40 ms for
+    // the client's acknowledgement of the first.
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     // "[::]" means every address, IPv4's too.
     if (one->ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
@@ -309,7 +310,7 @@ void Listener::End(const std::string& name) {
     const Clock::time_point now = Clock::now();
     until = std::min(std::max(until, now) + kWait, now + kLongestWait);
     shutdown(fd, SHUT_RDWR);  // Loop hears of it.
-    // gRPC would read the rest before it finds the end. What the client sends meanwhile has one as well.
+    // gRPC would read the rest before it finds the end. The bytes that the client sends meanwhile have an end as well.
     char rest[64 << 10];
     for (int i = 0; i < kMostReads && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0; ++i) continue;
   }
@@ -318,7 +319,7 @@ void Listener::End(const std::string& name) {
 bool Listener::DropSilent(const std::string& address) {
   std::lock_guard lock(mu_);
   int silent = -1;
-  int64_t longest = -1;  // Less is not known.
+  int64_t longest = -1;  // The milliseconds of `silent`; -1: none is known.
   for (const auto& [fd, connection] : connections_) {
     if (!address.empty() && connection.address != address) continue;
     const int64_t time = SilentFor(fd);

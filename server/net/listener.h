@@ -2,9 +2,9 @@
 // for good when the process has no file descriptor left.) Thread-safe.
 //
 // At most `max_connections` are open, and those of one address hold at most half of them. When a further one comes, the
-// connection gives way that for longest has sent nothing, or was sent nothing, of the same address where that is over its
-// half: a client that is silent loses nothing but the connection, which its library makes again. (Of Unix sockets nobody
-// knows for how long they are silent: there the further one is closed.)
+// connection that has been silent for longest gives way: one of the same address where that address is over its half. A
+// silent client loses nothing but the connection, which its library makes again. (Nobody knows for how long a Unix
+// socket has been silent: there the further connection is closed.)
 //
 // An address from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
 // quarter of a second later for each such end, five seconds at most.
@@ -52,25 +52,25 @@ class Listener {
   // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
   // UNAVAILABLE: the address is taken, or is none of this machine.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::string& address, int64_t max_connections);
-  // As Stop.
+  // Stops, as Stop does.
   ~Listener();
 
   int port() const { return port_; }  // 0 for a Unix socket.
 
   // From here on connections are handed to `acceptor`.
   void Start(std::unique_ptr<Acceptor> acceptor);
-  // Accepts no more. What is connected stays so.
+  // Accepts no more. Connections that are open stay open.
   void Stop();
 
-  // Closes the connection that gRPC calls `name`, "ipv4:10.0.0.7:41014", since it harms others. Those of Unix sockets
-  // have no names of their own.
+  // Closes the connection that gRPC calls `name`, "ipv4:10.0.0.7:41014", since it harms others. Connections of Unix
+  // sockets have no names of their own.
   void End(const std::string& name);
 
   struct Traffic {
     std::string name;
     int64_t received, sent;  // Bytes, by the kernel.
   };
-  // Of the connections that gRPC has and the kernel counts, as it does those by TCP.
+  // The traffic of each connection that gRPC has and whose bytes the kernel counts, as it does for TCP.
   std::vector<Traffic> CountTraffic() const;
 
   int64_t connections() const;
@@ -78,9 +78,9 @@ class Listener {
  private:
   using Clock = std::chrono::steady_clock;
   struct Connection {
-    Descriptor second;  // Of the same socket: it tells when gRPC has closed the first.
-    Descriptor first;   // Until gRPC gets it,
-    Clock::time_point due;  // which is then.
+    Descriptor second;  // A duplicate of `first`: it tells when gRPC has closed that one.
+    Descriptor first;   // The connection's own, until gRPC gets it.
+    Clock::time_point due;  // The time at which gRPC gets it.
     std::string address;
     std::string name;  // gRPC's; empty for a Unix socket.
   };
@@ -95,7 +95,7 @@ class Listener {
   void Loop();
   void Accept(int listening);
   void Add(Descriptor accepted, std::string address, std::string name);
-  // What waits and is due goes to gRPC. The milliseconds until more is; -1: nothing waits.
+  // Hands connections that are due to gRPC. Returns the milliseconds until the next one is; -1: none waits.
   int HandOver();
   void Forget(Connections::iterator connection);  // With mu_ held.
   // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
@@ -103,7 +103,7 @@ class Listener {
 
   const int64_t max_connections_;
   int port_ = 0;
-  std::string path_;  // Of a Unix socket.
+  std::string path_;  // The Unix socket's, or empty.
   Descriptor epoll_, wake_;
   std::vector<Descriptor> listening_;
   std::unique_ptr<Acceptor> acceptor_;
@@ -113,7 +113,7 @@ class Listener {
   Connections connections_;
   absl::flat_hash_map<std::string, int64_t> of_address_;
   absl::flat_hash_map<std::string, Clock::time_point> wait_until_;  // By address.
-  std::set<std::pair<Clock::time_point, int>> waiting_;             // When, and which connection.
+  std::set<std::pair<Clock::time_point, int>> waiting_;             // Times at which connections (by key) are due.
 
   std::thread thread_;
 };

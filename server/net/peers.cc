@@ -14,8 +14,8 @@ namespace {
 constexpr double kMostResets = 512;
 constexpr double kResetsPerSecond = 256;
 
-// A client knows of a call's end, and opens the next one, before this server does: twice as many calls may seem to be open
-// as may be, for so long even more, though not so many times as many.
+// A client knows of a call's end, and opens the next one, before this server does: twice as many calls may seem to be
+// open as may be, for so long even more, though not so many times as many.
 constexpr std::chrono::milliseconds kHearing{250};
 constexpr int64_t kTimesAsMany = 8;
 

@@ -1,9 +1,9 @@
-// Peers: who is connected. A peer is a connection: what it holds is counted (shares.h), and its work has an account of
-// its own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
+// Peers are the connections to the server. What a peer holds is counted (shares.h), and its work has an account of its
+// own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
 //
-// A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of each,
-// counts none of them against its limit of streams, and frees them later than they come. A peer's connection that does
-// so is ended.
+// A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of
+// each, counts none of them against its limit of streams, and frees them later than they come. A peer's connection that
+// does so is ended.
 
 #ifndef SERVER_NET_PEERS_H_
 #define SERVER_NET_PEERS_H_
@@ -38,18 +38,18 @@ class Peer {
   const std::string& address() const { return address_; }
   // A message of so many bytes has come from the peer.
   void Gave(int64_t bytes) { given_.fetch_add(bytes + bytes / 512 + kFrameBytes, std::memory_order_relaxed); }
-  // What the kernel received for the sake of the messages and calls that have come, by estimate.
+  // An estimate of the bytes that the kernel received for the messages and calls that have come.
   int64_t given() const { return given_.load(std::memory_order_relaxed); }
-  // As does the peer's work.
+  // The account of the peer's work.
   const AccountPtr& account() const { return account_; }
 
  private:
   friend class Guest;
   friend class Peers;
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
-  // Counts a call that was reset as `weight`. Whether they come too fast; true once.
+  // Counts a call that was reset as `weight`. Returns whether resets come too fast; true once.
   bool CountReset(double weight);
-  // Counts a call that is opened. Whether there are far more than `most`, by what this server knows; true once.
+  // Counts a call that is opened. Returns whether far more than `most` are, as far as this server knows; true once.
   bool CountCall(int64_t most);
 
   const AccountPtr account_;
@@ -58,9 +58,9 @@ class Peer {
 
   std::mutex mu_;
   int64_t open_ = 0;       // Calls that are not answered yet. Guarded by mu_, as all that follows.
-  int64_t calls_ = 0;      // Those, and the ones whose answers gRPC has.
-  std::chrono::steady_clock::time_point too_many_since_;  // 0: they are not too many.
-  double resets_ = 0;      // Recent ones, as of last_reset_.
+  int64_t calls_ = 0; // The open calls, and those whose answers gRPC still has.
+  std::chrono::steady_clock::time_point too_many_since_;  // 0: the open calls are not too many.
+  double resets_ = 0;      // Calls that were reset recently, as of last_reset_.
   std::chrono::steady_clock::time_point last_reset_;
   bool floods_ = false;
 };
@@ -73,22 +73,22 @@ class Peers {
 
   Peers() = default;
   ~Peers();
-  // Before the first call. A peer may have `most_calls` open.
+  // Called before the first call comes. A peer may have `most_calls` open.
   void Guard(int64_t most_calls, End end) {
-    std::lock_guard lock(mu_);  // With it, whoever looks for its peer sees what is set here.
+    std::lock_guard lock(mu_);  // Find takes the lock, too, and so sees what is set here.
     most_calls_ = most_calls;
     end_ = std::move(end);
   }
 
-  // To be told of each call that its client has reset before it was answered,
+  // The client has reset a call before it was answered.
   void WasReset(Peer& peer) { Count(peer, 1); }
-  // of each that was reset before it was sent, as a client rarely does,
+  // The client has reset a call before it was sent, as clients rarely do.
   void WasNeverSent(Peer& peer) { Count(peer, 4); }
-  // and of each whose deadline passed, which may befall many at once.
+  // A call's deadline has passed, which may befall many at once.
   void WasLate(Peer& peer) { Count(peer, 0.25); }
-  // Forgets those of whom nothing is left.
+  // Forgets the peers that have no call, session or work left.
   void Sweep();
-  // Peer::given of each, by name.
+  // Peer::given() of each peer, by name.
   absl::flat_hash_map<std::string, int64_t> Given();
 
  private:
@@ -105,8 +105,8 @@ class Peers {
   absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
 };
 
-// A call's peer, which has the call open until it leaves. gRPC 1.51 holds a client to the number of calls that it may have
-// open only once the client has said that it knows the number, and keeps answers that the client does not read.
+// A Guest counts a call for its peer, as open until it leaves. gRPC 1.51 holds a client to its limit of open calls only
+// once the client has said that it knows the limit, and keeps answers that the client does not read.
 class Guest {
  public:
   Guest(Peers& peers, grpc_call* call);
@@ -114,7 +114,8 @@ class Guest {
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
 
-  // The call was cancelled or is answered: what gRPC makes of that may come late, when the client knows of it already.
+  // The call was cancelled or answered. The client may know of that, and open the next call, before gRPC is done with
+  // it.
   void Leave();
   // gRPC is done with the call.
   void End();

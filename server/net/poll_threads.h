@@ -1,6 +1,6 @@
-// PollThreads: threads that poll gRPC's connections. What arrives on a connection is read by one thread at a time; gRPC
-// 1.51's own two (on few processors) would be taken by any two connections that flood the server. With more threads than
-// busy connections the kernel shares the processors between connections, as it does between programs.
+// PollThreads are threads that poll gRPC's connections. One thread at a time reads a connection, so any two connections
+// that flood the server would take the two threads that gRPC 1.51 has (on few processors). With more threads than busy
+// connections the kernel shares the processors between connections, as it does between programs.
 
 #ifndef SERVER_NET_POLL_THREADS_H_
 #define SERVER_NET_POLL_THREADS_H_

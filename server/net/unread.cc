@@ -6,20 +6,19 @@
 namespace gluond::server {
 namespace {
 
-// What comes beside messages: once, for each byte sent (the client opens windows), and in each second, of which gRPC's own
-// services get some.
+// Bytes that come beside messages: once, for each byte sent (the client opens windows), and in each second.
 constexpr int64_t kGreeting = 4096;
 constexpr int64_t kSentPerByte = 512;
 constexpr double kPerSecond = 64 << 10;
-// So much, of what there may be at most, is not worth a connection, even where the memory is used up by others.
+// A connection is not ended for less than this part of the limit, even where others use the memory up.
 constexpr int64_t kLittle = 8;
-// An estimate that is too high is no credit for more than so much.
+// An estimate that is too high gives a connection credit for no more bytes than these.
 constexpr int64_t kCredit = 1 << 20;
 
-// What was kept unread is forgotten to 1/e within so many seconds.
+// The record of bytes kept unread fades to 1/e within so many seconds.
 constexpr double kMemory = 10;
 
-// The bytes unread, of what came in all, after `passed` seconds since the last look.
+// The bytes that are unread, `passed` seconds after the last look.
 int64_t Correct(int64_t bytes, double passed, int64_t* correction) {
   bytes += *correction;
   const int64_t change = bytes > 0 ? -std::min(bytes, static_cast<int64_t>(kPerSecond * passed))

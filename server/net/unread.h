@@ -1,9 +1,10 @@
-// Unread: bytes that gRPC has received and given to nobody, parts of messages that have not come whole. gRPC 1.51 has no
-// limit for them but its quota, where it ends any stream at all. They are charged to the process's budget. Where they are
-// too many, those connections are to be ended that have kept most of them for longest within the last seconds.
+// Unread counts the bytes that gRPC has received and given to nobody: parts of messages that have not come whole. gRPC
+// 1.51 has no limit for them but its quota, where it ends any stream at all. They are charged to the process's budget.
+// Where they are too many, the connections that have kept most of them for longest within the last seconds are to be
+// ended.
 //
-// gRPC tells nobody of them. They are what the kernel has received on a connection, less the messages that came of it,
-// less an estimate of what headers and frames take. Not thread-safe.
+// gRPC does not tell their number. It is the number of bytes that the kernel has received on a connection, less those
+// of the messages that came of them, less an estimate for headers and frames. Not thread-safe.
 
 #ifndef SERVER_NET_UNREAD_H_
 #define SERVER_NET_UNREAD_H_
@@ -25,15 +26,15 @@ class Unread {
   using Clock = std::chrono::steady_clock;
   struct Connection {
     std::string name;  // gRPC's.
-    int64_t received;  // Bytes, by the kernel,
-    int64_t sent;      // and those that the client has taken.
+    int64_t received;  // Bytes that the kernel has received.
+    int64_t sent;      // Bytes that the client has taken.
     int64_t given;     // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
   };
 
   // At most `most` bytes, of `memory`.
   Unread(std::shared_ptr<Budget> memory, int64_t most) : memory_(std::move(memory)), most_(most) {}
 
-  // The names of the connections to be ended, of all that there are.
+  // Takes all connections that there are, and returns the names of those to be ended.
   std::vector<std::string> Look(const std::vector<Connection>& connections, Clock::time_point now);
 
   // As of the last look.
@@ -42,8 +43,8 @@ class Unread {
  private:
   struct Seen {
     int64_t given = 0;
-    int64_t correction = 0;  // Of the estimate.
-    double kept = 0;         // Bytes by seconds: they fade.
+    int64_t correction = 0;  // Added to the estimate.
+    double kept = 0;         // Bytes times seconds, fading.
   };
 
   Reservation memory_;

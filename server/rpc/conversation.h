@@ -1,6 +1,6 @@
-// A Conversation is a Stream of many messages either way, which lasts as long as its client wants: a session's, or that of
-// a client that computes operators. It checks the sizes of messages, leaves gRPC's thread for those that take long to
-// parse, ends once, logs how, and drops a client that does not take the end.
+// A Conversation is a Stream of many messages either way, which lasts as long as its client wants: a session's, or that
+// of a client that computes operators. It checks the sizes of messages, leaves gRPC's thread for those that take long
+// to parse, ends once, logs how, and drops a client that does not take the end.
 //
 //   class Echo final : public Conversation {
 //     using Conversation::Conversation;
@@ -67,8 +67,8 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   virtual void Written() = 0;
   // The client says no more, or the call has broken.
   virtual void NoMoreMessages() = 0;
-  // End has been called, or the call has broken. Ended may come before the stream is attached to something that it is to
-  // detach it from: code that attaches it checks afterwards whether the stream has finished.
+  // End has been called, or the call has broken. Ended may come before the stream is attached to something that it is
+  // to detach it from: code that attaches it checks afterwards whether the stream has finished.
   virtual void Ended() = 0;
   // gRPC is done with the stream.
   virtual void Over() = 0;

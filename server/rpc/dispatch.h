@@ -1,5 +1,6 @@
-// Dispatch decides where a server's own work may run: on the thread at hand, which may be gRPC's, or on one of two pools that
-// peers take in turns (engine/runtime/fair_threads.h). The caller says what its work costs, not which threads take it:
+// Dispatch decides where a server's own work may run: on the thread at hand, which may be gRPC's, or on one of two
+// pools that peers take in turns (engine/runtime/fair_threads.h). The caller says what its work costs, not which
+// threads take it:
 //
 //   runner.dispatch.Run(rows > kManyRows ? Weight::kHeavy : Weight::kLight, [call] { ... });
 //
@@ -29,7 +30,8 @@ enum class Weight {
 
 class Dispatch {
  public:
-  // Messages up to this size are parsed, and light methods run, on gRPC's thread: that takes less than a change of threads.
+  // Messages up to this size are parsed, and light methods run, on gRPC's thread: that takes less than a change of
+  // threads.
   static constexpr int64_t kLargeMessage = 256 << 10;
   static Weight OfMessage(int64_t bytes) { return bytes > kLargeMessage ? Weight::kHeavy : Weight::kLight; }
   // A call's weight: the method's, but heavy for a large request, and for one that takes its turn among all peers'.

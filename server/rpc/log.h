@@ -46,7 +46,8 @@ void LogToStderr(absl::string_view line);
 void LogToStdout(absl::string_view line);
 // When this returns, all lines logged to either are written, or `timeout` has passed with nobody reading.
 void FlushLogs(std::chrono::milliseconds timeout);
-// From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its threads.
+// From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its
+// threads.
 void LogGrpcToStderr();
 
 class FailureLog {

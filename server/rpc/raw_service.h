@@ -1,6 +1,6 @@
-// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it.
-// gRPC gives the messages as bytes (router.h), because its typed handlers answer a broken message with an empty status and
-// an oversized one without a flag's name; RunUnary parses instead, and a stream does for its own messages.
+// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers
+// it. gRPC gives the messages as bytes (router.h), because its typed handlers answer a broken message with an empty
+// status and an oversized one without a flag's name; RunUnary parses instead, and a stream does for its own messages.
 //
 //   class EchoService : public RawService {
 //    public:

@@ -1,8 +1,8 @@
-// Sequences gives every mutating call of a client its place, so that none is applied twice. Per client and model the next
-// number is the last applied + 1. The same number with the same payload gets the first answer again; with another payload
-// it is INVALID_ARGUMENT; a gap is FAILED_PRECONDITION and names the last applied. A call that failed has not used its
-// number up. For one client and model, one numbered call runs at a time: those that arrive meanwhile wait for its end,
-// and are judged then, in the order of their numbers. Thread-safe.
+// Sequences gives every mutating call of a client its place, so that none is applied twice. Per client and model the
+// next number is the last applied + 1. The same number with the same payload gets the first answer again; with another
+// payload it is INVALID_ARGUMENT; a gap is FAILED_PRECONDITION and names the last applied. A call that failed has not
+// used its number up. For one client and model, one numbered call runs at a time: those that arrive meanwhile wait for
+// its end, and are judged then, in the order of their numbers. Thread-safe.
 //
 // Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
 // The numbers applied stay known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.

@@ -57,8 +57,8 @@ class Shares {
     int64_t held_by_peer_ = 0;
   };
 
-  // RESOURCE_EXHAUSTED names the limit and its flag. A peer that holds nothing always gets what it asks for: the size of
-  // one thing has limits of its own.
+  // RESOURCE_EXHAUSTED names the limit and its flag. A peer that holds nothing always gets what it asks for: the size
+  // of one thing has limits of its own.
   absl::StatusOr<Permit> Enter(const PeerPtr& peer, int64_t amount);
 
   // All holdings.

@@ -16,8 +16,8 @@ inline void __tsan_release(void*) {}
 namespace gluond::server {
 namespace {
 
-// A client's deadline passes so much before the server's, which began to count when it had read the call: of many at once,
-// late.
+// A client's deadline passes so much before the server's, which began to count when it had read the call: of many at
+// once, late.
 constexpr std::chrono::milliseconds kEarly{100};
 
 Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {

@@ -1,6 +1,6 @@
-// A Stream is gRPC's side of one call of whatever method, from its headers on: messages as bytes, one after the other in
-// either direction, and a Status at the end. To gRPC every method is such a stream: of a unary one it would tell nobody
-// before the message has come, and a client may open any number of calls that have none.
+// A Stream is gRPC's side of one call of whatever method, from its headers on: messages as bytes, one after the other
+// in either direction, and a Status at the end. To gRPC every method is such a stream: of a unary one it would tell
+// nobody before the message has come, and a client may open any number of calls that have none.
 
 #ifndef SERVER_RPC_STREAM_H_
 #define SERVER_RPC_STREAM_H_

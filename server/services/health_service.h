@@ -22,7 +22,7 @@ class HealthService final : public RawService {
 
   // There is this service, too. Before the first call.
   void AddService(const std::string& service) { services_.insert(service); }
-  // All services, and "", which means the server, are SERVING from now on, or NOT_SERVING. Who watches one is told.
+  // All services, and "", which means the server, are SERVING from now on, or NOT_SERVING. Watchers are told.
   void SetServing(bool serving);
   // This one is NOT_SERVING for good.
   void SetBroken(const std::string& service);
