@@ -54,8 +54,8 @@ struct GroupSizes {
 
 }  // namespace
 
-absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& s, const double* x, const double* w,
-                               const double* bias, bool add, double* y) {
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& s, const double* x, const double* w, const double* bias,
+                         bool add, double* y) {
   RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));
@@ -73,8 +73,8 @@ absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& s, const do
   });
 }
 
-absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x,
-                                const double* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x, const double* w,
+                          ConvOut dx, ConvOut dw, ConvOut dbias) {
   RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));

@@ -191,8 +191,8 @@ absl::StatusOr<Pieces*> PiecesOf(const ConvSize& size, bool with_bias) {
 
 }  // namespace
 
-absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
-                              const float* bias, bool add, float* y) {
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
+                         bool add, float* y) {
   if (IsDepthwiseVolume(size)) return ConvForwardDepthwise(ctx, size, x, w, bias, add, y);
   constexpr absl::string_view kWhat = "Convolution";
   Pieces* to_y = nullptr;
@@ -207,8 +207,8 @@ absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const 
   });
 }
 
-absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x,
-                               const float* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x, const float* w,
+                          ConvOut dx, ConvOut dw, ConvOut dbias) {
   constexpr absl::string_view kWhat = "_backward_Convolution";
   const bool wants_x = dx.req != kNullOp, wants_w = dw.req != kNullOp || dbias.req != kNullOp;
   const bool add_x = dx.req == kAddTo, add_w = dw.req == kAddTo, add_bias = dbias.req == kAddTo;

@@ -11,8 +11,8 @@
 
 #include "cblas.h"
 #include "ops/kernel/cpu/onednn.h"
-#include "ops/kernel/cpu/widen.h"
 #include "ops/kernel/primitive_cache.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
@@ -145,7 +145,7 @@ absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float
   });
 }
 
-absl::Status GemmFloat(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
+absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
   if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, add, c);
   using Key = std::array<int64_t, 8>;
   thread_local PrimitiveCache<Key, Products> cache;
@@ -166,8 +166,7 @@ absl::Status GemmFloat(const OpContext& ctx, const GemmSize& s, const float* a, 
 }
 
 // Rows of C to each of our threads; OpenBLAS itself stays single-threaded, for it would bring a pool of its own.
-absl::Status GemmDouble(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, bool add,
-                        double* c) {
+absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, bool add, double* c) {
   if (std::max({s.m, s.n, s.k}) > std::numeric_limits<blasint>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("matrix product of [", s.m, ",", s.k, "] and [", s.k, ",", s.n,
                                                    "] in float64: want less than 2^31 rows and columns; use float32"));
@@ -199,20 +198,19 @@ absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
     if (req != kAddTo) std::memset(c, 0, outputs * SizeOf(dtype));
     return absl::OkStatus();
   }
-  if (dtype == DType::kFloat32) {
-    return GemmFloat(ctx, s, static_cast<const float*>(a), static_cast<const float*>(b), req == kAddTo,
-                     static_cast<float*>(c));
-  }
-  if (dtype == DType::kFloat64) {
-    return GemmDouble(ctx, s, static_cast<const double*>(a), static_cast<const double*>(b), req == kAddTo,
-                      static_cast<double*>(c));
-  }
-  ASSIGN_OR_RETURN(const float* wide_a, Widen(ctx, dtype, a, s.batch * s.m * s.k));
-  ASSIGN_OR_RETURN(const float* wide_b, Widen(ctx, dtype, b, s.batch * s.k * s.n));
-  ASSIGN_OR_RETURN(void* wide_c, ctx.scratch->Get(outputs * sizeof(float)));
-  RETURN_IF_ERROR(GemmFloat(ctx, s, wide_a, wide_b, false, static_cast<float*>(wide_c)));
-  Narrow(ctx, dtype, static_cast<const float*>(wide_c), req, c, outputs);
-  return absl::OkStatus();
+  const auto blob = [&](const void* data, int64_t n) {
+    return TBlob{const_cast<void*>(data), Shape({n}), dtype, ctx.device};
+  };
+  // Debian's oneDNN multiplies the types of 16 bits only on CPUs with AVX-512.
+  return DispatchReal(dtype, [&](auto t) -> absl::Status {
+    using C = decltype(t);
+    ASSIGN_OR_RETURN(const C* from_a, (As<cpu, C>(ctx, blob(a, s.batch * s.m * s.k))));
+    ASSIGN_OR_RETURN(const C* from_b, (As<cpu, C>(ctx, blob(b, s.batch * s.k * s.n))));
+    Stage<cpu, C> to;
+    RETURN_IF_ERROR(to.Begin(ctx, {blob(c, outputs), req}, false));
+    RETURN_IF_ERROR(Multiply(ctx, s, from_a, from_b, to.req == kAddTo, to.data));
+    return to.Finish(ctx);
+  });
 }
 
 }  // namespace gluond::ops
