@@ -26,7 +26,7 @@ struct ConvSize {
   // True where nothing happens along the first axis.
   bool flat() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
   HOST_DEVICE int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  HOST_DEVICE int64_t inputs() const { return in[0] * in[1] * in[2]; }  // Of a channel.
+  HOST_DEVICE int64_t inputs() const { return in[0] * in[1] * in[2]; }  // Elements of a channel.
   HOST_DEVICE int64_t outputs() const { return out[0] * out[1] * out[2]; }
   int64_t x_size() const { return batch * in_channels * inputs(); }
   int64_t w_size() const { return out_channels * (in_channels / groups) * taps(); }

@@ -1,4 +1,4 @@
-// Softmax of a row, and what comes back through it, for Rows (see rows.h): y[i] = e^(s x[i]) / sum_j e^(s x[j]), or its
+// Softmax of a row, and its gradient, for Rows (see rows.h): y[i] = e^(s x[i]) / sum_j e^(s x[j]), or its
 // logarithm. The row's maximum is subtracted first, so that nothing overflows.
 
 #ifndef OPS_KERNEL_SOFTMAX_H_

@@ -1,5 +1,5 @@
 // float64 convolution: the windows of one image become the columns of a matrix, and OpenBLAS multiplies. oneDNN has no
-// float64. Meant to be right; it is what gradients are checked with.
+// float64. It is meant to be right rather than fast, as gradients are checked with it.
 
 #include <algorithm>
 
@@ -40,7 +40,7 @@ void ForEachTap(const OpContext& ctx, const ConvSize& s, const Body& body) {
   });
 }
 
-// Pointers to one image's group, and the sizes of its matrices.
+// The sizes of one image's group and of its matrices.
 struct GroupSizes {
   explicit GroupSizes(const ConvSize& s)
       : x(s.x_size() / (s.batch * s.groups)),

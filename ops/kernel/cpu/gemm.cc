@@ -19,7 +19,7 @@ namespace {
 
 using dnnl::memory;
 
-// A block of one size's product, with its arguments: binding pointers to them allocates nothing.
+// A block of a product, with its arguments, so that binding pointers to them allocates nothing.
 struct Product {
   int64_t a, b, c, rows, cols;  // Where its operands begin, and how large its block of C is.
   bool apart;                   // It is computed in temporary space of its own.
@@ -28,10 +28,10 @@ struct Product {
 };
 struct Products {
   std::vector<Product> blocks;
-  size_t bytes = 0;  // Of temporary space, for the one that takes most.
+  size_t bytes = 0;  // The temporary space of the block that takes most.
 };
 
-// So many matrices of the batch, or one, and of it so many rows and columns of C.
+// The matrices of the batch in a block and, where that is one, its rows and columns of C.
 struct BlockSize {
   int64_t batch, rows, cols;
 };
@@ -61,7 +61,7 @@ memory::desc Matrices(int64_t batch, int64_t rows, int64_t cols, int64_t size, i
 }
 
 Product MakeProduct(const GemmSize& s, bool add, const BlockSize& block) {
-  // A slice of columns is dense only apart; what it is made of is dense where B is transposed.
+  // A slice of C's columns is dense only apart from C; its operands are dense where B is transposed.
   const bool apart = block.cols < s.n && s.transpose_b && !s.transpose_a;
   dnnl::primitive_attr attr = UserScratchpad();
   if (s.alpha != 1) attr.set_output_scales(0, {static_cast<float>(s.alpha)});
@@ -165,7 +165,7 @@ absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, c
   });
 }
 
-// Rows of C to each of our threads; OpenBLAS itself stays single-threaded, for it would bring a pool of its own.
+// Each of our threads computes rows of C. OpenBLAS itself stays single-threaded, as it would bring a pool of its own.
 absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, bool add, double* c) {
   if (std::max({s.m, s.n, s.k}) > std::numeric_limits<blasint>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("matrix product of [", s.m, ",", s.k, "] and [", s.k, ",", s.n,

@@ -1,5 +1,5 @@
-// Pooling on a CPU: planes to threads. Most windows are put together as in pool_windows.h, and those that move by one element
-// as in pool_dense.h.
+// Pooling on a CPU: planes to threads. Most windows are put together as in pool_windows.h, and those that move by one
+// element as in pool_dense.h.
 
 #include <algorithm>
 #include <type_traits>

@@ -1,7 +1,7 @@
-// Windows of a pooling on a CPU, a stretch of outputs at a time. The elements that a stretch sees are put together row by
-// row, and its columns after that, so that the inner loops run over neighbours and vectorize, and a window of a x b x c
-// elements costs a x b + c steps. Where windows are wide and outputs few, as in global pooling, the loops run along the
-// window's rows instead.
+// Windows of a pooling on a CPU, a stretch of outputs at a time. The elements that a stretch sees are put together row
+// by row, and its columns after that, so that the inner loops run over neighbours and vectorize, and a window of a x b
+// x c elements costs a x b + c steps. Where windows are wide and outputs few, as in global pooling, the loops run along
+// the window's rows instead.
 
 #ifndef OPS_KERNEL_CPU_POOL_WINDOWS_H_
 #define OPS_KERNEL_CPU_POOL_WINDOWS_H_
@@ -17,7 +17,7 @@ namespace gluond::ops::pool_internal {
 inline constexpr int64_t kChunk = 128;  // Outputs of a row at a time; their state stays in the first-level cache.
 inline constexpr int64_t kSpan = 1024;  // Columns that they see.
 
-// Those outputs of a stretch whose window element kx is inside the row, and that element of output 0.
+// The outputs [begin, end) of a stretch whose window element kx lies inside the row, at `offset` for output 0.
 struct Run {
   int64_t begin, end, offset;
 
@@ -60,7 +60,7 @@ struct Columns {
     begin = std::clamp<int64_t>(-start, 0, size);
     end = std::clamp<int64_t>(s.in[2] - start, begin, size);
   }
-  // Whether they are part of one row of the plane, and where.
+  // True where they lie in one row of the plane, from *first on.
   bool AreIn(const PoolSize& s, const Stretch& t, int64_t* first) const {
     const Extent slices = WindowExtent(s, 0, t.oz), rows = WindowExtent(s, 1, t.oy);
     *first = (slices.begin * s.in[1] + rows.begin) * s.in[2] + start;
@@ -94,8 +94,8 @@ void FoldWindows(const PoolSize& s, Stride stride, const C* x, const Stretch& t,
   }
 }
 
-// best[j] and at[j] of output j of the stretch, by the elements of their windows, in order. best[j] is minus infinity for
-// an empty window, too.
+// Sets best[j] and at[j] for output j of the stretch by the elements of its window, in order. best[j] is minus infinity
+// for an empty window, too.
 template <class C, class Stride>
 void MaxRuns(const PoolSize& s, Stride stride, const C* x, const Stretch& t, C* best, int32_t* at) {
   ForEachRun(s, stride, t, [&](int64_t row, const Run& run) {
@@ -171,7 +171,7 @@ void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, 
   Store(best, t, add, y);
 }
 
-// The sum of n elements, of each half by itself: additions to one number wait for each other.
+// The sum of n elements, with a sum for each half, as additions to one number wait for each other.
 template <class C>
 C Sum(const C* x, int64_t n) {
   const int64_t half = n / 2;

@@ -1,5 +1,5 @@
 // Convolution by cuDNN. Algorithms are chosen once for each geometry: the fastest, by cuDNN's own model, that GpuMath
-// allows and that finds memory. Biases are for our own kernels: cuDNN does not add up those of every type.
+// allows and that finds memory. Kernels of our own add biases, as cuDNN does not do it for every type.
 
 #include "ops/kernel/conv.h"
 
@@ -14,7 +14,7 @@
 namespace gluond::ops {
 namespace {
 
-// The way that was chosen to compute one of the three. Its workspace is enough in its math only.
+// The algorithm chosen for y or a gradient. Its workspace is enough in its math only.
 template <class A>
 struct Choice {
   bool made = false, found = false;
@@ -58,7 +58,7 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
   return CudaStatus(cudnnSetConvolutionGroupCount(plan->conv, i(s.groups)), kWhat);
 }
 
-// What cuDNN may take. For float32, tensor cores mean TF32.
+// The math that cuDNN may use. For float32, tensor cores mean TF32.
 cudnnMathType_t MostMath(DType dtype) {
   const bool half = dtype == DType::kFloat16 || dtype == DType::kBfloat16;
   const bool tf32 = dtype == DType::kFloat32 && TheGpuMath().tf32 != GpuMath::Tf32::kNone;
@@ -89,7 +89,7 @@ absl::Status Choose(const Plan& plan, Choice<A>* choice, const Rank& rank, const
       const Perf& perf = ranking[i];
       if (perf.status != CUDNN_STATUS_SUCCESS) continue;
       if (TheGpuMath().deterministic && perf.determinism != CUDNN_DETERMINISTIC) continue;
-      // What the ranking says holds for its own math. Where that must be exact, the workspace is asked for anew.
+      // A ranking holds for its own math. Where the math must be exact, it says nothing of the workspace.
       const cudnnMathType_t math = MostMath(plan.dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : perf.mathType;
       RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionMathType(plan.conv, math), "Convolution"));
       size_t bytes = 0;
@@ -105,7 +105,7 @@ absl::Status Choose(const Plan& plan, Choice<A>* choice, const Rank& rank, const
   return CudaStatus(cudnnSetConvolutionMathType(plan.conv, choice->math), "Convolution");
 }
 
-// Chooses, and gets the workspace. Where memory for that is refused, from now on an algorithm that wants less is taken.
+// Chooses an algorithm and gets its workspace. Where memory is refused, one that wants less is taken from then on.
 template <class Perf, class A, class Rank, class Workspace>
 absl::StatusOr<void*> ChooseWithSpace(const OpContext& ctx, const Plan& plan, Choice<A>* choice, const Rank& rank,
                                       const Workspace& workspace) {
@@ -119,8 +119,8 @@ absl::StatusOr<void*> ChooseWithSpace(const OpContext& ctx, const Plan& plan, Ch
   }
 }
 
-// Computes one of the three through cuDNN's functions for it: each takes the plan's members `a` and `b`, the convolution
-// and the plan's member `out`, in this order.
+// Computes y or a gradient through cuDNN's functions for it: each takes the plan's members `a` and `b`, the
+// convolution and the plan's member `out`, in this order.
 template <class Perf, class Way, class Rank, class Workspace, class Run, class A, class B, class Result>
 absl::Status Compute(const OpContext& ctx, DType dtype, const ConvSize& size, absl::string_view what, Way Plan::*way,
                      Rank* rank, Workspace* workspace, Run* run, A Plan::*a, const void* a_data, B Plan::*b,

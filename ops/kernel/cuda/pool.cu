@@ -1,8 +1,8 @@
-// Pooling on the GPU. cuDNN computes flat averages and sums, and flat maxima whose positions nobody wants. Kernels of our
-// own are for volumes, for windows that reach beyond the padding (pooling_convention full), which cuDNN does not have, and
-// for maxima with positions and their gradient: the first largest element is the same on every device and is kept as an
-// int32, but cuDNN neither gives nor takes positions. They have a thread for each output of the forward pass and each
-// input of the backward one, so that nothing is added by two threads and every run gives the same bits.
+// Pooling on the GPU. cuDNN computes flat averages and sums, and flat maxima whose positions nobody wants. Kernels of
+// our own are for volumes, for windows that reach beyond the padding (pooling_convention full), which cuDNN does not
+// have, and for maxima with positions and their gradient: the first largest element is the same on every device and is
+// kept as an int32, but cuDNN neither gives nor takes positions. They have a thread for each output of the forward pass
+// and each input of the backward one, so that nothing is added by two threads and every run gives the same bits.
 
 #include <limits>
 #include <memory>
@@ -34,7 +34,8 @@ double Factor(const PoolSize& s) {
   return s.type == PoolType::kSum ? static_cast<double>(s.kernel[1]) * static_cast<double>(s.kernel[2]) : 1;
 }
 
-// True where cuDNN's windows are ours: they are flat, and none reaches beyond the padding. cuDNN counts elements in 32 bits.
+// True where cuDNN's windows are ours: they are flat, and none reaches beyond the padding. cuDNN counts elements in 32
+// bits.
 bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   if (!s.flat() || !IsFloating(x.dtype) || y.dtype != x.dtype) return false;
