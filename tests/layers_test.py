@@ -179,7 +179,7 @@ class PlantedBreachTest(unittest.TestCase):
         ("ops/abs.cc", "Abs<<<1, 32>>>(x);\n"),
         ("ops/abs.cc", '#include "ops/kernel/cpu/launch.h"\n'),
         ("ops/kernel/map.h", '#include "ops/kernel/cuda/map.h"\n'),
-        ("ops/kernel/cuda/gemm.cu", '#include "ops/kernel/cpu/widen.h"\n'),
+        ("ops/kernel/cuda/gemm.cu", '#include "ops/kernel/cpu/onednn.h"\n'),
         ("ops/abs.cc", "#ifdef GLUOND_GPU\n#endif\n"),
         ("ops/kernel/map.h", "#if defined(__CUDA_ARCH__)\n#endif\n"),
     ):
@@ -220,7 +220,7 @@ class PlantedBreachTest(unittest.TestCase):
         ("client/python/gluond/gluon/block.py", "from ._block import Block\n__all__ = ['Block']\n"),
         ("client/python/gluond/_array/a.py", "import os\nfrom .._wire.mode import mode\nmode.flags = os.name\n"),
         ("ops/abs.cc", '#include <cmath>\n#include "engine/core/op.h"\n#include "ops/kernel/map.h"\n'),
-        ("ops/kernel/cpu/gemm.cc", '#include "ops/kernel/cpu/widen.h"\n'),
+        ("ops/kernel/cpu/gemm.cc", '#include "ops/kernel/cpu/onednn.h"\n'),
         ("ops/kernel/backend.h", "#ifdef GLUOND_GPU  // The GPU's.\n#endif\n"),
         ("ops/kernel/map.h", "// GLUOND_GPU\n#include BACKEND(map.h)\n"),
         ("server/start/a.cc", '#include "ops/kernel/cuda/plugin.h"\n'),

@@ -1,6 +1,6 @@
 // The backend that a file is compiled for: cpu/ by g++ for the server, cuda/ by nvcc for the plugin, and by g++ for the
-// emulated GPU. A primitive's header, or source, is its interface and what devices share. How each device computes it
-// stands in a part of that file, which has its name in the backend's folder and is included by nobody else:
+// emulated GPU. A primitive's header, or source, is its interface and the code that devices share. The code of each
+// device stands in a part of that file, which has its name in the backend's folder and is included by nobody else:
 //
 //   #include BACKEND(map.h)
 //

@@ -1,5 +1,5 @@
 // BackwardNorm: the gradient of y = gamma z + beta, z = (x - mean) / std along rows, std = sqrt(variance + eps), in one
-// pass over the rows and one over what shares an element of gamma. With d = gamma dy:
+// pass over the rows and one over the elements that share an element of gamma. With d = gamma dy:
 //
 //   dx = (d - mean(d) - z mean(d z)) / std,   dgamma = sum dy z,   dbeta = sum dy.
 //
@@ -14,8 +14,8 @@
 
 namespace gluond::ops {
 
-// Which rows are normalized, and how gamma lies: an element for each group, row r being of group r % groups; or, where
-// groups is 0, along the row.
+// The rows that are normalized, and where gamma lies: an element for each group, row r being of group r % groups; or,
+// where groups is 0, along the row.
 struct NormGeometry {
   RowGeometry rows;
   int64_t groups;
@@ -80,7 +80,7 @@ struct Terms {
   }
 };
 
-// Where the rows are single elements, and gamma lies across them.
+// The same where rows are single elements, and gamma lies across them.
 template <class C, class X>
 struct TermsOfElements : Terms<C, X> {
   HOST_DEVICE void operator()(int64_t, int64_t i, double* terms) const { Terms<C, X>::operator()(i, i, terms); }

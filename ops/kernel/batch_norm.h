@@ -17,7 +17,7 @@
 namespace gluond::ops {
 
 struct BatchNormCall {
-  RowGeometry shape;  // Of x; its rows' axis is the channels'.
+  RowGeometry shape;  // x's; its rows' axis is the channels'.
   double eps, momentum;
   bool from_batch;  // Mean and variance are the batch's, not the running ones.
   bool fix_gamma;
@@ -29,7 +29,7 @@ template <class D>
 absl::StatusOr<bool> BatchNormByLibrary(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in,
                                         absl::Span<const OpReqType> req, absl::Span<const TBlob> out);
 
-// The same of the gradients. in: dy, x, gamma, and the forward pass's mean and 1 / sqrt(var + eps); out: dx, dgamma,
+// The same for the gradients. in: dy, x, gamma, and the forward pass's mean and 1 / sqrt(var + eps); out: dx, dgamma,
 // dbeta.
 template <class D>
 absl::StatusOr<bool> BatchNormGradientByLibrary(const OpContext& ctx, const BatchNormCall& call,

@@ -13,7 +13,7 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
     } else if (m == 1) {
       y[axis] = n;
     } else if (m == Shape::kUnknown || n == Shape::kUnknown) {
-      y[axis] = m == Shape::kUnknown ? n : m;  // What is unknown is n or 1.
+      y[axis] = m == Shape::kUnknown ? n : m;  // The unknown size is n or 1.
     } else {
       return absl::InvalidArgumentError(absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(),
                                                      " do not broadcast: axis ", axis, " is ", m, " and ", n,

@@ -1,5 +1,5 @@
 // Channels: sums over all elements of a channel, and maps that know their channel, of a tensor seen as (outer,
-// channels, inner). What normalization and per-channel parameters are made of.
+// channels, inner). Normalization and per-channel parameters are made of them.
 //
 //   struct SumX { template <class X> HOST_DEVICE C operator()(int64_t i) const ...; };
 //   g's channel c: SumChannel(g, shape, c, [&](int64_t i) { return x[i]; })

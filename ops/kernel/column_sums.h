@@ -29,7 +29,7 @@ struct ColumnSum {
 
 namespace gluond::ops {
 
-// C: what the results are computed in before they are stored. y_k has `cols` elements.
+// C: the type of the results before they are stored. y_k has `cols` elements.
 template <class D, class C, int terms, class F>
 absl::Status ColumnSums(const OpContext& ctx, int64_t rows, int64_t cols, const F& f, const ColumnSum (&sums)[terms]) {
   bool wanted = false;

@@ -26,7 +26,7 @@ struct ConvSize {
   // True where nothing happens along the first axis.
   bool flat() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
   HOST_DEVICE int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  HOST_DEVICE int64_t inputs() const { return in[0] * in[1] * in[2]; }  // Of a channel.
+  HOST_DEVICE int64_t inputs() const { return in[0] * in[1] * in[2]; }  // Elements of a channel.
   HOST_DEVICE int64_t outputs() const { return out[0] * out[1] * out[2]; }
   int64_t x_size() const { return batch * in_channels * inputs(); }
   int64_t w_size() const { return out_channels * (in_channels / groups) * taps(); }
@@ -46,14 +46,8 @@ struct ConvOut {
   OpReqType req = kNullOp;
 };
 
-// On a CPU. `bias` may be null. Requires: a floating dtype, and sizes that fit each other, none of them 0.
-absl::Status ConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
-                         const void* bias, OpReqType req, void* y);
-absl::Status ConvBackward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
-                          const void* w, ConvOut dx, ConvOut dw, ConvOut dbias);
-
-// On a GPU. False where cuDNN has no deterministic way, and then nothing is written. Requires: as above, flat sizes, and
-// outputs that are wanted.
+// On a GPU. False where cuDNN has no deterministic way, and then nothing is written. Requires: a floating dtype, sizes
+// that are flat and fit each other, none of them 0, and outputs that are wanted.
 absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x,
                                       const void* w, OpReqType req, void* y);
 absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
@@ -61,19 +55,19 @@ absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, co
 absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
                                              const void* x, ConvOut dw);
 
-// The CPU's implementations, by type. `add`: to add to y instead of writing it.
-absl::Status ConvForwardFloat(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
-                              const float* bias, bool add, float* y);
-absl::Status ConvBackwardFloat(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x,
-                               const float* w, ConvOut dx, ConvOut dw, ConvOut dbias);
-// A volume in groups of one input channel, and not mostly padding: where ConvForwardDepthwise is the faster one.
+// On a CPU. `bias` may be null; with `add`, y is added to. Requires: sizes that fit each other, none of them 0.
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
+                         bool add, float* y);
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,
+                         const double* bias, bool add, double* y);
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x, const float* w,
+                          ConvOut dx, ConvOut dw, ConvOut dbias);
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x,
+                          const double* w, ConvOut dx, ConvOut dw, ConvOut dbias);
+// True of a volume in groups of one input channel that is not mostly padding: ConvForwardDepthwise is the faster way.
 bool IsDepthwiseVolume(const ConvSize& size);
 absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
                                   const float* bias, bool add, float* y);
-absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,
-                               const double* bias, bool add, double* y);
-absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x,
-                                const double* w, ConvOut dx, ConvOut dw, ConvOut dbias);
 
 }  // namespace gluond::ops
 

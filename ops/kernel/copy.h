@@ -1,4 +1,4 @@
-// Copy: y = x, bytes for bytes, or y += x. What operators that change a shape, and identities, are made of.
+// Copy: y = x, bytes for bytes, or y += x. Identities and operators that change a shape are made of it.
 
 #ifndef OPS_KERNEL_COPY_H_
 #define OPS_KERNEL_COPY_H_
@@ -6,11 +6,6 @@
 #include "ops/kernel/map.h"
 
 namespace gluond::ops {
-
-struct Identity {
-  template <class C>
-  HOST_DEVICE C operator()(C x) const { return x; }
-};
 
 // Requires: one type and one number of elements. Nothing is done where y already is x.
 template <class D>

@@ -30,7 +30,7 @@ class Draws {
   }
   // In (0, 1), without the ends.
   HOST_DEVICE double Uniform() { return (static_cast<double>(Word()) + 0.5) * 0x1p-32; }
-  // Box and Muller's, of which one number is used.
+  // Box and Muller's method, of which one number is used.
   HOST_DEVICE double Normal() {
     const double radius = math::Sqrt(-2 * math::Log(Uniform()));
     return radius * math::Cos(2 * M_PI * Uniform());
@@ -80,10 +80,10 @@ HOST_DEVICE double UniformTop(DType type, double low, double high) {
 
 HOST_DEVICE double NotANumber() { return std::numeric_limits<double>::quiet_NaN(); }
 
-// Each takes up to two parameters, and gives NaN where they are out of its range.
+// Each sampler takes up to two parameters, and gives NaN where they are out of its range.
 
 struct UniformSampler {
-  DType type;  // Of the tensor.
+  DType type;  // The tensor's.
   explicit UniformSampler(DType type) : type(type) {}
   HOST_DEVICE double operator()(Draws& draws, double low, double high) const {
     const uint32_t word = draws.Word();
@@ -106,11 +106,11 @@ struct ExponentialSampler {
   }
 };
 
-// With mean alpha beta. G. Marsaglia, W. W. Tsang: A Simple Method for Generating Gamma Variables, 2000. Below 1 by
-// that of alpha + 1.
+// With mean alpha beta. G. Marsaglia, W. W. Tsang: A Simple Method for Generating Gamma Variables, 2000. An alpha below
+// 1 is drawn by way of alpha + 1.
 struct GammaSampler {
   HOST_DEVICE double operator()(Draws& draws, double alpha, double beta) const {
-    constexpr double kLargest = 1e300;  // Of infinity nothing would be accepted.
+    constexpr double kLargest = 1e300;  // With infinity, nothing would be accepted.
     if (!(alpha > 0 && alpha < kLargest) || !(beta > 0)) return NotANumber();
     const double boost = alpha < 1 ? math::Pow(draws.Uniform(), 1 / alpha) : 1;
     const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / math::Sqrt(9 * d);
@@ -152,7 +152,8 @@ struct PoissonSampler {
   }
 };
 
-// How many trials succeed before k fail, where one fails with probability p: Poisson's, with a gamma-distributed mean.
+// The number of trials that succeed before k fail, where one fails with probability p: Poisson's, with a
+// gamma-distributed mean.
 struct NegativeBinomialSampler {
   HOST_DEVICE double operator()(Draws& draws, double k, double p) const {
     if (!(k > 0) || !(p > 0 && p <= 1)) return NotANumber();

@@ -23,8 +23,8 @@ template <class D>
 absl::Status Gather(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& x, const TBlob& index,
                     OpReqType req, const TBlob& y);
 
-// dx[o, index[i], :] += dy[o, i, :] on top of zeros, or of dx for kAddTo. The order of adding is that of the indices, and on
-// a GPU so in pieces of 64.
+// dx[o, index[i], :] += dy[o, i, :] on top of zeros, or of dx for kAddTo. The order of adding is that of the indices,
+// and on a GPU so in pieces of 64.
 template <class D>
 absl::Status ScatterAdd(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy,
                         const TBlob& index, OpReqType req, const TBlob& dx);

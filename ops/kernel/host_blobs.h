@@ -1,6 +1,6 @@
-// HostBlobs: the blobs of an asynchronous operator in memory of the host, for one whose work is done by a client. On a CPU
-// they are the blobs themselves. On a GPU they are copies: of inputs made when the call begins, of outputs copied to the
-// device when it completes.
+// HostBlobs: the blobs of an asynchronous operator in the host's memory, for an operator that a client computes. On a
+// CPU they are the blobs themselves. On a GPU they are copies: inputs are copied when the call begins, and outputs go
+// to the device when it completes.
 
 #ifndef OPS_KERNEL_HOST_BLOBS_H_
 #define OPS_KERNEL_HOST_BLOBS_H_
@@ -38,7 +38,7 @@ class CopyBack final : public Completion::Call {
   }
   void Add(Copy copy) { copies_.push_back(copy); }
 
-  // The first answer counts: once it was passed on, the device's memory may be another's.
+  // Only the first answer is passed on: after it, the device's memory may be another's.
   void Complete(absl::Status status) override {
     if (!answered_.exchange(true)) done_(status.ok() ? CopyAll() : std::move(status));
   }
@@ -82,7 +82,7 @@ class HostBlobs {
       return copy;
     }
   }
-  // Its contents count where `req` adds to them.
+  // The copy has the blob's contents where `req` adds to them.
   absl::StatusOr<TBlob> Output(const TBlob& blob, OpReqType req) {
     if (req == kNullOp) return TBlob{nullptr, blob.shape, blob.dtype, Device()};
     if constexpr (kOnHost) {
@@ -111,7 +111,7 @@ class HostBlobs {
       return absl::OkStatus();
     }
   }
-  // What the returned completion ends, writes back first.
+  // The returned completion writes results back before it ends `done`.
   absl::StatusOr<Completion> Finish(const Completion& done) && {
     if constexpr (kOnHost) {
       return done;

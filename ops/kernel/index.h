@@ -1,4 +1,4 @@
-// Indices that come from data: what to do with those that are out of range.
+// Indices that come from data, and the rules for those that are out of range.
 
 #ifndef OPS_KERNEL_INDEX_H_
 #define OPS_KERNEL_INDEX_H_

@@ -25,7 +25,7 @@ namespace gluond::ops {
 // Elements that one thread of the CPU should at least have: below this, waking another costs more than it saves.
 inline constexpr int64_t kGrain = 32768;
 
-// f(i) for i in [0, n). The calls must not write what others read. `grain`: of what each thread of the CPU gets.
+// f(i) for i in [0, n). The calls must not write what others read. `grain`: the least that a thread of the CPU gets.
 template <class D, class F>
 absl::Status ForEach(const OpContext& ctx, int64_t n, F f, int64_t grain = kGrain) {
   return n <= 0 ? absl::OkStatus() : ForEachOn(D(), ctx, n, f, grain);

@@ -18,6 +18,16 @@
 #include "engine/core/node_attrs.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
+
+namespace gluond::ops {
+
+struct Identity {
+  template <class C>
+  HOST_DEVICE C operator()(C x) const { return x; }
+};
+
+}  // namespace gluond::ops
+
 #include BACKEND(map.h)
 
 namespace gluond::ops {

@@ -1,6 +1,6 @@
 // Math: the functions that operators are made of, for float and double, on either device.
 //
-// On a CPU the float versions of Exp, Log, Tanh, Sigmoid, Erf and what follows from them have no branches and call
+// On a CPU the float versions of Exp, Log, Tanh, Sigmoid, Erf, and of functions made of them, have no branches and call
 // nothing, so that g++ vectorizes loops over them; they are within 2 units in the last place (tests/ops/math_test.cc).
 // On a GPU they are CUDA's. The rest is the C library's.
 
@@ -90,7 +90,7 @@ HOST_DEVICE float Erf(float x) { return ::erff(x); }
 // e^x = 2^n e^r with n the integer next to x / ln 2 and |r| <= ln 2 / 2. Bits instead of conversions to integers,
 // which are not defined for NaN.
 HOST_DEVICE float Exp(float x) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer.
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: a number added to it is rounded to an integer.
   float t = x;
   t = t < -104.0f ? -104.0f : t;  // e^-104 rounds to 0, and e^89 to infinity. NaN stays.
   t = t > 89.0f ? 89.0f : t;
@@ -195,7 +195,7 @@ HOST_DEVICE double ErfInv(double x) {
     const double inf = std::numeric_limits<double>::infinity();
     return x == 1 ? inf : x == -1 ? -inf : std::numeric_limits<double>::quiet_NaN();
   }
-  constexpr double kA = 0.147;  // Of S. Winitzki's approximation, which starts Halley's iteration.
+  constexpr double kA = 0.147;  // S. Winitzki's approximation, which starts Halley's iteration.
   const double l = ::log1p(-x * x), h = 2 / (M_PI * kA) + l / 2;
   double y = ::copysign(::sqrt(::fmax(0.0, ::sqrt(h * h - l / kA) - h)), x);
   for (int step = 0; step < 3; ++step) {

@@ -1,7 +1,6 @@
 // Pooling over one to three spatial axes: the maximum, average or sum of each window of each plane (one channel of one
-// image).
-// The maximum of a window is its first largest element in row-major order, or its first NaN; the same on every device.
-// On a GPU by cuDNN where it has the same pooling, and for volumes by cuda/pool_volume.h.
+// image). The maximum of a window is its first largest element in row-major order, or its first NaN, on every device. A
+// GPU uses cuDNN where that has the same pooling.
 
 #ifndef OPS_KERNEL_POOL_H_
 #define OPS_KERNEL_POOL_H_

@@ -1,5 +1,5 @@
 // PrimitiveCache keeps what a library (oneDNN, cuDNN) prepares for one geometry: chosen layouts, algorithms, generated
-// code. Kernels hold one per thread: lanes share nothing, so there is no lock, and what is made fits the number of
+// code. Kernels hold one per thread: lanes share nothing, so there is no lock, and a primitive fits the number of
 // compute threads of its lane.
 //
 //   thread_local PrimitiveCache<ConvKey, Forward> cache;

@@ -29,7 +29,7 @@ struct SumReducer {
   template <class A> HOST_DEVICE static A Final(A a, int64_t /*count*/) { return a; }
 };
 
-// Which axes of x are reduced; the rest, in order, are y's.
+// The axes of x that are reduced, and the others, which are y's in this order.
 struct ReduceWalk {
   Walk<1> kept, reduced;
   // True when x's innermost axis is a reduced one.
@@ -55,8 +55,8 @@ struct ReduceWalk {
 
 namespace gluond::ops {
 
-// Requires: y has x's kept axes in order, whatever axes of size 1 its shape shows beside them. Of no elements:
-// Final(Init(), 0).
+// Requires: y has x's kept axes in order, whatever axes of size 1 its shape shows beside them. The result of no
+// elements is Final(Init(), 0).
 template <class D, class R>
 absl::Status Reduce(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
                     const TBlob& y) {

@@ -172,7 +172,7 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
   return reserve_stage.Finish(ctx);
 }
 
-// What the backward pass of a direction writes to, beside the parameters' gradients.
+// Memory that the backward pass of a direction writes to, beside the parameters' gradients.
 template <class C>
 struct BackwardSpace {
   C *dh, *dc, *dgates, *dstate_gates;
@@ -204,12 +204,12 @@ absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInpu
   });
 }
 
-// Those of a direction's parameters, from the gates' gradients.
+// The gradients of a direction's parameters, from the gates' gradients.
 template <class D, class C>
 absl::Status BackwardWeights(const OpContext& ctx, const RnnSize& s, int64_t layer, const Direction<C>& d, const C* x,
                              const BackwardSpace<C>& space, const Weights<C>& dw, OpReqType req) {
   const int64_t gates = s.gates(), rows = s.rows();
-  const C* before = d.h + (d.reverse ? s.state() : 0);  // Of every step, one after the other.
+  const C* before = d.h + (d.reverse ? s.state() : 0);  // The states before every step, one after the other.
   RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.inputs(layer), .k = rows, .transpose_a = true},
                           space.dgates, x, req, dw.input));
   RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.units, .k = rows, .transpose_a = true},

@@ -1,7 +1,7 @@
 // Recurrent layers over a sequence, forward and backward, on either device: products by Gemm, everything else by the
 // cells of rnn_cells.h. 16-bit tensors are computed in float32.
 //
-// What the forward pass keeps for the backward one is its `reserve`: a vector of float or double, laid out by
+// The forward pass keeps a `reserve` for the backward one: a vector of float or double, laid out by
 // RnnSize. `parameters` has MXNet's layout: for each layer and direction the weights of the input and those of the
 // state, and after all weights, in the same order, their biases.
 
@@ -24,14 +24,14 @@ enum class RnnMode { kRelu, kTanh, kLstm, kGru };
 struct RnnSize {
   RnnMode mode;
   int64_t steps, batch, input, units, layers, directions;
-  double p;  // Of the dropout between layers.
+  double p;  // The dropout between layers.
 
   bool lstm() const { return mode == RnnMode::kLstm; }
   int64_t gates() const { return units * (lstm() ? 4 : mode == RnnMode::kGru ? 3 : 1); }
   int64_t inputs(int64_t layer) const { return layer == 0 ? input : directions * units; }
   int64_t rows() const { return steps * batch; }
   int64_t state() const { return batch * units; }
-  int64_t outputs() const { return rows() * directions * units; }  // Of one layer.
+  int64_t outputs() const { return rows() * directions * units; }  // One layer's.
 
   // Where the weights and the biases of a layer's direction begin in `parameters`.
   int64_t WeightsAt(int64_t layer, int64_t direction) const {
@@ -60,7 +60,7 @@ struct RnnSize {
   int64_t reserve() const { return DirectionAt(layers, 0); }
 };
 
-// What is not there has no data.
+// A tensor that is not there has no data.
 struct RnnInputs {
   TBlob data, parameters, state, cell, length;
 };

@@ -16,7 +16,7 @@
 
 namespace gluond::ops {
 
-// What both passes know of a step. Rows of y and dy lie y_stride apart, all others are dense.
+// A step, as both passes know it. Rows of y and dy lie y_stride apart, all others are dense.
 template <class C>
 struct RnnStep {
   int64_t units, y_stride, step;
@@ -81,7 +81,8 @@ struct RnnStepForward : RnnStep<C> {
   }
 };
 
-// `dh`: the gradient of the step's state without dy, then what goes to the state before it other than by R.
+// `dh`: the gradient of the step's state without dy, then the part of the gradient of the state before it that does not
+// go through R.
 template <class C, RnnMode mode>
 struct RnnStepBackward : RnnStep<C> {
   const C *gates, *c, *new_from_state, *dy;

@@ -12,7 +12,7 @@
 //   ... Rows<D, 1>(ctx, RowsOf(x[0].shape, axis), Softmax{}, x.data(), req[0], y[0])
 //
 // x[i] and Set take float or double, whatever the tensors hold: see convert.h. With several inputs the functor gets
-// (g, x0, x1, ..., y, n). ForEachGroup is the layer below, for what does not fit: it hands out row numbers only.
+// (g, x0, x1, ..., y, n). ForEachGroup is the layer below, for other functors: it hands out row numbers only.
 
 #ifndef OPS_KERNEL_ROWS_H_
 #define OPS_KERNEL_ROWS_H_

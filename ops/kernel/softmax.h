@@ -1,4 +1,4 @@
-// Softmax of a row, and what comes back through it, for Rows (see rows.h): y[i] = e^(s x[i]) / sum_j e^(s x[j]), or its
+// Softmax of a row, and its gradient, for Rows (see rows.h): y[i] = e^(s x[i]) / sum_j e^(s x[j]), or its
 // logarithm. The row's maximum is subtracted first, so that nothing overflows.
 
 #ifndef OPS_KERNEL_SOFTMAX_H_
@@ -11,7 +11,8 @@
 
 namespace gluond::ops {
 
-struct Softmax {
+template <bool log>
+struct SoftmaxOf {
   double scale;
   template <class Group, class X, class Y>
   HOST_DEVICE void operator()(Group g, X x, Y y, int64_t n) const {
@@ -19,20 +20,16 @@ struct Softmax {
     const C s = static_cast<C>(scale);
     const C max = g.Max(n, [&](int64_t i) { return s * x[i]; });
     const C sum = g.Sum(n, [&](int64_t i) { return math::Exp(s * x[i] - max); });
-    g.ForEach(n, [&](int64_t i) { y.Set(i, math::Exp(s * x[i] - max) / sum); });
+    if constexpr (log) {
+      const C log_sum = math::Log(sum);
+      g.ForEach(n, [&](int64_t i) { y.Set(i, s * x[i] - max - log_sum); });
+    } else {
+      g.ForEach(n, [&](int64_t i) { y.Set(i, math::Exp(s * x[i] - max) / sum); });
+    }
   }
 };
-struct LogSoftmax {
-  double scale;
-  template <class Group, class X, class Y>
-  HOST_DEVICE void operator()(Group g, X x, Y y, int64_t n) const {
-    using C = std::decay_t<decltype(x[0])>;
-    const C s = static_cast<C>(scale);
-    const C max = g.Max(n, [&](int64_t i) { return s * x[i]; });
-    const C log_sum = math::Log(g.Sum(n, [&](int64_t i) { return math::Exp(s * x[i] - max); }));
-    g.ForEach(n, [&](int64_t i) { y.Set(i, s * x[i] - max - log_sum); });
-  }
-};
+using Softmax = SoftmaxOf<false>;
+using LogSoftmax = SoftmaxOf<true>;
 
 // dx = s y (dy - sum_j y[j] dy[j]).
 struct BackwardSoftmax {

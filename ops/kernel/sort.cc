@@ -7,7 +7,7 @@
 namespace gluond::ops {
 namespace {
 
-// Row after row, whatever way they lie in x.
+// Keys lie row after row, however rows lie in x.
 template <class C>
 struct LoadKey {
   RowGeometry rows;

@@ -12,7 +12,7 @@
 
 namespace gluond::ops {
 
-// Whether a stands before b.
+// True where a stands before b.
 template <class C>
 struct Precedes {
   bool ascending;
@@ -22,9 +22,9 @@ struct Precedes {
   HOST_DEVICE static bool Less(C a, C b) { return a < b || (b != b && a == a); }
 };
 
-// One pass of a merge sort over rows of n keys, for one element: what is sorted in runs of `width` becomes sorted in
-// runs of twice that. Its place in the merged run is its place in its own, and the number of the sibling run's elements
-// that stand before it.
+// One pass of a merge sort over rows of n keys, for one element: keys sorted in runs of `width` become sorted in runs
+// of twice that. The element's place in the merged run is its place in its own run plus the number of the sibling run's
+// elements that stand before it.
 template <class C>
 struct MergePass {
   int64_t n, width;

@@ -17,7 +17,7 @@ struct StridedCopy {
   Shape dims;  // The index space.
   int64_t x_offset = 0, y_offset = 0;
   Strides x_strides = {}, y_strides = {};  // In elements, by axis of dims; may be 0 (for x) or negative.
-  double scale = 1;                        // What elements are multiplied by.
+  double scale = 1;                        // Elements are multiplied by it.
 };
 
 // Writes, or adds to, the elements of y that the walk reaches, each once; the others are left as they are. Requires:

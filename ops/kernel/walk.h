@@ -1,6 +1,6 @@
-// Walk: one index space over several tensors, each with its own strides: what broadcasting, transposing, slicing and
-// reducing have in common. Axes of size 1 are dropped, and neighbours that every tensor steps through as through one
-// axis are merged, so that most walks have one to three axes.
+// Walk: one index space over several tensors, each with its own strides, as broadcasting, transposing, slicing and
+// reducing need it. Axes of size 1 are dropped, and neighbours that every tensor steps through as through one axis are
+// merged, so that most walks have one to three axes.
 
 #ifndef OPS_KERNEL_WALK_H_
 #define OPS_KERNEL_WALK_H_

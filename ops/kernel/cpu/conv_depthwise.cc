@@ -1,5 +1,5 @@
-// Forward convolution of volumes in groups of one input channel. oneDNN generates code for such planes only; of volumes it
-// makes columns, whose product with a single row takes ten times as long as this.
+// Forward convolution of volumes in groups of one input channel. oneDNN generates code for such planes only; for
+// volumes it makes columns, whose product with a single row takes ten times as long as this.
 
 #include <algorithm>
 #include <cstring>
@@ -44,7 +44,7 @@ struct Padded {
   }
 };
 
-// kBlock outputs of a row, the first of which sees `x` through the first tap.
+// Adds all taps of kBlock outputs of a row to `sums`. The first output sees `x` through the first tap.
 inline void AddTaps(const ConvSize& s, const Padded& padded, const float* x, const float* w, Vector sums[2]) {
   const int64_t stride = s.stride[2];
   Vector low = sums[0], high = sums[1];

@@ -1,5 +1,5 @@
 // float64 convolution: the windows of one image become the columns of a matrix, and OpenBLAS multiplies. oneDNN has no
-// float64. Meant to be right; it is what gradients are checked with.
+// float64. It is meant to be right rather than fast, as gradients are checked with it.
 
 #include <algorithm>
 
@@ -40,7 +40,7 @@ void ForEachTap(const OpContext& ctx, const ConvSize& s, const Body& body) {
   });
 }
 
-// Pointers to one image's group, and the sizes of its matrices.
+// The sizes of one image's group and of its matrices.
 struct GroupSizes {
   explicit GroupSizes(const ConvSize& s)
       : x(s.x_size() / (s.batch * s.groups)),
@@ -54,8 +54,8 @@ struct GroupSizes {
 
 }  // namespace
 
-absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& s, const double* x, const double* w,
-                               const double* bias, bool add, double* y) {
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& s, const double* x, const double* w, const double* bias,
+                         bool add, double* y) {
   RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));
@@ -73,8 +73,8 @@ absl::Status ConvForwardDouble(const OpContext& ctx, const ConvSize& s, const do
   });
 }
 
-absl::Status ConvBackwardDouble(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x,
-                                const double* w, ConvOut dx, ConvOut dw, ConvOut dbias) {
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x, const double* w,
+                          ConvOut dx, ConvOut dw, ConvOut dbias) {
   RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));

@@ -3,7 +3,7 @@
 namespace gluond::ops {
 namespace {
 
-// x[o, index[i], :] to y[o, i, :], unless it is better done element by element.
+// Copies x[o, index[i], :] to y[o, i, :]. False where that is better done element by element.
 bool CopySlices(cpu, const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& x, const TBlob& index,
                 const TBlob& y) {
   const In<int64_t> at(index);

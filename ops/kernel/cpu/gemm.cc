@@ -11,15 +11,15 @@
 
 #include "cblas.h"
 #include "ops/kernel/cpu/onednn.h"
-#include "ops/kernel/cpu/widen.h"
 #include "ops/kernel/primitive_cache.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
 
 using dnnl::memory;
 
-// A block of one size's product, with its arguments: binding pointers to them allocates nothing.
+// A block of a product, with its arguments, so that binding pointers to them allocates nothing.
 struct Product {
   int64_t a, b, c, rows, cols;  // Where its operands begin, and how large its block of C is.
   bool apart;                   // It is computed in temporary space of its own.
@@ -28,10 +28,10 @@ struct Product {
 };
 struct Products {
   std::vector<Product> blocks;
-  size_t bytes = 0;  // Of temporary space, for the one that takes most.
+  size_t bytes = 0;  // The temporary space of the block that takes most.
 };
 
-// So many matrices of the batch, or one, and of it so many rows and columns of C.
+// The matrices of the batch in a block and, where that is one, its rows and columns of C.
 struct BlockSize {
   int64_t batch, rows, cols;
 };
@@ -61,7 +61,7 @@ memory::desc Matrices(int64_t batch, int64_t rows, int64_t cols, int64_t size, i
 }
 
 Product MakeProduct(const GemmSize& s, bool add, const BlockSize& block) {
-  // A slice of columns is dense only apart; what it is made of is dense where B is transposed.
+  // A slice of C's columns is dense only apart from C; its operands are dense where B is transposed.
   const bool apart = block.cols < s.n && s.transpose_b && !s.transpose_a;
   dnnl::primitive_attr attr = UserScratchpad();
   if (s.alpha != 1) attr.set_output_scales(0, {static_cast<float>(s.alpha)});
@@ -145,7 +145,7 @@ absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float
   });
 }
 
-absl::Status GemmFloat(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
+absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
   if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, add, c);
   using Key = std::array<int64_t, 8>;
   thread_local PrimitiveCache<Key, Products> cache;
@@ -165,9 +165,8 @@ absl::Status GemmFloat(const OpContext& ctx, const GemmSize& s, const float* a, 
   });
 }
 
-// Rows of C to each of our threads; OpenBLAS itself stays single-threaded, for it would bring a pool of its own.
-absl::Status GemmDouble(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, bool add,
-                        double* c) {
+// Each of our threads computes rows of C. OpenBLAS itself stays single-threaded, as it would bring a pool of its own.
+absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, bool add, double* c) {
   if (std::max({s.m, s.n, s.k}) > std::numeric_limits<blasint>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("matrix product of [", s.m, ",", s.k, "] and [", s.k, ",", s.n,
                                                    "] in float64: want less than 2^31 rows and columns; use float32"));
@@ -199,20 +198,19 @@ absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
     if (req != kAddTo) std::memset(c, 0, outputs * SizeOf(dtype));
     return absl::OkStatus();
   }
-  if (dtype == DType::kFloat32) {
-    return GemmFloat(ctx, s, static_cast<const float*>(a), static_cast<const float*>(b), req == kAddTo,
-                     static_cast<float*>(c));
-  }
-  if (dtype == DType::kFloat64) {
-    return GemmDouble(ctx, s, static_cast<const double*>(a), static_cast<const double*>(b), req == kAddTo,
-                      static_cast<double*>(c));
-  }
-  ASSIGN_OR_RETURN(const float* wide_a, Widen(ctx, dtype, a, s.batch * s.m * s.k));
-  ASSIGN_OR_RETURN(const float* wide_b, Widen(ctx, dtype, b, s.batch * s.k * s.n));
-  ASSIGN_OR_RETURN(void* wide_c, ctx.scratch->Get(outputs * sizeof(float)));
-  RETURN_IF_ERROR(GemmFloat(ctx, s, wide_a, wide_b, false, static_cast<float*>(wide_c)));
-  Narrow(ctx, dtype, static_cast<const float*>(wide_c), req, c, outputs);
-  return absl::OkStatus();
+  const auto blob = [&](const void* data, int64_t n) {
+    return TBlob{const_cast<void*>(data), Shape({n}), dtype, ctx.device};
+  };
+  // Debian's oneDNN multiplies the types of 16 bits only on CPUs with AVX-512.
+  return DispatchReal(dtype, [&](auto t) -> absl::Status {
+    using C = decltype(t);
+    ASSIGN_OR_RETURN(const C* from_a, (As<cpu, C>(ctx, blob(a, s.batch * s.m * s.k))));
+    ASSIGN_OR_RETURN(const C* from_b, (As<cpu, C>(ctx, blob(b, s.batch * s.k * s.n))));
+    Stage<cpu, C> to;
+    RETURN_IF_ERROR(to.Begin(ctx, {blob(c, outputs), req}, false));
+    RETURN_IF_ERROR(Multiply(ctx, s, from_a, from_b, to.req == kAddTo, to.data));
+    return to.Finish(ctx);
+  });
 }
 
 }  // namespace gluond::ops

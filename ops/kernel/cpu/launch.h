@@ -6,8 +6,8 @@
 
 namespace gluond::ops {
 
-// Calls body(begin, end) over pieces of [0, n) of at least `grain`, at most `most` at a time; in place when the context has
-// no threads.
+// Calls body(begin, end) over pieces of [0, n) of at least `grain`, at most `most` at a time; in place when the context
+// has no threads.
 template <class Body>
 void Parallel(const OpContext& ctx, int64_t n, int64_t grain, const Body& body,
               int most = std::numeric_limits<int>::max()) {

@@ -1,4 +1,4 @@
-// What the kernels that compute through oneDNN share. oneDNN throws; nothing that it throws leaves CallOneDnn.
+// Functions that the kernels on oneDNN share. oneDNN throws; nothing that it throws leaves CallOneDnn.
 
 #ifndef OPS_KERNEL_CPU_ONEDNN_H_
 #define OPS_KERNEL_CPU_ONEDNN_H_
@@ -34,7 +34,7 @@ inline dnnl::stream& CpuStream() {
 
 // body() -> absl::Status, with oneDNN's exceptions as INTERNAL, and RESOURCE_EXHAUSTED where it has no memory. oneDNN
 // makes and runs primitives for the calling thread alone: a team of its own would wait for each of its threads, and one
-// of them may have been put off. Whoever wants more threads cuts the work into pieces (ForEachPiece).
+// of them may have been put off. A kernel that wants more threads cuts its work into pieces (ForEachPiece).
 template <class Body>
 absl::Status CallOneDnn(absl::string_view what, Body body) {
   thread_local const bool is_alone = (omp_set_num_threads(1), true);
@@ -54,7 +54,7 @@ absl::Status CallOneDnn(absl::string_view what, Body body) {
 class PieceSpace {
  public:
   explicit PieceSpace(void* begin) : next_(static_cast<char*>(begin)) {}
-  // What Bind takes there.
+  // The space that Bind takes for it.
   static size_t BytesOf(const dnnl::memory& memory) { return (memory.get_desc().get_size() + 63) / 64 * 64; }
   void Bind(dnnl::memory& memory) {
     memory.set_data_handle(next_);
@@ -65,8 +65,8 @@ class PieceSpace {
   char* next_;
 };
 
-// piece(i, PieceSpace) -> absl::Status for i in [0, n), spread over the threads, each within CallOneDnn and with `bytes` of
-// temporary space, which pieces use one after the other. A failure of one of them.
+// Calls piece(i, PieceSpace) -> absl::Status for i in [0, n), spread over the threads, each within CallOneDnn and with
+// `bytes` of temporary space, which pieces use one after the other. Returns a failure of one of them.
 template <class Piece>
 absl::Status ForEachPiece(const OpContext& ctx, absl::string_view what, int64_t n, size_t bytes, const Piece& piece) {
   const int slots = ctx.threads == nullptr ? 1 : static_cast<int>(std::min<int64_t>({n, ctx.threads->count(), 64}));
@@ -95,7 +95,7 @@ absl::Status ForEachPiece(const OpContext& ctx, absl::string_view what, int64_t 
   return status;
 }
 
-// Into how many pieces work of so many multiplications is cut, none of them of less than `least`.
+// The number of pieces that work of so many multiplications is cut into, none of less than `least`.
 inline int64_t PiecesOf(double multiplications, double least) {
   return static_cast<int64_t>(std::clamp(multiplications / least, 1.0, 16.0));
 }
@@ -116,7 +116,7 @@ inline absl::Status BindScratch(const OpContext& ctx, dnnl::memory& memory) {
   return absl::OkStatus();
 }
 
-// oneDNN's memory objects want a mutable pointer to what they only read, too.
+// oneDNN's memory objects want a mutable pointer to memory that they only read, too.
 inline void Bind(dnnl::memory& memory, const void* data) { memory.set_data_handle(const_cast<void*>(data)); }
 
 inline dnnl::memory Unbound(const dnnl::memory::desc& desc) { return {desc, CpuEngine(), nullptr}; }

@@ -14,15 +14,15 @@
 
 namespace gluond::ops::pool_internal {
 
-constexpr int64_t kBlock = 4096;  // Elements of some rows of a plane, with their padding; two such blocks stay there, too.
+constexpr int64_t kBlock = 4096;  // Elements of rows with their padding; two blocks stay in the first-level cache.
 
-// Windows that move by one element, of which neighbours see nearly the same. A row of such windows sees so many columns.
+// The columns that a row of dense windows sees.
 inline int64_t Pitch(const PoolSize& s) { return s.out[2] + s.kernel[2] - 1; }
 inline bool IsDense(const PoolSize& s) {
   return s.stride == std::array<int64_t, 3>{1, 1, 1} && s.kernel[1] > 1 && 2 * s.kernel[1] * Pitch(s) <= kBlock;
 }
 
-// to[i] = fold of from[i], from[i + step], ..., of `count` of them.
+// to[i] = fold of the `count` elements from[i], from[i + step], ...
 template <class C, class Fold>
 void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64_t size, const Fold& fold,
                     C* __restrict to) {
@@ -40,7 +40,7 @@ void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64
   for (int64_t i = 0; i < size; ++i) to[i] = fold(to[i], next[i]);
 }
 
-// Puts dense windows together, those of rows [begin, end) of slice oz: row by row, Pitch elements apart, in `result`.
+// Puts the dense windows of rows [begin, end) of slice oz together in `result`, where rows lie Pitch elements apart.
 template <class C, class Fold>
 void FoldDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, C nothing, const Fold& fold,
                C* space, C* result) {
@@ -61,8 +61,8 @@ void FoldDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t
   FoldNeighbours(space, s.kernel[2], 1, size - s.kernel[2] + 1, fold, result);
 }
 
-// Calls body(oz, begin, end) for blocks of rows of a plane of dense windows, and finish(stretch, its place in the block)
-// for each row after that.
+// Calls body(oz, begin, end) for blocks of rows of a plane of dense windows, and finish(stretch, its place in the
+// block) for each row after that.
 template <class Body, class Finish>
 void ForEachDenseBlock(const PoolSize& s, const Body& body, const Finish& finish) {
   const int64_t rows = kBlock / Pitch(s) - s.kernel[1] + 1;
@@ -77,7 +77,7 @@ void ForEachDenseBlock(const PoolSize& s, const Body& body, const Finish& finish
   }
 }
 
-// Calls finish(stretch, what was folded) for each row of a plane of dense windows.
+// Calls finish(stretch, its folded windows) for each row of a plane of dense windows.
 template <class C, class Fold, class Finish>
 void ForEachDenseRow(const PoolSize& s, const C* x, C nothing, const Fold& fold, const Finish& finish) {
   C space[kBlock], result[kBlock];
@@ -132,7 +132,8 @@ struct Maxima {
   }
 };
 
-// As FoldDense, with the positions. Rows are put together first: of equal elements the first in row-major order is wanted.
+// As FoldDense, with the positions. Rows are put together first: of equal elements the first in row-major order is
+// wanted.
 template <class C>
 void MaxDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, Maxima<C>* seen, Maxima<C>* space,
               Maxima<C>* result) {

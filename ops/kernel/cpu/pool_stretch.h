@@ -1,4 +1,4 @@
-// Stretches of outputs of a pooling on the CPU: how elements are put together, and how what was found is finished.
+// Stretches of outputs of a pooling on a CPU: the functions that put elements together and finish the results.
 
 #ifndef OPS_KERNEL_CPU_POOL_STRETCH_H_
 #define OPS_KERNEL_CPU_POOL_STRETCH_H_
@@ -43,14 +43,14 @@ void ClearEmpty(const PoolSize& s, const Stretch& t, C* best) {
   for (int64_t ox = t.last; ox > t.first && empty(2, ox - 1); --ox) best[ox - 1 - t.first] = 0;
 }
 
-// Writes or adds what was found for a stretch to its plane.
+// Writes the results of a stretch to its plane, or adds them.
 template <class T>
 void Store(const T* found, const Stretch& t, bool add, T* plane) {
   if (!add) return (void)std::copy_n(found, t.size(), plane + t.begin);
   for (int64_t j = 0; j < t.size(); ++j) plane[t.begin + j] += found[j];
 }
 
-// v[j] /= the divisor of output j of the stretch. Windows that lie inside the row have the same.
+// v[j] /= the divisor of output j of the stretch. Windows that lie inside the row have the same divisor.
 template <class C, class Stride>
 void Divide(const PoolSize& s, Stride stride, const Stretch& t, C* v) {
   if (s.type != PoolType::kAvg) return;

@@ -20,7 +20,7 @@ void ForTiles(const TBlob& x, int64_t begin, int64_t n, const Body& body) {
   }
 }
 
-// Elements [0, n) from `begin` on, into `acc`, by eight lanes.
+// Combines n elements from `begin` on with `acc`, by eight lanes.
 template <class C, class R>
 CpuAcc<C> Contiguous(const R& r, const TBlob& x, int64_t begin, int64_t n, CpuAcc<C> acc) {
   using A = CpuAcc<C>;
@@ -40,7 +40,7 @@ CpuAcc<C> Contiguous(const R& r, const TBlob& x, int64_t begin, int64_t n, CpuAc
   return r.Combine(acc, lanes[0]);
 }
 
-// One output after the other, each along x's innermost axis.
+// Reduces one output after the other, each along x's innermost axis.
 template <class C, class R>
 void InnerReduced(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, const Out<C>& y) {
   using A = CpuAcc<C>;
@@ -73,7 +73,7 @@ void InnerReduced(const OpContext& ctx, const ReduceWalk& walk, const R& r, cons
   });
 }
 
-// A tile of outputs at a time, as x's innermost axis is kept.
+// Reduces a tile of outputs at a time, as x's innermost axis is kept.
 template <class C, class R>
 void InnerKept(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
                const TBlob& y) {

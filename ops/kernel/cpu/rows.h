@@ -18,7 +18,7 @@ struct CpuGroup {
     }
     return static_cast<C>(total);
   }
-  // Minus infinity of no elements.
+  // Minus infinity where there are no elements.
   template <class F>
   auto Max(int64_t n, const F& f) const {
     using C = decltype(f(0));
@@ -55,7 +55,7 @@ absl::Status ForEachGroupOn(cpu, const OpContext& ctx, int64_t rows, int64_t n, 
 
 namespace rows_internal {
 
-// Rows that lie together and hold what is computed in, as plain pointers that g++ can vectorize over.
+// Rows that lie together and hold the type that is computed in, as plain pointers that g++ can vectorize over.
 template <class C>
 struct DenseOut {
   C* y;

@@ -14,7 +14,7 @@ void CopyRow(int64_t n, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
   }
 }
 
-// The two innermost axes of a transposition by squares that fit in the first-level cache.
+// Copies the two innermost axes of a transposition by squares that fit in the first-level cache.
 template <class T>
 void CopyPlane(const Walk<2>& walk, const T* x, T* y) {
   constexpr int64_t kSquare = 32;

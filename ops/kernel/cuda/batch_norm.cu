@@ -22,7 +22,7 @@ struct Plan {
   DnnTensor x, channels;
 };
 
-// The type of all that has one value for each channel.
+// The type of tensors that have one value for each channel.
 DType ChannelType(DType x) { return x == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
 // cuDNN counts elements in 32 bits.
@@ -32,7 +32,7 @@ bool IsForDnn(const BatchNormCall& call, const TBlob& x, DType other, std::initi
   for (const DType type : channels) {
     if (type != ChannelType(x.dtype)) return false;
   }
-  // The unbiased variance of one element is none.
+  // One element has no unbiased variance.
   return !call.from_batch || call.shape.rows() > 1;
 }
 
@@ -58,7 +58,7 @@ absl::StatusOr<TBlob> PerChannel(const OpContext& ctx, const RowGeometry& s, DTy
   return blob;
 }
 
-// What is multiplied by: gamma, or ones.
+// The factor of each channel: gamma, or ones.
 absl::StatusOr<TBlob> ScaleOf(const OpContext& ctx, const BatchNormCall& call, DType x, const TBlob& gamma) {
   if (!call.fix_gamma) return gamma;
   return PerChannel(ctx, call.shape, x, 1);
@@ -83,7 +83,7 @@ absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<c
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob scale, ScaleOf(ctx, call, x.dtype, gamma));
-  // cuDNN computes 1 new + 0 old: of zeros, as 0 times NaN is NaN.
+  // cuDNN computes 1 new + 0 old. The old values are zeros, as 0 times NaN would be NaN.
   ASSIGN_OR_RETURN(const TBlob new_mean, PerChannel(ctx, call.shape, x.dtype, 0));
   ASSIGN_OR_RETURN(const TBlob new_var, PerChannel(ctx, call.shape, x.dtype, 0));
   const Scalar one(x.dtype, 1), keep_y(x.dtype, req == kAddTo ? 1 : 0);
@@ -114,7 +114,7 @@ absl::Status Predict(const OpContext& ctx, const BatchNormCall& call, absl::Span
                                               call.eps), "BatchNorm");
 }
 
-// What cuDNN has computed, as the requests want it.
+// Writes the gradients that cuDNN has computed, as the requests say.
 template <class C>
 struct GiveGradients {
   const C *from_gamma, *from_beta;

@@ -1,4 +1,4 @@
-// Broadcast on a GPU: an element of the walk at a time. What Map does for equal shapes would not be faster.
+// Broadcast on a GPU: an element of the walk at a time. Map, for equal shapes, would not be faster.
 
 namespace gluond::ops::broadcast_internal {
 

@@ -1,5 +1,5 @@
 // Convolution by cuDNN. Algorithms are chosen once for each geometry: the fastest, by cuDNN's own model, that GpuMath
-// allows and that finds memory. Biases are for our own kernels: cuDNN does not add up those of every type.
+// allows and that finds memory. Kernels of our own add biases, as cuDNN does not do it for every type.
 
 #include "ops/kernel/conv.h"
 
@@ -14,7 +14,7 @@
 namespace gluond::ops {
 namespace {
 
-// The way that was chosen to compute one of the three. Its workspace is enough in its math only.
+// The algorithm chosen for y or a gradient. Its workspace is enough in its math only.
 template <class A>
 struct Choice {
   bool made = false, found = false;
@@ -58,7 +58,7 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
   return CudaStatus(cudnnSetConvolutionGroupCount(plan->conv, i(s.groups)), kWhat);
 }
 
-// What cuDNN may take. For float32, tensor cores mean TF32.
+// The math that cuDNN may use. For float32, tensor cores mean TF32.
 cudnnMathType_t MostMath(DType dtype) {
   const bool half = dtype == DType::kFloat16 || dtype == DType::kBfloat16;
   const bool tf32 = dtype == DType::kFloat32 && TheGpuMath().tf32 != GpuMath::Tf32::kNone;
@@ -89,7 +89,7 @@ absl::Status Choose(const Plan& plan, Choice<A>* choice, const Rank& rank, const
       const Perf& perf = ranking[i];
       if (perf.status != CUDNN_STATUS_SUCCESS) continue;
       if (TheGpuMath().deterministic && perf.determinism != CUDNN_DETERMINISTIC) continue;
-      // What the ranking says holds for its own math. Where that must be exact, the workspace is asked for anew.
+      // A ranking holds for its own math. Where the math must be exact, it says nothing of the workspace.
       const cudnnMathType_t math = MostMath(plan.dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : perf.mathType;
       RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionMathType(plan.conv, math), "Convolution"));
       size_t bytes = 0;
@@ -105,7 +105,7 @@ absl::Status Choose(const Plan& plan, Choice<A>* choice, const Rank& rank, const
   return CudaStatus(cudnnSetConvolutionMathType(plan.conv, choice->math), "Convolution");
 }
 
-// Chooses, and gets the workspace. Where memory for that is refused, from now on an algorithm that wants less is taken.
+// Chooses an algorithm and gets its workspace. Where memory is refused, one that wants less is taken from then on.
 template <class Perf, class A, class Rank, class Workspace>
 absl::StatusOr<void*> ChooseWithSpace(const OpContext& ctx, const Plan& plan, Choice<A>* choice, const Rank& rank,
                                       const Workspace& workspace) {
@@ -119,72 +119,47 @@ absl::StatusOr<void*> ChooseWithSpace(const OpContext& ctx, const Plan& plan, Ch
   }
 }
 
-absl::Status Forward(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
-                     OpReqType req, void* y) {
+// Computes y or a gradient through cuDNN's functions for it: each takes the plan's members `a` and `b`, the
+// convolution and the plan's member `out`, in this order.
+template <class Perf, class Way, class Rank, class Workspace, class Run, class A, class B, class Result>
+absl::Status Compute(const OpContext& ctx, DType dtype, const ConvSize& size, absl::string_view what, Way Plan::*way,
+                     Rank* rank, Workspace* workspace, Run* run, A Plan::*a, const void* a_data, B Plan::*b,
+                     const void* b_data, Result Plan::*out, ConvOut result) {
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
-  Choice<cudnnConvolutionFwdAlgo_t>& way = p->forward;
-  const auto rank = [&](int most, int* count, auto* ranking) {
-    return cudnnGetConvolutionForwardAlgorithm_v7(handle, p->x, p->w, p->conv, p->y, most, count, ranking);
+  const auto ranking = [&](int most, int* count, Perf* ranked) {
+    return rank(handle, p->*a, p->*b, p->conv, p->*out, most, count, ranked);
   };
-  const auto workspace = [&](auto algorithm, size_t* bytes) {
-    return cudnnGetConvolutionForwardWorkspaceSize(handle, p->x, p->w, p->conv, p->y, algorithm, bytes);
+  const auto bytes = [&](auto algorithm, size_t* needed) {
+    return workspace(handle, p->*a, p->*b, p->conv, p->*out, algorithm, needed);
   };
-  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<cudnnConvolutionFwdAlgoPerf_t>(ctx, *p, &way, rank, workspace)));
-  const Scalar one(dtype, 1), beta(dtype, req == kAddTo ? 1 : 0);
-  return CudaStatus(cudnnConvolutionForward(handle, one.get(), p->x, x, p->w, w, p->conv, way.algorithm, space,
-                                            way.workspace, beta.get(), p->y, y), "Convolution");
-}
-
-absl::Status DataGradient(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* w,
-                          ConvOut dx) {
-  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
-  Choice<cudnnConvolutionBwdDataAlgo_t>& way = p->backward_x;
-  const auto rank = [&](int most, int* count, auto* ranking) {
-    return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p->w, p->y, p->conv, p->x, most, count, ranking);
-  };
-  const auto workspace = [&](auto algorithm, size_t* bytes) {
-    return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, p->w, p->y, p->conv, p->x, algorithm, bytes);
-  };
-  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<cudnnConvolutionBwdDataAlgoPerf_t>(ctx, *p, &way, rank, workspace)));
-  const Scalar one(dtype, 1), beta(dtype, dx.req == kAddTo ? 1 : 0);
-  return CudaStatus(cudnnConvolutionBackwardData(handle, one.get(), p->w, w, p->y, dy, p->conv, way.algorithm, space,
-                                                 way.workspace, beta.get(), p->x, dx.data),
-                    "Convolution's data gradient");
-}
-
-absl::Status FilterGradient(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
-                            ConvOut dw) {
-  ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
-  Choice<cudnnConvolutionBwdFilterAlgo_t>& way = p->backward_w;
-  const auto rank = [&](int most, int* count, auto* ranking) {
-    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p->x, p->y, p->conv, p->w, most, count, ranking);
-  };
-  const auto workspace = [&](auto algorithm, size_t* bytes) {
-    return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, p->x, p->y, p->conv, p->w, algorithm, bytes);
-  };
-  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<cudnnConvolutionBwdFilterAlgoPerf_t>(ctx, *p, &way, rank, workspace)));
-  const Scalar one(dtype, 1), beta(dtype, dw.req == kAddTo ? 1 : 0);
-  return CudaStatus(cudnnConvolutionBackwardFilter(handle, one.get(), p->x, x, p->y, dy, p->conv, way.algorithm, space,
-                                                   way.workspace, beta.get(), p->w, dw.data),
-                    "Convolution's weight gradient");
+  ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<Perf>(ctx, *p, &(p->*way), ranking, bytes)));
+  const Scalar one(dtype, 1), beta(dtype, result.req == kAddTo ? 1 : 0);
+  return CudaStatus(run(handle, one.get(), p->*a, a_data, p->*b, b_data, p->conv, (p->*way).algorithm, space,
+                        (p->*way).workspace, beta.get(), p->*out, result.data), what);
 }
 
 }  // namespace
 
 absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x,
                                       const void* w, OpReqType req, void* y) {
-  return Done(Forward(ctx, dtype, size, x, w, req, y));
+  return Done(Compute<cudnnConvolutionFwdAlgoPerf_t>(
+      ctx, dtype, size, "Convolution", &Plan::forward, cudnnGetConvolutionForwardAlgorithm_v7,
+      cudnnGetConvolutionForwardWorkspaceSize, cudnnConvolutionForward, &Plan::x, x, &Plan::w, w, &Plan::y, {y, req}));
 }
 absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
                                            const void* w, ConvOut dx) {
-  return Done(DataGradient(ctx, dtype, size, dy, w, dx));
+  return Done(Compute<cudnnConvolutionBwdDataAlgoPerf_t>(
+      ctx, dtype, size, "Convolution's data gradient", &Plan::backward_x, cudnnGetConvolutionBackwardDataAlgorithm_v7,
+      cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnConvolutionBackwardData, &Plan::w, w, &Plan::y, dy, &Plan::x,
+      dx));
 }
 absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
                                              const void* x, ConvOut dw) {
-  return Done(FilterGradient(ctx, dtype, size, dy, x, dw));
+  return Done(Compute<cudnnConvolutionBwdFilterAlgoPerf_t>(
+      ctx, dtype, size, "Convolution's weight gradient", &Plan::backward_w,
+      cudnnGetConvolutionBackwardFilterAlgorithm_v7, cudnnGetConvolutionBackwardFilterWorkspaceSize,
+      cudnnConvolutionBackwardFilter, &Plan::x, x, &Plan::y, dy, &Plan::w, dw));
 }
 
 }  // namespace gluond::ops

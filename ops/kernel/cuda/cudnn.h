@@ -1,6 +1,7 @@
-// What the kernels that call cuDNN share: handles, errors as Status, element types and descriptors.
+// Functions that the kernels on cuDNN share: handles, errors as Status, element types and descriptors.
 //
-// cuDNN refuses what it does not support before it computes anything, which a kernel with a way of its own uses:
+// cuDNN refuses a call that it does not support before it computes anything, so that a kernel with a way of its own can
+// try:
 //
 //   ASSIGN_OR_RETURN(const bool done, Done(CudaStatus(cudnnPoolingForward(...), "Pooling")));
 //   if (!done) ...
@@ -19,7 +20,7 @@ namespace gluond::ops {
 // UNIMPLEMENTED: cuDNN does not support it.
 inline absl::Status CudaStatus(cudnnStatus_t status, absl::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  (void)cudaGetLastError();  // That of a launch that cuDNN tried: the next kernel is not blamed for it.
+  (void)cudaGetLastError();  // The next kernel is not blamed for a launch that cuDNN tried.
   const std::string message = absl::StrCat(what, ": cuDNN: ", cudnnGetErrorString(status));
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return absl::UnimplementedError(message);
   return absl::InternalError(message);

@@ -17,7 +17,8 @@ struct PlaceIndex {
   HOST_DEVICE void operator()(int64_t k) const { row[k] = Place(index[k], n, mode); }
 };
 
-// The indices by the rows that they name, those of one row in their own order: runs, which are added up in pieces.
+// The indices sorted by the rows that they name, those of one row in their own order. They form runs, which are added
+// up in pieces.
 struct SortedRows {
   static constexpr int64_t kPiece = 64;
 

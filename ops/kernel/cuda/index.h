@@ -5,7 +5,7 @@ namespace gluond::ops {
 struct FindOutside {
   In<int64_t> index;
   int64_t low, high;
-  unsigned long long* first;  // The position of the first bad one; at the start, that of none.
+  unsigned long long* first;  // The position of the first bad index; all ones at the start.
   __device__ void operator()(int64_t i) const {
     if (index[i] < low || index[i] >= high) atomicMin(first, static_cast<unsigned long long>(i));
   }

@@ -4,7 +4,7 @@ namespace gluond::ops {
 
 inline constexpr int kBlockThreads = 256;
 
-// What a call of CUDA returned. A failure is taken from the thread's state, so that no later call is blamed for it.
+// The Status of a call of CUDA. A failure is taken from the thread's state, so that no later call is blamed for it.
 inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   (void)cudaGetLastError();
@@ -13,10 +13,10 @@ inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   return absl::InternalError(message);
 }
 
-// The context's stream. Its device becomes the thread's current one, as CUDA refuses kernels on a stream of another, and
-// whoever used the thread before may have chosen another.
+// The context's stream. Its device becomes the thread's current one, as CUDA refuses kernels on a stream of another,
+// and the thread's last user may have chosen another.
 inline cudaStream_t Stream(const OpContext& ctx) {
-  (void)cudaSetDevice(ctx.device.id);  // What fails here fails again when the stream is used.
+  (void)cudaSetDevice(ctx.device.id);  // A failure comes again when the stream is used.
   return static_cast<cudaStream_t>(ctx.stream);
 }
 

@@ -1,4 +1,4 @@
-// What the kernels that call CUDA's libraries share: cuBLAS's handles, one for each thread and device, and errors as
+// Functions that the kernels on CUDA's libraries share: cuBLAS's handles, one for each thread and device, and errors as
 // Status. cudnn.h adds cuDNN's.
 
 #ifndef OPS_KERNEL_CUDA_LIBRARY_H_
@@ -19,12 +19,12 @@ namespace gluond::ops {
 
 inline absl::Status CudaStatus(cublasStatus_t status, absl::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  (void)cudaGetLastError();  // That of a call that cuBLAS made.
+  (void)cudaGetLastError();  // The next kernel is not blamed for a call that cuBLAS made.
   return absl::InternalError(absl::StrCat(what, ": cuBLAS: ", cublasGetStatusString(status)));
 }
 
-// The calling thread's handle for the context's device, set to its stream. It lives until exit, as a lane does: what a
-// library frees after the driver has shut down is freed twice.
+// The calling thread's handle for the context's device, set to its stream. It lives until exit, as a lane does: memory
+// that a library frees after the driver has shut down is freed twice.
 inline absl::StatusOr<cublasHandle_t> BlasHandle(const OpContext& ctx) {
   thread_local absl::flat_hash_map<int, cublasHandle_t> handles;
   const cudaStream_t stream = Stream(ctx);

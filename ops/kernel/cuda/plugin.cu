@@ -38,8 +38,8 @@ bool IsForGood(cudaError_t error) {
   }
 }
 
-// One GPU, with one stream. Memory comes from CUDA's pool for that stream, which keeps what is given back: nobody waits for
-// the device to get or to free some, and what is freed is used again behind the work that is under way.
+// One GPU, with one stream. Memory comes from CUDA's pool for that stream, which keeps what is given back: nobody waits
+// for the device to get or to free some, and freed memory is used again behind the work that is under way.
 class CudaDriver final : public DeviceDriver {
  public:
   CudaDriver(int id, const cudaDeviceProp& properties)
@@ -86,7 +86,7 @@ class CudaDriver final : public DeviceDriver {
     RETURN_IF_ERROR(Select());
     return static_cast<void*>(stream_);
   }
-  void DestroyStream(void*) override {}  // It is the others', too.
+  void DestroyStream(void*) override {}  // All share one stream.
   absl::Status Synchronize(void* stream) override {
     RETURN_IF_ERROR(Select());
     return Check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "what was under way");
@@ -130,8 +130,8 @@ class CudaDriver final : public DeviceDriver {
   }
 
  private:
-  // CUDA's current device is a property of the thread. Nothing is asked of a device that has failed, and nothing is made
-  // on one that nobody uses.
+  // CUDA's current device is a property of the thread. Nothing is asked of a device that has failed, and nothing is
+  // made on one that nobody uses.
   absl::Status Select() {
     RETURN_IF_ERROR(health());
     RETURN_IF_ERROR(Check(cudaSetDevice(id_), "cudaSetDevice"));
@@ -159,14 +159,14 @@ class CudaDriver final : public DeviceDriver {
   const int id_;
   const int64_t total_bytes_;
   const std::string description_;
-  std::mutex open_mu_;  // Of the two that follow, until they are made.
+  std::mutex open_mu_;  // Guards the two that follow, until they are made.
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t stream_ = nullptr;
   PinnedCopies copies_;
-  // What is between two marks takes about kLongWait, so that two of them are as much as a client may wait for.
+  // The work between two marks takes about kLongWait, and a client waits for twice that at most.
   static constexpr size_t kMostPerMark = 64;
   static constexpr std::chrono::milliseconds kLongWait{10};
-  std::mutex pace_mu_;  // Of all that follow.
+  std::mutex pace_mu_;  // Guards the marks.
   std::array<cudaEvent_t, 2> marks_{};
   size_t next_mark_ = 0, unmarked_ = 0, operators_per_mark_ = kMostPerMark;
   std::mutex mu_;
@@ -174,7 +174,7 @@ class CudaDriver final : public DeviceDriver {
   std::atomic<bool> has_failed_ = false;  // this is.
 };
 
-// What the plugin's code needs: see GENCODE in bazel/cuda.bzl, and CUDA's release notes.
+// The least GPU and driver for the plugin's code: see GENCODE in bazel/cuda.bzl, and CUDA's release notes.
 constexpr int kLeastCapability = 8;
 constexpr absl::string_view kLeastDriver = "580";
 

@@ -1,8 +1,8 @@
-// What the server and the GPU plugin agree on. The plugin is a shared object of the operators' GPU kernels, without an
-// engine of its own: loading it adds kernels to the registry of the process, and starting it registers the GPUs.
+// The agreement of the server and the GPU plugin. The plugin is a shared object of the operators' GPU kernels, without
+// an engine of its own: loading it adds kernels to the registry of the process, and starting it registers the GPUs.
 //
-// Both must come from one build, for they share C++ types, an operator's parameters among them. As the plugin's kernels register while it is being loaded,
-// the server reads the build id from the file first.
+// Both must come from one build, for they share C++ types, an operator's parameters among them. As the plugin's kernels
+// register while it is being loaded, the server reads the build id from the file first.
 
 #ifndef OPS_KERNEL_CUDA_PLUGIN_H_
 #define OPS_KERNEL_CUDA_PLUGIN_H_

@@ -1,16 +1,16 @@
-// Pooling on the GPU: averages, sums, and maxima whose positions nobody wants by cuDNN. Kernels of our own are for
-// windows that reach beyond the padding (pooling_convention full), which cuDNN does not have, and for maxima with
-// positions and their gradient: the first largest element is the same on every device and is kept as an int32, but
-// cuDNN neither gives nor takes positions. They have a thread for each output of the forward pass and each input of the
-// backward one, so that nothing is added by two threads and every run gives the same bits.
+// Pooling on the GPU. cuDNN computes flat averages and sums, and flat maxima whose positions nobody wants. Kernels of
+// our own are for volumes, for windows that reach beyond the padding (pooling_convention full), which cuDNN does not
+// have, and for maxima with positions and their gradient: the first largest element is the same on every device and is
+// kept as an int32, but cuDNN neither gives nor takes positions. They have a thread for each output of the forward pass
+// and each input of the backward one, so that nothing is added by two threads and every run gives the same bits.
 
 #include <limits>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 
 #include "ops/kernel/convert.h"
 #include "ops/kernel/cuda/cudnn.h"
-#include "ops/kernel/cuda/pool_volume.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/pool.h"
 #include "ops/kernel/primitive_cache.h"
@@ -29,15 +29,16 @@ cudnnPoolingMode_t ModeOf(const PoolSize& s) {
   return CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
 }
 
-// Times cuDNN's result: a sum is an average times the window's size.
+// The factor of cuDNN's result: a sum is an average times the window's size.
 double Factor(const PoolSize& s) {
   return s.type == PoolType::kSum ? static_cast<double>(s.kernel[1]) * static_cast<double>(s.kernel[2]) : 1;
 }
 
-// True where cuDNN's windows are ours: none reaches beyond the padding. cuDNN counts elements in 32 bits.
+// True where cuDNN's windows are ours: they are flat, and none reaches beyond the padding. cuDNN counts elements in 32
+// bits.
 bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
-  if (!IsFloating(x.dtype) || y.dtype != x.dtype) return false;
+  if (!s.flat() || !IsFloating(x.dtype) || y.dtype != x.dtype) return false;
   if (x.Size() == 0 || y.Size() == 0 || x.Size() > kMost || y.Size() > kMost) return false;
   const auto whole = [&](int axis) {
     return s.out[axis] == (s.in[axis] + 2 * s.pad[axis] - s.kernel[axis]) / s.stride[axis] + 1;
@@ -70,7 +71,7 @@ absl::Status ForwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& 
                     "Pooling");
 }
 
-// The same. Averages and sums only: their gradient is one of dy alone, and what is given as x and y is not read.
+// Requires: an average or a sum, whose gradient depends on dy alone, so that cuDNN does not read its arguments x and y.
 absl::Status BackwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& dy, OpReqType req, const TBlob& dx) {
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, dx));
@@ -79,7 +80,30 @@ absl::Status BackwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob&
                                          beta.get(), p->x, dx.data), "Pooling's gradient");
 }
 
-template <class C>
+// The window of one output. Where planes are `flat`, there is nothing to divide for along the first axis.
+template <bool flat>
+struct Window {
+  Extent z = {0, 1, 1}, y, x;
+
+  HOST_DEVICE Window(const PoolSize& s, int64_t output) {
+    const int64_t row = output / s.out[2];
+    x = WindowExtent(s, 2, output % s.out[2]);
+    y = WindowExtent(s, 1, flat ? row : row % s.out[1]);
+    if constexpr (!flat) z = WindowExtent(s, 0, row / s.out[1]);
+  }
+
+  // body(position in the plane) for every element, in row-major order.
+  template <class Body>
+  HOST_DEVICE void ForEach(const PoolSize& s, const Body& body) const {
+    for (int64_t iz = z.begin; iz < z.end; ++iz) {
+      for (int64_t iy = y.begin; iy < y.end; ++iy) {
+        for (int64_t ix = x.begin; ix < x.end; ++ix) body((iz * s.in[1] + iy) * s.in[2] + ix);
+      }
+    }
+  }
+};
+
+template <class C, bool flat>
 struct Forward {
   PoolSize s;
   In<C> x;
@@ -88,29 +112,27 @@ struct Forward {
   bool set_y, add_index;
 
   HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t plane = i / s.out_plane(), o = i % s.out_plane();
-    const Extent rows = WindowExtent(s, 1, o / s.out[2]), cols = WindowExtent(s, 2, o % s.out[2]);
-    const int64_t begin = plane * s.in_plane();
-    C best = 0, sum = 0;
+    const Window<flat> window(s, i % s.out_plane());
+    const int64_t plane = i / s.out_plane() * s.in_plane();
+    C value = 0;
     int64_t at = -1;
-    for (int64_t iy = rows.begin; iy < rows.end; ++iy) {
-      for (int64_t ix = cols.begin; ix < cols.end; ++ix) {
-        const C v = x[begin + iy * s.in[2] + ix];
-        sum += v;
-        if (at < 0 || (best == best && (v > best || v != v))) {
-          best = v;
-          at = iy * s.in[2] + ix;
-        }
-      }
+    if (s.type == PoolType::kMax) {
+      window.ForEach(s, [&](int64_t p) {
+        const C v = x[plane + p];
+        if (at >= 0 && (value != value || v <= value)) return;  // The first largest, or the first NaN.
+        value = v;
+        at = p;
+      });
+    } else {
+      window.ForEach(s, [&](int64_t p) { value += x[plane + p]; });
+      value /= static_cast<C>(Divisor(s, window.z, window.y, window.x));
     }
     if (index != nullptr) index[i] = static_cast<int32_t>(add_index ? index[i] + at : at);
-    if (!set_y) return;
-    const int64_t divisor = Divisor(s, 0, o / s.out[2], o % s.out[2]);
-    y.Set(i, s.type == PoolType::kMax ? best : sum / static_cast<C>(divisor));
+    if (set_y) y.Set(i, value);
   }
 };
 
-template <class C>
+template <class C, bool flat>
 struct Backward {
   PoolSize s;
   In<C> dy;
@@ -124,16 +146,20 @@ struct Backward {
     return {begin, last + 1 < s.out[axis] ? last + 1 : s.out[axis], 0};
   }
   HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t plane = i / s.in_plane(), at = i % s.in_plane();
-    const Extent rows = Outputs(1, at / s.in[2]), cols = Outputs(2, at % s.in[2]);
+    const int64_t at = i % s.in_plane(), row = at / s.in[2], plane = i / s.in_plane() * s.out_plane();
+    Extent slices = {0, 1, 0};
+    if constexpr (!flat) slices = Outputs(0, row / s.in[1]);
+    const Extent rows = Outputs(1, flat ? row : row % s.in[1]), cols = Outputs(2, at % s.in[2]);
     C sum = 0;
-    for (int64_t oy = rows.begin; oy < rows.end; ++oy) {
-      for (int64_t ox = cols.begin; ox < cols.end; ++ox) {
-        const int64_t o = plane * s.out_plane() + oy * s.out[2] + ox;
-        if (s.type == PoolType::kMax) {
-          if (index[o] == at) sum += dy[o];
-        } else {
-          sum += dy[o] / static_cast<C>(Divisor(s, 0, oy, ox));
+    for (int64_t oz = slices.begin; oz < slices.end; ++oz) {
+      for (int64_t oy = rows.begin; oy < rows.end; ++oy) {
+        for (int64_t ox = cols.begin; ox < cols.end; ++ox) {
+          const int64_t o = plane + (oz * s.out[1] + oy) * s.out[2] + ox;
+          if (s.type != PoolType::kMax) {
+            sum += dy[o] / static_cast<C>(Divisor(s, oz, oy, ox));
+          } else if (index[o] == at) {
+            sum += dy[o];
+          }
         }
       }
     }
@@ -148,15 +174,17 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
                               OpReqType index_req, const TBlob& index) {
   int32_t* const at = size.type == PoolType::kMax && index_req != kNullOp ? index.dptr<int32_t>() : nullptr;
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
-  if (!size.flat()) return VolumePoolForward(ctx, size, x, req, y, index_req, index);
   if (at == nullptr && IsForDnn(size, x, y)) {
     ASSIGN_OR_RETURN(const bool done, Done(ForwardByDnn(ctx, size, x, req, y)));
     if (done) return absl::OkStatus();
   }
   return DispatchReal(x.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<gpu>(ctx, y.Size(),
-                        Forward<C>{size, In<C>(x), Out<C>(y, req), at, req != kNullOp, index_req == kAddTo});
+    const auto run = [&](auto flat) {
+      return ForEach<gpu>(ctx, y.Size(), Forward<C, decltype(flat)::value>{size, In<C>(x), Out<C>(y, req), at,
+                                                                           req != kNullOp, index_req == kAddTo});
+    };
+    return size.flat() ? run(std::true_type()) : run(std::false_type());
   });
 }
 
@@ -164,7 +192,6 @@ template <>
 absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
                                OpReqType req, const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
-  if (!size.flat()) return VolumePoolBackward(ctx, size, dy, index, req, dx);
   if (size.type != PoolType::kMax && IsForDnn(size, dx, dy)) {
     ASSIGN_OR_RETURN(const bool done, Done(BackwardByDnn(ctx, size, dy, req, dx)));
     if (done) return absl::OkStatus();
@@ -172,7 +199,10 @@ absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
   return DispatchReal(dy.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<gpu>(ctx, dx.Size(), Backward<C>{size, In<C>(dy), Out<C>(dx, req), at});
+    const auto run = [&](auto flat) {
+      return ForEach<gpu>(ctx, dx.Size(), Backward<C, decltype(flat)::value>{size, In<C>(dy), Out<C>(dx, req), at});
+    };
+    return size.flat() ? run(std::true_type()) : run(std::false_type());
   });
 }
 

@@ -35,7 +35,7 @@ __global__ void InnerReducedKernel(ReduceWalk walk, R r, In<C> x, Out<C> y) {
   }
 }
 
-// Everything into one: each block leaves a partial result, and the last kernel combines those.
+// Reduces everything into one output: each block leaves a partial result, and the last kernel combines those.
 template <class C, class R>
 __global__ void PartialKernel(int64_t n, R r, In<C> x, C* partial) {
   C acc = r.template Init<C>();

@@ -50,7 +50,7 @@ struct WarpGroup {
     for (int64_t i = lane; i < n; i += 32) f(i);
     __syncwarp();
   }
-  // True for the one thread that writes what the row has once.
+  // True for the one thread that writes a row's single values.
   __device__ bool first() const { return lane == 0; }
 };
 

@@ -1,218 +1,29 @@
+// cuDNN's functions on the emulated GPU. cudnn_compute.h has what they compute.
+
 #include <cudnn.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "tests/gpu/emulated/library.h"
-
-namespace gluond::emulated {
-
-// Images or filters: n x c planes of h x w.
-struct Planes {
-  cudnnDataType_t dtype;
-  int64_t n = 0, c = 0, h = 0, w = 0;
-
-  int64_t size() const { return n * c * h * w; }
-  int64_t plane() const { return h * w; }
-  Element type() const {
-    switch (dtype) {
-      case CUDNN_DATA_FLOAT: return Element::kFloat;
-      case CUDNN_DATA_DOUBLE: return Element::kDouble;
-      case CUDNN_DATA_HALF: return Element::kHalf;
-      case CUDNN_DATA_BFLOAT16: return Element::kBfloat16;
-    }
-    Fail("cuDNN: %d is no type", dtype);
-  }
-  size_t bytes() const { return static_cast<size_t>(size()) * BytesOf(type()); }
-
-  cudnnStatus_t Set(cudnnDataType_t type, int n0, int c0, int h0, int w0) {
-    if (n0 <= 0 || c0 <= 0 || h0 <= 0 || w0 <= 0) return CUDNN_STATUS_BAD_PARAM;
-    dtype = type;
-    n = n0, c = c0, h = h0, w = w0;
-    // cuDNN counts elements in 32 bits.
-    return size() > std::numeric_limits<int>::max() ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
-  }
-  void Check(const void* data, int device, const char* what) const {
-    if (n == 0) Fail("cuDNN: the descriptor of %s was never set", what);
-    CheckOperand(data, bytes(), device, what);
-    CheckAlignment(data, type(), what);
-  }
-};
-bool operator==(const Planes& a, const Planes& b) {
-  return a.dtype == b.dtype && a.n == b.n && a.c == b.c && a.h == b.h && a.w == b.w;
-}
-
-// A window that moves along an axis.
-struct Axis {
-  int64_t pad = 0, stride = 1, dilation = 1;
-  int64_t Outputs(int64_t in, int64_t window) const {
-    return (in + 2 * pad - ((window - 1) * dilation + 1)) / stride + 1;
-  }
-  int64_t Input(int64_t out, int64_t tap) const { return out * stride - pad + tap * dilation; }
-};
-
-}  // namespace gluond::emulated
+#include "tests/gpu/emulated/cudnn_compute.h"
 
 using namespace gluond::emulated;
 
-struct cudnnContext : Handle {};
-struct cudnnTensorStruct : Planes {};
-struct cudnnFilterStruct : Planes {};
-struct cudnnConvolutionStruct {
-  Axis y, x;
-  cudnnDataType_t compute;
-  int64_t groups = 1;
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
-};
-struct cudnnPoolingStruct {
-  cudnnPoolingMode_t mode;
-  int64_t h = 0, w = 0;
-  Axis y, x;
-};
-
-namespace gluond::emulated {
 namespace {
 
-bool IsRefused(const Planes& p) { return p.dtype == CUDNN_DATA_BFLOAT16 && !TheOptions().bfloat16_in_dnn; }
-
-// Calls tap(i, f, o) for each element of x, of the filter and of y that are multiplied and added.
-template <class Tap>
-void ForTaps(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y, const Tap& tap) {
-  const int64_t out_of_group = w.n / conv.groups;
-  for (int64_t n = 0; n < x.n; ++n) {
-    for (int64_t o = 0; o < w.n; ++o) {
-      for (int64_t c = 0; c < w.c; ++c) {
-        const int64_t x_plane = (n * x.c + o / out_of_group * w.c + c) * x.plane();
-        const int64_t w_plane = (o * w.c + c) * w.plane(), y_plane = (n * y.c + o) * y.plane();
-        for (int64_t f = 0; f < w.plane(); ++f) {
-          for (int64_t oy = 0; oy < y.h; ++oy) {
-            const int64_t iy = conv.y.Input(oy, f / w.w);
-            if (iy < 0 || iy >= x.h) continue;
-            for (int64_t ox = 0; ox < y.w; ++ox) {
-              const int64_t ix = conv.x.Input(ox, f % w.w);
-              if (ix >= 0 && ix < x.w) tap(x_plane + iy * x.w + ix, w_plane + f, y_plane + oy * y.w + ox);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-// float32 goes through tensor cores unless the descriptor says FMA.
-std::vector<double> LoadForConvolution(const cudnnConvolutionStruct& conv, const Planes& shape, const void* data) {
-  std::vector<double> values = Load(shape.type(), data, shape.size());
-  if (shape.dtype == CUDNN_DATA_FLOAT && conv.math != CUDNN_FMA_MATH) {
-    std::transform(values.begin(), values.end(), values.begin(), ToTf32);
-  }
-  return values;
-}
-
-// Algorithm 0 is not deterministic and wants no memory; algorithm 1 wants some, by its math; algorithm 2 wants much.
-constexpr int kGreedy = 2;
-size_t WorkspaceOf(int algorithm, cudnnMathType_t math) {
-  if (algorithm == kGreedy) return TheOptions().workspace;
-  return algorithm == 0 ? 0 : math == CUDNN_FMA_MATH ? 3000 : 5000;
-}
-
-cudnnStatus_t CheckConvolution(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y) {
-  if (x.dtype != w.dtype || x.dtype != y.dtype) return CUDNN_STATUS_BAD_PARAM;
-  if ((conv.compute == CUDNN_DATA_DOUBLE) != (x.dtype == CUDNN_DATA_DOUBLE)) return CUDNN_STATUS_BAD_PARAM;
-  if (x.c != w.c * conv.groups || w.n % conv.groups != 0 || y.n != x.n || y.c != w.n) return CUDNN_STATUS_BAD_PARAM;
-  if (y.h != conv.y.Outputs(x.h, w.h) || y.w != conv.x.Outputs(x.w, w.w)) return CUDNN_STATUS_BAD_PARAM;
-  return IsRefused(x) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
-}
-
-// The ranking: what gives other bits each time, what rounds float32 even where its descriptor says FMA, and what is left. The
-// math of a 16-bit convolution is not the one that its descriptor asked for.
-template <class Perf>
-cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y, int most,
-                   int* count, Perf* ranking) {
-  if (const cudnnStatus_t status = CheckConvolution(x, w, conv, y); status != CUDNN_STATUS_SUCCESS) return status;
-  *count = 0;
-  const auto add = [&](int algorithm, cudnnDeterminism_t determinism, cudnnMathType_t math) {
-    if (*count == most) return;
-    ranking[(*count)++] = {static_cast<decltype(Perf::algo)>(algorithm), CUDNN_STATUS_SUCCESS, 0,
-                           WorkspaceOf(algorithm, math), determinism, math, {}};
-  };
-  add(0, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH);
-  if (!TheOptions().deterministic_algorithms) return CUDNN_STATUS_SUCCESS;
-  if (TheOptions().workspace > 0) add(kGreedy, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
-  if (x.dtype == CUDNN_DATA_FLOAT) add(1, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH);
-  add(1, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
+template <class T>
+cudnnStatus_t New(T** descriptor) {
+  *descriptor = new T;
   return CUDNN_STATUS_SUCCESS;
 }
-
-// Checks all operands and the workspace, and has `compute` run on the handle's stream.
-cudnnStatus_t Convolve(cudnnHandle_t handle, const Planes& x, const void* x_data, const Planes& w, const void* w_data,
-                       const cudnnConvolutionStruct& conv, const Planes& y, const void* y_data, int algorithm,
-                       void* workspace, size_t workspace_bytes, const std::function<void()>& compute) {
-  const std::lock_guard lock(Machine());
-  const cudaStream_t stream = StreamOf(*handle, "a convolution");
-  if (FaultOf(handle->device) != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;
-  if (const cudnnStatus_t status = CheckConvolution(x, w, conv, y); status != CUDNN_STATUS_SUCCESS) return status;
-  const size_t needed = WorkspaceOf(algorithm, conv.math);
-  if (workspace_bytes < needed) return CUDNN_STATUS_BAD_PARAM;
-  x.Check(x_data, handle->device, "a convolution's images");
-  w.Check(w_data, handle->device, "a convolution's filter");
-  y.Check(y_data, handle->device, "a convolution's outputs");
-  CheckOperand(workspace, needed, handle->device, "a convolution's workspace");
-  Enqueue(stream, [=] {
-    if (needed > 0) std::memset(workspace, 0xff, needed);
-    compute();
-  });
+template <class T>
+cudnnStatus_t Delete(T* descriptor) {
+  delete descriptor;
   return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t CheckPooling(const cudnnPoolingStruct& pool, const Planes& x, const Planes& y) {
-  if (x.dtype != y.dtype || x.n != y.n || x.c != y.c) return CUDNN_STATUS_BAD_PARAM;
-  if (y.h != pool.y.Outputs(x.h, pool.h) || y.w != pool.x.Outputs(x.w, pool.w)) return CUDNN_STATUS_BAD_PARAM;
-  return IsRefused(x) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
-}
-
-// Calls window(output, inputs) for each output, with the elements of its window that are not padding.
-template <class Window>
-void ForWindows(const cudnnPoolingStruct& pool, const Planes& x, const Planes& y, const Window& window) {
-  std::vector<int64_t> inputs;
-  for (int64_t o = 0; o < y.size(); ++o) {
-    const int64_t plane = o / y.plane() * x.plane(), oy = o % y.plane() / y.w, ox = o % y.w;
-    inputs.clear();
-    for (int64_t f = 0; f < pool.h * pool.w; ++f) {
-      const int64_t iy = pool.y.Input(oy, f / pool.w), ix = pool.x.Input(ox, f % pool.w);
-      if (iy >= 0 && iy < x.h && ix >= 0 && ix < x.w) inputs.push_back(plane + iy * x.w + ix);
-    }
-    window(o, inputs);
-  }
-}
-double DivisorOf(const cudnnPoolingStruct& pool, size_t inputs) {
-  return pool.mode == CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING ? static_cast<double>(inputs)
-                                                                  : static_cast<double>(pool.h * pool.w);
-}
-
-cudnnStatus_t CheckNormalization(const Planes& x, const Planes& y, const Planes& channels, double epsilon) {
-  if (!(x == y)) return CUDNN_STATUS_BAD_PARAM;
-  const bool wide = x.dtype == CUDNN_DATA_DOUBLE;
-  if (!(channels == Planes{wide ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, 1, x.c, 1, 1})) return CUDNN_STATUS_BAD_PARAM;
-  if (epsilon < CUDNN_BN_MIN_EPSILON) return CUDNN_STATUS_BAD_PARAM;
-  return IsRefused(x) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
-}
-void CheckChannels(const Planes& channels, int device, std::initializer_list<const void*> operands) {
-  for (const void* operand : operands) {
-    if (operand != nullptr) channels.Check(operand, device, "what BatchNorm has for each channel");
-  }
-}
-// Calls element(i) for each element of a channel.
-template <class F>
-void ForChannel(const Planes& x, int64_t channel, const F& element) {
-  for (int64_t n = 0; n < x.n; ++n) {
-    for (int64_t i = 0; i < x.plane(); ++i) element((n * x.c + channel) * x.plane() + i);
-  }
 }
 
 }  // namespace
-}  // namespace gluond::emulated
 
 extern "C" {
 
@@ -236,24 +47,20 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
 }
 
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* tensor) {
-  *tensor = new cudnnTensorStruct;
-  return CUDNN_STATUS_SUCCESS;
+  return New(tensor);
 }
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor) {
-  delete tensor;
-  return CUDNN_STATUS_SUCCESS;
+  return Delete(tensor);
 }
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t, cudnnDataType_t type,
                                          int n, int c, int h, int w) {
   return tensor->Set(type, n, c, h, w);
 }
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* filter) {
-  *filter = new cudnnFilterStruct;
-  return CUDNN_STATUS_SUCCESS;
+  return New(filter);
 }
 cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filter) {
-  delete filter;
-  return CUDNN_STATUS_SUCCESS;
+  return Delete(filter);
 }
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type, cudnnTensorFormat_t,
                                          int k, int c, int h, int w) {
@@ -261,12 +68,10 @@ cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDa
 }
 
 cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* convolution) {
-  *convolution = new cudnnConvolutionStruct;
-  return CUDNN_STATUS_SUCCESS;
+  return New(convolution);
 }
 cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convolution) {
-  delete convolution;
-  return CUDNN_STATUS_SUCCESS;
+  return Delete(convolution);
 }
 cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convolution, int pad_h, int pad_w,
                                               int stride_h, int stride_w, int dilation_h, int dilation_w,
@@ -381,12 +186,10 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
 }
 
 cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t* pooling) {
-  *pooling = new cudnnPoolingStruct;
-  return CUDNN_STATUS_SUCCESS;
+  return New(pooling);
 }
 cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t pooling) {
-  delete pooling;
-  return CUDNN_STATUS_SUCCESS;
+  return Delete(pooling);
 }
 cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
                                           cudnnNanPropagation_t, int window_h, int window_w, int pad_h, int pad_w,

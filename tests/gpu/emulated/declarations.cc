@@ -1,5 +1,5 @@
-// What cuda_runtime.h, cublas_v2.h and cudnn.h declare, of that which the emulated GPU declares, too: compiled once with its
-// headers and once with NVIDIA's.
+// What cuda_runtime.h, cublas_v2.h and cudnn.h declare, of that which the emulated GPU declares, too: compiled once
+// with its headers and once with NVIDIA's.
 
 #include "tests/gpu/emulated/declarations.h"
 

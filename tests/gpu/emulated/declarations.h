@@ -1,4 +1,4 @@
-// What a set of CUDA headers declares: names, and their values or types.
+// The declarations of a set of CUDA headers: names, and their values or types.
 
 #ifndef TESTS_GPU_EMULATED_DECLARATIONS_H_
 #define TESTS_GPU_EMULATED_DECLARATIONS_H_

@@ -1,4 +1,4 @@
-// What the emulated GPU's headers declare is what NVIDIA's do.
+// The emulated GPU's headers declare the same as NVIDIA's.
 
 #include "tests/gpu/emulated/declarations.h"
 

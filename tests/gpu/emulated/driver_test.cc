@@ -1,4 +1,4 @@
-// What the plugin's driver promises to the engine, and what stands on it alone.
+// The promises of the plugin's driver to the engine, and the functions that stand on it alone.
 
 #include <vector>
 

@@ -1,6 +1,6 @@
-// A kernel's threads. A fiber runs a block's threads one after another until one of them waits at a barrier; that thread
-// keeps the fiber, and another fiber goes on with the threads that have not begun. So a kernel without barriers runs on
-// one fiber, and one with barriers on as many as there are threads that wait.
+// A kernel's threads. A fiber runs a block's threads one after another until one of them waits at a barrier; that
+// thread keeps the fiber, and another fiber goes on with the threads that have not begun. So a kernel without barriers
+// runs on one fiber, and one with barriers on as many as there are threads that wait.
 
 #include <sys/mman.h>
 

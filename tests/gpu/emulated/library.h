@@ -1,5 +1,5 @@
-// What the stand-ins of cuBLAS and cuDNN share: elements of each type as doubles, and a handle's stream. They compute in
-// double by the definition of what is asked, and check every operand before they put the work on the stream.
+// Code that the stand-ins of cuBLAS and cuDNN share: elements of each type as doubles, and a handle's stream. They
+// compute in double by the definition of what is asked, and check every operand before they put the work on the stream.
 
 #ifndef TESTS_GPU_EMULATED_LIBRARY_H_
 #define TESTS_GPU_EMULATED_LIBRARY_H_
@@ -40,7 +40,7 @@ inline std::vector<double> Load(Element type, const void* data, int64_t n) {
   return values;
 }
 
-// How results meet what is there: alpha times them, plus beta times that. What is there is not read where beta is 0.
+// Results are stored as alpha times them, plus beta times the old values, which are not read where beta is 0.
 struct Blend {
   double alpha, beta;
 
@@ -71,7 +71,7 @@ inline void Store(Element type, void* data, const std::vector<double>& values, c
   for (size_t i = 0; i < values.size(); ++i) Store(type, data, static_cast<int64_t>(i), values[i], blend);
 }
 
-// As if they had been stored.
+// Rounds values as if they had been stored.
 inline void Round(Element type, std::vector<double>* values) {
   Dispatch(type, [&](auto t) {
     for (double& v : *values) {

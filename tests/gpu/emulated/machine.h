@@ -1,4 +1,5 @@
-// The emulated machine: GPUs whose memory the host cannot touch and whose streams are queues that run when somebody waits.
+// The emulated machine: GPUs whose memory the host cannot touch and whose streams are queues that run when somebody
+// waits.
 //
 //   memory.cc   device memory: an arena that is open while a queue runs, with red zones, filled with NaN
 //   runtime.cc  devices, streams, copies and errors: cuda_runtime.h
@@ -6,8 +7,8 @@
 //   cublas.cc   matrix products
 //   cudnn.cc    convolution, pooling and normalization by their definitions
 //
-// What a real GPU would answer with an error is answered with that error. What it might do in silence (memory of another
-// device, a freed or changed buffer, a barrier that not all threads reach) ends the process with one line.
+// A call that a real GPU would answer with an error is answered with that error. What it might do in silence (memory of
+// another device, a freed or changed buffer, a barrier that not all threads reach) ends the process with one line.
 
 #ifndef TESTS_GPU_EMULATED_MACHINE_H_
 #define TESTS_GPU_EMULATED_MACHINE_H_
@@ -21,14 +22,14 @@
 
 namespace gluond::emulated {
 
-// What is emulated: GLUOND_EMULATED_GPU="devices=2,order=backward,memory_mib=64,no=bfloat16"
+// The options, from the environment: GLUOND_EMULATED_GPU="devices=2,order=backward,memory_mib=64,no=bfloat16"
 // and so on.
 struct Options {
   enum class Order { kForward, kBackward, kShuffled };
 
   int devices = 1;
-  Order order = Order::kForward;          // Of a block's threads, and of blocks.
-  size_t memory = size_t{16} << 30;       // Of each device, in bytes. cudaMalloc fails beyond it.
+  Order order = Order::kForward;          // A block's threads', and the blocks'.
+  size_t memory = size_t{16} << 30;       // Each device's, in bytes. cudaMalloc fails beyond it.
   int capability = 9;                     // CUDA's, the major number.
   bool old_driver = false;
   int fault_at = 0;                       // The so many-th launch on gpu:0 touches a wrong address; 0: none does.
@@ -48,7 +49,7 @@ std::recursive_mutex& Machine();
 int CurrentDevice();
 // Returns what a call answers, and keeps an error for cudaGetLastError.
 cudaError_t Answer(cudaError_t error);
-// What every call for a device answers after a fault there; success before.
+// The error that every call for a device answers after a fault there; success before.
 cudaError_t FaultOf(int device);
 
 // Device memory, at least 256-byte aligned; null when the device has no more.
@@ -69,7 +70,7 @@ class OpenMemory {
   OpenMemory& operator=(const OpenMemory&) = delete;
 };
 
-// What has been asked of the machine since the process began. A program that loads the plugin finds it by its name.
+// Counts of what the machine was asked since the process began. A program that loads the plugin finds it by its name.
 struct Counts {
   int waits = 0;        // For work that had not run.
   int allocations = 0;  // And what is freed, of devices and of the host, but for what comes from a stream's pool.

@@ -125,7 +125,7 @@ TEST_F(MachineTest, FindsAShuffleWithLanesThatItDoesNotName) {
   cudaFree(y);
 }
 
-// Of one kernel, which writes y[thread] for 64 threads.
+// The outputs of one kernel, which writes y[thread] for 64 threads.
 TEST_F(MachineTest, FindsAnIndexPastTheEnd) {
   EXPECT_FAULT(
       {

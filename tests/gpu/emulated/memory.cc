@@ -27,8 +27,8 @@ struct Allocation {
   int device;
 };
 
-// Device memory, twice in the address space: where the GPU's code sees it, which is protected but while a queue runs, and
-// where this file fills and checks it.
+// Device memory, twice in the address space: where the GPU's code sees it, which is protected but while a queue runs,
+// and where this file fills and checks it.
 struct Arena {
   char *begin, *view;
   size_t used = 0;

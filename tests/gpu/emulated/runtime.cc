@@ -28,7 +28,7 @@ struct CUevent_st {
 namespace gluond::emulated {
 namespace {
 
-// A queue runs when it is so long, although nobody waits: what it holds is memory.
+// A queue runs when it is so long, although nobody waits, as it holds memory.
 constexpr size_t kLongestQueue = 1000;
 
 thread_local int current_device = 0;
@@ -54,7 +54,7 @@ std::map<const char*, const char*>& Pinned() {
   static auto& blocks = *new std::map<const char*, const char*>;
   return blocks;
 }
-// What CUDA copies by itself only from and to pinned memory; for other memory, the caller waits.
+// CUDA copies by itself only from and to pinned memory; for other memory, the caller waits.
 constexpr size_t kLongCopy = 64 << 10;
 
 void CheckHostMemory(const void* p, size_t bytes, const char* what) {

@@ -1,6 +1,6 @@
 // Convolution and its gradients against the sum that defines them, over a table of geometries.
 
-#include "ops/kernel/conv.h"
+#include "ops/kernel/conv_volume.h"
 
 #include "tests/ops/kernel/kernel_context.h"
 
@@ -62,8 +62,9 @@ TEST_P(ConvTest, ForwardEqualsItsDefinition) {
       if (with_bias) for (size_t i = 0; i < want.size(); ++i) want[i] += bias[i / positions % s.out_channels];
       ForEachProduct(s, [&](int64_t i, int64_t j, int64_t k) { want[k] += x[i] * w[j]; });
       Values x_values(type, x), w_values(type, w), bias_values(type, bias), y(type, before);
-      const absl::Status status = ConvForward(context.ctx, type, s, x_values.data(), w_values.data(),
-                                                   with_bias ? bias_values.data() : nullptr, req, y.data());
+      const TBlob bias_blob = bias_values.blob();
+      const absl::Status status = VolumeForward<cpu>(context.ctx, s, x_values.blob(), w_values.blob(),
+                                                     with_bias ? &bias_blob : nullptr, {y.blob(), req});
       ASSERT_TRUE(status.ok()) << status;
       y.ExpectNear(want, Tolerance(type), absl::StrCat(Name(type), " bits ", bits));
     }
@@ -94,9 +95,9 @@ TEST_P(ConvTest, BackwardEqualsItsDefinition) {
 
       Values dy_values(type, dy), x_values(type, x), w_values(type, w);
       Values dx_values(type, dx_before), dw_values(type, dw_before), db_values(type, db_before);
-      const absl::Status status = ConvBackward(context.ctx, type, s, dy_values.data(), x_values.data(),
-                                                    w_values.data(), {dx_values.data(), req(1)},
-                                                    {dw_values.data(), req(2)}, {db_values.data(), req(4)});
+      const absl::Status status = VolumeBackward<cpu>(context.ctx, s, dy_values.blob(), x_values.blob(),
+                                                      w_values.blob(), {dx_values.blob(), req(1)},
+                                                      {dw_values.blob(), req(2)}, {db_values.blob(), req(4)});
       ASSERT_TRUE(status.ok()) << status;
       const std::string what = absl::StrCat(Name(type), " bits ", bits);
       dx_values.ExpectNear(dx, Tolerance(type), what + " dx");

@@ -60,6 +60,7 @@ class Values {
   }
   void* data() { return bytes_.data(); }
   TBlob blob(const Shape& shape) { return {data(), shape, type_, Device()}; }
+  TBlob blob() { return blob(Shape({n_})); }
   double operator[](int64_t i) const { return LoadAs<double>(type_, bytes_.data(), i); }
 
   // Every element within `tolerance` of the largest expected magnitude (or of 1).

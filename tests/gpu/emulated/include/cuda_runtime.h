@@ -1,5 +1,5 @@
-// The part of the CUDA runtime that ops/ uses, for g++, so that the GPU's kernels run where there is no GPU. Names, values
-// and meanings are CUDA's; declarations_test compares them with NVIDIA's headers where those are installed.
+// The part of the CUDA runtime that ops/ uses, for g++, so that the GPU's kernels run where there is no GPU. Names,
+// values and meanings are CUDA's; declarations_test compares them with NVIDIA's headers where those are installed.
 
 #ifndef TESTS_GPU_EMULATED_INCLUDE_CUDA_RUNTIME_H_
 #define TESTS_GPU_EMULATED_INCLUDE_CUDA_RUNTIME_H_
@@ -50,7 +50,7 @@ struct dim3 {
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-// As much of it as is read here.
+// The fields that ops/ reads.
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem;
@@ -89,7 +89,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
 }
 
-// What a kernel knows about the thread that runs it. One kernel runs at a time in the process.
+// A kernel's view of the thread that runs it. One kernel runs at a time in the process.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 

@@ -1,0 +1,212 @@
+// The pieces of a float32 convolution on a CPU, and the operands that each gives to oneDNN.
+//
+// A convolution is cut into pieces, each a convolution of its own for one thread: of some images, of some groups, of
+// some output channels, or on the way to the data of some input channels. An operand that several pieces read whole is
+// reordered once, before them.
+
+#ifndef OPS_KERNEL_CPU_CONV_PIECES_H_
+#define OPS_KERNEL_CPU_CONV_PIECES_H_
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ops/kernel/conv.h"
+#include "ops/kernel/cpu/onednn.h"
+
+namespace gluond::ops::conv_internal {
+
+using dnnl::memory;
+
+// Which axis is cut.
+enum class Axis { kBatch, kGroups, kOut, kIn };
+
+// Pieces of a convolution, all alike but the last. Piece i's operands begin i steps after the whole one's; all pieces
+// read an operand whole where its step is 0.
+struct Cut {
+  int64_t pieces = 1;
+  ConvSize whole, part, last;
+  int64_t x_step = 0, w_step = 0, y_step = 0, bias_step = 0;
+
+  Cut(const ConvSize& size, Axis axis) : whole(size), part(size), last(size) {
+    const int64_t group_inputs = size.in_channels / size.groups, group_outputs = size.out_channels / size.groups;
+    switch (axis) {
+      case Axis::kBatch:
+        std::tie(part.batch, last.batch) = Divide(size.batch, 1);
+        x_step = part.x_size();
+        y_step = part.y_size();
+        return;
+      case Axis::kGroups:
+        std::tie(part.groups, last.groups) = Divide(size.groups, std::max<int64_t>(1, kBlock / group_outputs));
+        for (ConvSize* const s : {&part, &last}) {
+          s->in_channels = s->groups * group_inputs;
+          s->out_channels = s->groups * group_outputs;
+        }
+        break;
+      case Axis::kOut:
+        std::tie(part.out_channels, last.out_channels) = Divide(size.out_channels, Block(size.out_channels));
+        break;
+      case Axis::kIn:
+        std::tie(part.in_channels, last.in_channels) = Divide(size.in_channels, Block(size.in_channels));
+        w_step = part.in_channels * size.taps();
+        break;
+    }
+    if (axis != Axis::kOut) x_step = part.in_channels * size.inputs();
+    if (axis == Axis::kIn) return;
+    w_step = part.out_channels * group_inputs * size.taps();
+    y_step = part.out_channels * size.outputs();
+    bias_step = part.out_channels;
+  }
+
+  // How many pieces the work is worth. Elements read and written count, too, as they take longest where channels are
+  // few.
+  static int64_t Worth(const ConvSize& s) {
+    const double products = static_cast<double>(s.y_size()) * static_cast<double>(s.in_channels / s.groups) *
+                            static_cast<double>(s.taps());
+    return PiecesOf(products + 32 * static_cast<double>(s.x_size() + s.y_size()), 1 << 21);
+  }
+
+ private:
+  static constexpr int64_t kBlock = 16;  // Channels that oneDNN computes together.
+
+  // Larger pieces of many channels read the other operands less often.
+  static int64_t Block(int64_t channels) { return channels >= 8 * kBlock ? 2 * kBlock : kBlock; }
+  // The size of the pieces along an axis of n, in whole blocks, and the size of the last one.
+  std::pair<int64_t, int64_t> Divide(int64_t n, int64_t block) {
+    const int64_t size = std::min(n, ((n - 1) / Worth(whole) / block + 1) * block);
+    pieces = (n - 1) / size + 1;
+    return {size, n - (pieces - 1) * size};
+  }
+};
+
+// An input that all pieces read whole, reordered in parts along the axis that is cut.
+class SharedInput {
+ public:
+  // The parts' sizes along `axis` are multiples of `block`.
+  SharedInput(const memory::desc& user, const memory::desc& inner, int axis, int64_t block)
+      : same_(user == inner), whole_(Unbound(inner)) {
+    if (same_) return;
+    const memory::dims dims = inner.dims();
+    const int64_t most = std::clamp<int64_t>(static_cast<int64_t>(inner.get_size()) / kLeastBytes, 1, 16);
+    const int64_t step = ((dims[axis] - 1) / most / block + 1) * block;
+    for (int64_t begin = 0; begin < dims[axis]; begin += step) {
+      memory::dims part = dims, at(dims.size(), 0);
+      part[axis] = std::min(step, dims[axis] - begin);
+      at[axis] = begin;
+      const memory from = Unbound(user.submemory_desc(part, at)), to = Unbound(inner.submemory_desc(part, at));
+      parts_.push_back({from, to, dnnl::reorder(from, to)});
+    }
+  }
+
+  absl::Status Load(const OpContext& ctx, absl::string_view what, const void* data) {
+    if (same_) return Bind(whole_, data), absl::OkStatus();
+    RETURN_IF_ERROR(BindScratch(ctx, whole_));
+    return ForEachPiece(ctx, what, static_cast<int64_t>(parts_.size()), 0, [&](int64_t i, PieceSpace) {
+      Part& part = parts_[i];
+      Bind(part.from, data);
+      Bind(part.to, whole_.get_data_handle());
+      part.reorder.execute(CpuStream(), part.from, part.to);
+      return absl::OkStatus();
+    });
+  }
+  void* data() const { return whole_.get_data_handle(); }
+  memory::desc layout() const { return whole_.get_desc(); }
+
+ private:
+  static constexpr int64_t kLeastBytes = 1 << 18;
+  struct Part {
+    memory from, to;
+    dnnl::reorder reorder;
+  };
+  bool same_;
+  memory whole_;
+  std::vector<Part> parts_;
+};
+
+// One argument of a piece's primitive: the caller's memory and, where the primitive wants another layout, a reordered
+// copy in temporary space, which may be shared with other pieces. Nothing is allocated after construction.
+class Operand {
+ public:
+  // `shared` may be null; it is used if its layout is the wanted one.
+  Operand(const memory::desc& user, const memory::desc& inner, const SharedInput* shared = nullptr)
+      : shared_(shared != nullptr && shared->layout() == inner ? shared : nullptr), same_(user == inner),
+        user_(Unbound(user)), inner_(Unbound(inner)) {
+    if (!same_) load_ = dnnl::reorder(user_, inner_);
+    dnnl::primitive_attr add;
+    dnnl::post_ops ops;
+    ops.append_sum();
+    add.set_post_ops(ops);
+    add_ = dnnl::reorder(inner_, user_, add);
+    if (!same_) store_ = dnnl::reorder(inner_, user_);
+  }
+
+  // The temporary space that it takes. An output takes some even in the wanted layout, as it may be added.
+  size_t bytes(bool is_output) const {
+    return is_output || (shared_ == nullptr && !same_) ? PieceSpace::BytesOf(inner_) : 0;
+  }
+
+  // Prepares an input from the caller's memory.
+  void Load(const void* data, PieceSpace& space) {
+    if (shared_ != nullptr) return Bind(inner_, shared_->data());
+    if (same_) return Bind(inner_, data);
+    Bind(user_, data);
+    space.Bind(inner_);
+    load_.execute(CpuStream(), user_, inner_);
+  }
+  // As Load, of memory that `other` has loaded, whose copy is used if the layouts agree.
+  void LoadAs(const void* data, const Operand& other, PieceSpace& space) {
+    if (same_ || inner_.get_desc() != other.inner_.get_desc()) return Load(data, space);
+    Bind(inner_, other.inner_.get_data_handle());
+  }
+  // Prepares an output to the caller's memory, which Store writes or adds to.
+  void Point(void* data, bool add, PieceSpace& space) {
+    if (same_ && !add) return Bind(inner_, data);
+    Bind(user_, data);
+    space.Bind(inner_);
+  }
+  void Store(bool add) {
+    if (add) {
+      add_.execute(CpuStream(), inner_, user_);
+    } else if (!same_) {
+      store_.execute(CpuStream(), inner_, user_);
+    }
+  }
+  const memory& inner() const { return inner_; }
+
+ private:
+  const SharedInput* shared_;
+  bool same_;
+  memory user_, inner_;
+  dnnl::reorder load_, store_, add_;
+};
+
+// No layout has larger blocks of channels.
+inline constexpr int64_t kLargestBlock = 64;
+
+// An input that all pieces read whole, or null. Data is reordered by images, or by channels where there is one
+// image; filters are reordered by output channels.
+inline std::unique_ptr<SharedInput> SharedData(const Cut& cut, int64_t step, const memory::desc& user,
+                                               const memory::desc& inner) {
+  if (cut.pieces == 1 || step != 0) return nullptr;
+  const bool by_images = user.dims()[0] > 1;
+  return std::make_unique<SharedInput>(user, inner, by_images ? 0 : 1, by_images ? 1 : kLargestBlock);
+}
+inline std::unique_ptr<SharedInput> SharedFilter(const Cut& cut, const memory::desc& user, const memory::desc& inner) {
+  if (cut.pieces == 1 || cut.w_step != 0) return nullptr;
+  return std::make_unique<SharedInput>(user, inner, cut.part.groups > 1 ? 1 : 0, kLargestBlock);
+}
+
+// Calls add(make(size), size) for all pieces, with one make for those that are alike.
+template <class Make, class Add>
+void MakePieces(const Cut& cut, Make make, Add add) {
+  auto made = make(cut.part);
+  for (int64_t i = 1; i < cut.pieces; ++i) add(made, cut.part);
+  if (cut.pieces > 1 && !(cut.last == cut.part)) made = make(cut.last);
+  add(made, cut.last);
+}
+
+}  // namespace gluond::ops::conv_internal
+
+#endif  // OPS_KERNEL_CPU_CONV_PIECES_H_
