@@ -9,7 +9,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -19,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/gpu_math.h"
+#include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "server/rpc/log.h"
 #include "server/server.h"
@@ -163,15 +163,16 @@ int ExitStatus(int64_t cut) {
 
 // A server that is being stopped; null when it has been.
 struct Stopping {
-  std::mutex mu;
-  const Server* server;  // Guarded by mu.
+  explicit Stopping(const Server* server) : server(server) {}
+  Mutex mu;
+  const Server* server ABSL_GUARDED_BY(mu);
 };
 
 // Ends the process when calls do not end although they were cancelled.
 void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time) {
   std::thread([stopping = std::move(stopping), time] {
     std::this_thread::sleep_for(time);
-    std::lock_guard lock(stopping->mu);
+    MutexLock lock(stopping->mu);
     const int64_t left = stopping->server == nullptr ? 0 : stopping->server->UnderWay();
     LogToStderr(absl::StrCat("gluond-server: ", left, " calls or sessions did not end although they were cut\n"));
     FlushLogs(kLastWords);
@@ -211,12 +212,11 @@ absl::StatusOr<int> Main() {
   LogToStdout(absl::StrCat("signal ", signal, ": no new calls", lame_duck.count() == 0 ? "" : " after ",
                            lame_duck.count() == 0 ? "" : absl::StrCat(lame_duck.count(), " s"), "; those under way have ",
                            grace.count(), " s; another signal ends at once\n"));
-  const auto stopping = std::make_shared<Stopping>();
-  stopping->server = server.get();
+  const auto stopping = std::make_shared<Stopping>(server.get());
   StartWatchdog(stopping, lame_duck + grace + kLastWords + std::chrono::seconds(1));
   const int status = ExitStatus(server->Drain(grace, lame_duck));
   {
-    std::lock_guard lock(stopping->mu);
+    MutexLock lock(stopping->mu);
     stopping->server = nullptr;
   }
   LogToStdout("stopped\n");

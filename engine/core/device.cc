@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/core/mutex.h"
 
 namespace gluond {
 namespace {
@@ -55,9 +55,9 @@ class CpuDriver final : public DeviceDriver {
 };
 
 struct Drivers {
-  std::mutex mu;
+  Mutex mu;
   CpuDriver cpu;
-  std::vector<std::unique_ptr<DeviceDriver>> gpus;  // Guarded by mu; only grows.
+  std::vector<std::unique_ptr<DeviceDriver>> gpus ABSL_GUARDED_BY(mu);  // Only grows.
 };
 
 Drivers& AllDrivers() {
@@ -89,7 +89,7 @@ absl::StatusOr<Device> Device::Parse(absl::string_view text) {
 absl::StatusOr<DeviceDriver*> FindDriver(Device device) {
   Drivers& drivers = AllDrivers();
   if (device.type == DeviceType::kCpu) return &drivers.cpu;
-  std::lock_guard lock(drivers.mu);
+  MutexLock lock(drivers.mu);
   if (device.id >= 0 && device.id < static_cast<int>(drivers.gpus.size())) {
     return drivers.gpus[device.id].get();
   }
@@ -99,12 +99,12 @@ absl::StatusOr<DeviceDriver*> FindDriver(Device device) {
 }
 
 void RegisterGpuDriver(std::unique_ptr<DeviceDriver> driver) {
-  std::lock_guard lock(AllDrivers().mu);
+  MutexLock lock(AllDrivers().mu);
   AllDrivers().gpus.push_back(std::move(driver));
 }
 
 int NumGpus() {
-  std::lock_guard lock(AllDrivers().mu);
+  MutexLock lock(AllDrivers().mu);
   return static_cast<int>(AllDrivers().gpus.size());
 }
 

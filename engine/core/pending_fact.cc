@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/mutex.h"
 
 namespace gluond {
 namespace {
@@ -15,8 +15,8 @@ namespace {
 constexpr char kPayload[] = "gluond/pending-fact";
 
 struct OpenQuestions {
-  std::mutex mu;
-  std::map<uint64_t, std::vector<std::function<void()>>> waiting;  // Guarded by mu.
+  Mutex mu;
+  std::map<uint64_t, std::vector<std::function<void()>>> waiting ABSL_GUARDED_BY(mu);
 };
 
 OpenQuestions& Open() {
@@ -33,7 +33,7 @@ uint64_t NextId() {
 
 Question::Question() : id_(NextId()) {
   OpenQuestions& open = Open();
-  std::lock_guard lock(open.mu);
+  MutexLock lock(open.mu);
   open.waiting[id_];
 }
 
@@ -49,7 +49,7 @@ void Question::Answered() {
   std::vector<std::function<void()>> waiting;
   {
     OpenQuestions& open = Open();
-    std::lock_guard lock(open.mu);
+    MutexLock lock(open.mu);
     const auto it = open.waiting.find(id_);
     if (it == open.waiting.end()) return;
     waiting = std::move(it->second);
@@ -65,7 +65,7 @@ bool AwaitFact(const absl::Status& status, std::function<void()> then) {
   if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &id)) return false;
   {
     OpenQuestions& open = Open();
-    std::lock_guard lock(open.mu);
+    MutexLock lock(open.mu);
     const auto it = open.waiting.find(id);
     if (it != open.waiting.end()) {
       it->second.push_back(std::move(then));

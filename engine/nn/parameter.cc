@@ -27,7 +27,7 @@ absl::Status ParameterStore::Add(Parameter parameter) {
                                                    parameter.name.size(), ": '", Excerpt(parameter.name), "'"));
   }
   if (parameter.auxiliary || !parameter.differentiable) parameter.grad_req = GradReq::kNull;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (!index_.try_emplace(parameter.name, parameters_.size()).second) {
     return absl::AlreadyExistsError(absl::StrCat("two parameters are named '", Excerpt(parameter.name), "'"));
   }
@@ -36,7 +36,7 @@ absl::Status ParameterStore::Add(Parameter parameter) {
 }
 
 absl::StatusOr<size_t> ParameterStore::Find(absl::string_view name) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   const auto it = index_.find(name);
   if (it != index_.end()) return it->second;
   std::vector<std::string> names;
@@ -47,24 +47,24 @@ absl::StatusOr<size_t> ParameterStore::Find(absl::string_view name) const {
 
 absl::StatusOr<Parameter> ParameterStore::Get(absl::string_view name) const {
   ASSIGN_OR_RETURN(const size_t index, Find(name));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return *parameters_[index];
 }
 
 std::vector<Parameter> ParameterStore::List() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   std::vector<Parameter> list;
   for (const auto& parameter : parameters_) list.push_back(*parameter);
   return list;
 }
 
 size_t ParameterStore::size() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return parameters_.size();
 }
 
 absl::Status ParameterStore::MergeShape(size_t index, const Shape& shape) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   Parameter& parameter = *parameters_[index];
   const Shape before = parameter.shape;
   if (ShapeAssign(&parameter.shape, shape)) return absl::OkStatus();
@@ -74,19 +74,19 @@ absl::Status ParameterStore::MergeShape(size_t index, const Shape& shape) {
 }
 
 void ParameterStore::SetTensors(size_t index, Tensor data, Tensor grad) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   parameters_[index]->data = std::move(data);
   parameters_[index]->grad = std::move(grad);
 }
 
 void ParameterStore::SetDeferred(size_t index, Spec deferred) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   parameters_[index]->deferred = std::move(deferred);
 }
 
 absl::Status ParameterStore::Configure(absl::string_view name, const ParameterOptions& options) {
   ASSIGN_OR_RETURN(const size_t index, Find(name));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   Parameter& parameter = *parameters_[index];
   for (const auto& [what, value] : {std::pair("lr_mult", options.lr_mult), std::pair("wd_mult", options.wd_mult)}) {
     if (value.has_value() && !(*value >= 0 && std::isfinite(*value))) {
@@ -108,7 +108,7 @@ absl::Status ParameterStore::Configure(absl::string_view name, const ParameterOp
 }
 
 uint64_t ParameterStore::version() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return version_;
 }
 

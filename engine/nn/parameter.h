@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "engine/core/tensor.h"
 #include "engine/nn/catalog.h"
 
@@ -71,16 +71,17 @@ class ParameterStore {
   // INVALID_ARGUMENT: a gradient is asked of a parameter that has none, or a multiplier is negative or not finite.
   absl::Status Configure(absl::string_view name, const ParameterOptions& options);
 
-  // For the strand, which needs no copy: valid while the store lives.
-  const Parameter& operator[](size_t index) const { return *parameters_[index]; }
+  // For the strand, which needs no copy: valid while the store lives. None is added any more then, and only the strand
+  // changes one, so that it reads without the lock.
+  const Parameter& operator[](size_t index) const ABSL_NO_THREAD_SAFETY_ANALYSIS { return *parameters_[index]; }
   // Grows whenever a grad_req changed: which gradients a compiled graph makes is then out of date.
   uint64_t version() const;
 
  private:
-  mutable std::mutex mu_;
-  std::vector<std::unique_ptr<Parameter>> parameters_;   // Guarded by mu_, but see operator[].
-  absl::flat_hash_map<std::string, size_t> index_;       // Guarded by mu_.
-  uint64_t version_ = 0;                                 // Guarded by mu_.
+  mutable Mutex mu_;
+  std::vector<std::unique_ptr<Parameter>> parameters_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, size_t> index_ ABSL_GUARDED_BY(mu_);
+  uint64_t version_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace gluond

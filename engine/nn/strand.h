@@ -8,9 +8,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "engine/core/mutex.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/task.h"
 
@@ -47,7 +47,7 @@ class Strand {
     return Callback<absl::Status>([queue = queue_](const Callback<absl::Status>::Done& resume) {
       size_t readers = 0;
       {
-        std::lock_guard<std::mutex> lock(queue->mu);
+        MutexLock lock(queue->mu);
         while (readers < queue->waiting.size() && queue->waiting[readers].reader) ++readers;
       }
       YieldOn(queue, readers, [queue, begun = queue->begun, resume] {
@@ -71,15 +71,15 @@ class Strand {
   struct Queue {
     explicit Queue(Lane& lane) : lane(lane) {}
     Lane& lane;
-    std::mutex mu;
-    bool busy = false;            // Guarded by mu.
-    std::deque<Waiting> waiting;  // Guarded by mu.
+    Mutex mu;
+    bool busy ABSL_GUARDED_BY(mu) = false;
+    std::deque<Waiting> waiting ABSL_GUARDED_BY(mu);
     std::chrono::steady_clock::time_point begun;  // The lane's.
   };
 
   void Enqueue(Work work, bool reader) {
     {
-      std::lock_guard<std::mutex> lock(queue_->mu);
+      MutexLock lock(queue_->mu);
       if (queue_->busy) return queue_->waiting.push_back({std::move(work), reader, CurrentAccount()});
       queue_->busy = true;
     }
@@ -97,7 +97,7 @@ class Strand {
   static void Next(const std::shared_ptr<Queue>& queue) {
     Waiting next;
     {
-      std::lock_guard<std::mutex> lock(queue->mu);
+      MutexLock lock(queue->mu);
       if (queue->waiting.empty()) {
         queue->busy = false;
         return;
@@ -118,7 +118,7 @@ class Strand {
     }
     Waiting reader;
     {
-      std::lock_guard<std::mutex> lock(queue->mu);
+      MutexLock lock(queue->mu);
       reader = std::move(queue->waiting.front());
       queue->waiting.pop_front();
     }

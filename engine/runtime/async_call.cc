@@ -4,7 +4,7 @@ namespace gluond {
 
 Completion AsyncCall::Begin(const std::shared_ptr<AsyncCall>& call, std::shared_ptr<AsyncOwner> owner) {
   {
-    std::lock_guard lock(call->mu_);
+    MutexLock lock(call->mu_);
     call->state_ = kWaiting;
   }
   call->self_ = call;
@@ -14,24 +14,24 @@ Completion AsyncCall::Begin(const std::shared_ptr<AsyncCall>& call, std::shared_
 }
 
 bool AsyncCall::completed() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return state_ == kCompleted;
 }
 
 absl::Status AsyncCall::TakeStatus() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return std::exchange(status_, absl::OkStatus());
 }
 
 bool AsyncCall::Abandon() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (state_ == kCompleted) return false;
   state_ = kAbandoned;
   return true;
 }
 
 void AsyncCall::Complete(absl::Status status) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto before = std::exchange(state_, kCompleted);
   if (before != kWaiting) return;
   status_ = std::move(status);

@@ -6,11 +6,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/core/mutex.h"
 #include "engine/core/op_context.h"
 
 namespace gluond {
@@ -48,9 +48,9 @@ class AsyncCall final : public Completion::Call {
   std::shared_ptr<AsyncCall> self_;
   std::shared_ptr<AsyncOwner> owner_;
 
-  mutable std::mutex mu_;
-  enum { kWaiting, kAbandoned, kCompleted } state_ = kCompleted;  // Guarded by mu_.
-  absl::Status status_;                                           // Guarded by mu_.
+  mutable Mutex mu_;
+  enum { kWaiting, kAbandoned, kCompleted } state_ ABSL_GUARDED_BY(mu_) = kCompleted;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
 // The calls of one step. An operator may keep a Completion that it has used: then the next call takes another one.

@@ -44,30 +44,28 @@ std::string Size(int64_t bytes) {
 
 Budget::Budget(std::string name, int64_t limit, std::string flag, std::shared_ptr<Budget> parent)
     : name_(std::move(name)), limit_(limit), flag_(std::move(flag)), parent_(std::move(parent)),
-      outermost_(parent_ == nullptr ? *this : parent_->outermost_), mu_(outermost_.own_mu_) {
+      outermost_(parent_ == nullptr ? *this : parent_->outermost_) {
   if (parent_ == nullptr) return;
-  const std::lock_guard lock(mu_);
+  MutexLock lock(outermost_.mu_);
   outermost_.within_.insert(this);
 }
 
-// Requires: mu_ is held.
 Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account)
     : name_(absl::StrCat(whole->name_, ", for ", account->name())), limit_(whole->limit_), flag_(whole->flag_),
-      parent_(std::move(whole)), account_(std::move(account)), outermost_(parent_->outermost_),
-      mu_(outermost_.own_mu_) {
+      parent_(std::move(whole)), account_(std::move(account)), outermost_(parent_->outermost_) {
   outermost_.within_.insert(this);
 }
 
 Budget::~Budget() {
   if (parent_ == nullptr) return;
-  const std::lock_guard lock(mu_);
+  MutexLock lock(outermost_.mu_);
   outermost_.within_.erase(this);
 }
 
 std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
   const AccountPtr& account = CurrentAccount();
   if (account == nullptr) return whole;
-  std::lock_guard lock(whole->mu_);
+  MutexLock lock(whole->outermost_.mu_);
   std::weak_ptr<Budget>& known = whole->parts_[account.get()];
   std::shared_ptr<Budget> part = known.lock();
   if (part != nullptr) return part;
@@ -80,16 +78,17 @@ std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
   return part;
 }
 
-int64_t Budget::Available(const Budget* within, int64_t bytes) const {
-  const int64_t left = limit_ - used();
-  if (within == nullptr || within->account_ == nullptr || bytes <= limit_ / kLittle - within->used()) return left;
-  const int64_t kept = limit_ / kKept;
+int64_t Budget::Available(const Budget& budget, const Budget* within, int64_t bytes) const {
+  const int64_t limit = budget.limit_, left = limit - budget.used();
+  if (within == nullptr || within->account_ == nullptr || bytes <= limit / kLittle - within->used()) return left;
+  const int64_t kept = limit / kKept;
   if (bytes <= left - kept) return left - kept;
   int64_t parts = 1;
   for (const Budget* part : outermost_.within_) {
-    parts += part != within && part->parent_.get() == this && part->account_ != nullptr && part->used() > limit_ / kLittle;
+    parts += part != within && part->parent_.get() == &budget && part->account_ != nullptr &&
+             part->used() > limit / kLittle;
   }
-  return left - (bytes <= limit_ / parts - within->used() ? kept / 2 : kept);
+  return left - (bytes <= limit / parts - within->used() ? kept / 2 : kept);
 }
 
 bool Budget::IsWithin(const Budget& other) const {
@@ -110,15 +109,15 @@ std::string Budget::Holder() const {
 }
 
 std::string Budget::Holders() const {
-  const std::lock_guard lock(mu_);
-  return outermost_.HoldersLocked();
+  MutexLock lock(outermost_.mu_);
+  return HoldersOf(outermost_);
 }
 
-std::string Budget::HoldersLocked() const {
+std::string Budget::HoldersOf(const Budget& whole) const {
   // What each holds by itself: what it uses, less what those within it use.
-  absl::flat_hash_map<const Budget*, int64_t> own = {{this, used()}};
+  absl::flat_hash_map<const Budget*, int64_t> own = {{&whole, whole.used()}};
   for (const Budget* budget : outermost_.within_) {
-    if (!budget->IsWithin(*this)) continue;
+    if (!budget->IsWithin(whole)) continue;
     const int64_t bytes = budget->used();
     own[budget] += bytes;
     own[budget->parent_.get()] -= bytes;
@@ -127,7 +126,7 @@ std::string Budget::HoldersLocked() const {
   std::map<std::string, std::pair<int64_t, int>> sums;  // Bytes and how many, of all that are called the same.
   for (const auto& [budget, bytes] : own) {
     if (bytes <= 0) continue;
-    auto& [sum, count] = sums[budget == this ? "the rest" : budget->Holder()];
+    auto& [sum, count] = sums[budget == &whole ? "the rest" : budget->Holder()];
     sum += bytes;
     ++count;
   }
@@ -145,13 +144,13 @@ std::string Budget::HoldersLocked() const {
 }
 
 absl::Status Budget::Charge(int64_t bytes) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(outermost_.mu_);
   const Budget* within = nullptr;
   for (const Budget* budget = this; budget != nullptr; within = budget, budget = budget->parent_.get()) {
-    const int64_t available = budget->Available(within, bytes);
+    const int64_t available = Available(*budget, within, bytes);
     if (bytes <= available || budget->account_ != nullptr) continue;  // Of a part, the whole tells more.
     const int64_t kept = budget->limit_ - budget->used() - available;
-    const std::string holders = budget->HoldersLocked();
+    const std::string holders = HoldersOf(*budget);
     return absl::ResourceExhaustedError(absl::StrCat(
         "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->used(), " of ", budget->limit_, " in use",
         holders.empty() ? "" : absl::StrCat(" (", holders, ")"),

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -23,6 +22,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
 
 namespace gluond {
@@ -59,9 +59,12 @@ class Budget {
   bool IsOwn() const;
   // What it is called among those that hold something.
   std::string Holder() const;
-  std::string HoldersLocked() const;
-  // What `bytes` more, for a part or a budget of its own within this one, may take now.
-  int64_t Available(const Budget* within, int64_t bytes) const;
+  // Holders of `whole`, which is this budget or one around it.
+  std::string HoldersOf(const Budget& whole) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
+  // The bytes that `budget`, this one or one around it, has now for `within`, a part or a budget of its own within
+  // it that wants `bytes` more. Null: for itself.
+  int64_t Available(const Budget& budget, const Budget* within, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
 
   const std::string name_;
   const int64_t limit_;
@@ -69,15 +72,14 @@ class Budget {
   const std::shared_ptr<Budget> parent_;
   const AccountPtr account_;  // Whose part of the parent it is; null: it is no part.
   Budget& outermost_;
-  mutable std::mutex own_mu_;
-  std::mutex& mu_;                 // The outermost budget's: a charge sees no half of another one.
-  std::atomic<int64_t> used_ = 0;  // Added to under mu_.
-  std::atomic<int64_t> peak_ = 0;  // Written under mu_.
-  absl::flat_hash_set<const Budget*> within_;                         // All, of the outermost. Guarded by mu_.
-  absl::flat_hash_map<const Account*, std::weak_ptr<Budget>> parts_;  // Guarded by mu_.
-  size_t tidy_at_ = 64;                                               // Guarded by mu_.
+  mutable Mutex mu_;  // The outermost budget's is everybody's: a charge sees no half of another one.
+  std::atomic<int64_t> used_ = 0;  // Added to with the lock.
+  std::atomic<int64_t> peak_ = 0;  // Written with the lock.
+  absl::flat_hash_set<const Budget*> within_ ABSL_GUARDED_BY(mu_);  // All, of the outermost.
+  absl::flat_hash_map<const Account*, std::weak_ptr<Budget>> parts_ ABSL_GUARDED_BY(outermost_.mu_);
+  size_t tidy_at_ ABSL_GUARDED_BY(outermost_.mu_) = 64;
 
-  Budget(std::shared_ptr<Budget> whole, AccountPtr account);
+  Budget(std::shared_ptr<Budget> whole, AccountPtr account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
 };
 
 // Bytes charged to a budget, refunded at the end.

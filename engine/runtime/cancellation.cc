@@ -3,13 +3,13 @@
 namespace gluond {
 
 void Cancellation::Cancel() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   cancelled_.store(true, std::memory_order_relaxed);
   for (Listener* listener = listeners_; listener != nullptr; listener = listener->next_) listener->OnCancel();
 }
 
 bool Cancellation::Listen(Listener* listener) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (cancelled_.load(std::memory_order_relaxed)) return false;
   listener->next_ = listeners_;
   listeners_ = listener;
@@ -17,7 +17,7 @@ bool Cancellation::Listen(Listener* listener) {
 }
 
 void Cancellation::Unlisten(Listener* listener) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (Listener** link = &listeners_; *link != nullptr; link = &(*link)->next_) {
     if (*link != listener) continue;
     *link = listener->next_;

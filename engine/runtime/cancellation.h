@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 
 #include "absl/status/status.h"
+#include "engine/core/mutex.h"
 
 namespace gluond {
 
@@ -50,8 +50,8 @@ class Cancellation {
  private:
   std::atomic<bool> cancelled_ = false;
   const Clock::time_point deadline_;
-  std::mutex mu_;
-  Listener* listeners_ = nullptr;  // Guarded by mu_. Linked by next_.
+  Mutex mu_;
+  Listener* listeners_ ABSL_GUARDED_BY(mu_) = nullptr;  // Linked by next_.
 };
 
 }  // namespace gluond

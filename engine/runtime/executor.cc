@@ -1,9 +1,8 @@
 #include "engine/runtime/executor.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
+#include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/execution.h"
 #include "engine/runtime/program.h"
@@ -44,18 +43,18 @@ Run Executor::TakeRun() { return idle() ? std::move(execution_->run()) : Run(); 
 bool Executor::idle() const { return execution_->idle(); }
 
 absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
-  std::mutex mu;
-  std::condition_variable ended;
+  Mutex mu;
+  CondVar ended;
   bool has_ended = false;
   absl::Status result;
   Start(std::move(run), [&](absl::Status status) {
-    std::lock_guard lock(mu);
+    MutexLock lock(mu);
     result = std::move(status);
     has_ended = true;
-    ended.notify_one();
+    ended.NotifyOne();
   });
-  std::unique_lock lock(mu);
-  ended.wait(lock, [&] { return has_ended; });
+  MutexLock lock(mu);
+  while (!has_ended) ended.Wait(mu);
   if (result.ok() && outputs != nullptr) *outputs = execution_->run().outputs;
   return result;
 }

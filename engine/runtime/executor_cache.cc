@@ -1,11 +1,11 @@
 #include "engine/runtime/executor_cache.h"
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/await_fact.h"
 
@@ -54,7 +54,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
 
   // Empty when none is idle.
   ExecutorLease Take(const ExecutorKeyPtr& key) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto it = by_key_.find(key);
     if (it == by_key_.end() || it->second.empty()) return {};
     List pooled;
@@ -72,7 +72,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     }
     RETURN_IF_ERROR(executor.status());
     {
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       ++num_compiled_;
     }
     List pooled;
@@ -88,7 +88,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     const int64_t bytes = pooled.front().idle_bytes = executor.held_bytes();
     if (bytes > max_idle_bytes_ / 4) return Forget(pooled.front().key);
     {
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       std::vector<List::iterator>& same = by_key_[pooled.front().key];
       idle_.splice(idle_.begin(), pooled);
       idle_bytes_ += bytes;
@@ -100,7 +100,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   // Drops the idle executors that were used least recently, but for `keep`, or fewer where these hold too much memory.
   void Trim(size_t keep) {
     List dropped;  // Destroyed after the lock is released.
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     while (idle_.size() > keep || idle_bytes_ > max_idle_bytes_) {
       const auto last = std::prev(idle_.end());
       idle_bytes_ -= last->idle_bytes;
@@ -112,18 +112,18 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   }
 
   int64_t num_compiled() const {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return num_compiled_;
   }
   size_t num_idle() const {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return idle_.size();
   }
 
  private:
   // The executor does not come back.
   void Forget(const ExecutorKeyPtr& key) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto it = by_key_.find(key);
     if (it != by_key_.end() && it->second.empty()) by_key_.erase(it);
   }
@@ -133,12 +133,12 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   const size_t max_idle_;
   const int64_t max_idle_bytes_;
 
-  mutable std::mutex mu_;
-  List idle_;  // Guarded by mu_, as all that follows. The most recently used one first.
-  int64_t idle_bytes_ = 0;
+  mutable Mutex mu_;
+  List idle_ ABSL_GUARDED_BY(mu_);  // The most recently used one first.
+  int64_t idle_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   // An entry is kept, empty, while its executors are out, so that giving one back allocates nothing.
-  absl::flat_hash_map<ExecutorKeyPtr, std::vector<List::iterator>, KeyHash, KeyEqual> by_key_;
-  int64_t num_compiled_ = 0;
+  absl::flat_hash_map<ExecutorKeyPtr, std::vector<List::iterator>, KeyHash, KeyEqual> by_key_ ABSL_GUARDED_BY(mu_);
+  int64_t num_compiled_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 ExecutorLease& ExecutorLease::operator=(ExecutorLease&& other) {

@@ -45,12 +45,12 @@ FairThreads::FairThreads(Options options) : options_(std::move(options)) {
 FairThreads::~FairThreads() {
   Drain();
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     ending_ = true;
   }
-  wake_.notify_all();
-  standby_.notify_all();
-  watch_.notify_all();
+  wake_.NotifyAll();
+  standby_.NotifyAll();
+  watch_.NotifyAll();
   if (watcher_.joinable()) watcher_.join();
   for (std::list<Seat>* seats : {&seats_, &retired_}) {
     for (Seat& seat : *seats) seat.thread.join();
@@ -58,7 +58,7 @@ FairThreads::~FairThreads() {
 }
 
 void FairThreads::Post(WorkQueue& queue, Work* work) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   order_.Add(queue, work, CurrentAccount(), Clock::now());
   Wake();
 }
@@ -69,13 +69,13 @@ void FairThreads::Post(WorkQueue& queue, std::function<void()> work) {
 
 void FairThreads::Post(std::function<void()> work) {
   auto* const function = new FunctionWork(std::move(work));
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   order_.Add(function, CurrentAccount(), Clock::now());
   Wake();
 }
 
 void FairThreads::DoAt(WorkQueue& queue, Clock::time_point when, Work* work) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const bool sooner = when < first_timer();
   Timer timer{&queue, work, CurrentAccount()};
   if (spare_timers_.empty()) {
@@ -91,7 +91,7 @@ void FairThreads::DoAt(WorkQueue& queue, Clock::time_point when, Work* work) {
 }
 
 void FairThreads::Forget(WorkQueue& queue, Work* work) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto timer = timer_of_.find(work);
   if (timer == timer_of_.end()) {
     order_.Remove(queue, work);
@@ -101,48 +101,50 @@ void FairThreads::Forget(WorkQueue& queue, Work* work) {
 }
 
 FairThreads::Load FairThreads::load() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return order_.load();
 }
 
 bool FairThreads::Drain() {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   if (order_.empty()) return false;
-  drained_.wait(lock, [this] { return order_.empty(); });
+  while (!order_.empty()) drained_.Wait(mu_);
   return true;
 }
 
 void FairThreads::Wake() {
   posted_.store(true, std::memory_order_release);
-  if (asleep_ > 0) wake_.notify_one();
+  if (asleep_ > 0) wake_.NotifyOne();
   if (!watching_ && watcher_.joinable()) {
     watching_ = true;
-    watch_.notify_one();
+    watch_.NotifyOne();
   }
 }
 
 void FairThreads::Loop(Seat& seat) {
   pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
   const std::shared_ptr<void> kept = options_.enter == nullptr ? nullptr : options_.enter();
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   while (true) {
     const Clock::time_point now = Clock::now();
     PostDue(now);
     posted_.store(false, std::memory_order_relaxed);
     if (MayTake(seat, now)) {
       if (const std::optional<FairOrder::Piece> piece = order_.Take(now)) {
-        Do(lock, seat, *piece);
+        Do(seat, *piece);
         continue;
       }
     }
     if (ending_) return;
     if (now >= seat.rests_at) {
-      Rest(lock, seat);
+      Rest(seat);
       continue;
     }
-    Sleep(lock, seat);
+    Sleep(seat);
     if (seat.joined && !seat.taking) {
-      if (standby_.wait_for(lock, kStandby, [&] { return seat.taking || ending_; })) continue;
+      const Clock::time_point until = Clock::now() + kStandby;
+      while (!seat.taking && !ending_ && standby_.WaitUntil(mu_, until)) continue;
+      if (seat.taking || ending_) continue;
       // Its own thread cannot join it; the watcher does.
       const auto self = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& other) { return &other == &seat; });
       retired_.splice(retired_.end(), seats_, self);
@@ -151,9 +153,9 @@ void FairThreads::Loop(Seat& seat) {
   }
 }
 
-void FairThreads::Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairOrder::Piece& piece) {
+void FairThreads::Do(Seat& seat, const FairOrder::Piece& piece) {
   seat.since = piece.begun;
-  lock.unlock();
+  mu_.Unlock();
   {
     const ScopedAccount account(piece.account);
     current_queue_of_thread = piece.queue;
@@ -161,36 +163,36 @@ void FairThreads::Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairO
     current_queue_of_thread = nullptr;
   }
   const bool goes_on = std::exchange(current_work_goes_on, false);
-  lock.lock();
+  mu_.Lock();
   seat.since = kIdle;
   const Clock::time_point now = Clock::now();
   if (options_.rest != nullptr && !seat.joined) seat.rests_at = now + options_.rest_after;
   goes_on ? order_.Leave(piece, now) : order_.Done(piece, now);
-  if (order_.empty()) drained_.notify_all();
+  if (order_.empty()) drained_.NotifyAll();
 }
 
 std::function<void()> FairThreads::Prolong() {
   current_work_goes_on = true;
   return [this, queue = current_queue_of_thread] {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     order_.End(*queue, Clock::now());
-    if (order_.empty()) drained_.notify_all();
+    if (order_.empty()) drained_.NotifyAll();
     Wake();
   };
 }
 
-void FairThreads::Rest(std::unique_lock<std::mutex>& lock, Seat& seat) {
+void FairThreads::Rest(Seat& seat) {
   seat.rests_at = Clock::time_point::max();
-  lock.unlock();
+  mu_.Unlock();
   options_.rest();
-  lock.lock();
+  mu_.Lock();
 }
 
 // Sleeps until there may be something to do.
-void FairThreads::Sleep(std::unique_lock<std::mutex>& lock, Seat& seat) {
+void FairThreads::Sleep(Seat& seat) {
   if (!seat.taking) return;
   if (!seat.joined && options_.look.count() > 0) {
-    Look(lock);
+    Look();
     if (ending_) return;
   }
   // Work that was posted during the look may have woken a thread that must not take it.
@@ -201,21 +203,21 @@ void FairThreads::Sleep(std::unique_lock<std::mutex>& lock, Seat& seat) {
   if (seat.joined) until = std::min(until, Clock::now() + options_.patience);
   ++asleep_;
   if (until == Clock::time_point::max()) {
-    wake_.wait(lock);
+    wake_.Wait(mu_);
   } else {
-    wake_.wait_until(lock, until);
+    wake_.WaitUntil(mu_, until);
   }
   --asleep_;
 }
 
 // A moment's look before sleep: a client that waits for each answer sends its next call within it. Gives way to any
 // other thread that wants the processor.
-void FairThreads::Look(std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
+void FairThreads::Look() {
+  mu_.Unlock();
   const bool may = options_.may_look == nullptr || options_.may_look();
   const Clock::time_point end = Clock::now() + (may ? options_.look : Clock::duration(0));
   while (!posted_.load(std::memory_order_acquire) && Clock::now() < end) std::this_thread::yield();
-  lock.lock();
+  mu_.Lock();
 }
 
 bool FairThreads::MayTake(Seat& seat, Clock::time_point now) {
@@ -223,7 +225,7 @@ bool FairThreads::MayTake(Seat& seat, Clock::time_point now) {
   if (!seat.taking) return false;
   if (FirstAreHeld(now)) return true;
   seat.taking = false;
-  if (asleep_ > 0) wake_.notify_one();  // What woke this thread was perhaps meant for one of the first.
+  if (asleep_ > 0) wake_.NotifyOne();  // What woke this thread was perhaps meant for one of the first.
   return false;
 }
 
@@ -234,16 +236,16 @@ bool FairThreads::FirstAreHeld(Clock::time_point now) const {
 // Watches, while there is work, for works that hold all threads.
 void FairThreads::Watch() {
   pthread_setname_np(pthread_self(), (options_.name.substr(0, 9) + "-watch").c_str());
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   int vain = 0;
   while (!ending_) {
     if (vain > kVainLooks && retired_.empty()) {
       watching_ = false;
-      watch_.wait(lock, [this] { return watching_ || ending_; });
+      while (!watching_ && !ending_) watch_.Wait(mu_);
       vain = 0;
     }
-    watch_.wait_for(lock, options_.patience / 2);
-    EndRetired(lock);
+    watch_.WaitFor(mu_, options_.patience / 2);
+    EndRetired();
     const Clock::time_point now = Clock::now();
     PostDue(now);
     vain = order_.ready() || seats_.size() > static_cast<size_t>(options_.threads) ? 0 : vain + 1;
@@ -260,7 +262,7 @@ void FairThreads::JoinIn() {
     seat.taking = true;
     --wanted;
   }
-  standby_.notify_all();
+  standby_.NotifyAll();
   for (; wanted > 0 && seats_.size() < static_cast<size_t>(options_.most_threads); --wanted) {
     Seat& seat = seats_.emplace_back();
     seat.joined = true;
@@ -268,13 +270,13 @@ void FairThreads::JoinIn() {
   }
 }
 
-void FairThreads::EndRetired(std::unique_lock<std::mutex>& lock) {
+void FairThreads::EndRetired() {
   std::list<Seat> ended;
   ended.swap(retired_);
   if (ended.empty()) return;
-  lock.unlock();
+  mu_.Unlock();
   for (Seat& seat : ended) seat.thread.join();
-  lock.lock();
+  mu_.Lock();
 }
 
 void FairThreads::PostDue(Clock::time_point now) {

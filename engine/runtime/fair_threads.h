@@ -9,17 +9,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "engine/core/mutex.h"
 #include "engine/runtime/fair_order.h"
 
 namespace gluond {
@@ -90,40 +89,42 @@ class FairThreads {
   using Timers = std::multimap<Clock::time_point, Timer>;
 
   void Loop(Seat& seat);
-  void Do(std::unique_lock<std::mutex>& lock, Seat& seat, const FairOrder::Piece& piece);
-  void Rest(std::unique_lock<std::mutex>& lock, Seat& seat);
-  void Sleep(std::unique_lock<std::mutex>& lock, Seat& seat);
-  void Look(std::unique_lock<std::mutex>& lock);
   void Watch();
-  void EndRetired(std::unique_lock<std::mutex>& lock);
 
-  // With mu_ held.
-  void Wake();
-  void PostDue(Clock::time_point now);
-  Timer EraseTimer(Timers::iterator timer);
-  Clock::time_point first_timer() const;
+  // These let go of mu_ meanwhile.
+  void Do(Seat& seat, const FairOrder::Piece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Rest(Seat& seat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Sleep(Seat& seat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PostDue(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Timer EraseTimer(Timers::iterator timer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Clock::time_point first_timer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Held(const Seat& seat, Clock::time_point now) const { return seat.since <= now - options_.patience; }
-  bool FirstAreHeld(Clock::time_point now) const;
-  bool MayTake(Seat& seat, Clock::time_point now);
-  void JoinIn();
+  bool FirstAreHeld(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayTake(Seat& seat, Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void JoinIn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
 
-  std::mutex mu_;  // Guards all that follows.
-  std::condition_variable wake_;     // Of threads that take work.
-  std::condition_variable standby_;  // Of threads that have joined in, and do not take work now.
-  std::condition_variable watch_;
-  std::condition_variable drained_;
-  FairOrder order_{options_.patience};
-  Timers timers_;
-  std::vector<Timers::node_type> spare_timers_;  // Used again, so that a timer allocates nothing.
-  absl::flat_hash_map<const Work*, Timers::iterator> timer_of_;
-  std::list<Seat> seats_;    // The first `threads` of them stay.
-  std::list<Seat> retired_;  // Ended, and to be joined.
-  int asleep_ = 0;           // On wake_.
-  bool watching_ = false;
-  bool ending_ = false;
-  std::atomic<bool> posted_ = false;  // Something was posted since a thread last took work. Read without mu_.
+  Mutex mu_;
+  CondVar wake_;     // Of threads that take work.
+  CondVar standby_;  // Of threads that have joined in, and do not take work now.
+  CondVar watch_;
+  CondVar drained_;
+  FairOrder order_ ABSL_GUARDED_BY(mu_){options_.patience};
+  Timers timers_ ABSL_GUARDED_BY(mu_);
+  // Used again, so that a timer allocates nothing.
+  std::vector<Timers::node_type> spare_timers_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<const Work*, Timers::iterator> timer_of_ ABSL_GUARDED_BY(mu_);
+  std::list<Seat> seats_ ABSL_GUARDED_BY(mu_);    // The first `threads` of them stay.
+  std::list<Seat> retired_ ABSL_GUARDED_BY(mu_);  // Ended, and to be joined.
+  int asleep_ ABSL_GUARDED_BY(mu_) = 0;           // On wake_.
+  bool watching_ ABSL_GUARDED_BY(mu_) = false;
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> posted_ = false;  // Something was posted since a thread last took work. Set under mu_.
 
   std::thread watcher_;
 };

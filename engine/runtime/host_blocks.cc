@@ -67,7 +67,7 @@ void* HostBlocks::Take(size_t bytes, bool find_pages) {
 
 // The one that was used last: it may still be in the processor's cache.
 void* HostBlocks::TakeKept(size_t bytes) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto newest = std::find_if(blocks_.rbegin(), blocks_.rend(), [=](const Block& b) { return b.bytes == bytes; });
   if (newest == blocks_.rend()) return nullptr;
   void* const data = newest->data;
@@ -79,22 +79,22 @@ void* HostBlocks::TakeKept(size_t bytes) {
 void HostBlocks::GiveBack(void* block, size_t bytes) {
   const size_t size = InPages(bytes);
   Dropped dropped;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   blocks_.push_back({block, size, Clock::now()});
   kept_bytes_ += static_cast<int64_t>(size);
   while (kept_bytes_ > most_kept_) TakeFirst(&dropped.blocks);
-  if (blocks_.size() == 1) holds_some_.notify_one();
+  if (blocks_.size() == 1) holds_some_.NotifyOne();
 }
 
 void HostBlocks::KeepAtMost(int64_t bytes) {
   Dropped dropped;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   while (!blocks_.empty() && kept_bytes_ > bytes) TakeFirst(&dropped.blocks);
 }
 
 void HostBlocks::DropKeptBefore(Clock::time_point time) {
   Dropped dropped;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   while (!blocks_.empty() && blocks_.front().kept < time) TakeFirst(&dropped.blocks);
 }
 
@@ -111,8 +111,8 @@ HostBlocks::Dropped::~Dropped() {
 void HostBlocks::DropIdleOnes() {
   while (true) {
     {
-      std::unique_lock lock(mu_);
-      holds_some_.wait(lock, [this] { return !blocks_.empty(); });
+      MutexLock lock(mu_);
+      while (blocks_.empty()) holds_some_.Wait(mu_);
     }
     std::this_thread::sleep_for(kIdle / 2);
     DropKeptBefore(Clock::now() - kIdle);

@@ -10,12 +10,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
+
+#include "engine/core/mutex.h"
 
 namespace gluond {
 
@@ -62,14 +62,14 @@ class HostBlocks {
   };
 
   void* TakeKept(size_t bytes);
-  void TakeFirst(std::vector<Block>* blocks);
+  void TakeFirst(std::vector<Block>* blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[noreturn]] void DropIdleOnes();
 
   const int64_t most_kept_;
-  std::mutex mu_;
-  std::condition_variable holds_some_;
-  std::deque<Block> blocks_;  // Guarded by mu_. The oldest first.
-  std::atomic<int64_t> kept_bytes_ = 0;  // Written under mu_.
+  Mutex mu_;
+  CondVar holds_some_;
+  std::deque<Block> blocks_ ABSL_GUARDED_BY(mu_);  // The oldest first.
+  std::atomic<int64_t> kept_bytes_ = 0;            // Written under mu_.
 };
 
 }  // namespace gluond

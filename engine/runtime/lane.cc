@@ -115,7 +115,7 @@ std::shared_ptr<void> Lanes::EnterThread() {
 }
 
 std::shared_ptr<Lane> Lanes::Take() {
-  std::lock_guard lock(free_->mu);
+  MutexLock lock(free_->mu);
   if (free_->lanes.empty()) {
     all_.push_back(std::unique_ptr<Lane>(new Lane(*this)));
     free_->lanes.push_back(all_.back().get());
@@ -123,7 +123,7 @@ std::shared_ptr<Lane> Lanes::Take() {
   Lane* const lane = free_->lanes.back();
   free_->lanes.pop_back();
   return std::shared_ptr<Lane>(lane, [free = free_](Lane* given_back) {
-    std::lock_guard lock(free->mu);
+    MutexLock lock(free->mu);
     free->lanes.push_back(given_back);
   });
 }

@@ -19,11 +19,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/core/device.h"
+#include "engine/core/mutex.h"
 #include "engine/core/op_context.h"
 #include "engine/core/tensor.h"
 #include "engine/runtime/fair_threads.h"
@@ -125,11 +125,11 @@ class Lanes {
 
   // Lanes that were given back, perhaps after the end of all.
   struct Free {
-    std::mutex mu;
-    std::vector<Lane*> lanes;  // Guarded by mu.
+    Mutex mu;
+    std::vector<Lane*> lanes ABSL_GUARDED_BY(mu);
   };
   const std::shared_ptr<Free> free_ = std::make_shared<Free>();
-  std::vector<std::unique_ptr<Lane>> all_;  // Guarded by free_->mu.
+  std::vector<std::unique_ptr<Lane>> all_ ABSL_GUARDED_BY(free_->mu);
 
   std::atomic<uint64_t> posts_ = 0;  // Works posted so far, on the lanes and beside them.
   FairThreads threads_;

@@ -142,7 +142,7 @@ struct Team::Loop {
   bool caller_waits;        // For helpers' pieces: it computes nothing.
   std::atomic<int> inside;  // Helpers.
 
-  std::condition_variable done;
+  CondVar done;
 
   bool HasPieces() const {
     return std::any_of(shares.begin(), shares.begin() + threads, [](const Share& share) {
@@ -172,11 +172,11 @@ Team::Team(int count)
 
 Team::~Team() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     ending_ = true;
     begun_.fetch_add(1);
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   for (Helper& helper : helpers_) helper.thread.join();
 }
 
@@ -202,17 +202,18 @@ void Team::ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t 
 }
 
 // The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
-std::unique_lock<std::mutex> Team::Lock() {
+void Team::Lock() {
   for (int i = 0; i < kTries; ++i) {
-    if (std::unique_lock lock(mu_, std::try_to_lock); lock.owns_lock()) return lock;
+    if (mu_.TryLock()) return;
     Pause();
   }
-  return std::unique_lock(mu_);
+  mu_.Lock();
 }
 
 Team::Loop& Team::Start(int64_t n, int64_t piece, int threads,
                         const absl::FunctionRef<void(int64_t, int64_t)>& body) {
-  const std::unique_lock lock = Lock();
+  Lock();
+  const MutexLock lock(mu_, std::adopt_lock);
   try {
     while (helpers_.size() + 1 < static_cast<size_t>(threads)) {
       Helper& helper = helpers_.emplace_back();
@@ -249,15 +250,16 @@ Team::Loop& Team::Start(int64_t n, int64_t piece, int threads,
 // All pieces are taken. Those that helpers took may be under way.
 void Team::End(Loop& loop) {
   LookFor([&] { return loop.inside.load(std::memory_order_acquire) == 0; });
-  std::unique_lock lock = Lock();
-  WaitFor(lock, loop);
+  Lock();
+  const MutexLock lock(mu_, std::adopt_lock);
+  WaitFor(loop);
   loop.caller->Free();
   std::erase(loops_, &loop);
   under_way_.store(loops_.size(), std::memory_order_relaxed);
   spare_.emplace_back(&loop);
 }
 
-void Team::WaitFor(std::unique_lock<std::mutex>& lock, Loop& loop) {
+void Team::WaitFor(Loop& loop) {
   loop.caller_waits = true;
   bool first = true;
   while (loop.inside.load(std::memory_order_relaxed) > 0) {
@@ -270,28 +272,28 @@ void Team::WaitFor(std::unique_lock<std::mutex>& lock, Loop& loop) {
       }
     }
     first = false;
-    loop.done.wait_for(lock, kWatch);
+    loop.done.WaitFor(mu_, kWatch);
   }
 }
 
 void Team::Help(Helper& helper) {
   pthread_setname_np(pthread_self(), "team");
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   helper.seat = &Seat::OfThread();
   bool has_left = false;
   while (!ending_) {
     Loop* const loop = Choose();
     if (loop == nullptr) {
-      Rest(lock);
+      Rest();
     } else if (const int processor = loop->processor; !has_left && sched_getcpu() == processor) {
       // Before it joins: whoever may be put off must not be waited for.
-      lock.unlock();
+      mu_.Unlock();
       Leave(processor);
-      lock = Lock();
+      Lock();
       has_left = true;
       continue;
     } else {
-      Join(lock, *loop, helper);
+      Join(*loop, helper);
     }
     has_left = false;
   }
@@ -324,27 +326,27 @@ int Team::ThreadsFor(const Counts& counts) const {
   return threads;
 }
 
-void Team::Join(std::unique_lock<std::mutex>& lock, Loop& loop, Helper& helper) {
+void Team::Join(Loop& loop, Helper& helper) {
   helper.loop = &loop;
   loop.inside.fetch_add(1, std::memory_order_relaxed);
   if (looking_ == 0 && loop.HasPieces()) WakeOne();
-  lock.unlock();
+  mu_.Unlock();
   // Where other loops are under way, too, it looks after each piece who needs it most.
   loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });
-  lock = Lock();
+  Lock();
   helper.seat->Free();
   helper.loop = nullptr;
-  if (loop.inside.fetch_sub(1, std::memory_order_release) == 1 && loop.caller_waits) loop.done.notify_one();
+  if (loop.inside.fetch_sub(1, std::memory_order_release) == 1 && loop.caller_waits) loop.done.NotifyOne();
 }
 
 // Waits for a loop, while it watches the callers of those whose last piece is under way.
-void Team::Rest(std::unique_lock<std::mutex>& lock) {
+void Team::Rest() {
   if (!throttled_.load(std::memory_order_relaxed)) {
     ++looking_;
     const unsigned before = begun_.load(std::memory_order_relaxed);
-    lock.unlock();
+    mu_.Unlock();
     const bool begun = LookFor([&] { return begun_.load(std::memory_order_acquire) != before; });
-    lock = Lock();
+    Lock();
     --looking_;
     if (begun) return;
   }
@@ -354,15 +356,15 @@ void Team::Rest(std::unique_lock<std::mutex>& lock) {
   if (ending_ || Choose() != nullptr) return;
   ++asleep_;
   if (loops_.empty()) {
-    wake_.wait(lock);
+    wake_.Wait(mu_);
   } else {
-    wake_.wait_for(lock, kWatch);
+    wake_.WaitFor(mu_, kWatch);
   }
   --asleep_;
 }
 
 void Team::WakeOne() {
-  if (asleep_ > 0) wake_.notify_one();
+  if (asleep_ > 0) wake_.NotifyOne();
 }
 
 // One thread at a time reads what the kernel grants.

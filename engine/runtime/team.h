@@ -20,13 +20,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "engine/core/mutex.h"
 #include "engine/core/op_context.h"
 #include "engine/runtime/processors.h"
 
@@ -52,17 +51,17 @@ class Team final : public Threads {
   struct Helper;
   struct Loop;
 
-  std::unique_lock<std::mutex> Lock();
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
   Loop& Start(int64_t n, int64_t piece, int threads, const absl::FunctionRef<void(int64_t, int64_t)>& body);
   void End(Loop& loop);
-  void WaitFor(std::unique_lock<std::mutex>& lock, Loop& loop);
+  void WaitFor(Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Help(Helper& helper);
-  Loop* Choose();
+  Loop* Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   template <class Counts>
-  int ThreadsFor(const Counts& counts) const;
-  void Join(std::unique_lock<std::mutex>& lock, Loop& loop, Helper& helper);
-  void Rest(std::unique_lock<std::mutex>& lock);
-  void WakeOne();
+  int ThreadsFor(const Counts& counts) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Join(Loop& loop, Helper& helper) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Rest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WakeOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Follow();
 
   const bool follows_;
@@ -72,16 +71,16 @@ class Team final : public Threads {
   std::atomic<int64_t> times_throttled_;
   std::atomic<Clock::rep> next_follow_;
 
-  std::mutex mu_;  // Guards all that follows. The atomic ones are read without it.
-  std::condition_variable wake_;
-  std::vector<std::unique_ptr<Loop>> spare_;  // Used again, so that a loop allocates nothing.
-  std::vector<Loop*> loops_;                  // Under way.
-  std::atomic<size_t> under_way_ = 0;         // Their number.
-  std::atomic<unsigned> begun_ = 0;           // All so far: it changes under a helper that looks for work.
-  std::list<Helper> helpers_;
-  int looking_ = 0;
-  int asleep_ = 0;
-  bool ending_ = false;
+  Mutex mu_;
+  CondVar wake_;
+  std::vector<std::unique_ptr<Loop>> spare_ ABSL_GUARDED_BY(mu_);  // Used again, so that a loop allocates nothing.
+  std::vector<Loop*> loops_ ABSL_GUARDED_BY(mu_);                  // Under way.
+  std::atomic<size_t> under_way_ = 0;  // Their number. Written under mu_.
+  std::atomic<unsigned> begun_ = 0;    // All so far: it changes under a helper that looks for work. Written under mu_.
+  std::list<Helper> helpers_ ABSL_GUARDED_BY(mu_);
+  int looking_ ABSL_GUARDED_BY(mu_) = 0;
+  int asleep_ ABSL_GUARDED_BY(mu_) = 0;
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace gluond

@@ -10,17 +10,18 @@ Turns& Turns::OfLongWork() {
 }
 
 void Turns::Do(absl::FunctionRef<void()> work) {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   const uint64_t ticket = next_++;
   if (ticket >= ended_ + at_once_) {
-    waiting_[ticket].wait(lock, [&] { return ticket < ended_ + at_once_; });
+    CondVar& turn = waiting_[ticket];
+    while (ticket >= ended_ + at_once_) turn.Wait(mu_);
     waiting_.erase(ticket);
   }
-  lock.unlock();
+  lock.Unlock();
   work();
-  lock.lock();
+  lock.Lock();
   ++ended_;
-  if (const auto next = waiting_.find(ended_ + at_once_ - 1); next != waiting_.end()) next->second.notify_one();
+  if (const auto next = waiting_.find(ended_ + at_once_ - 1); next != waiting_.end()) next->second.NotifyOne();
 }
 
 void Turns::DoInPieces(int64_t n, int64_t piece, absl::FunctionRef<void(int64_t, int64_t)> work) {

@@ -4,12 +4,11 @@
 #ifndef ENGINE_RUNTIME_TURNS_H_
 #define ENGINE_RUNTIME_TURNS_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 
 #include "absl/functional/function_ref.h"
+#include "engine/core/mutex.h"
 
 namespace gluond {
 
@@ -33,10 +32,10 @@ class Turns {
 
  private:
   const uint64_t at_once_;
-  std::mutex mu_;
-  uint64_t next_ = 0;   // Ticket. Guarded by mu_, as the others.
-  uint64_t ended_ = 0;  // Turns.
-  std::map<uint64_t, std::condition_variable> waiting_;  // By ticket.
+  Mutex mu_;
+  uint64_t next_ ABSL_GUARDED_BY(mu_) = 0;   // Ticket.
+  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;  // Turns.
+  std::map<uint64_t, CondVar> waiting_ ABSL_GUARDED_BY(mu_);  // By ticket.
 };
 
 }  // namespace gluond

@@ -10,7 +10,7 @@
 namespace gluond {
 
 absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, int64_t bytes) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(name));
   if (used.checkpoints >= limits_.max_checkpoints) {
     return absl::ResourceExhaustedError(absl::StrCat("the store has ", used.checkpoints, " other checkpoints, the limit of "
@@ -27,7 +27,7 @@ absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, in
 }
 
 void StoreQuota::GiveBack(std::multimap<std::string, int64_t>::iterator reserved) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   reserved_.erase(reserved);
 }
 

@@ -11,12 +11,12 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/core/mutex.h"
 #include "engine/store/file_system.h"
 
 namespace gluond {
@@ -45,15 +45,15 @@ class StoreQuota {
     int64_t bytes = 0;
     int64_t checkpoints = 0;
   };
-  absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const;
-  absl::Status CheckDiskLocked(int64_t bytes) const;
+  absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckDiskLocked(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(std::multimap<std::string, int64_t>::iterator reserved);
 
   const FileSystem& files_;
   const std::string directory_;
   const StoreLimits limits_;
-  std::mutex mu_;
-  std::multimap<std::string, int64_t> reserved_;  // Bytes by checkpoint. Guarded by mu_.
+  Mutex mu_;
+  std::multimap<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mu_);  // Bytes by checkpoint.
 };
 
 }  // namespace gluond

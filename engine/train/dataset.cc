@@ -58,10 +58,7 @@ absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> col
     if (!tensor.ok()) return Annotate(tensor.status(), where);
     tensors.push_back(*std::move(tensor));
   }
-  std::shared_ptr<Dataset> dataset(new Dataset(std::move(columns), rows, host_allocator));
-  dataset->appended_.resize(tensors.size());
-  dataset->tensors_ = std::move(tensors);
-  return dataset;
+  return std::shared_ptr<Dataset>(new Dataset(std::move(columns), rows, host_allocator, std::move(tensors)));
 }
 
 absl::StatusOr<size_t> Dataset::FindColumn(absl::string_view name) const {
@@ -76,7 +73,7 @@ absl::StatusOr<size_t> Dataset::FindColumn(absl::string_view name) const {
 
 absl::Status Dataset::Append(absl::string_view column, absl::string_view bytes) {
   ASSIGN_OR_RETURN(const size_t i, FindColumn(column));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (committed_) return absl::FailedPreconditionError("the dataset is committed: its rows stay as they are");
   const auto size = static_cast<int64_t>(tensors_[i].bytes());
   if (static_cast<int64_t>(bytes.size()) > size - appended_[i]) {
@@ -90,12 +87,12 @@ absl::Status Dataset::Append(absl::string_view column, absl::string_view bytes) 
 
 absl::StatusOr<int64_t> Dataset::bytes_appended(absl::string_view column) const {
   ASSIGN_OR_RETURN(const size_t i, FindColumn(column));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return appended_[i];
 }
 
 absl::Status Dataset::Commit() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   for (size_t i = 0; i < columns_.size(); ++i) {
     const int64_t missing = static_cast<int64_t>(tensors_[i].bytes()) - appended_[i];
     if (missing == 0) continue;
@@ -107,7 +104,7 @@ absl::Status Dataset::Commit() {
 }
 
 bool Dataset::committed() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return committed_;
 }
 
@@ -122,7 +119,7 @@ absl::StatusOr<Tensor> Dataset::Numbers(int64_t count) const {
   absl::StatusOr<Tensor> numbers = Tensor::Empty(host_allocator_, {count}, DType::kInt64);
   if (numbers.ok() || !absl::IsResourceExhausted(numbers.status())) return numbers;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     orders_.clear();
   }
   return Tensor::Empty(host_allocator_, {count}, DType::kInt64);
@@ -130,7 +127,7 @@ absl::StatusOr<Tensor> Dataset::Numbers(int64_t count) const {
 
 absl::StatusOr<Tensor> Dataset::Order(uint64_t seed, uint64_t epoch) const {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     for (const KeptOrder& order : orders_) {
       if (order.seed == seed && order.epoch == epoch) return order.rows;
     }
@@ -138,7 +135,7 @@ absl::StatusOr<Tensor> Dataset::Order(uint64_t seed, uint64_t epoch) const {
   // Without the lock: an order of many rows takes long. Two who want the same one make it twice.
   ASSIGN_OR_RETURN(Tensor rows, Numbers(rows_));
   Permute(seed, epoch, {rows.data<int64_t>(), static_cast<size_t>(rows_)});
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (orders_.size() == kKeptOrders) orders_.erase(orders_.begin());
   orders_.push_back({seed, epoch, rows});
   return rows;

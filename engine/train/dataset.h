@@ -12,13 +12,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "engine/core/mutex.h"
 #include "engine/core/tensor.h"
 
 namespace gluond {
@@ -75,8 +75,9 @@ class Dataset {
   absl::Status Gather(size_t column, absl::Span<const int64_t> rows, const Tensor& batch) const;
 
  private:
-  Dataset(std::vector<Column> columns, int64_t rows, Allocator& host_allocator)
-      : columns_(std::move(columns)), rows_(rows), host_allocator_(host_allocator) {}
+  Dataset(std::vector<Column> columns, int64_t rows, Allocator& host_allocator, std::vector<Tensor> tensors)
+      : columns_(std::move(columns)), rows_(rows), host_allocator_(host_allocator), tensors_(std::move(tensors)),
+        appended_(columns_.size()) {}
   absl::StatusOr<Tensor> Numbers(int64_t count) const;
 
   struct KeptOrder {
@@ -88,12 +89,12 @@ class Dataset {
   const std::vector<Column> columns_;
   const int64_t rows_;
   Allocator& host_allocator_;
-  std::vector<Tensor> tensors_;  // By column. Written before the commit under mu_, read after it without.
+  const std::vector<Tensor> tensors_;  // By column. Written before the commit under mu_, read after it without.
 
-  mutable std::mutex mu_;
-  std::vector<int64_t> appended_;      // Guarded by mu_.
-  bool committed_ = false;             // Guarded by mu_.
-  mutable std::vector<KeptOrder> orders_;  // Guarded by mu_. The most recent last.
+  mutable Mutex mu_;
+  std::vector<int64_t> appended_ ABSL_GUARDED_BY(mu_);
+  bool committed_ ABSL_GUARDED_BY(mu_) = false;
+  mutable std::vector<KeptOrder> orders_ ABSL_GUARDED_BY(mu_);  // The most recent last.
 };
 
 }  // namespace gluond

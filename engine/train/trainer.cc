@@ -106,12 +106,12 @@ absl::StatusOr<BoundGraph*> Trainer::StepGraph(bool train, bool weighted) {
 }
 
 int64_t Trainer::step() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return step_;
 }
 
 double Trainer::learning_rate() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (parts_->lr_schedule != nullptr) return (*parts_->lr_schedule)(step_ + 1);
   return learning_rate_.value_or(parts_->updater.optimizer().param().learning_rate);
 }
@@ -125,7 +125,7 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
     return absl::InvalidArgumentError(
         absl::StrCat("learning_rate is ", learning_rate, "; want a finite number, 0 or more"));
   }
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   learning_rate_ = learning_rate;
   return absl::OkStatus();
 }
@@ -164,7 +164,7 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   RETURN_IF_ERROR(updater.Update(parameters, report->learning_rate, rescale, /*with_norm=*/norm_after));
   if (norm_after) RETURN_IF_ERROR(read_norm());
   report->nonfinite = report->nonfinite || !finite;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   ++step_;
   return absl::OkStatus();
 }
@@ -232,7 +232,7 @@ absl::StatusOr<std::pair<ModelState, TrainerState>> Trainer::SnapshotNow() const
   state.position = parts_->position;
   state.updates = parts_->updater.SnapshotUpdates();
   ASSIGN_OR_RETURN(state.states, parts_->updater.SnapshotStates());
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   state.step = step_;
   state.learning_rate = learning_rate_;
   return std::pair(std::move(model), std::move(state));
@@ -242,7 +242,7 @@ absl::Status Trainer::RestoreNow(const TrainerState& state) {
   if (state.step < 0) return absl::InvalidArgumentError("the step number is negative");
   RETURN_IF_ERROR(parts_->updater.Restore(state.states, state.updates));
   parts_->position = state.position;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   step_ = state.step;
   learning_rate_ = state.learning_rate;
   return absl::OkStatus();
@@ -259,7 +259,7 @@ absl::Status Trainer::SetStatesNow(const NamedTensors& states, std::optional<int
   RETURN_IF_ERROR(parts_->updater.SetStates(states));
   if (!step.has_value()) return absl::OkStatus();
   parts_->updater.SetUpdates(*step);
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   step_ = *step;
   return absl::OkStatus();
 }

@@ -15,12 +15,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "engine/nn/model.h"
 #include "engine/train/batches.h"
 #include "engine/train/dataset.h"
@@ -185,9 +185,9 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   size_t prediction_ = 0;                // The output that the loss reads.
   std::unique_ptr<Parts> parts_;  // The strand's.
 
-  mutable std::mutex mu_;
-  int64_t step_ = 0;                     // Guarded by mu_.
-  std::optional<double> learning_rate_;  // Guarded by mu_.
+  mutable Mutex mu_;
+  int64_t step_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<double> learning_rate_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond

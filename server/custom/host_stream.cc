@@ -12,7 +12,7 @@
 namespace gluond::server {
 
 absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   HostStream* const key = stream.get();
   streams_[key] = std::move(stream);
   if (draining_) return absl::UnavailableError("the server is stopping");
@@ -23,14 +23,14 @@ absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) 
 
 void HostStreams::Remove(HostStream* stream) {
   std::shared_ptr<HostStream> removed;  // Ends without the lock.
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto node = streams_.extract(stream);
   if (!node.empty()) removed = node.mapped();
 }
 
 std::vector<std::shared_ptr<HostStream>> HostStreams::List() const {
   std::vector<std::shared_ptr<HostStream>> list;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (const auto& [key, stream] : streams_) list.push_back(stream);
   return list;
 }
@@ -43,7 +43,7 @@ void HostStreams::Sweep() {
 
 void HostStreams::Drain() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     draining_ = true;
   }
   for (const auto& stream : List()) stream->End(absl::UnavailableError("the server is stopping"));
@@ -66,7 +66,7 @@ void HostStream::Enqueue(Item item) {
   const int64_t most = limits().max_session_queue_bytes;
   bool too_many = false;
   {
-    std::lock_guard lock(queue_mu_);
+    MutexLock lock(queue_mu_);
     if (finished()) return;
     queued_bytes_ += BytesOf(item);
     queue_.push_back(std::move(item));
@@ -83,7 +83,7 @@ void HostStream::WriteNext() {
   while (true) {
     Item item;
     {
-      std::lock_guard lock(queue_mu_);
+      MutexLock lock(queue_mu_);
       writing_ = !queue_.empty();
       if (!writing_) return;
       item = std::move(queue_.front());
@@ -119,7 +119,7 @@ void HostStream::Sweep(Clock::time_point now) {
 
 void HostStream::Ended() {
   {
-    std::lock_guard lock(queue_mu_);
+    MutexLock lock(queue_mu_);
     queue_.clear();
   }
   hosts_.Detach(this);
@@ -161,7 +161,7 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
   response.mutable_opened()->set_callback_seconds(static_cast<double>(callback.count()));
   // A client that reads this may be called at once, and it reads this first: later messages wait behind it.
   {
-    std::lock_guard lock(queue_mu_);
+    MutexLock lock(queue_mu_);
     queue_.push_back({0, {grpc::Slice(response.SerializeAsString())}});
     queued_bytes_ += BytesOf(queue_.back());
     writing_ = true;

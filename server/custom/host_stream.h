@@ -5,12 +5,12 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "engine/core/mutex.h"
 #include "server/custom/hosts.h"
 #include "server/rpc/conversation.h"
 
@@ -35,9 +35,9 @@ class HostStreams {
   std::vector<std::shared_ptr<HostStream>> List() const;
 
   const std::shared_ptr<CustomHosts> hosts_ = std::make_shared<CustomHosts>();
-  mutable std::mutex mu_;
-  bool draining_ = false;  // Guarded by mu_.
-  absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_;  // Guarded by mu_.
+  mutable Mutex mu_;
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_ ABSL_GUARDED_BY(mu_);
 };
 
 class HostStream final : public Conversation, public HostChannel {
@@ -82,10 +82,10 @@ class HostStream final : public Conversation, public HostChannel {
   CustomHosts& hosts_;
   bool is_open_ = false;  // Used by the reader alone.
 
-  std::mutex queue_mu_;  // Guards all that follows. Taken before the conversation's.
-  std::deque<Item> queue_;
-  int64_t queued_bytes_ = 0;
-  bool writing_ = false;
+  Mutex queue_mu_;  // Taken before the conversation's.
+  std::deque<Item> queue_ ABSL_GUARDED_BY(queue_mu_);
+  int64_t queued_bytes_ ABSL_GUARDED_BY(queue_mu_) = 0;
+  bool writing_ ABSL_GUARDED_BY(queue_mu_) = false;
 };
 
 }  // namespace gluond::server

@@ -50,7 +50,7 @@ void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> 
   auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}, {}});
   std::shared_ptr<HostChannel> replaced;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     HostChannel*& owner = by_scope_[scope];
     if (owner != nullptr) replaced = providers_.at(owner)->channel;
     owner = key;
@@ -70,7 +70,7 @@ absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& o
   }
   std::shared_ptr<HostChannel> before;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = providers_.find(channel);
     if (found == providers_.end()) return absl::OkStatus();  // It has ended.
     Provider& provider = *found->second;
@@ -100,7 +100,7 @@ absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& o
 
 std::shared_ptr<const void> CustomHosts::HoldFunction(const std::string& scope, uint64_t function) {
   const std::pair<std::string, uint64_t> key(scope, function);
-  std::lock_guard lock(functions_mu_);
+  MutexLock lock(functions_mu_);
   std::weak_ptr<const void>& held = functions_[key];
   std::shared_ptr<const void> hold = held.lock();
   if (hold == nullptr) {
@@ -114,7 +114,7 @@ std::shared_ptr<const void> CustomHosts::HoldFunction(const std::string& scope, 
 
 void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
   {
-    std::lock_guard lock(functions_mu_);
+    MutexLock lock(functions_mu_);
     const auto found = functions_.find(function);
     if (found == functions_.end() || !found->second.expired()) return;  // Somebody holds the function again.
     functions_.erase(found);
@@ -122,7 +122,7 @@ void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
   std::shared_ptr<HostChannel> channel;
   v1::HostResponse released;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto owner = by_scope_.find(function.first);
     if (owner == by_scope_.end()) return;
     Provider& provider = *providers_.at(owner->second);
@@ -138,7 +138,7 @@ void CustomHosts::Detach(HostChannel* channel) {
   std::vector<Waiting> ended;
   std::unique_ptr<Provider> provider;  // Keeps the channel, too, until the end.
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto node = providers_.extract(channel);
     if (node.empty()) return;
     provider = std::move(node.mapped());
@@ -231,7 +231,7 @@ CustomHosts::Waiting CustomHosts::TakeLocked(WaitingIterator waiting) {
 }
 
 uint64_t CustomHosts::NextInstance(const CustomOperator& op) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const absl::StatusOr<Provider*> provider = FindLocked(op.scope, op.op_type, /*offered=*/true);
   const uint64_t number = ++last_instance_ & ((uint64_t{1} << kInstanceBits) - 1);
   return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
@@ -244,7 +244,7 @@ void CustomHosts::Begin(CustomCall given) {
   std::shared_ptr<HostChannel> channel;
   absl::StatusOr<uint64_t> number = 0;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const absl::StatusOr<Provider*> provider = FindForCallLocked(*call);
     if (provider.ok()) channel = (*provider)->channel;
     number = provider.ok() ? AddLocked(*provider, std::move(waiting)) : provider.status();
@@ -257,7 +257,7 @@ void CustomHosts::Abandon(const ClientTime* run) {
   std::shared_ptr<HostChannel> channel;
   uint64_t number = 0;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto call = by_run_.find(run);
     if (call == by_run_.end()) return;
     number = call->second;
@@ -275,7 +275,7 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
   std::shared_ptr<Question> pending;
   uint64_t number = 0;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (const CustomFacts::FactPtr fact = facts_.Find(key); fact != nullptr) {
       if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
       if (fact->status.ok()) return fact;
@@ -316,7 +316,7 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
   std::shared_ptr<const CustomCall> call;
   std::shared_ptr<const v1::Callback> question;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = waiting_.find(number);
     if (found == waiting_.end()) return false;
     call = found->second.call;
@@ -337,7 +337,7 @@ void CustomHosts::Sent(uint64_t call) {
   HostChannel* channel = nullptr;
   std::unique_ptr<Answer> early;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = waiting_.find(call);
     if (found == waiting_.end()) return;
     found->second.state = Waiting::kSent;
@@ -351,7 +351,7 @@ void CustomHosts::Result(HostChannel* channel, Answer answer) {
   const auto& [result, attachments] = answer;
   Waiting waiting;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = waiting_.find(result.call());
     if (found == waiting_.end() || found->second.channel != channel || found->second.state == Waiting::kQueued) return;
     if (found->second.state == Waiting::kSending) {
@@ -375,7 +375,7 @@ void CustomHosts::Result(HostChannel* channel, Answer answer) {
   fact.status = status;
   std::shared_ptr<Question> question;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     question = facts_.Answer(waiting.fact, std::move(fact));
   }
   if (question != nullptr) question->Answered();
@@ -386,7 +386,7 @@ void CustomHosts::End(Waiting waiting, const absl::Status& status) {
   if (waiting.call != nullptr) return waiting.call->completion(status);
   std::shared_ptr<Question> question;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     CustomFacts::Fact fact;
     fact.status = status;
     question = facts_.Answer(waiting.fact, std::move(fact));
@@ -397,7 +397,7 @@ void CustomHosts::End(Waiting waiting, const absl::Status& status) {
 void CustomHosts::Fail(uint64_t call, const absl::Status& why) {
   Waiting waiting;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = waiting_.find(call);
     if (found == waiting_.end()) return;
     waiting = TakeLocked(found);
@@ -415,7 +415,7 @@ void CustomHosts::Sweep(Clock::time_point now) {
   };
   std::vector<Late> late;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     for (auto it = waiting_.begin(); it != waiting_.end();) {
       const auto one = it++;
       const Provider& provider = *providers_.at(one->second.channel);

@@ -15,13 +15,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/custom_host.h"
+#include "engine/core/mutex.h"
 #include "proto/custom_operator.pb.h"
 #include "server/custom/facts.h"
 #include "server/wire/attachments.h"
@@ -96,13 +96,14 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     std::unique_ptr<Answer> early = nullptr;     // It has come while the question was being sent.
   };
 
-  absl::StatusOr<Provider*> FindLocked(const std::string& scope, const std::string& op_type, bool offered);
-  absl::StatusOr<Provider*> FindForCallLocked(const CustomCall& call);
-  void PassOnLocked(const std::string& op_type);
+  absl::StatusOr<Provider*> FindLocked(const std::string& scope, const std::string& op_type, bool offered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<Provider*> FindForCallLocked(const CustomCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PassOnLocked(const std::string& op_type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Numbers the call. RESOURCE_EXHAUSTED: the provider has too many.
-  absl::StatusOr<uint64_t> AddLocked(Provider* provider, Waiting waiting);
+  absl::StatusOr<uint64_t> AddLocked(Provider* provider, Waiting waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   using WaitingIterator = std::map<uint64_t, Waiting>::iterator;
-  Waiting TakeLocked(WaitingIterator waiting);
+  Waiting TakeLocked(WaitingIterator waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
                                            bool complete);
   void End(Waiting waiting, const absl::Status& status);
@@ -110,19 +111,21 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void Sent(uint64_t call);
   void LetGo(const std::pair<std::string, uint64_t>& function);
 
-  std::mutex functions_mu_;  // Guards functions_. Held alone.
-  absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_;
+  Mutex functions_mu_;  // Held alone.
+  absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_
+      ABSL_GUARDED_BY(functions_mu_);
 
-  std::mutex mu_;  // Guards all that follows.
-  uint64_t last_instance_ = 0;
-  uint64_t last_call_ = 0;
-  uint64_t last_share_ = 0;
-  absl::flat_hash_map<HostChannel*, std::unique_ptr<Provider>> providers_;
-  absl::flat_hash_map<std::string, HostChannel*> by_scope_;
-  absl::flat_hash_map<std::string, HostChannel*> shared_;  // By op_type.
-  std::map<uint64_t, Waiting> waiting_;
-  absl::flat_hash_map<const ClientTime*, uint64_t> by_run_;  // The call that a run waits for: one at a time.
-  CustomFacts facts_;
+  Mutex mu_;
+  uint64_t last_instance_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t last_share_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_map<HostChannel*, std::unique_ptr<Provider>> providers_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, HostChannel*> by_scope_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, HostChannel*> shared_ ABSL_GUARDED_BY(mu_);  // By op_type.
+  std::map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
+  // The call that a run waits for: one at a time.
+  absl::flat_hash_map<const ClientTime*, uint64_t> by_run_ ABSL_GUARDED_BY(mu_);
+  CustomFacts facts_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

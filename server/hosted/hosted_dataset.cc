@@ -72,17 +72,14 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
   if (declared.columns.empty()) {
     return absl::InvalidArgumentError("a new dataset needs `columns`, or whole columns as `tensors`");
   }
-  auto hosted = std::make_shared<HostedDataset>();
-  hosted->client_ = request.client_id();
-  hosted->declared_crcs_ = std::move(declared.crcs);
-  hosted->crcs_.resize(declared.columns.size());
-  ASSIGN_OR_RETURN(hosted->dataset_, Dataset::Create(std::move(declared.columns), declared.rows, host));
-  return hosted;
+  ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset,
+                   Dataset::Create(std::move(declared.columns), declared.rows, host));
+  return std::make_shared<HostedDataset>(request.client_id(), std::move(declared.crcs), std::move(dataset));
 }
 
 absl::Status HostedDataset::Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
                                     const Attachments& attachments, v1::UploadDatasetResponse* response) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   last_used_ = Clock::now();
   RETURN_IF_ERROR(CheckSameColumns(request));
   if (!dataset_->committed()) {
@@ -198,7 +195,7 @@ void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const 
 }
 
 bool HostedDataset::Silent(Clock::duration lease) const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return !dataset_->committed() && Clock::now() - last_used_ > lease;
 }
 

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "engine/nn/named_tensor.h"
 #include "engine/train/dataset.h"
 #include "proto/dataset.pb.h"
@@ -29,6 +29,11 @@ class HostedDataset {
   // INVALID_ARGUMENT: there are none, or they do not fit together. RESOURCE_EXHAUSTED: as Dataset::Create.
   static absl::StatusOr<std::shared_ptr<HostedDataset>> Create(const v1::UploadDatasetRequest& request,
                                                                const NamedTensors& tensors, Allocator& host);
+  // For Create.
+  HostedDataset(std::string client, std::vector<std::optional<uint32_t>> declared_crcs,
+                std::shared_ptr<Dataset> dataset)
+      : client_(std::move(client)), dataset_(std::move(dataset)), declared_crcs_(std::move(declared_crcs)),
+        crcs_(declared_crcs_.size()) {}
 
   // Takes in the rows of a request of the same client, and says how far the upload is, as UploadDataset in
   // training.proto describes.
@@ -43,19 +48,21 @@ class HostedDataset {
 
  private:
   absl::Status CheckWhole(const std::string& name, const Tensor& tensor) const;
-  absl::Status CheckSameColumns(const v1::UploadDatasetRequest& request) const;
-  absl::Status ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments);
-  absl::Status Append(size_t column, absl::string_view bytes);
-  absl::Status Commit();
+  absl::Status CheckSameColumns(const v1::UploadDatasetRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Append(size_t column, absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Commit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  std::string client_;
-  std::shared_ptr<Dataset> dataset_;
-  std::vector<std::optional<uint32_t>> declared_crcs_;
+  const std::string client_;
+  const std::shared_ptr<Dataset> dataset_;
+  const std::vector<std::optional<uint32_t>> declared_crcs_;
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
 
-  mutable std::mutex mu_;
-  std::vector<uint32_t> crcs_;              // Checksums of the received bytes. Guarded by mu_.
-  Clock::time_point last_used_ = Clock::now();  // Guarded by mu_.
+  mutable Mutex mu_;
+  std::vector<uint32_t> crcs_ ABSL_GUARDED_BY(mu_);  // Checksums of the received bytes.
+  Clock::time_point last_used_ ABSL_GUARDED_BY(mu_) = Clock::now();
 };
 
 using HostedDatasetPtr = std::shared_ptr<HostedDataset>;

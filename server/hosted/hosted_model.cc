@@ -31,7 +31,7 @@ absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefini
 }
 
 std::shared_ptr<Trainer> HostedModel::trainer() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return trainer_;
 }
 
@@ -42,7 +42,7 @@ absl::StatusOr<std::shared_ptr<Trainer>> HostedModel::NeedTrainer() const {
 }
 
 absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool replace) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (trainer_ != nullptr && !replace) {
     return absl::AlreadyExistsError(
         absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
@@ -52,12 +52,12 @@ absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool repl
 }
 
 std::shared_ptr<const HostedModel::Download> HostedModel::download() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return download_;
 }
 
 void HostedModel::SetDownload(std::shared_ptr<const Download> download) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   download_.swap(download);
 }
 

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "engine/nn/model.h"
 #include "engine/runtime/budget.h"
 #include "engine/train/trainer.h"
@@ -50,8 +50,8 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   uint64_t Changed() { return ++version_; }
 
   // Numbers Forwards in training mode, so that a Backward can say which one it means.
-  std::mutex& recording_mu() { return recording_mu_; }
-  uint64_t& last_recording() { return last_recording_; }  // Guarded by recording_mu().
+  Mutex& recording_mu() ABSL_LOCK_RETURNED(recording_mu_) { return recording_mu_; }
+  uint64_t& last_recording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recording_mu_) { return last_recording_; }
 
   // Sets the model's life: it ends when no call has come for `ttl`.
   void SetTtl(Clock::duration ttl) { ttl_ = ttl; }
@@ -80,12 +80,12 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::optional<Clock::duration> ttl_;  // Set before the model is shared.
   std::atomic<Clock::time_point> last_used_ = Clock::now();
   std::atomic<uint64_t> version_ = 0;
-  std::mutex recording_mu_;
-  uint64_t last_recording_ = 0;
+  Mutex recording_mu_;
+  uint64_t last_recording_ ABSL_GUARDED_BY(recording_mu_) = 0;
 
-  mutable std::mutex mu_;
-  std::shared_ptr<Trainer> trainer_;          // Guarded by mu_.
-  std::shared_ptr<const Download> download_;  // Guarded by mu_.
+  mutable Mutex mu_;
+  std::shared_ptr<Trainer> trainer_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<const Download> download_ ABSL_GUARDED_BY(mu_);
 };
 
 using HostedModelPtr = std::shared_ptr<HostedModel>;

@@ -56,7 +56,7 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
   UploadPtr upload = request.restart() ? nullptr : Use(key);
   const bool begins = upload == nullptr;
   if (begins) upload = std::make_shared<Upload>();
-  std::lock_guard lock(upload->mu);
+  MutexLock lock(upload->mu);
   if (!begins && (upload->tensor.shape() != whole.shape || upload->tensor.dtype() != whole.dtype)) {
     return absl::InvalidArgumentError("shape or dtype differs from the first chunk's; set `restart` to begin anew");
   }
@@ -75,7 +75,7 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
 }
 
 ParameterUploads::UploadPtr ParameterUploads::Use(const Key& key) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto found = uploads_.find(key);
   // Another model may have lain at this address.
   if (found == uploads_.end() || found->second->model.lock().get() != std::get<1>(key)) return nullptr;
@@ -84,7 +84,7 @@ ParameterUploads::UploadPtr ParameterUploads::Use(const Key& key) {
 }
 
 absl::Status ParameterUploads::Add(const Key& key, const UploadPtr& upload) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (!uploads_.contains(key) && uploads_.size() >= most_) {
     return absl::ResourceExhaustedError(absl::StrCat("the server holds ", uploads_.size(), " uploads of parameters, the "
                                                      "limit of --max_uploads; apply some, or wait until they expire"));
@@ -96,7 +96,7 @@ absl::Status ParameterUploads::Add(const Key& key, const UploadPtr& upload) {
 
 absl::StatusOr<ParameterUploads::UploadPtr> ParameterUploads::Find(const std::string& client, HostedModel& model,
                                                                    const std::string& parameter) const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto found = uploads_.find({client, &model, parameter});
   if (found != uploads_.end() && found->second->model.lock().get() == &model) return found->second;
   return absl::NotFoundError(absl::StrCat("client '", Excerpt(client), "' has uploaded no parameter '",
@@ -106,7 +106,7 @@ absl::StatusOr<ParameterUploads::UploadPtr> ParameterUploads::Find(const std::st
 absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client, HostedModel& model,
                                                        const std::string& parameter) const {
   ASSIGN_OR_RETURN(const UploadPtr upload, Find(client, model, parameter));
-  std::lock_guard lock(upload->mu);
+  MutexLock lock(upload->mu);
   if (upload->received < upload->tensor.bytes()) {
     return absl::FailedPreconditionError(absl::StrCat("the upload of parameter '", Excerpt(parameter), "' has ",
                                                       upload->received, " of ", upload->tensor.bytes(), " bytes"));
@@ -115,13 +115,13 @@ absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client
 }
 
 void ParameterUploads::Forget(const std::string& client, HostedModel& model, const NamedTensor& applied) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto found = uploads_.find({client, &model, applied.name});
   if (found != uploads_.end() && found->second->tensor.data() == applied.tensor.data()) uploads_.erase(found);
 }
 
 void ParameterUploads::Expire() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const Clock::time_point now = Clock::now();
   for (auto it = uploads_.begin(); it != uploads_.end();) {
     const bool silent = now - it->second->last_used > lease_ || it->second->model.expired();

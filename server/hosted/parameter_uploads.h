@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "proto/model.pb.h"
 #include "server/hosted/hosted_model.h"
 #include "server/wire/attachments.h"
@@ -47,8 +47,8 @@ class ParameterUploads {
     std::weak_ptr<HostedModel> model;  // An upload does not keep a deleted model.
     Tensor tensor;                     // Both are set before others know the upload.
     Clock::time_point last_used;       // Guarded by the map's mutex.
-    std::mutex mu;                     // Taken before the map's. Guards the tensor's values and
-    uint64_t received = 0;
+    Mutex mu;                          // Taken before the map's. Guards the tensor's values, too.
+    uint64_t received ABSL_GUARDED_BY(mu) = 0;
   };
   using UploadPtr = std::shared_ptr<Upload>;
 
@@ -61,8 +61,8 @@ class ParameterUploads {
 
   const Clock::duration lease_;
   const size_t most_;
-  mutable std::mutex mu_;
-  std::map<Key, UploadPtr> uploads_;  // Guarded by mu_.
+  mutable Mutex mu_;
+  std::map<Key, UploadPtr> uploads_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

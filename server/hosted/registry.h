@@ -7,13 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/checkpoint.h"
@@ -31,7 +31,7 @@ class Registry {
 
   // NOT_FOUND lists the closest names.
   absl::StatusOr<Ptr> Find(const std::string& name) const {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
     return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
@@ -42,12 +42,12 @@ class Registry {
   // INVALID_ARGUMENT: the name. ALREADY_EXISTS: unless `replace`. RESOURCE_EXHAUSTED: there are too many.
   absl::Status CanAdd(const std::string& name, bool replace) const {
     RETURN_IF_ERROR(CheckName(kind_, name));
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return CanAddLocked(name, replace);
   }
   absl::Status Add(const std::string& name, Ptr value, bool replace) {
     RETURN_IF_ERROR(CheckName(kind_, name));
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     RETURN_IF_ERROR(CanAddLocked(name, replace));
     values_[name].swap(value);  // The replaced one goes without the lock, with the argument.
     return absl::OkStatus();
@@ -57,7 +57,7 @@ class Registry {
   // there by now.
   absl::Status Replace(const std::string& name, const Ptr& expected, Ptr value) {
     RETURN_IF_ERROR(CheckName(kind_, name));
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = values_.find(name);
     const bool as_expected = found == values_.end() ? expected == nullptr : found->second == expected;
     if (!as_expected) {
@@ -72,7 +72,7 @@ class Registry {
   // NOT_FOUND as Find.
   absl::StatusOr<Ptr> Remove(const std::string& name) {
     RETURN_IF_ERROR(Find(name).status());
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto node = values_.extract(name);
     if (node.empty()) return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'"));
     return node.mapped();
@@ -80,7 +80,7 @@ class Registry {
   // Removes the values that no call uses and that have `expired`.
   void RemoveIf(const std::function<bool(const T&)>& expired) {
     std::vector<Ptr> removed;
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     for (auto it = values_.begin(); it != values_.end();) {
       if (it->second.use_count() > 1 || !expired(*it->second)) {
         ++it;
@@ -92,16 +92,16 @@ class Registry {
   }
 
   std::vector<std::pair<std::string, Ptr>> List() const {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return {values_.begin(), values_.end()};
   }
   size_t size() const {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return values_.size();
   }
 
  private:
-  absl::Status CanAddLocked(const std::string& name, bool replace) const {
+  absl::Status CanAddLocked(const std::string& name, bool replace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool exists = values_.contains(name);
     if (exists && !replace) {
       return absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name, "' already; replace or delete it"));
@@ -112,7 +112,7 @@ class Registry {
     }
     return absl::OkStatus();
   }
-  std::vector<std::string> NamesLocked() const {
+  std::vector<std::string> NamesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     std::vector<std::string> names;
     for (const auto& [name, value] : values_) names.push_back(name);
     return names;
@@ -121,8 +121,8 @@ class Registry {
   const std::string kind_;
   const size_t limit_;
   const std::string flag_;
-  mutable std::mutex mu_;
-  std::map<std::string, Ptr> values_;  // Guarded by mu_.
+  mutable Mutex mu_;
+  std::map<std::string, Ptr> values_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

@@ -4,11 +4,11 @@
 #define SERVER_HOSTED_SWEEPER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "engine/core/mutex.h"
 
 namespace gluond::server {
 
@@ -16,22 +16,26 @@ class Sweeper {
  public:
   explicit Sweeper(std::function<void()> sweep, std::chrono::milliseconds period = std::chrono::seconds(1))
       : thread_([this, sweep = std::move(sweep), period] {
-          std::unique_lock lock(mu_);
-          while (!ended_.wait_for(lock, period, [this] { return ending_; })) sweep();
+          MutexLock lock(mu_);
+          while (!ending_) {
+            const auto until = std::chrono::steady_clock::now() + period;
+            while (!ending_ && ended_.WaitUntil(mu_, until)) continue;
+            if (!ending_) sweep();
+          }
         }) {}
   ~Sweeper() {
     {
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       ending_ = true;
     }
-    ended_.notify_all();
+    ended_.NotifyAll();
     thread_.join();
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable ended_;
-  bool ending_ = false;  // Guarded by mu_.
+  Mutex mu_;
+  CondVar ended_;
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;   // Last: it uses the others.
 };
 

@@ -184,7 +184,7 @@ void Listener::Start(std::unique_ptr<Acceptor> acceptor) {
 
 void Listener::Stop() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
   }
   const uint64_t one = 1;
@@ -194,7 +194,7 @@ void Listener::Stop() {
 }
 
 int64_t Listener::connections() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return static_cast<int64_t>(connections_.size());
 }
 
@@ -204,7 +204,7 @@ void Listener::Loop() {
     const int count = epoll_wait(epoll_.get(), events, kEvents, HandOver());
     std::vector<int> ready;
     {
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       if (stopping_) return;
       for (int i = 0; i < count; ++i) {
         const auto found = connections_.find(events[i].data.fd);
@@ -225,7 +225,7 @@ int Listener::HandOver() {
   std::vector<Descriptor> due;
   int until = -1;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const Clock::time_point now = Clock::now();
     for (auto first = waiting_.begin(); first != waiting_.end() && first->first <= now; first = waiting_.begin()) {
       due.push_back(std::move(connections_[first->second].first));
@@ -270,7 +270,7 @@ void Listener::Accept(int listening) {
 void Listener::Add(Descriptor accepted, std::string address, std::string name) {
   int64_t all = 0, same = 0;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     all = static_cast<int64_t>(connections_.size());
     const auto found = of_address_.find(address);
     same = found == of_address_.end() ? 0 : found->second;
@@ -280,7 +280,7 @@ void Listener::Add(Descriptor accepted, std::string address, std::string name) {
   Descriptor second(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
   if (second.get() < 0) return;  // No descriptor is left: the connection closes.
   const int key = second.get();
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   ++of_address_[address];
   const auto wait = wait_until_.find(address);
   const Clock::time_point due = wait == wait_until_.end() ? Clock::time_point() : wait->second;
@@ -291,7 +291,7 @@ void Listener::Add(Descriptor accepted, std::string address, std::string name) {
 }
 
 std::vector<Listener::Traffic> Listener::CountTraffic() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   std::vector<Traffic> traffic;
   for (const auto& [fd, connection] : connections_) {
     tcp_info info{};
@@ -303,7 +303,7 @@ std::vector<Listener::Traffic> Listener::CountTraffic() const {
 }
 
 void Listener::End(const std::string& name) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (const auto& [fd, connection] : connections_) {
     if (connection.name.empty() || connection.name != name) continue;
     Clock::time_point& until = wait_until_[connection.address];
@@ -317,7 +317,7 @@ void Listener::End(const std::string& name) {
 }
 
 bool Listener::DropSilent(const std::string& address) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   int silent = -1;
   int64_t longest = -1;  // The milliseconds of `silent`; -1: none is known.
   for (const auto& [fd, connection] : connections_) {

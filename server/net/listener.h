@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -24,6 +23,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "grpcpp/grpcpp.h"
 
 namespace gluond::server {
@@ -97,7 +97,7 @@ class Listener {
   void Add(Descriptor accepted, std::string address, std::string name);
   // Hands connections that are due to gRPC. Returns the milliseconds until the next one is; -1: none waits.
   int HandOver();
-  void Forget(Connections::iterator connection);  // With mu_ held.
+  void Forget(Connections::iterator connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
   bool DropSilent(const std::string& address);
 
@@ -108,12 +108,12 @@ class Listener {
   std::vector<Descriptor> listening_;
   std::unique_ptr<Acceptor> acceptor_;
 
-  mutable std::mutex mu_;
-  bool stopping_ = false;  // Guarded by mu_, as all that follows.
-  Connections connections_;
-  absl::flat_hash_map<std::string, int64_t> of_address_;
-  absl::flat_hash_map<std::string, Clock::time_point> wait_until_;  // By address.
-  std::set<std::pair<Clock::time_point, int>> waiting_;             // Times at which connections (by key) are due.
+  mutable Mutex mu_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  Connections connections_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, int64_t> of_address_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, Clock::time_point> wait_until_ ABSL_GUARDED_BY(mu_);  // By address.
+  std::set<std::pair<Clock::time_point, int>> waiting_ ABSL_GUARDED_BY(mu_);  // Times at which connections (by key) are due.
 
   std::thread thread_;
 };

@@ -27,7 +27,7 @@ Peer::Peer(const std::string& name)
     : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)) {}
 
 bool Peer::CountReset(double weight) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto now = std::chrono::steady_clock::now();
   const double passed = std::chrono::duration<double>(now - last_reset_).count();
   resets_ = std::max(0.0, resets_ - passed * kResetsPerSecond) + weight;
@@ -36,7 +36,7 @@ bool Peer::CountReset(double weight) {
 }
 
 bool Peer::CountCall(int64_t most) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto now = std::chrono::steady_clock::now();
   ++calls_;
   if (++open_ <= 2 * most) {
@@ -60,14 +60,14 @@ Guest::Guest(Peers& peers, grpc_call* call) : peer_(peers.Find(call)) {
 
 void Guest::Leave() {
   if (left_.exchange(true)) return;
-  std::lock_guard lock(peer_->mu_);
+  MutexLock lock(peer_->mu_);
   --peer_->open_;
 }
 
 void Guest::End() {
   Leave();
   if (ended_.exchange(true)) return;
-  std::lock_guard lock(peer_->mu_);
+  MutexLock lock(peer_->mu_);
   --peer_->calls_;
 }
 
@@ -80,7 +80,7 @@ PeerPtr Peers::Find(grpc_call* call) {
   PeerPtr peer;
   bool known = true;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = peers_.find(connection);
     if (found != peers_.end()) {
       peer = found->second;
@@ -96,14 +96,14 @@ PeerPtr Peers::Find(grpc_call* call) {
 }
 
 absl::flat_hash_map<std::string, int64_t> Peers::Given() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   absl::flat_hash_map<std::string, int64_t> given;
   for (const auto& [connection, peer] : peers_) given[peer->name()] = peer->given();
   return given;
 }
 
 void Peers::Sweep() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   absl::erase_if(peers_, [](const auto& entry) {
     const auto& [connection, peer] = entry;
     // The registry's own reference, and the account's in the peer: no call, session or work is left.

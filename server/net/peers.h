@@ -14,12 +14,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
 #include "grpcpp/grpcpp.h"
 
@@ -56,13 +56,13 @@ class Peer {
   const std::string address_;
   std::atomic<int64_t> given_ = 0;
 
-  std::mutex mu_;
-  int64_t open_ = 0;       // Calls that are not answered yet. Guarded by mu_, as all that follows.
-  int64_t calls_ = 0; // The open calls, and those whose answers gRPC still has.
-  std::chrono::steady_clock::time_point too_many_since_;  // 0: the open calls are not too many.
-  double resets_ = 0;      // Calls that were reset recently, as of last_reset_.
-  std::chrono::steady_clock::time_point last_reset_;
-  bool floods_ = false;
+  Mutex mu_;
+  int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
+  int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
+  std::chrono::steady_clock::time_point too_many_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many are open.
+  double resets_ ABSL_GUARDED_BY(mu_) = 0;  // Recent resets, as of last_reset_.
+  std::chrono::steady_clock::time_point last_reset_ ABSL_GUARDED_BY(mu_);
+  bool floods_ ABSL_GUARDED_BY(mu_) = false;
 };
 using PeerPtr = std::shared_ptr<Peer>;
 
@@ -75,7 +75,7 @@ class Peers {
   ~Peers();
   // Called before the first call comes. A peer may have `most_calls` open.
   void Guard(int64_t most_calls, End end) {
-    std::lock_guard lock(mu_);  // Find takes the lock, too, and so sees what is set here.
+    MutexLock lock(mu_);  // Find takes the lock, too, and so sees what is set here.
     most_calls_ = most_calls;
     end_ = std::move(end);
   }
@@ -101,8 +101,8 @@ class Peers {
 
   int64_t most_calls_ = std::numeric_limits<int32_t>::max();
   End end_ = [](const std::string&, absl::string_view) {};
-  std::mutex mu_;
-  absl::flat_hash_map<Connection, PeerPtr> peers_;  // Guarded by mu_.
+  Mutex mu_;
+  absl::flat_hash_map<Connection, PeerPtr> peers_ ABSL_GUARDED_BY(mu_);
 };
 
 // A Guest counts a call for its peer, as open until it leaves. gRPC 1.51 holds a client to its limit of open calls only

@@ -9,17 +9,17 @@
 namespace gluond::server {
 
 void Conversation::Read() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (!finished_) StartRead();
 }
 
 void Conversation::Write(const Slices& message) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (!finished_) StartWrite(message);
 }
 
 bool Conversation::Finish(const absl::Status& status) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (finished_) return false;
   finished_ = true;
   finish_time_ = Clock::now();
@@ -32,7 +32,7 @@ bool Conversation::Finish(const absl::Status& status) {
 }
 
 bool Conversation::finished() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return finished_;
 }
 
@@ -41,13 +41,13 @@ void Conversation::End(const absl::Status& status) {
 }
 
 void Conversation::Sweep(Clock::time_point now) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   // The end is behind a message that the client does not read.
   if (finished_ && !over_ && now - finish_time_ > std::min(lease(), kLinger)) Cancel();
 }
 
 bool Conversation::IsSilent(Clock::time_point now) const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return now - last_message_ > lease();
 }
 
@@ -56,7 +56,7 @@ absl::Status Conversation::SetClient(absl::string_view message, const std::strin
     return absl::InvalidArgumentError(absl::StrCat(message, ".client_id has ", client_id.size(), " bytes, more than ",
                                                    kLongestClientId));
   }
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   client_ = client_id;
   return absl::OkStatus();
 }
@@ -65,7 +65,7 @@ void Conversation::OnRead(Slices* message) {
   if (message == nullptr) return NoMoreMessages();
   const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     received_bytes_ += bytes;
     last_message_ = Clock::now();
   }
@@ -87,7 +87,7 @@ void Conversation::Break() {
 
 void Conversation::OnOver() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     over_ = true;
   }
   Over();

@@ -17,10 +17,10 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/core/mutex.h"
 #include "server/rpc/unary.h"
 
 namespace gluond::server {
@@ -82,13 +82,13 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   const Method& method_;
   const Clock::time_point start_ = Clock::now();
 
-  mutable std::mutex mu_;  // Guards all that follows. Taken last.
-  std::string client_;
-  int64_t received_bytes_ = 0;
-  Clock::time_point last_message_ = start_;
-  bool finished_ = false;
-  bool over_ = false;
-  Clock::time_point finish_time_;
+  mutable Mutex mu_;  // Taken last.
+  std::string client_ ABSL_GUARDED_BY(mu_);
+  int64_t received_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  Clock::time_point last_message_ ABSL_GUARDED_BY(mu_) = start_;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool over_ ABSL_GUARDED_BY(mu_) = false;
+  Clock::time_point finish_time_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

@@ -14,7 +14,7 @@ bool LogLimit::TakeLine(Reason& reason, Clock::time_point now) {
 }
 
 std::optional<int64_t> LogLimit::Admit(const std::string& reason, Clock::time_point now) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   Reason& state = reasons_.try_emplace(reason, Reason{.since = now}).first->second;
   if (TakeLine(state, now)) return std::exchange(state.left_out, 0);
   ++state.left_out;
@@ -23,7 +23,7 @@ std::optional<int64_t> LogLimit::Admit(const std::string& reason, Clock::time_po
 
 LogLimit::Counts LogLimit::TakeLeftOut(Clock::time_point now) {
   Counts counts;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (auto& [name, reason] : reasons_) {
     if (reason.left_out > 0 && TakeLine(reason, now)) counts.emplace_back(name, std::exchange(reason.left_out, 0));
   }
@@ -32,7 +32,7 @@ LogLimit::Counts LogLimit::TakeLeftOut(Clock::time_point now) {
 
 LogLimit::Counts LogLimit::TakeAllLeftOut() {
   Counts counts;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (auto& [name, reason] : reasons_) {
     if (reason.left_out > 0) counts.emplace_back(name, std::exchange(reason.left_out, 0));
   }

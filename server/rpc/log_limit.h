@@ -7,11 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "engine/core/mutex.h"
 
 namespace gluond::server {
 
@@ -37,8 +38,8 @@ class LogLimit {
   };
   static bool TakeLine(Reason& reason, Clock::time_point now);
 
-  std::mutex mu_;
-  std::map<std::string, Reason> reasons_;  // Guarded by mu_.
+  Mutex mu_;
+  std::map<std::string, Reason> reasons_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

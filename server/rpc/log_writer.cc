@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/mutex.h"
 #include "server/rpc/json_line.h"
 
 namespace gluond::server {
@@ -44,30 +43,30 @@ struct LogWriter::State {
   const int fd;
   const size_t most_bytes;
 
-  std::mutex mu;  // Guards all that follows.
-  std::condition_variable changed;
-  std::string queue;
-  size_t writing_bytes = 0;
-  int64_t dropped = 0;
-  bool started = false;
-  bool ending = false;
+  Mutex mu;
+  CondVar changed;
+  std::string queue ABSL_GUARDED_BY(mu);
+  size_t writing_bytes ABSL_GUARDED_BY(mu) = 0;
+  int64_t dropped ABSL_GUARDED_BY(mu) = 0;
+  bool started ABSL_GUARDED_BY(mu) = false;
+  bool ending ABSL_GUARDED_BY(mu) = false;
 
-  bool idle() const { return queue.empty() && writing_bytes == 0 && dropped == 0; }
+  bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return queue.empty() && writing_bytes == 0 && dropped == 0; }
 };
 
 LogWriter::LogWriter(int fd, size_t queue_bytes) : state_(std::make_shared<State>(fd, queue_bytes)) {}
 
 LogWriter::~LogWriter() {
   {
-    std::lock_guard lock(state_->mu);
+    MutexLock lock(state_->mu);
     state_->ending = true;
   }
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 void LogWriter::Write(absl::string_view line) {
   {
-    std::lock_guard lock(state_->mu);
+    MutexLock lock(state_->mu);
     if (state_->queue.size() + state_->writing_bytes + line.size() > state_->most_bytes) {
       ++state_->dropped;
     } else {
@@ -76,28 +75,30 @@ void LogWriter::Write(absl::string_view line) {
     // Detached: nobody can join a thread that a full pipe holds.
     if (!std::exchange(state_->started, true)) std::thread(&LogWriter::Loop, state_).detach();
   }
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 bool LogWriter::Flush(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(state_->mu);
-  return state_->changed.wait_for(lock, timeout, [this] { return state_->idle(); });
+  MutexLock lock(state_->mu);
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (!state_->idle() && state_->changed.WaitUntil(state_->mu, until)) continue;
+  return state_->idle();
 }
 
 void LogWriter::Loop(const std::shared_ptr<State>& state) {
-  std::unique_lock lock(state->mu);
+  MutexLock lock(state->mu);
   for (;;) {
-    state->changed.wait(lock, [&] { return state->ending || !state->idle(); });
+    while (!state->ending && state->idle()) state->changed.Wait(state->mu);
     if (state->ending) return;
     // Lines are dropped while the queue is full, so they come after all lines in it.
     std::string batch = std::exchange(state->queue, {});
     if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) batch += DroppedLine(dropped);
     state->writing_bytes = batch.size();
-    lock.unlock();
+    lock.Unlock();
     WriteAll(state->fd, batch);
-    lock.lock();
+    lock.Lock();
     state->writing_bytes = 0;
-    state->changed.notify_all();
+    state->changed.NotifyAll();
   }
 }
 

@@ -16,7 +16,7 @@ std::string Who(const std::string& client, const std::string& model) {
 void Sequences::Arrive(Arrival arrival) {
   Verdicts verdicts;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const Key key{arrival.client, arrival.model};
     if (Stream none; arrival.number > 1 && !streams_.contains(key)) {
       Judge(none, std::move(arrival), &verdicts);  // A gap. It takes no other stream's place.
@@ -98,7 +98,7 @@ void Sequences::JudgeWaiting(Stream& stream, Verdicts* verdicts) {
 void Sequences::Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer) {
   Verdicts verdicts;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     Stream& stream = streams_.at(key);  // A stream that runs is never forgotten.
     stream.running = false;
     if (answer != nullptr) {
@@ -133,7 +133,7 @@ void Sequences::DropOldestOf(Stream& stream) {
 }
 
 void Sequences::DropAnswersOf(const std::string& model) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (auto& [key, stream] : streams_) {
     if (key.second != model) continue;
     while (!stream.answers.empty()) DropOldestOf(stream);
@@ -141,14 +141,14 @@ void Sequences::DropAnswersOf(const std::string& model) {
 }
 
 void Sequences::DropAnswersOlderThan(Clock::duration age, Clock::time_point now) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   while (!answers_by_age_.empty() && now - answers_by_age_.front().since > age) {
     DropOldestOf(*answers_by_age_.front().stream);
   }
 }
 
 size_t Sequences::answer_bytes() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return answer_bytes_;
 }
 
@@ -177,7 +177,7 @@ absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
 }
 
 uint64_t Sequences::Last(const std::string& client, const std::string& model) const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto found = streams_.find({client, model});
   return found == streams_.end() ? 0 : found->second.last;
 }

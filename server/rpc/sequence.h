@@ -17,13 +17,13 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 
 namespace gluond::server {
 
@@ -45,7 +45,7 @@ class Sequences {
         post_(std::move(post)) {}
 
   // The last call's end, on another thread, lies before it.
-  ~Sequences() { std::lock_guard lock(mu_); }
+  ~Sequences() { MutexLock lock(mu_); }
 
   // The right to run the call of one number. The number is used up by Applied; not, when the turn is destroyed before.
   class Turn {
@@ -113,22 +113,22 @@ class Sequences {
 
   // Functions to call once the lock is free.
   using Verdicts = std::vector<std::function<void()>>;
-  void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts);
-  void JudgeWaiting(Stream& stream, Verdicts* verdicts);
-  absl::StatusOr<Stream*> FindOrAdd(const Key& key);
-  void ForgetIfNew(const Key& key);
+  void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void JudgeWaiting(Stream& stream, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<Stream*> FindOrAdd(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ForgetIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
-  void Keep(Stream& stream, Answer answer);
-  void DropOldestOf(Stream& stream);
+  void Keep(Stream& stream, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropOldestOf(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const size_t max_streams_;
   const size_t max_answer_bytes_;
   const Post post_;
-  mutable std::mutex mu_;
-  std::map<Key, Stream> streams_;  // Guarded by mu_.
-  std::list<Key> by_age_;          // Least recently used first. Guarded by mu_.
-  std::list<Age> answers_by_age_;  // Oldest first; points into streams_. Guarded by mu_.
-  size_t answer_bytes_ = 0;        // Guarded by mu_.
+  mutable Mutex mu_;
+  std::map<Key, Stream> streams_ ABSL_GUARDED_BY(mu_);
+  std::list<Key> by_age_ ABSL_GUARDED_BY(mu_);          // Least recently used first.
+  std::list<Age> answers_by_age_ ABSL_GUARDED_BY(mu_);  // Oldest first; points into streams_.
+  size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace gluond::server

@@ -7,7 +7,7 @@
 namespace gluond::server {
 
 absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto [it, is_new] = holdings_.try_emplace(peer.get());
   Holding& holding = it->second;
   int64_t& active = active_[peer->address()];
@@ -25,7 +25,7 @@ absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount
 }
 
 void Shares::Leave(const Peer& peer, int64_t amount) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   held_ -= amount;
   const auto holding = holdings_.find(&peer);
   holding->second.amount -= amount;
@@ -36,7 +36,7 @@ void Shares::Leave(const Peer& peer, int64_t amount) {
 }
 
 int64_t Shares::held() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return held_;
 }
 

@@ -9,12 +9,12 @@
 #define SERVER_RPC_SHARES_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "server/net/peers.h"
 
 namespace gluond::server {
@@ -74,10 +74,10 @@ class Shares {
   const std::string what_;
   const int64_t limit_;
   const std::string flag_;
-  mutable std::mutex mu_;
-  int64_t held_ = 0;                                   // Guarded by mu_, as all that follows.
-  absl::flat_hash_map<const Peer*, Holding> holdings_;
-  absl::flat_hash_map<std::string, int64_t> active_;   // Peers with holdings, by address.
+  mutable Mutex mu_;
+  int64_t held_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_map<const Peer*, Holding> holdings_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, int64_t> active_ ABSL_GUARDED_BY(mu_);  // Peers with holdings, by address.
 };
 
 }  // namespace gluond::server

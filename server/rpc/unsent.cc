@@ -13,17 +13,17 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 
 Unsent::Place Unsent::Add(Stream* stream, int64_t bytes) {
   const Clock::time_point deadline = Clock::now() + kPatience + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return replies_.insert(replies_.end(), {stream, deadline, false});
 }
 
 void Unsent::Remove(Place place) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   replies_.erase(place);
 }
 
 void Unsent::Sweep(Clock::time_point now) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   while (true) {
     const auto late = std::find_if(replies_.begin(), replies_.end(), [now](const Reply& reply) {
       return !reply.cancelled && now >= reply.deadline;

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
-#include <mutex>
 
+#include "engine/core/mutex.h"
 #include "server/rpc/stream.h"
 
 namespace gluond::server {
@@ -31,8 +31,8 @@ class Unsent {
   void Sweep(Clock::time_point now);
 
  private:
-  std::mutex mu_;
-  std::list<Reply> replies_;  // Guarded by mu_.
+  Mutex mu_;
+  std::list<Reply> replies_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

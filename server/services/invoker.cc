@@ -26,7 +26,7 @@ constexpr std::chrono::minutes kKept{1};
 Invoker::BenchPtr Invoker::Find(Place& place) {
   const AccountPtr& account = CurrentAccount();
   BenchPtr dropped;  // Goes without the lock.
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto found = std::find_if(benches_.begin(), benches_.end(), [&](const BenchPtr& bench) {
     return bench->account.lock() == account && bench->place == &place;
   });
@@ -49,7 +49,7 @@ Invoker::BenchPtr Invoker::Find(Place& place) {
 
 void Invoker::Sweep() {
   std::list<BenchPtr> dropped;  // They go without the lock.
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const Clock::time_point used_since = Clock::now() - kKept;
   for (auto bench = benches_.begin(); bench != benches_.end();) {
     const auto next = std::next(bench);

@@ -9,11 +9,11 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "engine/core/node_attrs.h"
 #include "engine/imperative/scheduler.h"
 #include "engine/runtime/account.h"
@@ -54,7 +54,7 @@ class Invoker {
     std::shared_ptr<Lane> lane;
     std::shared_ptr<Scheduler> scheduler;
     CallTable calls;  // Used on the lane.
-    Clock::time_point last_used;  // Guarded by mu_.
+    Clock::time_point last_used;  // Guarded by the invoker's mutex.
   };
   using BenchPtr = std::shared_ptr<Bench>;
 
@@ -63,8 +63,8 @@ class Invoker {
   BenchPtr Find(Place& place);
 
   Devices& devices_;
-  std::mutex mu_;
-  std::list<BenchPtr> benches_;  // The most recently used first. Guarded by mu_.
+  Mutex mu_;
+  std::list<BenchPtr> benches_ ABSL_GUARDED_BY(mu_);  // The most recently used first.
 };
 
 }  // namespace gluond::server

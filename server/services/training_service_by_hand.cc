@@ -50,7 +50,7 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
   ASSIGN_OR_FINISH(call, NamedTensors inputs,
                    DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(model);
-  std::lock_guard lock(hosted->recording_mu());  // Recordings are numbered as they are queued.
+  MutexLock lock(hosted->recording_mu());  // Recordings are numbered as they are queued.
   const uint64_t recording = request.training() ? ++hosted->last_recording() : 0;
   model.Forward(std::move(inputs), request.training() ? Mode::kTrain : Mode::kPredict, call.cancellation(),
                 [call, hosted, watch, recording](absl::StatusOr<NamedTensors> outputs) {
@@ -71,7 +71,7 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
   ASSIGN_OR_FINISH(call, NamedTensors heads, DecodeTensors("head gradient", request.head_gradients(),
                                                            call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(model);
-  std::lock_guard lock(hosted->recording_mu());
+  MutexLock lock(hosted->recording_mu());
   if (request.recording() != 0 && request.recording() != hosted->last_recording()) {
     return call.Finish(absl::FailedPreconditionError(
         absl::StrCat("the last recording is ", hosted->last_recording(), ", not ", request.recording(),

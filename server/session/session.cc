@@ -33,7 +33,7 @@ Session::Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Bu
 
 absl::Status Session::Attach(std::shared_ptr<SessionStream> stream, const v1::SessionOpened& opened,
                              SessionMessagePtr first) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (ended_) return SessionIsGone();
   if (draining_) return absl::UnavailableError("the server is stopping");
   RETURN_IF_ERROR(Check(*first->request));
@@ -52,7 +52,7 @@ absl::Status Session::Attach(std::shared_ptr<SessionStream> stream, const v1::Se
 }
 
 void Session::Receive(SessionStream& stream, SessionMessagePtr message) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (stream_.get() != &stream) return;
   reading_ = false;
   last_sign_ = Clock::now();
@@ -70,7 +70,7 @@ void Session::Receive(SessionStream& stream, SessionMessagePtr message) {
 }
 
 void Session::HalfClose(SessionStream& stream) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (stream_.get() != &stream) return;
   reading_ = false;
   half_closed_ = true;
@@ -81,7 +81,7 @@ void Session::HalfClose(SessionStream& stream) {
 }
 
 void Session::Written(SessionStream& stream) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (stream_.get() != &stream) return;
   writing_ = false;
   // With a read outstanding the client can show that it lives; without one, taking the replies has to show it.
@@ -95,12 +95,12 @@ void Session::Written(SessionStream& stream) {
 }
 
 void Session::Detach(SessionStream& stream) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (stream_.get() == &stream) Release();
 }
 
 void Session::Sweep(Clock::time_point now) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (ended_ || draining_) return;
   const bool it_is_our_turn = stream_ != nullptr && !reading_ && !writing_;
   if (it_is_our_turn) last_sign_ = now;
@@ -111,17 +111,15 @@ void Session::Sweep(Clock::time_point now) {
 }
 
 void Session::Drain() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   draining_ = true;
   if (stream_ != nullptr) PostTurn();
 }
 
 void Session::End(const absl::Status& status) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   EndLocked(status);
 }
-
-// With mu_ held.
 
 absl::Status Session::Check(const v1::SessionRequest& request) const {
   RETURN_IF_ERROR(outbox_.CheckAcknowledged(request.replies_received()));

@@ -21,10 +21,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/core/mutex.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/lane.h"
 #include "google/protobuf/arena.h"
@@ -115,21 +115,20 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Answer(v1::Reply reply, const Attachments& attachments, int64_t bytes);
   void Destroy();
 
-  // With mu_ held.
-  absl::Status Check(const v1::SessionRequest& request) const;
-  void Accept(SessionMessagePtr message);
-  void Executed();
-  bool MayExecute() const;
-  bool Ending() const { return stream_ != nullptr && (half_closed_ || draining_); }
-  void PostTurn();
-  void Read();
-  void Write();
-  void Write(v1::SessionResponse response, const Slices& replies);
-  bool MustTellReceived() const;
-  void EndStreamIfDone();
-  void Release();
-  void EndLocked(const absl::Status& status);
-  Clock::duration Patience() const;
+  absl::Status Check(const v1::SessionRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Accept(SessionMessagePtr message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Executed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayExecute() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Ending() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stream_ != nullptr && (half_closed_ || draining_); }
+  void PostTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Write(v1::SessionResponse response, const Slices& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MustTellReceived() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndStreamIfDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Clock::duration Patience() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const std::shared_ptr<Lane> lane_;
@@ -140,31 +139,31 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::unique_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
-  std::mutex mu_;  // Guards all that follows. Taken before a stream's.
-  std::shared_ptr<SessionStream> stream_;  // Null: none.
-  bool reading_ = false;                   // The stream waits for a message.
-  bool writing_ = false;
-  int64_t writing_bytes_ = 0;
-  bool half_closed_ = false;
-  bool farewell_ = false;                  // A last message is to be written.
-  bool draining_ = false;
-  bool ended_ = false;
-  Clock::time_point last_sign_ = Clock::now();  // The time when the client last showed that it lives.
+  Mutex mu_;  // Taken before a stream's.
+  std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mu_);  // Null: none.
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The stream waits for a message.
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool farewell_ ABSL_GUARDED_BY(mu_) = false;  // A last message is to be written.
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  Clock::time_point last_sign_ ABSL_GUARDED_BY(mu_) = Clock::now();  // The client last showed that it lives.
 
-  std::deque<Batch> inbox_;  // Commands from executed_ + 1 to received_.
-  int64_t inbox_bytes_ = 0;
-  uint64_t received_ = 0;  // Number of the last command,
-  uint64_t executed_ = 0;
-  uint64_t told_ = 0;      // and the last one that the client knows to be received.
-  int64_t untold_bytes_ = 0;
-  bool asked_ = false;     // An empty message asks for an answer.
-  int64_t pending_ = 0;    // As the program said at its last turn.
-  SessionReplies outbox_;
-  Reservation outbox_memory_;
-  bool outbox_is_paid_ = true;  // False: nothing is executed before replies have been taken.
+  std::deque<Batch> inbox_ ABSL_GUARDED_BY(mu_);  // Commands from executed_ + 1 to received_.
+  int64_t inbox_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // Number of the last command,
+  uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t told_ ABSL_GUARDED_BY(mu_) = 0;  // and the last one that the client knows to be received.
+  int64_t untold_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool asked_ ABSL_GUARDED_BY(mu_) = false;   // An empty message asks for an answer.
+  int64_t pending_ ABSL_GUARDED_BY(mu_) = 0;  // As the program said at its last turn.
+  SessionReplies outbox_ ABSL_GUARDED_BY(mu_);
+  Reservation outbox_memory_ ABSL_GUARDED_BY(mu_);
+  bool outbox_is_paid_ ABSL_GUARDED_BY(mu_) = true;  // False: nothing is executed before replies have been taken.
 
-  Next next_ = Next::kNothing;
-  std::shared_ptr<Session> self_;  // While a turn is to come.
+  Next next_ ABSL_GUARDED_BY(mu_) = Next::kNothing;
+  std::shared_ptr<Session> self_ ABSL_GUARDED_BY(mu_);  // While a turn is to come.
 };
 
 }  // namespace gluond::server

@@ -33,7 +33,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   if (open.session().empty()) {
     ASSIGN_OR_RETURN(session, Create(open, peer));
   } else {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     const auto found = sessions_.find(open.session());
     if (found == sessions_.end()) return SessionIsGone();
     session = found->second;
@@ -58,12 +58,12 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   const auto permit = std::make_shared<Shares::Permit>(std::move(entered));
   options.on_end = [this, id, permit] {
     *permit = Shares::Permit();
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     sessions_.erase(id);
   };
   const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
                                                  Budget::PartOf(devices_.memory()), limits_);
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (draining_) return Stopping();
   sessions_[id] = session;
   return session;
@@ -71,7 +71,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
 
 absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
   absl::StatusOr<Shares::Permit> permit = stream_shares_.Enter(stream->peer(), 1);
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   SessionStream* const key = stream.get();
   streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
   return draining_ ? Stopping() : permit.status();
@@ -79,21 +79,21 @@ absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
 
 void Sessions::RemoveStream(SessionStream* stream) {
   Entry removed;  // Ends without the lock.
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto node = streams_.extract(stream);
   if (!node.empty()) removed = std::move(node.mapped());
 }
 
 std::vector<std::shared_ptr<Session>> Sessions::List() const {
   std::vector<std::shared_ptr<Session>> list;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (const auto& [id, session] : sessions_) list.push_back(session);
   return list;
 }
 
 std::vector<std::shared_ptr<SessionStream>> Sessions::ListStreams() const {
   std::vector<std::shared_ptr<SessionStream>> list;
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (const auto& [key, stream] : streams_) list.push_back(stream.stream);
   return list;
 }
@@ -106,7 +106,7 @@ void Sessions::Sweep() {
 
 void Sessions::Drain() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     draining_ = true;
   }
   for (const auto& session : List()) session->Drain();
@@ -120,12 +120,12 @@ void Sessions::End() {
 }
 
 int64_t Sessions::size() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return static_cast<int64_t>(sessions_.size());
 }
 
 int64_t Sessions::streams() const {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   return static_cast<int64_t>(streams_.size());
 }
 

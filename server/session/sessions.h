@@ -8,12 +8,12 @@
 #define SERVER_SESSION_SESSIONS_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "server/rpc/shares.h"
 #include "server/session/session.h"
 
@@ -55,14 +55,14 @@ class Sessions {
   Shares shares_;         // Counts sessions,
   Shares stream_shares_;  // and streams: a session has one, and another one that takes over.
 
-  mutable std::mutex mu_;  // Guards all that follows. Taken after a session's.
-  bool draining_ = false;
-  absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_;
+  mutable Mutex mu_;  // Taken after a session's.
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mu_);
   struct Entry {
     std::shared_ptr<SessionStream> stream;
     Shares::Permit permit;
   };
-  absl::flat_hash_map<SessionStream*, Entry> streams_;
+  absl::flat_hash_map<SessionStream*, Entry> streams_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

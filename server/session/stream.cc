@@ -57,7 +57,7 @@ absl::Status SessionStream::Open(SessionMessagePtr first) {
   RETURN_IF_ERROR(SetClient("OpenSession", open.client_id()));
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, sessions_.Open(open, peer(), &opened));
   {
-    std::lock_guard lock(session_mu_);
+    MutexLock lock(session_mu_);
     session_ = session;
   }
   const auto self = std::static_pointer_cast<SessionStream>(shared_from_this());
@@ -84,7 +84,7 @@ void SessionStream::Ended() {
 void SessionStream::Over() { sessions_.RemoveStream(this); }
 
 std::shared_ptr<Session> SessionStream::session() {
-  std::lock_guard lock(session_mu_);
+  MutexLock lock(session_mu_);
   return session_;
 }
 

@@ -6,9 +6,9 @@
 #define SERVER_SESSION_STREAM_H_
 
 #include <memory>
-#include <mutex>
 
 #include "absl/status/status.h"
+#include "engine/core/mutex.h"
 #include "server/rpc/conversation.h"
 #include "server/session/session.h"
 #include "server/wire/attachments.h"
@@ -41,8 +41,8 @@ class SessionStream final : public Conversation {
   std::shared_ptr<Session> session();
 
   Sessions& sessions_;
-  std::mutex session_mu_;  // Guards session_. Held alone.
-  std::shared_ptr<Session> session_;
+  Mutex session_mu_;  // Held alone.
+  std::shared_ptr<Session> session_ ABSL_GUARDED_BY(session_mu_);
 };
 
 }  // namespace gluond::server

@@ -37,7 +37,7 @@ void Session::Turn() {
   std::shared_ptr<Session> self;
   bool begin = false;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     self = std::move(self_);
     next_ = Next::kNothing;
     if (ended_) return;
@@ -79,7 +79,7 @@ void Session::ExecuteBeside(Batch batch) {
 // The command of `batch`, if there is one, has been executed. The next takes its place, if `more` are wanted.
 bool Session::Advance(Batch* batch, bool more) {
   const SessionMessagePtr before = std::move(batch->message);  // Freed without the lock.
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (program_ != nullptr) pending_ = program_->pending();
   if (before != nullptr && !ended_) Executed();
   if (!more || !MayExecute()) return false;
@@ -97,7 +97,7 @@ void Session::Executed() {
 
 // Decides how the session goes on after a turn.
 void Session::Settle() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (ended_) return;
   if (MayExecute()) {
     PostTurn();
@@ -113,7 +113,7 @@ void Session::Settle() {
 void Session::Answer(v1::Reply reply, const Attachments& attachments, int64_t bytes) {
   reply.set_index(++answered_);
   EncodedReply encoded = EncodeReply(std::move(reply), attachments, bytes, limits_.max_message_bytes);
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (ended_) return;
   outbox_.Add(std::move(encoded));
   outbox_is_paid_ = outbox_memory_.Cover(outbox_.own_bytes()).ok();
@@ -123,7 +123,7 @@ void Session::Answer(v1::Reply reply, const Attachments& attachments, int64_t by
 void Session::Destroy() {
   std::shared_ptr<Session> self;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (next_ == Next::kTimed) lane_->Forget(&turn_work_);
     if (next_ == Next::kTimed) self = std::move(self_);
     next_ = Next::kNothing;

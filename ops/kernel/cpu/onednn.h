@@ -9,11 +9,11 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <mutex>
 #include <new>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/mutex.h"
 #include "engine/core/op_context.h"
 #include "engine/core/status_macros.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -76,7 +76,7 @@ absl::Status ForEachPiece(const OpContext& ctx, absl::string_view what, int64_t 
     space = static_cast<char*>(taken);
   }
   std::atomic<uint64_t> free = ~uint64_t{0} >> (64 - slots);  // A bit for each slot.
-  std::mutex mu;
+  Mutex mu;
   absl::Status status;  // Guarded by mu.
   const auto run = [&](int64_t begin, int64_t end) {
     uint64_t seen = free.load();
@@ -86,7 +86,7 @@ absl::Status ForEachPiece(const OpContext& ctx, absl::string_view what, int64_t 
       const absl::Status done =
           CallOneDnn(what, [&] { return piece(i, PieceSpace(space + bytes * static_cast<size_t>(slot))); });
       if (done.ok()) continue;
-      const std::lock_guard lock(mu);
+      MutexLock lock(mu);
       status = done;
     }
     free.fetch_or(uint64_t{1} << slot);

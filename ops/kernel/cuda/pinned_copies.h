@@ -11,7 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
+
+#include "engine/core/mutex.h"
 
 #define GLUOND_RETURN_IF_CUDA(expression) \
   if (const cudaError_t error = (expression); error != cudaSuccess) return error
@@ -22,7 +23,7 @@ class PinnedCopies {
  public:
   // Requires, as does ToHost: the stream's device is the current one.
   cudaError_t ToDevice(void* to, const void* from, size_t bytes, cudaStream_t stream) {
-    const std::lock_guard lock(down_.mu);
+    MutexLock lock(down_.mu);
     GLUOND_RETURN_IF_CUDA(down_.Open());
     for (size_t done = 0, piece; done < bytes; done += piece) {
       if (down_.used == kBlock) {
@@ -42,7 +43,7 @@ class PinnedCopies {
 
   // Returns when `to` is filled.
   cudaError_t ToHost(void* to, const void* from, size_t bytes, cudaStream_t stream) {
-    const std::lock_guard lock(up_.mu);
+    MutexLock lock(up_.mu);
     GLUOND_RETURN_IF_CUDA(up_.Open());
     const size_t pieces = (bytes + kBlock - 1) / kBlock;
     const auto size = [&](size_t i) { return std::min(kBlock, bytes - i * kBlock); };
@@ -74,7 +75,7 @@ class PinnedCopies {
       for (char* const block : data) if (block != nullptr) cudaFreeHost(block);
     }
     // Makes them where they are not there.
-    cudaError_t Open() {
+    cudaError_t Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
       for (; made < count; ++made) {
         if (data[made] == nullptr) {
           GLUOND_RETURN_IF_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&data[made]), kBlock, cudaHostAllocDefault));
@@ -84,11 +85,12 @@ class PinnedCopies {
       return cudaSuccess;
     }
 
-    std::mutex mu;
-    std::array<char*, count> data{};
-    std::array<cudaEvent_t, count> ended{};
-    size_t made = 0;
-    size_t current = 0, used = 0;  // The block that is being filled, and how much of it is.
+    Mutex mu;
+    std::array<char*, count> data ABSL_GUARDED_BY(mu){};
+    std::array<cudaEvent_t, count> ended ABSL_GUARDED_BY(mu){};
+    size_t made ABSL_GUARDED_BY(mu) = 0;
+    size_t current ABSL_GUARDED_BY(mu) = 0;  // The block that is being filled,
+    size_t used ABSL_GUARDED_BY(mu) = 0;     // and how much of it is.
   };
 
   Blocks<4> down_;

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <mutex>
 
 #include "engine/core/device.h"
+#include "engine/core/mutex.h"
 #include "ops/kernel/cuda/library.h"
 #include "ops/kernel/cuda/pinned_copies.h"
 #include "ops/kernel/cuda/plugin.h"
@@ -93,7 +93,7 @@ class CudaDriver final : public DeviceDriver {
   }
 
   absl::Status Pace(void* stream, size_t operators) override {
-    const std::lock_guard lock(pace_mu_);
+    MutexLock lock(pace_mu_);
     unmarked_ += operators;
     if (unmarked_ < operators_per_mark_) return health();
     unmarked_ = 0;
@@ -135,7 +135,7 @@ class CudaDriver final : public DeviceDriver {
   absl::Status Select() {
     RETURN_IF_ERROR(health());
     RETURN_IF_ERROR(Check(cudaSetDevice(id_), "cudaSetDevice"));
-    const std::lock_guard lock(open_mu_);
+    MutexLock lock(open_mu_);
     if (stream_ != nullptr) return absl::OkStatus();
     RETURN_IF_ERROR(Check(cudaDeviceGetDefaultMemPool(&pool_, id_), "cudaDeviceGetDefaultMemPool"));
     uint64_t kept = std::numeric_limits<uint64_t>::max();
@@ -149,7 +149,7 @@ class CudaDriver final : public DeviceDriver {
     if (error == cudaSuccess) return absl::OkStatus();
     if (!IsForGood(error)) return CudaStatus(error, what);
     {
-      const std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       if (!has_failed_.load(std::memory_order_relaxed)) failure_ = error;
       has_failed_.store(true, std::memory_order_release);
     }
@@ -159,17 +159,19 @@ class CudaDriver final : public DeviceDriver {
   const int id_;
   const int64_t total_bytes_;
   const std::string description_;
-  std::mutex open_mu_;  // Guards the two that follow, until they are made.
+  Mutex open_mu_;  // Guards the two that follow, until they are made.
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t stream_ = nullptr;
   PinnedCopies copies_;
   // The work between two marks takes about kLongWait, and a client waits for twice that at most.
   static constexpr size_t kMostPerMark = 64;
   static constexpr std::chrono::milliseconds kLongWait{10};
-  std::mutex pace_mu_;  // Guards the marks.
-  std::array<cudaEvent_t, 2> marks_{};
-  size_t next_mark_ = 0, unmarked_ = 0, operators_per_mark_ = kMostPerMark;
-  std::mutex mu_;
+  Mutex pace_mu_;
+  std::array<cudaEvent_t, 2> marks_ ABSL_GUARDED_BY(pace_mu_){};
+  size_t next_mark_ ABSL_GUARDED_BY(pace_mu_) = 0;
+  size_t unmarked_ ABSL_GUARDED_BY(pace_mu_) = 0;
+  size_t operators_per_mark_ ABSL_GUARDED_BY(pace_mu_) = kMostPerMark;
+  Mutex mu_;
   cudaError_t failure_ = cudaSuccess;     // Set under mu_, once, before
   std::atomic<bool> has_failed_ = false;  // this is.
 };
