@@ -83,12 +83,12 @@ class CustomHost {
   virtual absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) = 0;
   virtual absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) = 0;
 
-  // A number by which a backward pass names its forward pass. It goes to the client that computes the operator now,
-  // even if another one has taken over a shared name by then.
+  // A number by which a backward pass names its forward pass. Both go to the client that computes the operator now, even
+  // if another one has taken over a shared name by then.
   virtual uint64_t NextInstance(const CustomOperator& op) = 0;
 
-  // Everything that may call a function of kFunction holds one. When the last one goes, the client may forget the
-  // function.
+  // Everything that may call a function of kFunction holds this pointer. When the last copy goes, the client may forget
+  // the function.
   virtual std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) = 0;
 };
 

@@ -39,7 +39,7 @@ uint32_t Count(const std::variant<uint32_t, FCount>& n, const NodeAttrs& attrs) 
   return std::get<uint32_t>(n);
 }
 
-// A call has at most so many inputs. A gradient has one for each use of a variable.
+// A call has at most so many inputs. A gradient's sum has one for each use of its variable.
 constexpr uint32_t kMostInputs = 1 << 20;
 
 std::vector<std::string> Numbered(absl::string_view stem, uint32_t n, bool even_one = false) {

@@ -194,8 +194,7 @@ class FieldBuilder {
       return true;
     }, absl::StrCat("want each element ", low, " to ", high));
   }
-  // `ok` says whether a value is allowed; `want` describes such values in the error message. All checks of a field
-  // count.
+  // `ok` says whether a value is allowed; `want` is the error message. All checks of a field count.
   FieldBuilder& Check(std::function<bool(const Value&)> ok, std::string want) {
     rules_->check = [before = std::move(rules_->check), ok = std::move(ok), want = std::move(want)](const Value& v) {
       absl::Status status = before ? before(v) : absl::OkStatus();

@@ -1,6 +1,6 @@
-// A pending fact is something that a shape or type rule needs and that a client, who computes the operator, is being
-// asked for. The rule returns Question::Pending at once, so that no thread waits for the answer; its caller goes on
-// with something else, and tries again when the answer is there:
+// A pending fact is one that a shape or type rule needs and that the operator's client is being asked for. The rule
+// returns Question::Pending at once, so that no thread waits for the answer; its caller goes on with something else, and
+// tries again when the answer is there:
 //
 //   absl::Status status = Compile();
 //   if (AwaitFact(status, [=] { TryAgain(); })) return;

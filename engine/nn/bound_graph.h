@@ -1,5 +1,5 @@
-// BoundGraph: a graph over a model's parameters and some inputs, and the way from their names to their memory. The
-// model's cache compiles it, once for each signature of the inputs. For work on the model's strand only.
+// BoundGraph: a graph over a model's parameters and some inputs, and the way from their names to their memory. The model's
+// cache compiles it, once for each signature of the inputs. For work on the model's strand only.
 
 #ifndef ENGINE_NN_BOUND_GRAPH_H_
 #define ENGINE_NN_BOUND_GRAPH_H_

@@ -1,5 +1,5 @@
-// A lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled. A task goes
-// on on its lane, or beside it.
+// A lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled. A task
+// continues on its lane, or beside it.
 
 #ifndef ENGINE_RUNTIME_AWAIT_FACT_H_
 #define ENGINE_RUNTIME_AWAIT_FACT_H_

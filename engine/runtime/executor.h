@@ -57,8 +57,7 @@ class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Validates, checks kernels, simplifies, infers, plans memory and allocates the arena. Any thread; takes
-  // milliseconds.
+  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds.
   //
   // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
   // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.

@@ -1,5 +1,5 @@
 // Whether the caller is the only holder of an object, and so may overwrite it. It then sees all that former holders did
-// with the object before they let go, on any thread. Others can take a reference meanwhile from the caller's only.
+// with the object before they let go, on any thread. Meanwhile others can take a reference only from the caller's.
 //
 //   if (IsOnlyHolder(tensor.buffer())) Overwrite(tensor);
 
