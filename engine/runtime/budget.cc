@@ -88,8 +88,7 @@ int64_t Budget::Available(const Budget* within, int64_t bytes) const {
   if (bytes <= left - kept) return left - kept;
   int64_t parts = 1;
   for (const Budget* part : outermost_.within_) {
-    const bool is_other = part != within && part->parent_.get() == this && part->account_ != nullptr;
-    parts += is_other && part->used() > limit_ / kLittle;
+    parts += part != within && part->parent_.get() == this && part->account_ != nullptr && part->used() > limit_ / kLittle;
   }
   return left - (bytes <= limit_ / parts - within->used() ? kept / 2 : kept);
 }
