@@ -1,5 +1,5 @@
 """README's words: each is defined where the table says, and no other header of the engine, operators or server uses it for
-something else."""
+something else. And sentences in comments: each has a noun for its subject, as far as its first word tells."""
 
 import os
 import pathlib
@@ -10,6 +10,9 @@ from tests import case_runner
 
 ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 DEFINITION = re.compile(r"^ *(?:class|struct|enum class|enum) (?:\w+::)*(\w+)(?: final)?(?: :[^:;{][^;{]*)?\s*\{", re.MULTILINE)
+ROOMS = ("engine", "ops", "server", "client", "proto")
+# A sentence that begins so has no noun for its subject, or has it after its reader has guessed at one.
+NOUNLESS = re.compile(r"(?:^|[.!?]\)? +\(?)((?:What|Of|That of|Those of|Who|Whoever|Whose|Whatever|Where what|As what) .*)")
 
 
 def words(readme):
@@ -27,6 +30,25 @@ def definitions(headers):
   return found
 
 
+def paragraphs(text, mark):
+  """(line, paragraph) for each paragraph of the comments that `mark` begins. A comment beside code is a paragraph."""
+  found, goes_on = [], False
+  for number, line in enumerate(text.splitlines(), 1):
+    alone = re.match(rf"\s*{mark} (.*)", line)
+    comment = alone or re.search(rf"  {mark} (.*)", line)
+    if alone and goes_on and not alone[1].startswith("* "):
+      found[-1][1] += " " + alone[1]
+    elif comment:
+      found.append([number, comment[1].removeprefix("* ")])
+    goes_on = alone is not None
+  return found
+
+
+def nounless(text, mark="//"):
+  """(line of its paragraph, rest of the paragraph) for sentences that begin without a noun."""
+  return [(line, match[1]) for line, paragraph in paragraphs(text, mark) for match in NOUNLESS.finditer(paragraph)]
+
+
 class WordsTest(unittest.TestCase):
 
   def test_each_word_is_one_thing(self):
@@ -41,6 +63,29 @@ class WordsTest(unittest.TestCase):
   def test_a_second_meaning_is_found(self):
     headers = {"a.h": "class Lane {\n", "b.h": "struct Road {\n  enum class Lane { kLeft };\n};\nclass Other;\n"}
     self.assertEqual(definitions(headers), {"Lane": ["a.h", "b.h"], "Road": ["b.h"]})
+
+  def test_sentences_in_comments_have_nouns(self):
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*")
+             if path.suffix in (".h", ".cc", ".cu", ".py", ".proto")]
+    self.assertGreater(len(paths), 700)
+    for path in paths:
+      with self.subTest(path=str(path.relative_to(ROOT))):
+        self.assertEqual(nounless(path.read_text(), "#" if path.suffix == ".py" else "//"), [])
+
+  def test_sentences_without_nouns_are_found(self):
+    text = """// A lane's order. It is fair, as
+// Whatever else is. What waits is
+// done.
+//
+// Of the lane.
+int n;  // Whose it is.
+// * Those of others.
+// * What "Of" means. (Who asks?)
+// Each of them; what waits, waits.
+const char* url = "http://What is this";
+"""
+    self.assertEqual([line for line, _ in nounless(text)], [1, 5, 6, 7, 8])
+    self.assertEqual(nounless("x = 1  # As what it is.\n", "#"), [(1, "As what it is.")])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 namespace gluond {
 namespace {
 
-// A bool as the byte that it lies in.
+// The byte that a bool lies in.
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 

@@ -16,8 +16,8 @@ namespace gluond {
 
 template <class T> inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// Floating point to integer truncates; what does not fit becomes the nearest integer that does, and NaN 0. Integer to
-// smaller integer wraps. To bool: is it not zero.
+// Floating point to integer truncates; a value that does not fit becomes the nearest integer that does, and NaN 0.
+// Integer to smaller integer wraps. A number becomes true unless it is 0.
 template <class To, class From>
 HOST_DEVICE To Convert(From v) {
   if constexpr (std::is_same_v<To, From>) {
@@ -70,7 +70,7 @@ auto DispatchCompute(DType dtype, const Fn& fn) {
   }
 }
 
-// The same for what is only real: integers compute in double.
+// The same for functions of real numbers: integers compute in double.
 template <class Fn>
 auto DispatchReal(DType dtype, const Fn& fn) {
   if (dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBfloat16) return fn(float{});
@@ -123,8 +123,8 @@ HOST_DEVICE void StoreAs(DType dtype, void* y, int64_t i, C v, bool add) {
   }
 }
 
-// to[i] = scale * from[i] + shift for n values on the host, computed in double where there is a scale or a shift, and in float
-// from bytes to float32. A byte that is a bool may hold more than 0 and 1: it is "not 0".
+// to[i] = scale * from[i] + shift for n values on the host, computed in double where there is a scale or a shift, and
+// in float from bytes to float32. A bool's byte may hold more than 0 and 1: the value is "not 0".
 void ConvertValues(const void* from, DType from_type, void* to, DType to_type, int64_t n, double scale = 1,
                    double shift = 0);
 

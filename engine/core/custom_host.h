@@ -1,6 +1,6 @@
-// CustomHost: who computes the operator Custom. The operator (ops/custom.cc) knows graphs; the host (server/custom/hosts.h)
-// knows clients. A server has one. Whoever makes a graph for a server says so while attributes are parsed, and the nodes, and
-// those of their gradients, keep the host:
+// A CustomHost has clients compute the operator Custom. The operator (ops/custom.cc) knows graphs; the host
+// (server/custom/hosts.h) knows clients. A server has one. Code that makes a graph for a server names the host while
+// attributes are parsed; the nodes, and those of their gradients, keep it:
 //
 //   const ScopedCustomHost host(devices.custom_host());
 //   ASSIGN_OR_RETURN(const NodePtr node, TryMakeNode("Custom", ...));
@@ -24,40 +24,40 @@
 
 namespace gluond {
 
-// The attribute that names the client which computes an operator. Who knows it has that client compute, so no graph leaves
-// the server with it: it is there and empty then, which says that the operator is some client's own.
+// The attribute that names the client which computes an operator. Anybody who knows the name can have that client
+// compute, so it is empty in a graph that leaves the server, which says that the operator is some client's own.
 inline constexpr char kScopeAttribute[] = "__scope__";
 
 class CustomHost;
 using CustomHostPtr = std::shared_ptr<CustomHost>;
 
-// Which operator of which client.
+// One operator of one client.
 struct CustomOperator {
   std::string scope;  // Empty: a shared one.
   std::string op_type;
   AttrDict attrs;     // The client's own.
-  bool is_unknown_clients = false;  // The graph has been outside, and does not say whose.
+  bool is_unknown_clients = false;  // The graph has been outside, and does not name the client.
   CustomHostPtr host = nullptr;     // Null: nobody computes it.
 };
 
-// One forward or backward pass. Blobs are on the CPU. They stay valid, and nobody else's, until the call succeeds: it may be
-// completed so when nobody uses them any more. Where it fails, or its run ends before, they stay until `completion` is gone.
-// A blob without data is absent: not depended on, or not wanted.
+// One forward or backward pass. Blobs are on the CPU. They stay valid, and nobody else uses them, until the call
+// succeeds: the host completes it when it is through with them. Where the call fails, or its run ends before, they stay
+// until `completion` is gone. A blob without data is absent: the pass does not depend on it, or nobody wants it.
 struct CustomCall {
   enum Kind { kForward, kBackward, kFunction } kind = kForward;
   CustomOperator op;
-  uint64_t instance = 0;  // Of kFunction: its number.
+  uint64_t instance = 0;  // The function's number, for kFunction.
   bool keep = false;
   bool training = false;
   Device device;          // Where the graph runs.
   std::vector<TBlob> out_grads, arguments, outputs, auxiliary;
   std::vector<TBlob> results;        // Outputs of the forward pass, gradients of the backward one.
-  std::vector<OpReqType> requests;   // Of the results; the host honours them.
-  std::shared_ptr<ClientTime> time;  // Its run's, which makes one call at a time. The host adds to it before it completes.
+  std::vector<OpReqType> requests;   // One for each result; the host honours them.
+  std::shared_ptr<ClientTime> time;  // The run's, which makes one call at a time. The host adds to it first.
   Completion completion;
 };
 
-// Of a custom operator's arguments, outputs and auxiliary states, each.
+// A custom operator has at most so many arguments, outputs and auxiliary states of each kind.
 inline constexpr size_t kMostCustomArrays = 1000;
 
 class CustomHost {
@@ -66,13 +66,14 @@ class CustomHost {
 
   // Begins the call; it ends by its completion. UNAVAILABLE: nobody computes the operator.
   virtual void Begin(CustomCall call) = 0;
-  // A run, known by its CustomCall::time, has ended without waiting for its call: it was cancelled, or its deadline has
-  // passed. The client that computes the call, if there is one, hears of it. From the run's lane; must not block.
+  // Tells that a run, known by its CustomCall::time, has ended without waiting for its call: it was cancelled, or its
+  // deadline has passed. The client that computes the call, if there is one, hears of it. Called on the run's lane;
+  // must not block.
   virtual void Abandon(const ClientTime* run) = 0;
 
-  // What the client says of shapes and types, from the arguments' as far as they are known. What it said before is
-  // remembered; otherwise it is asked, and the status is a pending fact (pending_fact.h). UNKNOWN: the client's own rule
-  // has failed, as it may where it needs to know more. UNAVAILABLE: nobody computes the operator.
+  // The client's answer about shapes and types, from the arguments' as far as they are known. An earlier answer is
+  // remembered; otherwise it is asked, and the status is a pending fact (pending_fact.h). UNKNOWN: the client's own
+  // rule has failed, as it may where it needs to know more. UNAVAILABLE: nobody computes the operator.
   struct Inference {
     ShapeVector arguments, outputs, auxiliary;
   };
@@ -82,11 +83,12 @@ class CustomHost {
   virtual absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) = 0;
   virtual absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) = 0;
 
-  // A number for a forward pass that its backward pass names it by. The backward pass goes to the client that computes
-  // the operator now, whoever else may have taken over a shared name by then.
+  // A number by which a backward pass names its forward pass. Both go to the client that computes the operator now, even
+  // if another one has taken over a shared name by then.
   virtual uint64_t NextInstance(const CustomOperator& op) = 0;
 
-  // To be held by whatever may call a function of kFunction. When the last lets go of it, the client may forget the function.
+  // Everything that may call a function of kFunction holds this pointer. When the last copy goes, the client may forget
+  // the function.
   virtual std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) = 0;
 };
 
@@ -101,7 +103,7 @@ class ScopedCustomHost {
  private:
   const CustomHostPtr* const before_;
 };
-// The calling thread's. Null: there is none.
+// The calling thread's host; null: none.
 CustomHostPtr CurrentCustomHost();
 
 // An operator's CustomHost::Abandon, for a run that waits for this node.

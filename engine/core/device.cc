@@ -80,7 +80,8 @@ absl::StatusOr<Device> Device::Parse(absl::string_view text) {
     rest = "?";
   }
   if (rest.empty()) return device;
-  const bool has_id = absl::ConsumePrefix(&rest, "(") ? absl::ConsumeSuffix(&rest, ")") : absl::ConsumePrefix(&rest, ":");
+  const bool has_id =
+      absl::ConsumePrefix(&rest, "(") ? absl::ConsumeSuffix(&rest, ")") : absl::ConsumePrefix(&rest, ":");
   if (has_id && absl::SimpleAtoi(rest, &device.id) && device.id >= 0) return device;
   return absl::InvalidArgumentError(
       absl::StrCat("'", text.substr(0, 40), "' is not a device; want 'cpu' or 'gpu:0'"));

@@ -1,4 +1,4 @@
-// Device says where memory lies and kernels run; DeviceDriver is what the engine needs of one kind of it.
+// A Device is a place where memory lies and kernels run; a DeviceDriver allocates, copies and waits there.
 // The CPU's driver is always there. A plugin (ops/kernel, built by nvcc) registers the GPU's at load.
 
 #ifndef ENGINE_CORE_DEVICE_H_
@@ -43,7 +43,7 @@ class DeviceDriver {
 
   virtual std::string description() const = 0;  // "NVIDIA H100, 78 GiB", for people.
   virtual int64_t total_bytes() const = 0;
-  // Of a GPU, what all processes use; of the CPU's memory, what this one does.
+  // All processes' bytes on a GPU; this process's on the CPU.
   virtual int64_t used_bytes() const = 0;
   // UNAVAILABLE: the device has failed for good, with all that it held; every call for it fails with this.
   virtual absl::Status health() const { return absl::OkStatus(); }
@@ -54,18 +54,18 @@ class DeviceDriver {
 
   virtual absl::StatusOr<void*> CreateStream() = 0;
   virtual void DestroyStream(void* stream) = 0;
-  // Returns when everything put on `stream` so far has run. Reports what failed there.
+  // Returns when everything put on `stream` so far has run. Reports an error from there.
   virtual absl::Status Synchronize(void* stream) = 0;
 
-  // Called behind `operators` that were put on `stream`. Where many are under way, or a few that take long, it waits until the
-  // earlier ones have run: whoever comes next does not stand behind more than some 20 ms of them.
+  // To be called after `operators` were put on `stream`. Where many are under way, or a few that take long, it waits
+  // until the earlier ones have run, so that the next user does not stand behind more than some 20 ms of them.
   virtual absl::Status Pace(void* stream, size_t operators) = 0;
 
   // Copies between host and device, behind what is on `stream`. `from` may change as soon as CopyFromHost returns, and
   // CopyToHost waits until `to` is filled.
   virtual absl::Status CopyFromHost(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes, void* stream) = 0;
-  // Within the device, on `stream`, as all below.
+  // These work within the device, on `stream`.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual absl::Status Zero(void* to, size_t bytes, void* stream) = 0;
 };

@@ -1,4 +1,4 @@
-// NNVM's helpers for registering operators: shape and type rules shared by many, and gradient makers.
+// NNVM's helpers for registering operators: shape and type rules that many share, and gradient makers.
 
 #ifndef ENGINE_CORE_ELEMENTWISE_H_
 #define ENGINE_CORE_ELEMENTWISE_H_
@@ -11,12 +11,10 @@
 #include "engine/core/op_attr_types.h"
 #include "engine/core/status_macros.h"
 
-// Merges what is known of `shape` into (*shapes)[i], or returns INVALID_ARGUMENT that says which argument
-// contradicts what. `shapes` is FInferShape's `in` or `out`.
-#define SHAPE_ASSIGN_CHECK(shapes, i, shape) \
-  RETURN_IF_ERROR(::gluond::AssignShape(#shapes, shapes, i, shape))
-#define TYPE_ASSIGN_CHECK(types, i, type) \
-  RETURN_IF_ERROR(::gluond::AssignType(#types, types, i, type))
+// Merges `shape`, as far as it is known, into (*shapes)[i], or returns INVALID_ARGUMENT that names the argument and
+// both shapes. `shapes` is FInferShape's `in` or `out`.
+#define SHAPE_ASSIGN_CHECK(shapes, i, shape) RETURN_IF_ERROR(::gluond::AssignShape(#shapes, shapes, i, shape))
+#define TYPE_ASSIGN_CHECK(types, i, type) RETURN_IF_ERROR(::gluond::AssignType(#types, types, i, type))
 
 namespace gluond {
 
@@ -43,9 +41,8 @@ absl::StatusOr<bool> ElemwiseType(const NodeAttrs& attrs, TypeVector* in, TypeVe
 // Every output of the node that `first` is output 0 of.
 Gradients OutputsOf(const NodeEntry& first);
 
-// A call of `op` on `inputs`, one entry per output of the call; named "<node>_backward". `dict` is the call's attributes.
-Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<NodeEntry> inputs,
-                       AttrDict dict = {});
+// The outputs of a call of `op` on `inputs` with the attributes `dict`; the call is named "<node>_backward".
+Gradients MakeGradNode(absl::string_view op, const NodePtr& node, std::vector<NodeEntry> inputs, AttrDict dict = {});
 
 // Entry i of `node`.
 inline NodeEntry Output(const NodePtr& node, uint32_t i = 0) { return {node, i}; }

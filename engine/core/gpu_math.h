@@ -1,4 +1,4 @@
-// GpuMath: what a GPU's libraries may do to be faster. A setting of the process, made before anything computes.
+// GpuMath: the liberties that a GPU's libraries may take to be faster. The process sets it before anything computes.
 
 #ifndef ENGINE_CORE_GPU_MATH_H_
 #define ENGINE_CORE_GPU_MATH_H_

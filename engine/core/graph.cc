@@ -19,10 +19,8 @@ namespace {
   std::abort();
 }
 
-std::string NumberText(double value) { return param_internal::FormatValue(value); }
-
 NodeEntry Scalar(absl::string_view op, const NodeEntry& a, double b) {
-  return MakeNode(op, std::string(op), {a}, {{"scalar", NumberText(b)}});
+  return MakeNode(op, std::string(op), {a}, {{"scalar", param_internal::FormatValue(b)}});
 }
 
 }  // namespace
@@ -94,9 +92,7 @@ NodeEntry operator*(double a, const NodeEntry& b) { return Scalar("_mul_scalar",
 NodeEntry operator/(const NodeEntry& a, double b) { return Scalar("_div_scalar", a, b); }
 NodeEntry operator-(const NodeEntry& a) { return MakeNode("negative", "negative", {a}); }
 
-namespace graph_internal {
-
-std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
+std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip) {
   struct Frame {
     NodePtr node;
     size_t next = 0;  // The next input to look at.
@@ -105,7 +101,7 @@ std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
   absl::flat_hash_set<const Node*> seen;
   std::vector<Frame> stack;
   const auto push = [&](const NodePtr& node) {
-    if (node != nullptr && seen.insert(node.get()).second) stack.push_back({node});
+    if (node != nullptr && !skip(node.get()) && seen.insert(node.get()).second) stack.push_back({node});
   };
   for (const NodeEntry& output : outputs) {
     push(output.node);
@@ -121,8 +117,6 @@ std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs) {
   }
   return order;
 }
-
-}  // namespace graph_internal
 
 namespace {
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/core/node_attrs.h"
@@ -63,7 +64,7 @@ absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op, std::string name, std:
 // The same for calls that our own code writes, gradients above all: the process ends if they are wrong.
 NodeEntry MakeNode(absl::string_view op, std::string name, std::vector<NodeEntry> inputs, AttrDict dict = {});
 
-// Elementwise arithmetic on entries of one shape, and with a scalar: what gradients are written in.
+// Elementwise arithmetic on entries of one shape, and with a scalar: gradients are written in it.
 NodeEntry operator+(const NodeEntry& a, const NodeEntry& b);
 NodeEntry operator-(const NodeEntry& a, const NodeEntry& b);
 NodeEntry operator*(const NodeEntry& a, const NodeEntry& b);
@@ -75,9 +76,14 @@ NodeEntry operator*(double a, const NodeEntry& b);
 NodeEntry operator/(const NodeEntry& a, double b);
 NodeEntry operator-(const NodeEntry& a);
 
-// Calls visit(node) once for each node that the outputs need, inputs first.
+// The nodes that the outputs need, inputs first. The walk does not enter a node for which `skip` is true.
+std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs,
+                               absl::FunctionRef<bool(const Node*)> skip = [](const Node*) { return false; });
+
 template <class Visit>
-void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit);
+void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit) {
+  for (const NodePtr& node : PostOrder(outputs)) visit(node);
+}
 
 // The graph as arrays, for passes: nodes in topological order (the one in which they run), entries numbered. Keeps the
 // nodes alive. Requires: no cycle and no missing entry, as Validate checks.
@@ -113,17 +119,6 @@ class IndexedGraph {
   absl::flat_hash_map<const Node*, uint32_t> ids_;
   uint32_t num_entries_ = 0;
 };
-
-// Implementation.
-
-namespace graph_internal {
-std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs);
-}
-
-template <class Visit>
-void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit) {
-  for (const NodePtr& node : graph_internal::PostOrder(outputs)) visit(node);
-}
 
 }  // namespace gluond
 

@@ -1,5 +1,5 @@
-// NodeAttrs: the attributes of one operator call. `dict` keeps what the user wrote, and is what is saved;
-// `parsed` is what the operator's attribute parser made of it.
+// NodeAttrs: the attributes of one operator call. `dict` keeps the user's text, and is saved; `parsed` holds the values
+// that the operator's attribute parser read in it.
 
 #ifndef ENGINE_CORE_NODE_ATTRS_H_
 #define ENGINE_CORE_NODE_ATTRS_H_
@@ -21,7 +21,7 @@ using AttrDict = std::map<std::string, std::string, std::less<>>;
 
 struct NodeAttrs {
   const Op* op = nullptr;  // nullptr: a variable.
-  std::string name;        // Of the node, for messages.
+  std::string name;        // The node's, for messages.
   AttrDict dict;
   std::any parsed;                              // Set by Store.
   const SchemaBase* schema = nullptr;           // Set by ParamParser.
@@ -34,8 +34,8 @@ struct NodeAttrs {
     parsed = std::move(param);
     mutable_param = [](std::any& any) -> void* { return std::any_cast<P>(&any); };
   }
-  // Requires: the operator's parser stored a P. Asks the program that stored it where it lies: to a plugin, built from
-  // the same text, a type of an unnamed namespace is another one, which any_cast does not find.
+  // Requires: the operator's parser stored a P. The program that stored it finds it: to a plugin, built from the same
+  // text, a type of an unnamed namespace is another one, which any_cast does not find.
   template <class P>
   const P& param() const { return *static_cast<const P*>(mutable_param(const_cast<std::any&>(parsed))); }
 };

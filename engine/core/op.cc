@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_join.h"
 #include "engine/core/op_facts.h"
-#include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
 namespace gluond {
@@ -40,7 +39,7 @@ uint32_t Count(const std::variant<uint32_t, FCount>& n, const NodeAttrs& attrs) 
   return std::get<uint32_t>(n);
 }
 
-// Of one call. Gradients add up as many terms as a variable has uses.
+// A call has at most so many inputs. A gradient's sum has one for each use of its variable.
 constexpr uint32_t kMostInputs = 1 << 20;
 
 std::vector<std::string> Numbered(absl::string_view stem, uint32_t n, bool even_one = false) {
@@ -176,7 +175,7 @@ bool OpRegistration::DeclareAttr(const char* key, std::type_index type, const ch
   return true;
 }
 
-absl::Status OpRegistration::Check() {
+absl::Status CheckRegistry() {
   const Registry& registry = GetRegistry();
   std::vector<std::string> mistakes = registry.mistakes;
   std::vector<std::string> keys;
@@ -196,7 +195,5 @@ absl::Status OpRegistration::Check() {
   if (mistakes.empty()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("operator registry: ", absl::StrJoin(mistakes, "; ")));
 }
-
-absl::Status CheckRegistry() { return OpRegistration::Check(); }
 
 }  // namespace gluond

@@ -31,6 +31,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/param.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond {
 
@@ -83,6 +84,7 @@ class Op {
 
  private:
   friend class OpRegistration;
+  friend absl::Status CheckRegistry();
   struct Attr {
     std::any value;
     std::string place;
@@ -102,8 +104,8 @@ class Op {
 absl::Status CheckRegistry();
 
 // Makes `key` known as an attribute of type T.
-#define GLUOND_DECLARE_OP_ATTR(T, key)                                                       \
-  [[maybe_unused]] static const bool GLUOND_CONCAT_OP_(gluond_op_attr_, __COUNTER__) = \
+#define GLUOND_DECLARE_OP_ATTR(T, key)                                                \
+  [[maybe_unused]] static const bool GLUOND_CONCAT_(gluond_op_attr_, __COUNTER__) = \
       ::gluond::OpRegistration::DeclareAttr(key, typeid(T), __FILE__, __LINE__)
 
 // One piece of an operator's registration; a value so that registration chains need no macro of their own.
@@ -152,7 +154,6 @@ class OpRegistration {
 #endif
 
   static bool DeclareAttr(const char* key, std::type_index type, const char* file, int line);
-  static absl::Status Check();
 
  private:
   void Set(absl::string_view key, std::any value);
@@ -165,11 +166,9 @@ class OpRegistration {
 // Registers the operator `name`, or goes on with it if another file has begun.
 #define GLUOND_REGISTER_OP(name) GLUOND_REGISTER_OP_NAMED(name, #name)
 // The same where the operator's name is not an identifier or comes from a table.
-#define GLUOND_REGISTER_OP_NAMED(id, text)                                                   \
-  [[maybe_unused]] static const ::gluond::OpRegistration GLUOND_CONCAT_OP_(gluond_op_##id##_, __COUNTER__) = \
+#define GLUOND_REGISTER_OP_NAMED(id, text)                                                                 \
+  [[maybe_unused]] static const ::gluond::OpRegistration GLUOND_CONCAT_(gluond_op_##id##_, __COUNTER__) = \
       ::gluond::OpRegistration(text, __FILE__, __LINE__)
-#define GLUOND_CONCAT_OP_(a, b) GLUOND_CONCAT_OP_2_(a, b)
-#define GLUOND_CONCAT_OP_2_(a, b) a##b
 
 }  // namespace gluond
 

@@ -26,7 +26,7 @@ enum OpReqType {
   kNullOp,        // Do nothing.
   kWriteTo,       // The memory's contents are unspecified: overwrite it.
   kWriteInplace,  // Overwrite it; it is also the memory of an input, as FInplaceOption allows.
-  kAddTo,         // Add to what is there.
+  kAddTo,         // Add to the memory's contents.
 };
 
 // "FListInputNames", "FListOutputNames": names by position. Default: data / output (with numbers when
@@ -60,7 +60,7 @@ using FMutateInputs = std::function<std::vector<uint32_t>(const NodeAttrs&)>;
 using Gradients = std::vector<NodeEntry>;
 using FGradient = std::function<absl::StatusOr<Gradients>(const NodePtr& node, const Gradients& out_grads)>;
 
-// "FResourceRequest": what of the context it uses beside threads and stream.
+// "FResourceRequest": the parts of the context that it uses beside threads and stream.
 enum class ResourceRequest { kTempSpace, kRandom };
 using FResourceRequest = std::function<std::vector<ResourceRequest>(const NodeAttrs&)>;
 
@@ -78,10 +78,10 @@ using FExecType = std::function<ExecType(const NodeAttrs&)>;
 // "FSetInputVarAttrOnCompose": sets attributes ("__init__") of the variable made for input `index`.
 using FSetInputVarAttrOnCompose = std::function<void(const NodeAttrs&, NodeAttrs* variable, int index)>;
 
-// "FBeginsGradient": whether the call begins a gradient: the gradient of its inputs need not come from that of its outputs.
-// Losses (SoftmaxOutput, make_loss) have their own, and an operator that a client computes may be a loss. Such a node is
-// differentiated wherever a head leads to it, also where nothing flows to it from above: behind BlockGrad, or as an output
-// that nobody uses. Its FGradient then gets zeros. A node of any other operator is left out.
+// "FBeginsGradient": whether the call begins a gradient: the gradient of its inputs need not come from that of its
+// outputs. Losses (SoftmaxOutput, make_loss) have their own, and an operator that a client computes may be a loss. Such
+// a node is differentiated wherever a head leads to it, also where nothing flows to it from above: behind BlockGrad, or
+// as an output that nobody uses. Its FGradient then gets zeros. A node of any other operator is left out.
 using FBeginsGradient = std::function<bool(const NodeAttrs&)>;
 inline bool AlwaysBeginsGradient(const NodeAttrs&) { return true; }
 

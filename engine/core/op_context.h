@@ -1,4 +1,4 @@
-// OpContext: what the engine lends an operator while it runs. engine/runtime implements these interfaces.
+// An OpContext lends an operator threads, space and random numbers while it runs. engine/runtime implements them.
 
 #ifndef ENGINE_CORE_OP_CONTEXT_H_
 #define ENGINE_CORE_OP_CONTEXT_H_
@@ -20,10 +20,10 @@ namespace gluond {
 class Threads {
  public:
   virtual ~Threads() = default;
-  // How many compute at once now.
+  // The number of threads that compute at once now.
   virtual int count() const = 0;
-  // Calls body(begin, end) over a partition of [0, n) into pieces of at least `grain` (but the last), at most `most` at a
-  // time, and returns when all have run. The partition depends on n and grain only. With one piece, runs it in place.
+  // Calls body(begin, end) over a partition of [0, n) into pieces of at least `grain` (but the last), at most `most` at
+  // a time, and returns when all have run. The partition depends on n and grain only. A single piece runs in place.
   virtual void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
                            int most = std::numeric_limits<int>::max()) = 0;
 };
@@ -42,7 +42,7 @@ class Scratch {
 // the last copy goes and none was used, the call fails: an operator that loses it cannot hang a run.
 class Completion {
  public:
-  // What the engine implements. Counts the copies.
+  // The engine's side of the call. It counts the copies.
   class Call {
    public:
     virtual void Complete(absl::Status status) = 0;
@@ -67,20 +67,20 @@ class Completion {
   Call* call_ = nullptr;
 };
 
-// What a run spends on operators that clients compute. Thread-safe.
+// The time that a run spends on operators that clients compute. Thread-safe.
 struct ClientTime {
   std::atomic<int64_t> calls = 0;
-  std::atomic<int64_t> wait_ns = 0;      // From when there was something to compute until the answer, less the next.
-  std::atomic<int64_t> callback_ns = 0;  // In the client's own function, as it says.
+  std::atomic<int64_t> wait_ns = 0;      // While there was something to compute, less callback_ns.
+  std::atomic<int64_t> callback_ns = 0;  // In the client's own function, as the client says.
 };
 
 struct OpContext {
   bool is_train = false;
   Device device;
   void* stream = nullptr;            // cudaStream_t on a GPU.
-  Threads* threads = nullptr;  // On a CPU.
+  Threads* threads = nullptr;        // On a CPU.
   Scratch* scratch = nullptr;        // Null for a kAsync operator.
-  Philox random;  // This node's stream for this run.
+  Philox random;                     // This node's stream for this run.
 
   // For an operator with FExecType kAsync, and null for others, which have no scratch in turn. The kernel copies it,
   // starts the work and returns. The blobs stay valid until the last copy is gone, even if the run is cancelled

@@ -1,7 +1,5 @@
 #include "engine/core/op_facts.h"
 
-#include <algorithm>
-
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 
@@ -32,7 +30,7 @@ OpFacts::OpFacts(const NodeAttrs& attrs) {
   }
   async = Ask<FExecType>(attrs, "FExecType", ExecType::kSync) == ExecType::kAsync;
   const auto resources = Ask<FResourceRequest>(attrs, "FResourceRequest", std::vector<ResourceRequest>{});
-  random = std::find(resources.begin(), resources.end(), ResourceRequest::kRandom) != resources.end();
+  random = absl::c_linear_search(resources, ResourceRequest::kRandom);
   const bool repeatable = !random || op.GetAttr<THasDeterministicOutput>("THasDeterministicOutput", false);
   pure = repeatable && !async && !op.HasAttr("FMutateInputs");
   sum = op.GetAttr<TIsSum>("TIsSum", false);

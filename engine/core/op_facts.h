@@ -1,5 +1,5 @@
-// OpFacts: what passes, executors and the imperative engine ask about a call of an operator. The operator is asked once,
-// when the call's attributes are parsed.
+// OpFacts answers the questions that passes, executors and the imperative engine have about a call of an operator. The
+// operator is asked once, when the call's attributes are parsed.
 
 #ifndef ENGINE_CORE_OP_FACTS_H_
 #define ENGINE_CORE_OP_FACTS_H_
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -45,22 +46,15 @@ struct OpFacts {
   OpFacts() = default;
 
   const FCompute* kernel(DeviceType device) const { return device == DeviceType::kCpu ? cpu_kernel : gpu_kernel; }
-  bool Mutates(uint32_t input) const { return Contains(mutated, input); }
-  bool Ignores(uint32_t input) const { return Contains(ignored, input); }
-
- private:
-  static bool Contains(const std::vector<uint32_t>& indices, uint32_t i) {
-    for (const uint32_t index : indices) if (index == i) return true;
-    return false;
-  }
+  bool Mutates(uint32_t input) const { return absl::c_linear_search(mutated, input); }
+  bool Ignores(uint32_t input) const { return absl::c_linear_search(ignored, input); }
 };
 
 // Runs the call's kernel for ctx.device. Requires: there is one.
 absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
                        absl::Span<const OpReqType> req, absl::Span<const TBlob> out);
 
-// FInferShape and FInferType of the call, or what stands for them: nothing becomes known of shapes, and all types are
-// the same.
+// FInferShape and FInferType of the call. Without them no shape becomes known, and all types are the same.
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out);
 absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out);
 

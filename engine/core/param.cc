@@ -6,9 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
 namespace gluond {
@@ -21,7 +19,15 @@ absl::Status Expect(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("want ", what));
 }
 
-// The items of "(1, 2)", "[1,2]", "(1,)", "()" or "1".
+template <class T>
+std::string Shortest(T v) {
+  char text[64];
+  const auto result = std::to_chars(text, text + sizeof(text), v);
+  return std::string(text, result.ptr);
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<absl::string_view>> Items(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   if (!text.empty() && (text.front() == '(' || text.front() == '[')) {
@@ -38,30 +44,6 @@ absl::StatusOr<std::vector<absl::string_view>> Items(absl::string_view text) {
   }
   return items;
 }
-
-template <class T>
-absl::Status ParseTuple(absl::string_view text, std::vector<T>* out) {
-  ASSIGN_OR_RETURN(std::vector<absl::string_view> items, Items(text));
-  out->clear();
-  for (absl::string_view item : items) RETURN_IF_ERROR(ParseText(item, &out->emplace_back()));
-  return absl::OkStatus();
-}
-
-// The shortest text that reads back as `v`.
-template <class T>
-std::string Shortest(T v) {
-  char text[64];
-  const auto result = std::to_chars(text, text + sizeof(text), v);
-  return std::string(text, result.ptr);
-}
-
-template <class T>
-std::string FormatTuple(const std::vector<T>& v) {
-  return absl::StrCat("(", absl::StrJoin(v, ", ", [](std::string* out, T e) { out->append(FormatValue(e)); }),
-                      v.size() == 1 ? ",)" : ")");
-}
-
-}  // namespace
 
 absl::Status ParseText(absl::string_view text, bool* out) {
   if (text == "True" || text == "true" || text == "1") return *out = true, absl::OkStatus();
@@ -100,26 +82,9 @@ absl::Status ParseText(absl::string_view text, DType* out) {
   ASSIGN_OR_RETURN(*out, ParseDType(text));
   return absl::OkStatus();
 }
-absl::Status ParseText(absl::string_view text, std::vector<int64_t>* out) {
-  return ParseTuple(text, out);
-}
-absl::Status ParseText(absl::string_view text, std::vector<double>* out) {
-  return ParseTuple(text, out);
-}
-absl::Status ParseText(absl::string_view text, std::vector<std::optional<int64_t>>* out) {
-  return ParseTuple(text, out);
-}
 
-std::string FormatValue(bool v) { return v ? "True" : "False"; }
-std::string FormatValue(int v) { return absl::StrCat(v); }
-std::string FormatValue(int64_t v) { return absl::StrCat(v); }
 std::string FormatValue(float v) { return Shortest(v); }
 std::string FormatValue(double v) { return Shortest(v); }
-std::string FormatValue(const std::string& v) { return v; }
-std::string FormatValue(DType v) { return std::string(Name(v)); }
-std::string FormatValue(const std::vector<int64_t>& v) { return FormatTuple(v); }
-std::string FormatValue(const std::vector<double>& v) { return FormatTuple(v); }
-std::string FormatValue(const std::vector<std::optional<int64_t>>& v) { return FormatTuple(v); }
 
 }  // namespace param_internal
 

@@ -1,5 +1,5 @@
 // Param: typed operator parameters, declared once. From the declaration come the parser, the error messages,
-// the operator's documentation and the clients' docstrings (what dmlc::Parameter gives MXNet).
+// the operator's documentation and the clients' docstrings (as with dmlc::Parameter in MXNet).
 //
 //   struct PoolingParam : Param<PoolingParam> {
 //     int pool_type;
@@ -31,9 +31,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/dtype.h"
 #include "engine/core/node_attrs.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond {
 
@@ -51,7 +53,6 @@ struct FieldSpec {
   ArgumentDoc doc;
   std::function<absl::Status(void* param, absl::string_view text)> parse;
   std::function<absl::Status(void* param, double value)> assign_number;  // Null when not a number.
-  std::function<std::string(const void* param)> format;
 };
 
 class SchemaBase {
@@ -77,9 +78,8 @@ absl::Status ParseText(absl::string_view text, float* out);
 absl::Status ParseText(absl::string_view text, double* out);
 absl::Status ParseText(absl::string_view text, std::string* out);
 absl::Status ParseText(absl::string_view text, DType* out);
-absl::Status ParseText(absl::string_view text, std::vector<int64_t>* out);
-absl::Status ParseText(absl::string_view text, std::vector<double>* out);
-absl::Status ParseText(absl::string_view text, std::vector<std::optional<int64_t>>* out);
+template <class T>
+absl::Status ParseText(absl::string_view text, std::vector<T>* out);
 template <class T>
 absl::Status ParseText(absl::string_view text, std::optional<T>* out) {
   if (text == "None" || text.empty()) {
@@ -88,20 +88,34 @@ absl::Status ParseText(absl::string_view text, std::optional<T>* out) {
   }
   return ParseText(text, &out->emplace());
 }
+// The items of "(1, 2)", "[1,2]", "(1,)", "()" or "1".
+absl::StatusOr<std::vector<absl::string_view>> Items(absl::string_view text);
+template <class T>
+absl::Status ParseText(absl::string_view text, std::vector<T>* out) {
+  ASSIGN_OR_RETURN(const std::vector<absl::string_view> items, Items(text));
+  out->clear();
+  for (absl::string_view item : items) RETURN_IF_ERROR(ParseText(item, &out->emplace_back()));
+  return absl::OkStatus();
+}
 
-std::string FormatValue(bool v);
-std::string FormatValue(int v);
-std::string FormatValue(int64_t v);
+// The shortest text that reads back as `v`.
 std::string FormatValue(float v);
 std::string FormatValue(double v);
-std::string FormatValue(const std::string& v);
-std::string FormatValue(DType v);
-std::string FormatValue(const std::vector<int64_t>& v);
-std::string FormatValue(const std::vector<double>& v);
-std::string FormatValue(const std::vector<std::optional<int64_t>>& v);
+inline std::string FormatValue(bool v) { return v ? "True" : "False"; }
+inline std::string FormatValue(int v) { return absl::StrCat(v); }
+inline std::string FormatValue(int64_t v) { return absl::StrCat(v); }
+inline std::string FormatValue(const std::string& v) { return v; }
+inline std::string FormatValue(DType v) { return std::string(Name(v)); }
+template <class T>
+std::string FormatValue(const std::vector<T>& v);
 template <class T>
 std::string FormatValue(const std::optional<T>& v) {
   return v.has_value() ? FormatValue(*v) : "None";
+}
+template <class T>
+std::string FormatValue(const std::vector<T>& v) {
+  return absl::StrCat("(", absl::StrJoin(v, ", ", [](std::string* out, const T& e) { out->append(FormatValue(e)); }),
+                      v.size() == 1 ? ",)" : ")");
 }
 
 template <class T> inline constexpr const char* kTypeText = "string";
@@ -135,19 +149,13 @@ class FieldBuilder {
 
   FieldBuilder(FieldSpec* spec, std::shared_ptr<Rules> rules) : spec_(spec), rules_(std::move(rules)) {}
 
-  // What the field is when the key is absent. `value` is of the field's type, or an enumerator's name.
+  // The field's value when the key is absent: of the field's type, or an enumerator's name.
   FieldBuilder& Default(const T& value) {
-    spec_->doc.required = false;
-    if constexpr (std::is_same_v<Value, int>) {
-      if constexpr (param_internal::Optional<T>::value) {
-        spec_->doc.default_text = value.has_value() ? NameOf(*value) : "None";
-      } else {
-        spec_->doc.default_text = NameOf(value);
-      }
+    if constexpr (param_internal::Optional<T>::value) {
+      return Default(value.has_value() ? TextOf(*value).c_str() : "None");
     } else {
-      spec_->doc.default_text = param_internal::FormatValue(value);
+      return Default(TextOf(value).c_str());
     }
-    return *this;
   }
   FieldBuilder& Default(const char* text) {
     spec_->doc.required = false;
@@ -171,10 +179,12 @@ class FieldBuilder {
                  absl::StrCat("want ", param_internal::FormatValue(low), " to ", param_internal::FormatValue(high)));
   }
   FieldBuilder& AtLeast(Value low) {
-    return Check([=](const Value& v) { return v >= low; }, absl::StrCat("want ", param_internal::FormatValue(low), " or more"));
+    return Check([=](const Value& v) { return v >= low; },
+                 absl::StrCat("want ", param_internal::FormatValue(low), " or more"));
   }
   FieldBuilder& Above(Value low) {
-    return Check([=](const Value& v) { return v > low; }, absl::StrCat("want more than ", param_internal::FormatValue(low)));
+    return Check([=](const Value& v) { return v > low; },
+                 absl::StrCat("want more than ", param_internal::FormatValue(low)));
   }
   // For tuples: every element in [low, high].
   template <class E>
@@ -184,7 +194,7 @@ class FieldBuilder {
       return true;
     }, absl::StrCat("want each element ", low, " to ", high));
   }
-  // `ok` says whether a value is allowed; `want` says what is, for the error message. All checks of a field count.
+  // `ok` says whether a value is allowed; `want` is the error message. All checks of a field count.
   FieldBuilder& Check(std::function<bool(const Value&)> ok, std::string want) {
     rules_->check = [before = std::move(rules_->check), ok = std::move(ok), want = std::move(want)](const Value& v) {
       absl::Status status = before ? before(v) : absl::OkStatus();
@@ -194,9 +204,11 @@ class FieldBuilder {
   }
 
  private:
-  std::string NameOf(int value) const {
-    for (const auto& [name, number] : rules_->names) if (number == value) return name;
-    return absl::StrCat(value);
+  std::string TextOf(const Value& value) const {
+    if constexpr (std::is_same_v<Value, int>) {
+      for (const auto& [name, number] : rules_->names) if (number == value) return name;
+    }
+    return param_internal::FormatValue(value);
   }
 
   FieldSpec* spec_;
@@ -209,7 +221,51 @@ class Schema : public SchemaBase {
   Schema() { fields_.reserve(kMaxFields); }  // So that a FieldBuilder's pointer stays valid.
 
   template <class T>
-  FieldBuilder<T> Field(std::string name, T P::* member);
+  FieldBuilder<T> Field(std::string name, T P::* member) {
+    using Value = typename param_internal::Optional<T>::Value;
+    auto rules = std::make_shared<typename FieldBuilder<T>::Rules>();
+    FieldSpec& spec = fields_.emplace_back();
+    spec.doc.name = std::move(name);
+    spec.doc.type = absl::StrCat(param_internal::kTypeText<Value>,
+                                 param_internal::Optional<T>::value ? " or None" : "");
+    const auto check = [rules](const T& value) -> absl::Status {
+      if (!rules->check) return absl::OkStatus();
+      if constexpr (param_internal::Optional<T>::value) {
+        return value.has_value() ? rules->check(*value) : absl::OkStatus();
+      } else {
+        return rules->check(value);
+      }
+    };
+    spec.parse = [member, rules, check](void* param, absl::string_view text) -> absl::Status {
+      T value{};
+      bool named = false;
+      if constexpr (std::is_same_v<Value, int>) {
+        if (!rules->names.empty() && !(param_internal::Optional<T>::value && text == "None")) {
+          for (const auto& [n, number] : rules->names) {
+            if (text == n) value = number, named = true;
+          }
+          if (!named) return absl::InvalidArgumentError("want one of the names listed");
+        }
+      }
+      if (!named) RETURN_IF_ERROR(param_internal::ParseText(text, &value));
+      RETURN_IF_ERROR(check(value));
+      static_cast<P*>(param)->*member = std::move(value);
+      return absl::OkStatus();
+    };
+    if constexpr (std::is_arithmetic_v<Value>) {
+      spec.assign_number = [member, check](void* param, double number) -> absl::Status {
+        if constexpr (std::is_integral_v<Value>) {
+          if (!(number >= -0x1p31 && number < 0x1p31)) return absl::InvalidArgumentError("want 32 bits");
+          if (number != static_cast<int32_t>(number)) return absl::InvalidArgumentError("want a whole number");
+        }
+        T value = static_cast<Value>(number);
+        RETURN_IF_ERROR(check(value));
+        static_cast<P*>(param)->*member = value;
+        return absl::OkStatus();
+      };
+    }
+    return FieldBuilder<T>(&spec, std::move(rules));
+  }
 
  private:
   static constexpr size_t kMaxFields = 32;
@@ -233,8 +289,7 @@ struct Param {
 template <class P>
 absl::Status ParamParser(NodeAttrs* attrs) {
   P param{};
-  absl::Status status = P::GetSchema().Parse(&param, attrs->dict);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(P::GetSchema().Parse(&param, attrs->dict));
   attrs->Store(std::move(param));
   attrs->schema = &P::GetSchema();
   return absl::OkStatus();
@@ -243,59 +298,6 @@ absl::Status ParamParser(NodeAttrs* attrs) {
 // Sets a numeric parameter of parsed attributes without going through text (a learning rate, each step).
 // NOT_FOUND: no such parameter. INVALID_ARGUMENT: not a number, or out of its range.
 absl::Status SetParam(NodeAttrs* attrs, absl::string_view name, double value);
-
-template <class P>
-template <class T>
-FieldBuilder<T> Schema<P>::Field(std::string name, T P::* member) {
-  using Value = typename param_internal::Optional<T>::Value;
-  auto rules = std::make_shared<typename FieldBuilder<T>::Rules>();
-  FieldSpec& spec = fields_.emplace_back();
-  spec.doc.name = std::move(name);
-  spec.doc.type = absl::StrCat(param_internal::kTypeText<Value>,
-                               param_internal::Optional<T>::value ? " or None" : "");
-  const auto check = [rules](const T& value) -> absl::Status {
-    if (!rules->check) return absl::OkStatus();
-    if constexpr (param_internal::Optional<T>::value) {
-      return value.has_value() ? rules->check(*value) : absl::OkStatus();
-    } else {
-      return rules->check(value);
-    }
-  };
-  spec.parse = [member, rules, check](void* param, absl::string_view text) -> absl::Status {
-    T value{};
-    bool named = false;
-    if constexpr (std::is_same_v<Value, int>) {
-      if (!rules->names.empty() && !(param_internal::Optional<T>::value && text == "None")) {
-        for (const auto& [n, number] : rules->names) {
-          if (text == n) value = number, named = true;
-        }
-        if (!named) return absl::InvalidArgumentError("want one of the names listed");
-      }
-    }
-    if (!named) {
-      if (absl::Status s = param_internal::ParseText(text, &value); !s.ok()) return s;
-    }
-    if (absl::Status s = check(value); !s.ok()) return s;
-    static_cast<P*>(param)->*member = std::move(value);
-    return absl::OkStatus();
-  };
-  if constexpr (std::is_arithmetic_v<Value>) {
-    spec.assign_number = [member, check](void* param, double number) -> absl::Status {
-      if constexpr (std::is_integral_v<Value>) {
-        if (!(number >= -0x1p31 && number < 0x1p31)) return absl::InvalidArgumentError("want 32 bits");
-        if (number != static_cast<int32_t>(number)) return absl::InvalidArgumentError("want a whole number");
-      }
-      T value = static_cast<Value>(number);
-      if (absl::Status s = check(value); !s.ok()) return s;
-      static_cast<P*>(param)->*member = value;
-      return absl::OkStatus();
-    };
-  }
-  spec.format = [member](const void* param) {
-    return param_internal::FormatValue(static_cast<const P*>(param)->*member);
-  };
-  return FieldBuilder<T>(&spec, std::move(rules));
-}
 
 }  // namespace gluond
 

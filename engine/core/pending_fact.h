@@ -1,6 +1,6 @@
-// Pending facts: what a shape or type rule needs and somebody far away is being asked for, as a client that computes an
-// operator. The rule returns PendingFact at once, so that no thread waits for the answer; whoever called it goes on with
-// something else, and tries again when the answer is there:
+// A pending fact is one that a shape or type rule needs and that the operator's client is being asked for. The rule
+// returns Question::Pending at once, so that no thread waits for the answer; its caller goes on with something else, and
+// tries again when the answer is there:
 //
 //   absl::Status status = Compile();
 //   if (AwaitFact(status, [=] { TryAgain(); })) return;
@@ -19,7 +19,7 @@
 
 namespace gluond {
 
-// A question that is open until Answered. Copies of the pointer may be gone before: then nobody asks any more.
+// A question that is open until it is answered, or until it goes.
 class Question {
  public:
   Question();
@@ -29,14 +29,15 @@ class Question {
 
   // UNAVAILABLE, "`what` is being asked for; try again", and a payload by which AwaitFact knows the question.
   absl::Status Pending(const std::string& what) const;
-  // Lets those go on that await it. Once.
+  // Calls everything that awaits the answer. Once.
   void Answered();
 
  private:
   const uint64_t id_;
 };
 
-// Whether `status` comes from a question. Then `then` is called when it is answered, at once if it is; on any thread.
+// Whether `status` comes from a question. If so, `then` is called when that is answered, at once if it is; on any
+// thread.
 bool AwaitFact(const absl::Status& status, std::function<void()> then);
 
 }  // namespace gluond

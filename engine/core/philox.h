@@ -12,9 +12,9 @@
 namespace gluond {
 
 struct Philox {
-  uint64_t seed = 0;    // Of the model.
-  uint32_t stream = 0;  // Of the node.
-  uint32_t run = 0;     // Of the execution: the model's random state counts them.
+  uint64_t seed = 0;    // The model's.
+  uint32_t stream = 0;  // The node's.
+  uint32_t run = 0;     // The execution's: the model's random state counts them.
 
   struct Block {
     uint32_t word[4];

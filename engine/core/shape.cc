@@ -4,12 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 48;
-// Kernels may walk the other dimensions of an empty shape, which takes no memory that would limit them: so this does.
+// Kernels may walk the other dimensions of an empty shape. They take no memory, so that only this limits them.
 constexpr int64_t kMaxBesideEmpty = int64_t{1} << 28;
 
 std::string DimsText(absl::Span<const int64_t> dims) {
@@ -52,8 +53,8 @@ absl::StatusOr<Shape> Shape::FromDims(absl::Span<const int64_t> dims) {
     elements *= d;
   }
   if (elements > kMaxBesideEmpty && std::find(dims.begin(), dims.end(), 0) != dims.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", DimsText(dims), " is empty, and its other dimensions' product "
-                                                   "is more than 2^28"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape ", DimsText(dims), " is empty, and its other dimensions' product is more than 2^28"));
   }
   return Shape(dims.data(), dims.data() + dims.size());
 }
@@ -105,8 +106,7 @@ absl::StatusOr<int64_t> CheckedBytes(const Shape& shape, int64_t element_bytes) 
     return absl::InvalidArgumentError(
         absl::StrCat("shape ", shape.ToString(), " is not fully known"));
   }
-  absl::StatusOr<Shape> checked = Shape::FromDims(shape.dims());
-  if (!checked.ok()) return checked.status();
+  RETURN_IF_ERROR(Shape::FromDims(shape.dims()).status());
   return shape.Size() * element_bytes;
 }
 

@@ -34,8 +34,8 @@ class Shape {
   static Shape Scalar() { return Shape(nullptr, nullptr); }
   // `rank` unknown dimensions.
   static Shape OfRank(int rank);
-  // INVALID_ARGUMENT: rank over kMaxRank, a dimension below -1, more than 2^48 elements, an empty dimension beside others
-  // whose product is more than 2^28.
+  // INVALID_ARGUMENT: rank over kMaxRank, a dimension below -1, more than 2^48 elements, an empty dimension beside
+  // others with a product of more than 2^28.
   static absl::StatusOr<Shape> FromDims(absl::Span<const int64_t> dims);
 
   int ndim() const { return ndim_; }  // -1 when unknown.
@@ -57,7 +57,7 @@ class Shape {
   // Requires: ndim() < kMaxRank.
   void Append(int64_t dim) { dims_[ndim_++] = dim; }
 
-  // "[2,3]"; "?" stands for what is unknown.
+  // "[2,3]"; "?" stands for an unknown rank or dimension.
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b);
@@ -75,14 +75,13 @@ class Shape {
 
 using ShapeVector = std::vector<Shape>;
 
-// Merges what `from` knows into `to`. False: they contradict each other.
+// Merges the known part of `from` into `to`. False: they contradict each other.
 bool ShapeAssign(Shape* to, const Shape& from);
 
 // Maps an axis in [-ndim, ndim) to [0, ndim). INVALID_ARGUMENT otherwise.
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int ndim);
 
-// The number of elements of known dimensions, and the bytes of `count` elements of `size` bytes.
-// INVALID_ARGUMENT as FromDims: checked before anything is allocated.
+// The bytes of a tensor of known shape. INVALID_ARGUMENT as FromDims: to be checked before anything is allocated.
 absl::StatusOr<int64_t> CheckedBytes(const Shape& shape, int64_t element_bytes);
 
 }  // namespace gluond

@@ -9,29 +9,31 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
-// A loop of no or one turn, and no `if`, which would take an `else` that follows for its own.
-#define RETURN_IF_ERROR(expr) \
-  for (absl::Status returned_ = (expr); !returned_.ok();) return returned_
+#define RETURN_IF_ERROR(expr) GLUOND_LEAVE_IF_ERROR_(return, expr)
+#define ASSIGN_OR_RETURN(lhs, expr) GLUOND_ASSIGN_OR_LEAVE_(return, GLUOND_CONCAT_(or_, __LINE__), lhs, expr)
 
-#define ASSIGN_OR_RETURN(lhs, expr) \
-  GLUOND_ASSIGN_OR_RETURN_(GLUOND_CONCAT_(or_, __LINE__), lhs, expr)
-#define GLUOND_ASSIGN_OR_RETURN_(or_, lhs, expr) \
-  auto or_ = (expr);                             \
-  if (!or_.ok()) return std::move(or_).status(); \
+// `leave` is return or co_return. The loop has no or one turn: an `if` would take an `else` that follows for its own.
+#define GLUOND_LEAVE_IF_ERROR_(leave, expr) \
+  for (absl::Status returned_ = (expr); !returned_.ok();) leave returned_
+#define GLUOND_ASSIGN_OR_LEAVE_(leave, or_, lhs, expr) \
+  auto or_ = (expr);                                   \
+  if (!or_.ok()) leave std::move(or_).status();        \
   lhs = *std::move(or_)
 #define GLUOND_CONCAT_(a, b) GLUOND_CONCAT_2_(a, b)
 #define GLUOND_CONCAT_2_(a, b) a##b
 
 namespace gluond {
 
-// The same code and payloads, with `where` in front of the message: "where: message".
-inline absl::Status Annotate(const absl::Status& status, absl::string_view where) {
-  if (status.ok()) return status;
-  absl::Status result(status.code(), absl::StrCat(where, ": ", status.message()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    result.SetPayload(url, payload);
-  });
+// The same code and payloads with another message.
+inline absl::Status WithMessage(const absl::Status& status, absl::string_view message) {
+  absl::Status result(status.code(), message);
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
   return result;
+}
+
+// The same code and payloads with "where: message". OK stays OK.
+inline absl::Status Annotate(const absl::Status& status, absl::string_view where) {
+  return status.ok() ? status : WithMessage(status, absl::StrCat(where, ": ", status.message()));
 }
 
 }  // namespace gluond

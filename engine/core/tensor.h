@@ -1,5 +1,5 @@
-// Buffer is memory on a device; Tensor is a typed, shaped piece of a Buffer that it keeps alive; TBlob is what
-// a kernel sees: the same without ownership.
+// Buffer is memory on a device; Tensor is a typed, shaped piece of a Buffer that it keeps alive; TBlob is the same
+// without ownership, for kernels.
 //
 // A Tensor is a handle: copies share memory. Elements lie in row-major order without gaps.
 
@@ -15,6 +15,7 @@
 #include "engine/core/device.h"
 #include "engine/core/dtype.h"
 #include "engine/core/shape.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond {
 
@@ -40,7 +41,7 @@ class Buffer {
   const std::function<void()> release_;
 };
 
-// Where buffers come from. Thread-safe. engine/runtime implements it with budgets.
+// An Allocator makes buffers. Thread-safe. engine/runtime implements it with budgets.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -49,7 +50,7 @@ class Allocator {
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
 };
 
-// What a kernel reads or writes. Does not own its memory.
+// A TBlob is memory that a kernel reads or writes. It does not own that memory.
 struct TBlob {
   void* data = nullptr;
   Shape shape;
@@ -71,7 +72,11 @@ class Tensor {
       : buffer_(std::move(buffer)), offset_(offset), shape_(shape), dtype_(dtype) {}
 
   // Uninitialized. INVALID_ARGUMENT: unknown or huge shape. RESOURCE_EXHAUSTED: no memory.
-  static absl::StatusOr<Tensor> Empty(Allocator& allocator, const Shape& shape, DType dtype);
+  static absl::StatusOr<Tensor> Empty(Allocator& allocator, const Shape& shape, DType dtype) {
+    ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(shape, SizeOf(dtype)));
+    ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, allocator.Allocate(static_cast<size_t>(bytes)));
+    return Tensor(std::move(buffer), 0, shape, dtype);
+  }
 
   bool defined() const { return buffer_ != nullptr; }
   const Shape& shape() const { return shape_; }

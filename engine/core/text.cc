@@ -14,6 +14,7 @@ namespace {
 
 // Clients may have named a million things: the first of them are suggestions enough.
 constexpr size_t kMostCompared = 4096;
+constexpr size_t kMostNamed = 3;
 
 // Levenshtein distance, letters compared without case.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
@@ -36,12 +37,11 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> ClosestNames(absl::string_view name,
-                                      const std::vector<std::string>& candidates, size_t count) {
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& candidates) {
   const size_t most = std::max<size_t>(2, name.size() / 2);
   std::vector<std::pair<size_t, std::string>> ranked;
   for (size_t i = 0; i < std::min(candidates.size(), kMostCompared); ++i) {
-    // The distance is no less than what one name is longer.
+    // The distance is no less than the difference of the lengths.
     const size_t a = std::min<size_t>(name.size(), 64), b = std::min<size_t>(candidates[i].size(), 64);
     if (std::max(a, b) - std::min(a, b) > most) continue;
     const size_t distance = EditDistance(name, candidates[i]);
@@ -49,12 +49,7 @@ std::vector<std::string> ClosestNames(absl::string_view name,
   }
   std::sort(ranked.begin(), ranked.end());
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(count, ranked.size()); ++i) names.push_back(ranked[i].second);
-  return names;
-}
-
-std::string DidYouMean(absl::string_view name, const std::vector<std::string>& candidates) {
-  const std::vector<std::string> names = ClosestNames(name, candidates);
+  for (size_t i = 0; i < std::min(kMostNamed, ranked.size()); ++i) names.push_back(ranked[i].second);
   if (names.empty()) return "";
   return absl::StrCat("; did you mean '", absl::StrJoin(names, "' or '"), "'?");
 }

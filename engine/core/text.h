@@ -10,12 +10,8 @@
 
 namespace gluond {
 
-// At most `count` of `candidates`, the ones with the smallest edit distance to `name` first. Names that
-// share nothing with it are left out. At most the first 64 bytes of each name are compared.
-std::vector<std::string> ClosestNames(absl::string_view name,
-                                      const std::vector<std::string>& candidates, size_t count = 3);
-
-// "; did you mean 'a' or 'b'?", or "" when nothing is close.
+// "; did you mean 'a' or 'b'?": at most three of `candidates`, the ones with the smallest edit distance to `name`
+// first. The first 64 bytes of each name are compared. "" when no candidate is close.
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& candidates);
 
 // At most `limit` bytes of text that came from outside, with control characters escaped.

@@ -30,7 +30,7 @@ struct History {
     if (known.insert(node.get()).second) nodes.push_back(node);
   }
   absl::Status AddAllBefore(const std::vector<NodeEntry>& ys) {
-    for (const NodePtr& node : graph_internal::PostOrder(ys)) {
+    for (const NodePtr& node : PostOrder(ys)) {
       if (static_cast<const RecordedNode&>(*node).is_freed) return absl::FailedPreconditionError(kNotRecorded);
       Add(node);
     }
@@ -40,29 +40,7 @@ struct History {
 
 // The gradient's own nodes, each after those that it reads.
 std::vector<NodePtr> NodesBeside(const History& history, const Gradients& gradients) {
-  struct Frame {
-    NodePtr node;
-    size_t next = 0;  // The next input to look at.
-  };
-  std::vector<NodePtr> order;
-  absl::flat_hash_set<const Node*> seen;
-  std::vector<Frame> stack;
-  const auto push = [&](const NodePtr& node) {
-    if (!history.known.contains(node.get()) && seen.insert(node.get()).second) stack.push_back({node});
-  };
-  for (const NodeEntry& gradient : gradients) {
-    push(gradient.node);
-    while (!stack.empty()) {
-      Frame& top = stack.back();
-      if (top.next < top.node->inputs.size()) {
-        push(top.node->inputs[top.next++].node);
-      } else {
-        order.push_back(std::move(top.node));
-        stack.pop_back();
-      }
-    }
-  }
-  return order;
+  return PostOrder(gradients, [&history](const Node* node) { return history.known.contains(node); });
 }
 
 // A call of the node, which does not keep what lies before it.

@@ -67,9 +67,6 @@ class BoundGraph {
   // The parameters whose gradients it writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
 
-  // Bytes of the arenas, and what the same values would take unshared, of the signature used last.
-  int64_t arena_bytes() const { return executor_ ? executor_->arena_bytes() : 0; }
-  int64_t unshared_bytes() const { return executor_ ? executor_->unshared_bytes() : 0; }
 
  private:
   // One signature of the inputs, with the key of its executors.

@@ -12,7 +12,7 @@ int64_t ArenaLayout::Take(int64_t bytes) {
     return offset;
   }
   int64_t offset = bytes_;
-  if (!free_.empty()) {  // A free range at the end needs only what it lacks.
+  if (!free_.empty()) {  // A free range at the end needs only the rest.
     const auto last = std::prev(free_.end());
     if (last->first + last->second == bytes_) {
       offset = last->first;

@@ -9,27 +9,23 @@
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
+#include "engine/passes/operator_error.h"
 
 namespace gluond {
 namespace {
 
 constexpr size_t kMaxAddN = 8;
 
-std::string Describe(const Node& node) {
-  return absl::StrCat("node '", Excerpt(node.name()), "' (", node.op()->name(), ")");
-}
-
-// What reverse accumulation keeps of one node.
+// A node, as reverse accumulation knows it.
 struct Visited {
-  bool leads_to_x = false;                    // Some x is one of its outputs or lies before it.
-  std::vector<Gradients> terms;               // By output: the contributions to its gradient, not yet summed.
+  bool leads_to_x = false;       // Some x is one of its outputs or lies before it.
+  std::vector<Gradients> terms;  // By output: the contributions to its gradient, not yet summed.
 };
 
 class ReverseAccumulation {
  public:
   ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs)
-      : order_(graph_internal::PostOrder(ys)) {
+      : order_(PostOrder(ys)) {
     for (const NodePtr& node : order_) visited_[node.get()].terms.resize(node->num_outputs());
     for (const NodeEntry& x : xs) {
       if (Visited* v = Find(x)) v->leads_to_x = true;

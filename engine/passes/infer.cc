@@ -1,22 +1,160 @@
 #include "engine/passes/infer.h"
 
+#include <functional>
+#include <queue>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "engine/passes/inference.h"
 #include "engine/passes/operator_error.h"
 
 namespace gluond {
 namespace {
 
+// Shapes and Types are the two things that are inferred, each as Inference needs it.
+struct Shapes {
+  using Value = Shape;
+  static constexpr const char* kNoun = "shape";
+  static Shape Nothing() { return Shape(); }
+  static bool Assign(Shape* to, const Shape& from) { return ShapeAssign(to, from); }
+  static bool Known(const Shape& s) { return s.known(); }
+  static std::string Text(const Shape& s) { return s.ToString(); }
+  static constexpr auto kInfer = InferShape;
+};
+
+struct Types {
+  using Value = DType;
+  static constexpr const char* kNoun = "type";
+  static DType Nothing() { return DType::kUnknown; }
+  static bool Assign(DType* to, DType from) { return TypeAssign(to, from); }
+  static bool Known(DType t) { return t != DType::kUnknown; }
+  static std::string Text(DType t) { return std::string(Name(t)); }
+  static constexpr auto kInfer = InferType;
+};
+
+// Runs the rules of all nodes until nothing more becomes known. A node runs again only when something that it looks
+// at has changed; upward and downward sweeps over those nodes alternate, so that knowledge travels any chain in one.
+template <class Kind>
+class Inference {
+ public:
+  using Value = typename Kind::Value;
+
+  Inference(const IndexedGraph& graph, std::vector<Value>* values)
+      : graph_(graph), values_(*values), producers_(graph.num_entries()), first_user_(graph.num_entries() + 1),
+        done_(graph.num_nodes()), queued_(graph.num_nodes()) {
+    for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
+      const uint32_t num_outputs = graph[id].node->num_outputs();
+      for (uint32_t i = 0; i < num_outputs; ++i) producers_[graph[id].first_entry + i] = id;
+    }
+    IndexUsers();
+  }
+
+  absl::Status Run() {
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) Enqueue(id, up_);
+    while (!up_.empty() || !down_.empty()) {
+      RETURN_IF_ERROR(Sweep(up_));
+      RETURN_IF_ERROR(Sweep(down_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void IndexUsers() {
+    for (const IndexedGraph::IndexedNode& node : graph_.nodes()) {
+      for (const IndexedGraph::Input& input : node.inputs) ++first_user_[input.entry + 1];
+    }
+    for (uint32_t e = 0; e < graph_.num_entries(); ++e) first_user_[e + 1] += first_user_[e];
+    users_.resize(first_user_.back());
+    std::vector<uint32_t> next(first_user_.begin(), first_user_.end() - 1);
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      for (const IndexedGraph::Input& input : graph_[id].inputs) users_[next[input.entry]++] = id;
+    }
+  }
+
+  template <class Queue>
+  void Enqueue(uint32_t id, Queue& queue) {
+    if (graph_[id].node->is_variable() || done_[id] || queued_[id]) return;
+    queued_[id] = true;
+    queue.push(id);
+  }
+
+  template <class Queue>
+  absl::Status Sweep(Queue& queue) {
+    while (!queue.empty()) {
+      const uint32_t id = queue.top();
+      queue.pop();
+      queued_[id] = false;
+      RETURN_IF_ERROR(Visit(id));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Visit(uint32_t id) {
+    const IndexedGraph::IndexedNode& indexed = graph_[id];
+    const Node& node = *indexed.node;
+    in_.clear();
+    for (const IndexedGraph::Input& input : indexed.inputs) in_.push_back(values_[input.entry]);
+    const auto first_output = values_.begin() + indexed.first_entry;
+    out_.assign(first_output, first_output + node.num_outputs());
+
+    const absl::StatusOr<bool> complete = Kind::kInfer(node.attrs, &in_, &out_);
+    if (!complete.ok()) return OperatorError(node, complete.status());
+
+    bool changed = false, known = true;
+    for (uint32_t i = 0; i < in_.size(); ++i) {
+      RETURN_IF_ERROR(Merge(id, indexed.inputs[i].entry, in_[i], true, i, &changed, &known));
+    }
+    for (uint32_t i = 0; i < out_.size(); ++i) {
+      RETURN_IF_ERROR(Merge(id, indexed.first_entry + i, out_[i], false, i, &changed, &known));
+    }
+    done_[id] = known;
+    // A rule may tell more of its outputs, now that it knows more of its inputs.
+    if (changed && !*complete) Enqueue(id, up_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Merge(uint32_t id, uint32_t entry, const Value& found, bool is_input, uint32_t i, bool* changed,
+                     bool* known) {
+    Value value = values_[entry];
+    if (!Kind::Assign(&value, found)) {
+      return OperatorError(*graph_[id].node,
+                           absl::InvalidArgumentError(absl::StrCat(
+                               is_input ? "input " : "output ", i, ": ", Kind::kNoun, " inconsistent, Provided = ",
+                               Kind::Text(values_[entry]), ", inferred ", Kind::kNoun, "=", Kind::Text(found))));
+    }
+    *known = *known && Kind::Known(value);
+    if (value == values_[entry]) return absl::OkStatus();
+    values_[entry] = value;
+    *changed = true;
+    const auto notify = [&](uint32_t other) {
+      if (other > id) Enqueue(other, up_);
+      if (other < id) Enqueue(other, down_);
+    };
+    notify(producers_[entry]);
+    for (uint32_t u = first_user_[entry]; u < first_user_[entry + 1]; ++u) notify(users_[u]);
+    return absl::OkStatus();
+  }
+
+  const IndexedGraph& graph_;
+  std::vector<Value>& values_;        // By entry.
+  std::vector<uint32_t> producers_;   // By entry: the node that makes it.
+  std::vector<uint32_t> first_user_;  // By entry: where in users_ the nodes begin that look at it.
+  std::vector<uint32_t> users_;
+  std::vector<bool> done_;            // By node: all that it looks at is known, and it agrees.
+  std::vector<bool> queued_;          // By node: in one of the queues.
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> up_;
+  std::priority_queue<uint32_t> down_;
+  std::vector<Value> in_, out_;       // By argument of the node that is visited.
+};
+
 constexpr size_t kMaxNamed = 8;  // Unknown arguments that a message lists.
 
-// What a variable says of itself, merged with what the caller knows of it.
+// Merges the variable's own attributes with the caller's signature of it.
 absl::Status Declare(const Node& variable, const Signatures& known, Shape* shape, DType* dtype) {
   if (const auto it = variable.attrs.dict.find("__shape__"); it != variable.attrs.dict.end()) {
     std::vector<int64_t> dims;

@@ -28,7 +28,7 @@ struct Inferred {
 // A variable's "__shape__" and "__dtype__" attributes count as known, too.
 // INVALID_ARGUMENT: a contradiction ("Error in operator conv1 (Convolution): input 1 'weight': ...").
 // FAILED_PRECONDITION: something stays unknown: names the first such node in topological order, its operator, and
-// which of its inputs are unknown. InferPartially returns what it has instead.
+// which of its inputs are unknown. InferPartially returns the known part instead.
 absl::StatusOr<Inferred> InferShapeType(const IndexedGraph& graph, const Signatures& known);
 absl::StatusOr<Inferred> InferPartially(const IndexedGraph& graph, const Signatures& known);
 

@@ -8,9 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/op.h"
+#include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
 namespace gluond {
+
+std::string Describe(const Node& node) {
+  if (node.is_variable()) return absl::StrCat("variable '", Excerpt(node.name()), "'");
+  return absl::StrCat("node '", Excerpt(node.name()), "' (", node.op()->name(), ")");
+}
 
 std::string ArgumentText(const Node& node, bool is_input, uint32_t i) {
   const std::vector<std::string> names =
@@ -27,13 +33,11 @@ absl::Status OperatorError(const Node& node, const absl::Status& status) {
     const absl::string_view digits = rest.substr(0, std::min(rest.find_first_not_of("0123456789"), rest.size()));
     uint32_t i;
     rest.remove_prefix(digits.size());
-    const bool named = absl::StartsWith(rest, " '");  // By the operator itself.
+    const bool named = absl::StartsWith(rest, " '");  // The operator has put the name in itself.
     if (!named && absl::SimpleAtoi(digits, &i)) text = absl::StrCat(ArgumentText(node, is_input, i), rest);
   }
-  absl::Status error(status.code(), absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(),
-                                                 "): ", text));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
-  return error;
+  return WithMessage(
+      status, absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), "): ", text));
 }
 
 }  // namespace gluond

@@ -10,6 +10,9 @@
 
 namespace gluond {
 
+// "variable 'x'" or "node 'conv1' (Convolution)".
+std::string Describe(const Node& node);
+
 // "input 1 'weight'". Requires: an operator's node.
 std::string ArgumentText(const Node& node, bool is_input, uint32_t i);
 

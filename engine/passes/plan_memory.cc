@@ -53,7 +53,7 @@ class Planner {
 
  private:
   bool Wanted(uint32_t entry) const { return reads_[entry] > 0 || is_output_[entry]; }
-  // Nobody writes such an output again, so that it may be where the caller wants it from when it is made.
+  // Nobody writes such an output again: it may lie where the caller wants it as soon as it is made.
   bool External(uint32_t entry) const { return is_output_[entry] && !mutated_[entry]; }
   // Such an output, placed already. (A variable may be an output, too.)
   bool IsMadeForCaller(uint32_t entry) const {
@@ -67,7 +67,7 @@ class Planner {
       const Node& node = *indexed.node;
       if (node.is_variable()) continue;
       const OpFacts& facts = node.facts();
-      bool runs = !facts.mutated.empty() || facts.async;  // Who computes an async call may count on it.
+      bool runs = !facts.mutated.empty() || facts.async;  // A client may count on an async call.
       for (uint32_t i = 0; i < node.num_outputs(); ++i) runs = runs || Wanted(indexed.first_entry + i);
       if (!runs) continue;
       plan_.skipped[id] = false;
@@ -85,17 +85,16 @@ class Planner {
       if (indexed.node->is_variable()) continue;
       for (uint32_t i = 0; i < indexed.node->num_outputs(); ++i) {
         const uint32_t entry = indexed.first_entry + i;
-        const absl::StatusOr<int64_t> bytes =
-            CheckedBytes(inferred_.shapes[entry], SizeOf(inferred_.types[entry]));
+        const absl::StatusOr<int64_t> bytes = CheckedBytes(inferred_.shapes[entry], SizeOf(inferred_.types[entry]));
         if (!bytes.ok()) {
           return Annotate(bytes.status(), absl::StrCat("output ", i, " of node '", Excerpt(indexed.node->name()), "'"));
         }
         bytes_[entry] = *bytes;
-        if (!External(entry)) plan_.unshared_bytes += *bytes + (kAlignment - 1);
-        if (plan_.unshared_bytes > kMaxBytes) {
+        if (External(entry)) continue;
+        plan_.unshared_bytes += *bytes;
+        if (plan_.unshared_bytes > kMaxBytes - (kAlignment - 1)) {
           return absl::InvalidArgumentError("the graph's values take more than 2^62 bytes; use smaller shapes");
         }
-        if (!External(entry)) plan_.unshared_bytes -= kAlignment - 1;
       }
     }
     return absl::OkStatus();
@@ -188,7 +187,7 @@ class Planner {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
     const uint32_t entry = indexed.first_entry + output;
     if (mutated_[entry]) return kNoStorage;
-    allowed_.clear();  // Storages of the arguments that may be, as often as they are.
+    allowed_.clear();  // The storage of each argument that may be the output's memory.
     const OpFacts& facts = indexed.node->facts();
     for (const auto& [input, to, identity] : facts.in_place) {
       if (to != output || facts.Ignores(input)) continue;
@@ -234,7 +233,7 @@ class Planner {
   std::vector<bool> mutated_;           // Some node writes it as its input.
   std::vector<int32_t> storage_of_;
   std::vector<Storage> storages_;
-  std::vector<int32_t> allowed_;        // Of StorageOfDyingInput, for its memory.
+  std::vector<int32_t> allowed_;        // StorageOfDyingInput's, kept for its capacity.
 };
 
 }  // namespace

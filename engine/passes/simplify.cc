@@ -32,7 +32,7 @@ struct CallKey {
   }
 };
 
-// The entries that nodes write as their inputs: what is read of them depends on when.
+// The entries that nodes write as their inputs: a read gives another value before and after.
 absl::flat_hash_set<Entry> MutatedEntries(absl::Span<const NodePtr> nodes) {
   absl::flat_hash_set<Entry> mutated;
   for (const NodePtr& node : nodes) {
@@ -79,7 +79,7 @@ class Simplifier {
 }  // namespace
 
 Graph Simplify(const Graph& graph) {
-  const Simplifier simplifier(graph_internal::PostOrder(graph.outputs));
+  const Simplifier simplifier(PostOrder(graph.outputs));
   Graph simplified;
   for (const NodeEntry& e : graph.outputs) simplified.outputs.push_back({simplifier[e.node], e.index});
   return simplified;

@@ -1,5 +1,5 @@
-// Simplify: the same values from fewer nodes. Dead code goes (only what the outputs need is kept), and equal calls
-// (same operator, attributes and inputs; no state, no random numbers, no mutated inputs) become one.
+// Simplify: the same values from fewer nodes. Dead code goes (only nodes that the outputs need are kept), and equal
+// calls (same operator, attributes and inputs; no state, no random numbers, no mutated inputs) become one.
 
 #ifndef ENGINE_PASSES_SIMPLIFY_H_
 #define ENGINE_PASSES_SIMPLIFY_H_

@@ -12,16 +12,12 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/passes/operator_error.h"
 
 namespace gluond {
 namespace {
 
 constexpr size_t kMaxNamed = 8;  // Names that a message lists.
-
-std::string Describe(const Node& node) {
-  if (node.is_variable()) return absl::StrCat("variable '", Excerpt(node.name()), "'");
-  return absl::StrCat("node '", Excerpt(node.name()), "' (", node.op()->name(), ")");
-}
 
 // "a, b, c and 5 more".
 std::string List(const std::vector<std::string>& names) {
@@ -87,7 +83,7 @@ class Walk {
     return absl::OkStatus();
   }
 
-  // Every node met, what it needs first.
+  // Every node met, after those that it needs.
   const std::vector<const Node*>& order() const { return order_; }
 
  private:

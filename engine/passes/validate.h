@@ -1,4 +1,4 @@
-// Validate: what must hold of any graph before a pass looks at it.
+// Validate checks a graph before any pass looks at it.
 
 #ifndef ENGINE_PASSES_VALIDATE_H_
 #define ENGINE_PASSES_VALIDATE_H_
@@ -18,7 +18,7 @@ struct GraphLimits {
 };
 
 // INVALID_ARGUMENT: an entry without a node, a cycle (named node by node, shortened), an output index that the node
-// does not have, two variables of one name, a wrong number of inputs; and what `limits.client_graph` asks for.
+// does not have, two variables of one name, a wrong number of inputs, a mistake that `limits.client_graph` names.
 // RESOURCE_EXHAUSTED: more than limits.max_nodes.
 absl::Status Validate(const Graph& graph, const GraphLimits& limits = {});
 

@@ -1,6 +1,6 @@
-// Account: whose work something is. Pools of threads (fair_threads.h) share their time between accounts. What a thread
-// posts is its account's: work inherits the account of the work that began it, through every queue. A server has one
-// account for each connection; work without one (nullptr) is the process's own.
+// An Account owns work. Pools of threads (fair_threads.h) share their time between accounts. Work that a thread posts
+// is its account's: work inherits the account of the work that began it, through every queue. A server has one account
+// for each connection; work without one (nullptr) is the process's own.
 //
 //   const ScopedAccount scope(peer->account());
 //   lane.Post(...);  // The peer's work.

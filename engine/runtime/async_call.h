@@ -15,11 +15,11 @@
 
 namespace gluond {
 
-// Whose run waits for the call.
+// The owner of the run that waits for the call.
 class AsyncOwner {
  public:
   virtual ~AsyncOwner() = default;
-  // The call has completed. From any thread, and perhaps after the run has seen so by itself.
+  // Tells that the call has completed, from any thread, and perhaps after the run has seen so by itself.
   virtual void OnComplete() = 0;
 };
 

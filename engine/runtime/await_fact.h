@@ -1,5 +1,5 @@
-// How a lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled; and where a
-// task goes on.
+// A lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled. A task
+// continues on its lane, or beside it.
 
 #ifndef ENGINE_RUNTIME_AWAIT_FACT_H_
 #define ENGINE_RUNTIME_AWAIT_FACT_H_
@@ -16,29 +16,30 @@
 namespace gluond {
 
 // False: `status` comes from no question. Otherwise calls then(OK) when the question is answered, or then(CANCELLED) or
-// then(DEADLINE_EXCEEDED) when `cancellation`, which may be null, says so before; once, later, on the lane. Requires: the
-// caller is the lane.
+// then(DEADLINE_EXCEEDED) when `cancellation`, which may be null, says so before; once, later, on the lane. Requires:
+// the caller is the lane.
 bool AwaitFactOnLane(const absl::Status& status, Lane& lane, std::shared_ptr<Cancellation> cancellation,
                      std::function<void(absl::Status)> then);
 
 // For tasks (task.h).
 
 // co_await Answer(...): OK where `status` came from a question that has been answered, so that it is worth another try;
-// otherwise `status`, or what `cancellation`, which may be null, says. Goes on on the lane.
-inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane, std::shared_ptr<Cancellation> cancellation) {
+// otherwise `status`, or the error of `cancellation`, which may be null. Goes on on the lane.
+inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane,
+                                     std::shared_ptr<Cancellation> cancellation) {
   return Callback<absl::Status>([=, &lane](const Callback<absl::Status>::Done& done) {
     if (!AwaitFactOnLane(status, lane, cancellation, done)) done(status);
   });
 }
 
-// co_await Beside(lane): what follows takes long and computes no operator. It runs beside the lanes, and the lane's next
-// work waits for it. Requires: the caller is the lane.
+// co_await Beside(lane): the code that follows takes long and computes no operator. It runs beside the lanes, and the
+// lane's next work waits for it. Requires: the caller is the lane.
 inline Callback<absl::Status> Beside(Lane& lane) {
   return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
     lane.GoOnBeside([done = std::move(done)] { done(absl::OkStatus()); });
   });
 }
-// co_await BackOn(lane): what follows is the lane's work again.
+// co_await BackOn(lane): the code that follows is the lane's work again.
 inline Callback<absl::Status> BackOn(Lane& lane) {
   return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
     lane.Post([done = std::move(done)] { done(absl::OkStatus()); });

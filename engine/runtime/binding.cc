@@ -194,7 +194,7 @@ absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
   const Target& target = targets_[k];
   if (target.req == kNullOp) return absl::OkStatus();
   void* to = target.to;
-  // Whoever borrows two outputs of the same value only reads them: they are one tensor's memory in two shapes.
+  // Borrowed outputs are only read: two of the same value are one tensor's memory in two shapes.
   if (to == nullptr && program_.output_places[k].kind == ProgramOutput::kRepeat) {
     const Signature& signature = program_.outputs[k];
     run->outputs[k] = Tensor(own_[program_.output_places[k].first].buffer(), 0, signature.shape, signature.dtype);

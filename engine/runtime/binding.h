@@ -1,5 +1,5 @@
-// Binding: puts the memory of one Run where a Program uses it, and copies what could not be written where the caller
-// wants it. Of the lane's thread. Private to engine/runtime.
+// A Binding puts the memory of one Run where a Program uses it, and copies outputs that could not be written where the
+// caller wants them. For the lane's thread. Private to engine/runtime.
 
 #ifndef ENGINE_RUNTIME_BINDING_H_
 #define ENGINE_RUNTIME_BINDING_H_
@@ -30,7 +30,7 @@ class Binding {
   int64_t own_bytes() const;
 
  private:
-  // What the caller wants of one output.
+  // One output, as the caller wants it.
   struct Target {
     void* to = nullptr;  // Null: lent, or not wanted.
     OpReqType req = kWriteTo;
@@ -47,7 +47,7 @@ class Binding {
     const char* begin;
     const char* end;
     bool output;
-    uint32_t index;  // Of the variable or output.
+    uint32_t index;  // The variable's or output's.
   };
 
   absl::Status CheckInputs(const Run& run) const;
@@ -64,7 +64,7 @@ class Binding {
   Allocator& allocator_;
   std::vector<Tensor> own_;  // By output: memory that is lent, or computed in. Made when first needed.
 
-  // Of the current run; kept for their capacity.
+  // The current run's; kept for their capacity.
   std::vector<Target> targets_;
   std::vector<Copy> copies_;
   std::vector<Range> ranges_;

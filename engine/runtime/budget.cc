@@ -15,22 +15,23 @@
 namespace gluond {
 namespace {
 
-// Of a budget that accounts share: the part that is kept for those who hold little, and how much that is.
-constexpr int64_t kKept = 8;  // For those that hold less than an equal share; half of it for those that hold little.
+// A budget that accounts share keeps an eighth for parts with less than an equal share, and half of that for parts with
+// less than a 256th.
+constexpr int64_t kKept = 8;
 constexpr int64_t kLittle = 256;
 
-// Of Reservation::Cover.
+// Reservation::Cover charges in steps of so many bytes.
 constexpr int64_t kStep = 64 << 10;
 
-// Freed blocks that are kept are charged to nobody, and make room for what is. A block is kept before its charge is
-// refunded, so that whoever sees the refund sees the block. (A GPU's budget that is nearly used up makes them go for
+// Freed blocks that are kept are charged to nobody, and make room for charges. A block is kept before its charge is
+// refunded: a thread that sees the refund sees the block. (A GPU's budget that is nearly used up makes them go for
 // nothing, which costs the next large arrays of the host some time.)
 void MakeRoom(int64_t left) {
   HostBlocks& blocks = HostBlocks::OfProcess();
   if (blocks.kept_bytes() > left) blocks.KeepAtMost(left);
 }
 
-// Of Budget::Holders.
+// Budget::Holders names at most so many.
 constexpr size_t kMostHolders = 8;
 
 std::string Size(int64_t bytes) {
@@ -114,7 +115,7 @@ std::string Budget::Holders() const {
 }
 
 std::string Budget::HoldersOf(const Budget& whole) const {
-  // What each holds by itself: what it uses, less what those within it use.
+  // Each budget's own holding: its use, less that of the budgets within it.
   absl::flat_hash_map<const Budget*, int64_t> own = {{&whole, whole.used()}};
   for (const Budget* budget : outermost_.within_) {
     if (!budget->IsWithin(whole)) continue;
@@ -148,7 +149,7 @@ absl::Status Budget::Charge(int64_t bytes) {
   const Budget* within = nullptr;
   for (const Budget* budget = this; budget != nullptr; within = budget, budget = budget->parent_.get()) {
     const int64_t available = Available(*budget, within, bytes);
-    if (bytes <= available || budget->account_ != nullptr) continue;  // Of a part, the whole tells more.
+    if (bytes <= available || budget->account_ != nullptr) continue;  // The whole's message tells more.
     const int64_t kept = budget->limit_ - budget->used() - available;
     const std::string holders = HoldersOf(*budget);
     return absl::ResourceExhaustedError(absl::StrCat(

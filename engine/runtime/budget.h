@@ -5,9 +5,9 @@
 //   auto model = std::make_shared<Budget>("model 'lenet'", 1 << 30, "--max_model_bytes", server);
 //   RETURN_IF_ERROR(model->Charge(bytes));  // Charges both, or neither.
 //
-// Accounts share a budget by parts of it, Budget::PartOf(server): no part may take the last eighth of the whole, but those
-// that hold less than an equal share of it; and of that eighth the last half is for those that hold less than a 256th. So a
-// few that take all they can get leave the others something.
+// Accounts share a budget by parts of it, Budget::PartOf(server). The last eighth of the whole is for parts that hold
+// less than an equal share of it, and the last half of that eighth for parts that hold less than a 256th. So a few that
+// take all they can get leave the others something.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
 #define ENGINE_RUNTIME_BUDGET_H_
@@ -29,7 +29,7 @@ namespace gluond {
 
 class Budget {
  public:
-  // `name` says whose it is and `flag` what sets the limit, for the message of a refusal.
+  // The message of a refusal names the budget, and the flag that sets its limit.
   Budget(std::string name, int64_t limit, std::string flag, std::shared_ptr<Budget> parent = nullptr);
   ~Budget();
   Budget(const Budget&) = delete;
@@ -39,7 +39,7 @@ class Budget {
   static std::shared_ptr<Budget> PartOf(const std::shared_ptr<Budget>& whole);
 
   // RESOURCE_EXHAUSTED names this budget or the one around it that is used up, the bytes wanted, used and allowed,
-  // who holds most of them, and the flag. Nothing is charged then.
+  // the largest holders, and the flag. Nothing is charged then.
   absl::Status Charge(int64_t bytes);
   // Requires: `bytes` were charged.
   void Refund(int64_t bytes);
@@ -49,15 +49,15 @@ class Budget {
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_; }
 
-  // Who holds most of the outermost budget, by those within it: "model 'lenet' 1.5 GiB, the session 20 MiB, 3 x the session
-  // of another connection 2.0 MiB". Empty where there are none.
+  // The largest holders of the outermost budget, by those within it: "model 'lenet' 1.5 GiB, the session 20 MiB, 3 x
+  // the session of another connection 2.0 MiB". Empty where there are none.
   std::string Holders() const;
 
  private:
   bool IsWithin(const Budget& other) const;
-  // Of the calling thread's account, or of none.
+  // It is the calling thread's account's, or no account's.
   bool IsOwn() const;
-  // What it is called among those that hold something.
+  // Its name in the list of holders.
   std::string Holder() const;
   // Holders of `whole`, which is this budget or one around it.
   std::string HoldersOf(const Budget& whole) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
@@ -70,7 +70,7 @@ class Budget {
   const int64_t limit_;
   const std::string flag_;
   const std::shared_ptr<Budget> parent_;
-  const AccountPtr account_;  // Whose part of the parent it is; null: it is no part.
+  const AccountPtr account_;  // The owner of this part of the parent; null: it is no part.
   Budget& outermost_;
   mutable Mutex mu_;  // The outermost budget's is everybody's: a charge sees no half of another one.
   std::atomic<int64_t> used_ = 0;  // Added to with the lock.
@@ -85,7 +85,7 @@ class Budget {
 // Bytes charged to a budget, refunded at the end.
 class Reservation {
  public:
-  Reservation() = default;  // Of nothing.
+  Reservation() = default;  // Charges nobody.
   explicit Reservation(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
   Reservation(Reservation&& other) noexcept
       : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -100,8 +100,8 @@ class Reservation {
   absl::Status Grow(int64_t bytes);
   // Requires: so many are charged.
   void Shrink(int64_t bytes);
-  // Charges or refunds, in steps, so that at least `bytes` are charged and not much more. As Budget::Charge; then at
-  // least what was charged stays so.
+  // Charges or refunds, in steps, so that at least `bytes` are charged and not much more. Fails as Budget::Charge; the
+  // charge is then as before.
   absl::Status Cover(int64_t bytes);
   int64_t bytes() const { return bytes_; }
 

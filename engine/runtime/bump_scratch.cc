@@ -21,40 +21,39 @@ absl::StatusOr<void*> BumpScratch::Get(size_t bytes) {
   if (block_ != nullptr && rounded <= block_->bytes() - mark_) {
     void* const data = static_cast<char*>(block_->data()) + mark_;
     mark_ += rounded;
-    used_ += rounded;
     return data;
   }
   auto buffer = allocator_.Allocate(rounded);
   if (!buffer.ok()) return Annotate(buffer.status(), "scratch space of an operator");
-  used_ += rounded;
   overflow_.push_back(*std::move(buffer));
   return overflow_.back()->data();
 }
 
 void BumpScratch::Reset() {
   if (!overflow_.empty()) {
-    const bool keeps = used_ <= kMostKeptBytes || allocator_.device().type != DeviceType::kCpu;
+    const size_t used = mark_ + overflow_bytes();
+    const bool keeps = used <= kMostKeptBytes || allocator_.device().type != DeviceType::kCpu;
     // Frees first, so that the new block need not fit beside the old ones. A failure is not one of this call: the
     // stream's own is reported at the end of the run, and the allocator's by the Get that comes next.
     (void)driver_.Synchronize(stream_);
     overflow_.clear();
     if (keeps) {
       block_.reset();
-      if (auto block = allocator_.Allocate(used_); block.ok()) block_ = *std::move(block);
+      if (auto block = allocator_.Allocate(used); block.ok()) block_ = *std::move(block);
     }
   }
-  used_ = mark_ = 0;
+  mark_ = 0;
 }
 
 void BumpScratch::Release() {
   (void)driver_.Synchronize(stream_);
   overflow_.clear();
   block_.reset();
-  used_ = mark_ = 0;
+  mark_ = 0;
 }
 
-size_t BumpScratch::capacity() const {
-  size_t sum = block_ == nullptr ? 0 : block_->bytes();
+size_t BumpScratch::overflow_bytes() const {
+  size_t sum = 0;
   for (const auto& buffer : overflow_) sum += buffer->bytes();
   return sum;
 }

@@ -1,7 +1,7 @@
-// BumpScratch: the scratch space of a lane. Hands out pieces of one block by moving a mark; Reset moves it back. What
-// does not fit gets an overflow block, and the next Reset makes one block that would have held everything, so that
-// after the first runs nothing is allocated any more. On a CPU that block stays small: what one client's operator takes
-// is not for the next one to pay, and large pieces are soon had again (host_blocks.h). Not thread-safe: it is its lane's.
+// BumpScratch: the scratch space of a lane. It hands out pieces of one block by moving a mark; Reset moves it back. A
+// piece that does not fit gets an overflow block, and the next Reset makes one block that would have held everything,
+// so that after the first runs nothing is allocated any more. On a CPU that block stays small: the next client does not
+// pay for this one's operator, and large pieces are soon had again (host_blocks.h). Not thread-safe: it is its lane's.
 
 #ifndef ENGINE_RUNTIME_BUMP_SCRATCH_H_
 #define ENGINE_RUNTIME_BUMP_SCRATCH_H_
@@ -32,16 +32,17 @@ class BumpScratch final : public Scratch {
   // Frees all pieces and the memory that is kept for the next ones.
   void Release();
 
-  // Allocated now.
-  size_t capacity() const;
+  // The bytes of all blocks.
+  size_t capacity() const { return (block_ == nullptr ? 0 : block_->bytes()) + overflow_bytes(); }
 
  private:
+  size_t overflow_bytes() const;
+
   Allocator& allocator_;
   DeviceDriver& driver_;
   void* const stream_;
   std::shared_ptr<Buffer> block_;                  // May be null.
-  std::vector<std::shared_ptr<Buffer>> overflow_;  // What block_ had no room for since the last Reset.
-  size_t used_ = 0;                                // Since the last Reset, overflow included.
+  std::vector<std::shared_ptr<Buffer>> overflow_;  // Pieces that block_ had no room for since the last Reset.
   size_t mark_ = 0;                                // In block_.
 };
 

@@ -15,7 +15,7 @@ class Cancellation {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Told of Cancel, on the thread that calls it. OnCancel must not block, nor call this Cancellation.
+  // A Listener is told of Cancel, on the thread that calls it. OnCancel must not block, nor call this Cancellation.
   class Listener {
    public:
     virtual void OnCancel() = 0;

@@ -11,8 +11,8 @@
 namespace gluond {
 namespace {
 
-// Whether so much memory, once freed, is kept for the next who wants as much: see host_blocks.h. The address sanitizer
-// watches what malloc gives, and what is used after free.
+// Whether a block of this size, once freed, is kept for the next use (host_blocks.h). The address sanitizer watches
+// malloc's blocks only.
 bool IsKept([[maybe_unused]] Device device, [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
   return false;
@@ -24,7 +24,7 @@ bool IsKept([[maybe_unused]] Device device, [[maybe_unused]] size_t bytes) {
 absl::StatusOr<void*> Take(Device device, DeviceDriver& driver, size_t bytes) {
   HostBlocks& blocks = HostBlocks::OfProcess();
   if (IsKept(device, bytes)) {
-    // Work of a pool is about to compute, or to compile what does. What is uploaded comes piece by piece, if it comes.
+    // Work of a pool is about to write all of it. An upload comes piece by piece, if it comes.
     void* const data = blocks.Take(bytes, /*find_pages=*/FairThreads::current_queue() != nullptr);
     if (data != nullptr) return data;
     return absl::ResourceExhaustedError(absl::StrCat("the host has no ", bytes, " bytes left"));

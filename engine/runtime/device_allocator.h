@@ -1,7 +1,7 @@
 // DeviceAllocator: the Allocator of a device, paid from a budget. Thread-safe. Its buffers may outlive it.
 //
-// What it returns holds whatever the memory held before, possibly another model's values. The executor overwrites all
-// that it allocates; whoever else shows fresh memory to a user fills it first (DeviceDriver::Zero).
+// Its buffers hold whatever the memory held before, possibly another model's values. The executor overwrites all that
+// it allocates; other code that shows fresh memory to a user fills it first (DeviceDriver::Zero).
 
 #ifndef ENGINE_RUNTIME_DEVICE_ALLOCATOR_H_
 #define ENGINE_RUNTIME_DEVICE_ALLOCATOR_H_

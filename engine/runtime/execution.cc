@@ -110,7 +110,7 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
   const std::shared_ptr<AsyncCall> call = calls_[step].Next();
   context_.scratch = nullptr;
   context_.on_complete = AsyncCall::Begin(call, shared_from_this());
-  absl::Status status = Stage(program_->steps[step]);
+  absl::Status status = CopyStaged(program_->steps[step], /*back=*/false);
   if (status.ok()) status = Compute(program_->steps[step]);
   context_.on_complete = Completion();
   if (status.ok() && !call->completed()) {
@@ -125,29 +125,24 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
 bool Execution::Abandon(AsyncCall& call) {
   if (!call.Abandon()) return false;
   const Node& node = *program_->steps[next_].node;
-  if (const auto* abandon = node.op()->GetAttr<FAbandon>("FAbandon")) (*abandon)(node.attrs, context_.client_time.get());
+  const auto* abandon = node.op()->GetAttr<FAbandon>("FAbandon");
+  if (abandon != nullptr) (*abandon)(node.attrs, context_.client_time.get());
   return true;
 }
 
 absl::Status Execution::EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status) {
   if (status.ok()) status = call->TakeStatus();
-  if (status.ok()) return Commit(program_->steps[next_]);
+  if (status.ok()) return CopyStaged(program_->steps[next_], /*back=*/true);
   left_ = std::move(call);
   return status;
 }
 
-absl::Status Execution::Stage(const Step& step) {
+absl::Status Execution::CopyStaged(const Step& step, bool back) {
   for (uint32_t i = step.first_staged; i < step.first_staged + step.num_staged; ++i) {
     const StagedInput& input = program_->staged[i];
-    RETURN_IF_ERROR(lane_.driver().Copy(input.copy.data(), input.memory, input.copy.bytes(), lane_.stream()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Execution::Commit(const Step& step) {
-  for (uint32_t i = step.first_staged; i < step.first_staged + step.num_staged; ++i) {
-    const StagedInput& input = program_->staged[i];
-    RETURN_IF_ERROR(lane_.driver().Copy(input.memory, input.copy.data(), input.copy.bytes(), lane_.stream()));
+    void *to = input.copy.data(), *from = input.memory;
+    if (back) std::swap(to, from);
+    RETURN_IF_ERROR(lane_.driver().Copy(to, from, input.copy.bytes(), lane_.stream()));
   }
   return absl::OkStatus();
 }
@@ -196,10 +191,10 @@ absl::Status Execution::At(uint32_t step, const absl::Status& status) const {
 }
 
 void Execution::Finish(absl::Status status) {
-  // Nobody waits for what is on the stream: whoever reads results there or copies them to the host comes behind it, and the
-  // memory that it uses is freed behind it, too.
+  // Nobody waits for the stream here: code that reads results there or copies them to the host comes behind its
+  // operators, and their memory is freed behind them, too.
   absl::Status paced = lane_.driver().Pace(lane_.stream(), program_->steps.size());
-  // Of a device that has failed, the first sentence tells most.
+  // Where the device has failed, its own message tells most.
   if (status.ok() || !lane_.driver().health().ok()) status = Annotate(paced, lane_.device().ToString());
   const std::shared_ptr<Execution> self = std::move(self_);
   const Executor::Done done = std::exchange(done_, nullptr);  // Goes first: it may own the executor.

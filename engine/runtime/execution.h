@@ -27,7 +27,6 @@ class Execution final : public AsyncOwner,
 
   const Program& program() const { return *program_; }
   Run& run() { return run_; }
-  Lane& lane() { return lane_; }
   Binding& binding() { return binding_; }
 
   // See Executor.
@@ -62,14 +61,13 @@ class Execution final : public AsyncOwner,
   void Advance();
   // True: the call has succeeded. False: the run is suspended.
   absl::StatusOr<bool> DoAsync(uint32_t step);
-  // The run ends without the call, and whoever computes it hears of that. False: it has completed already.
+  // The run ends without the call, and the client that computes it hears of that. False: it has completed already.
   bool Abandon(AsyncCall& call);
-  // The end of that call, with what it says or, where that is an error, `status`.
+  // Ends that call with `status` or, where that is OK, with the call's own.
   absl::Status EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status);
   absl::Status Compute(const Step& step);
-  // What an async step mutates: copies for the operator, and back.
-  absl::Status Stage(const Step& step);
-  absl::Status Commit(const Step& step);
+  // Copies the inputs that an async step mutates, for the operator or, with `back`, from it.
+  absl::Status CopyStaged(const Step& step, bool back);
   // Makes the run wait for `call`. False: it is cancelled already.
   bool Suspend(const std::shared_ptr<AsyncCall>& call);
   std::shared_ptr<AsyncCall> Unsuspend();
@@ -86,7 +84,7 @@ class Execution final : public AsyncOwner,
 
   std::atomic<bool> running_ = false;
   std::shared_ptr<Execution> self_;  // While running.
-  AccountPtr account_;               // Whose run it is.
+  AccountPtr account_;               // The run's.
   Run run_;
   Executor::Done done_;
   uint32_t next_ = 0;                     // The next step.

@@ -64,6 +64,5 @@ int64_t Executor::arena_bytes() const {
   return program.arena == nullptr ? 0 : static_cast<int64_t>(program.arena->bytes());
 }
 int64_t Executor::held_bytes() const { return arena_bytes() + execution_->binding().own_bytes(); }
-int64_t Executor::unshared_bytes() const { return execution_->program().unshared_bytes; }
 
 }  // namespace gluond

@@ -35,7 +35,7 @@ struct ExecutorOptions {
   bool is_train = false;
 };
 
-// What a caller gives to one execution. Vectors are indexed by the executor's inputs and outputs.
+// A Run is the caller's part of one execution. Vectors are indexed by the executor's inputs and outputs.
 //
 // An output may be bound to the memory of an input (an update in place): it is written when nothing of the run reads
 // that input any more. Two outputs that overlap, or an input that overlaps one that an operator mutates, are refused.
@@ -47,7 +47,7 @@ struct Run {
   // holds the tensor (of run().outputs); kNullOp: not wanted.
   std::vector<Tensor> outputs;
   std::vector<OpReqType> output_reqs;  // Empty: all kWriteTo.
-  uint64_t seed = 0;                   // Of the model's random state,
+  uint64_t seed = 0;                   // The model's random state's,
   uint32_t random_run = 0;             // and its count of runs.
   std::shared_ptr<Cancellation> cancellation;  // May be null. Looked at between nodes.
   std::shared_ptr<ClientTime> client_time;     // May be null. Added to.
@@ -57,14 +57,13 @@ class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Validates, simplifies, infers, checks kernels, plans memory, allocates the arena and creates the operators' states.
-  // Any thread; takes milliseconds, more where an operator compiles code.
+  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds.
   //
   // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
   // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
   //
-  // A number of a node whose inputs are variables, and which makes a call that no other node makes, may be changed
-  // between two runs, with SetParam: the next one goes by it.
+  // A numeric parameter of a node whose inputs are variables, and which makes a call that no other node makes, may be
+  // changed between two runs, with SetParam: the next run uses it.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane,
                                                            Allocator& allocator);
@@ -88,8 +87,8 @@ class Executor {
 
   // Starts `run`; it is checked against the signature first. `done` is called exactly once, on the lane's thread; it
   // must not block, and may start the next run. INVALID_ARGUMENT: an input or output of another shape, type or device
-  // than compiled, or memory that overlaps (see Run). FAILED_PRECONDITION: not idle(). Otherwise what the operators
-  // say, with the node in front, CANCELLED or DEADLINE_EXCEEDED; outputs are then unspecified.
+  // than compiled, or memory that overlaps (see Run). FAILED_PRECONDITION: not idle(). Otherwise an operator's error,
+  // with the node in front, CANCELLED or DEADLINE_EXCEEDED; outputs are then unspecified.
   void Start(Run run, Done done);
   // The same within this call, as far as the first kAsync node, unless that completes at once. Requires: the caller is
   // the lane. From a `done`, Start is better: it lets others' work pass, and a chain of StartHere would nest.
@@ -110,7 +109,6 @@ class Executor {
   int64_t arena_bytes() const;
   // Memory that the executor keeps between runs: the arena, and outputs that it has lent. Requires: idle().
   int64_t held_bytes() const;
-  int64_t unshared_bytes() const;
 
  private:
   explicit Executor(std::shared_ptr<Execution> execution);

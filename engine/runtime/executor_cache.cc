@@ -42,7 +42,7 @@ ExecutorKeyPtr ExecutorKey::Make(std::shared_ptr<const Graph> graph, Signatures 
   return std::make_shared<const ExecutorKey>(ExecutorKey{std::move(graph), std::move(known), options, hash});
 }
 
-// What the cache and its leases share.
+// The cache and its leases share an ExecutorPool.
 class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
  public:
   using List = ExecutorLease::List;
@@ -175,7 +175,7 @@ ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle, 
     : pool_(std::make_shared<ExecutorPool>(lane, allocator, max_idle, max_idle_bytes)) {}
 
 void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation) {
-  // `ready` is moved along: what it holds goes when the lane is through with it, and not later on another thread.
+  // `ready` is moved along: its contents go when the lane is through with it, and not later on another thread.
   pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready),
                       cancellation = std::move(cancellation)]() mutable {
     if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));

@@ -33,7 +33,7 @@
 
 namespace gluond {
 
-// What an executor is compiled for. Two keys are equal when they name the same Graph object, equal signatures and
+// An executor is compiled for a key. Two keys are equal when they name the same Graph object, equal signatures and
 // modes.
 struct ExecutorKey {
   std::shared_ptr<const Graph> graph;
@@ -48,7 +48,7 @@ using ExecutorKeyPtr = std::shared_ptr<const ExecutorKey>;
 
 class ExecutorPool;
 
-// The use of an executor; gives it back when it goes. Gives up what the executor's run() holds.
+// The use of an executor; gives it back when it goes. The executor's run() is empty then.
 class ExecutorLease {
  public:
   ExecutorLease() = default;  // Empty.
@@ -95,7 +95,7 @@ class ExecutorCache {
   // Drops the executors that nobody uses.
   void Clear();
 
-  // Of the whole life of the cache.
+  // Executors compiled in the whole life of the cache.
   int64_t num_compiled() const;
   size_t num_idle() const;
 

@@ -45,10 +45,6 @@ bool WorkQueue::Remove(Work* work) {
 
 double FairOrder::Tenant::Used(Clock::time_point now) const { return Faded(used, now - at); }
 
-double FairOrder::UsedAfterNext(const Tenant& tenant, Clock::time_point now) const {
-  return tenant.Used(now) + std::min(tenant.length, longest_.count());
-}
-
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
   work->added_ = now;
@@ -83,7 +79,7 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Tenant* best = nullptr;
   double least = 0;
   for (Tenant* tenant : able_) {
-    const double used = UsedAfterNext(*tenant, now);
+    const double used = tenant->Used(now) + std::min(tenant->length, longest_.count());
     const bool first = best == nullptr || used < least - kAlike ||
                        (used < least + kAlike && tenant->ready.front()->arrival_ < best->ready.front()->arrival_);
     if (!first) continue;
@@ -130,8 +126,6 @@ void FairOrder::End(WorkQueue& queue, Clock::time_point now) {
   --open_;
   if (!queue.empty()) MakeReady(queue, now);
 }
-
-bool FairOrder::ready() const { return !able_.empty(); }
 
 FairOrder::Tenant& FairOrder::Find(const AccountPtr& account, Clock::time_point now) {
   const auto found = tenants_.find(account.get());

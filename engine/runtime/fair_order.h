@@ -1,10 +1,10 @@
-// FairOrder: what a pool of threads does next. Work lies in queues, and a queue's works are done one at a time, in the
-// order of posting. Of the accounts that have work waiting, the one comes first that will have used least time within the
-// last second when its next work ends, if that takes as long as its works before, or `longest` if they take longer; of
-// equals, the one that waits longest. An account that has been idle gets no credit for it: it counts as one that has used
-// as much as the last that came. So whoever has short works waits for few of the others' works, however many come anew.
-// An account has one work under way at a time, so that it cannot take all threads. Not thread-safe: its pool's mutex
-// guards it.
+// A FairOrder chooses the next work for a pool of threads. Work lies in queues, and a queue's works are done one at a
+// time, in the order of posting. Among the accounts that have work waiting, the one comes first that will have used
+// least time within the last second when its next work ends, if that takes as long as its works before, or `longest` if
+// they take longer; among equals, the one that waits longest. An account that has been idle gets no credit for it: it
+// counts as one that has used as much as the last that came. So an account with short works waits for few of the
+// others' works, however many come anew. An account has one work under way at a time, so that it cannot take all
+// threads. Not thread-safe: its pool's mutex guards it.
 //
 //   order.Add(queue, work, CurrentAccount());
 //   while (auto piece = order.Take(now)) { piece->work->Do(); order.Done(*piece, now_it_has_ended); }
@@ -24,8 +24,8 @@
 
 namespace gluond {
 
-// Something to do, without allocating: a member or a base of the thing that it concerns. It lives until it is done, and
-// is not posted again before.
+// A Work is posted without allocating: it is a member or a base of the thing that it concerns. It lives until it is
+// done, and is not posted again before.
 class Work {
  public:
   virtual void Do() = 0;
@@ -101,7 +101,7 @@ class FairOrder {
   const Load& load() const { return load_; }
 
   // Whether Take would give a piece.
-  bool ready() const;
+  bool ready() const { return !able_.empty(); }
   // Nothing waits, and nothing is under way.
   bool empty() const { return load_.waiting == 0 && running_ == 0 && open_ == 0; }
 
@@ -123,7 +123,6 @@ class FairOrder {
   void ForgetIdle(Clock::time_point now);
   void MakeReady(WorkQueue& queue, Clock::time_point now);
   void Refresh(Tenant& tenant);
-  double UsedAfterNext(const Tenant& tenant, Clock::time_point now) const;
 
   const std::chrono::duration<double> longest_;
   absl::flat_hash_map<const Account*, std::unique_ptr<Tenant>> tenants_;

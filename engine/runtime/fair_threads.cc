@@ -87,7 +87,7 @@ void FairThreads::DoAt(WorkQueue& queue, Clock::time_point when, Work* work) {
     node.mapped() = std::move(timer);
     timer_of_[work] = timers_.insert(std::move(node));
   }
-  if (sooner) Wake();  // Whoever sleeps does so for too long.
+  if (sooner) Wake();  // A thread that sleeps does so for too long.
 }
 
 void FairThreads::Forget(WorkQueue& queue, Work* work) {
@@ -225,7 +225,7 @@ bool FairThreads::MayTake(Seat& seat, Clock::time_point now) {
   if (!seat.taking) return false;
   if (FirstAreHeld(now)) return true;
   seat.taking = false;
-  if (asleep_ > 0) wake_.NotifyOne();  // What woke this thread was perhaps meant for one of the first.
+  if (asleep_ > 0) wake_.NotifyOne();  // The call that woke this thread may have been for another.
   return false;
 }
 

@@ -1,8 +1,8 @@
 // FairThreads: a pool of threads that accounts share (fair_order.h). Thread-safe.
 //
-// A work is never cut. When every thread has been held by one work for `patience` and another account's work waits, more
-// threads join in: as many again each time, up to `most_threads`. They go when the first ones are free again. So a few
-// who hold threads for seconds make the others wait for a few times `patience`.
+// A work is never cut. When every thread has been held by one work for `patience` and another account's work waits,
+// more threads join in: as many again each time, up to `most_threads`. They go when the first ones are free again. So a
+// few accounts that hold threads for seconds make the others wait for a few times `patience`.
 
 #ifndef ENGINE_RUNTIME_FAIR_THREADS_H_
 #define ENGINE_RUNTIME_FAIR_THREADS_H_
@@ -29,7 +29,7 @@ class FairThreads {
   using Load = FairOrder::Load;
 
   struct Options {
-    std::string name = {};  // Of the threads, for debuggers. At most 15 bytes.
+    std::string name = {};  // The threads', for debuggers. At most 15 bytes.
     int threads = 1;
     int most_threads = 1;
     std::chrono::milliseconds patience{20};  // A work that takes longer is a long one.
@@ -110,8 +110,8 @@ class FairThreads {
   const Options options_;
 
   Mutex mu_;
-  CondVar wake_;     // Of threads that take work.
-  CondVar standby_;  // Of threads that have joined in, and do not take work now.
+  CondVar wake_;     // Threads that take work wait on it.
+  CondVar standby_;  // Threads that have joined in, and do not take work now, wait on it.
   CondVar watch_;
   CondVar drained_;
   FairOrder order_ ABSL_GUARDED_BY(mu_){options_.patience};

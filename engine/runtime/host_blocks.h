@@ -37,9 +37,9 @@ class HostBlocks {
   HostBlocks& operator=(const HostBlocks&) = delete;
 
   // A block of `bytes`, aligned to a page, that holds whatever it held before. nullptr: the host has no more.
-  // `find_pages`: who takes it writes all of it at once; the kernel finds its pages now, for one thread at a time.
+  // `find_pages`: the caller writes all of it at once; the kernel finds its pages now, for one thread at a time.
   void* Take(size_t bytes, bool find_pages = false);
-  // Keeps what Take(bytes) gave for the next who wants as much. To be called before its charge is refunded.
+  // Keeps a block of Take(bytes) for the next caller that wants as much. To be called before its charge is refunded.
   void GiveBack(void* block, size_t bytes);
   // Gives blocks back to the kernel, the oldest first, until no more than so many bytes are kept.
   void KeepAtMost(int64_t bytes);

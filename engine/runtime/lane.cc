@@ -24,7 +24,7 @@ struct Runner {
 };
 
 thread_local Runner* runner = nullptr;
-// The lane beside which the thread does what takes long.
+// The lane beside which the thread does long work.
 thread_local const Lane* beside = nullptr;
 
 }  // namespace
@@ -128,8 +128,8 @@ std::shared_ptr<Lane> Lanes::Take() {
   });
 }
 
-// Work on the lanes may begin more beside them, which ends on the lanes: either pool may be empty while the other one is
-// about to post to it.
+// Work on the lanes may begin more beside them, which ends on the lanes: either pool may be empty while the other one
+// is about to post to it.
 void Lanes::Drain() {
   uint64_t posts = 0;
   do {

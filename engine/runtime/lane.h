@@ -1,8 +1,8 @@
-// Lane: an order of work on a device. What is posted to a lane is done one piece after the other, in the order of
-// posting, each seeing what those before it did. A device has many lanes (a model or a session has its own), and its
-// threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream for
-// all lanes. A CPU has one, which computes with a team (team.h); while that is held by somebody's long operator, more of
-// the kind join in, so that lanes of others go on, and share the team.
+// Lane: an order of work on a device. Work posted to a lane is done one piece after the other, in the order of posting,
+// and each piece sees the effects of those before it. A device has many lanes (a model or a session has its own), and
+// its threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream
+// for all lanes. A CPU has one, which computes with a team (team.h); while that is held by somebody's long operator,
+// more of the kind join in, so that lanes of others go on, and share the team.
 //
 //   ASSIGN_OR_RETURN(auto lanes, Lanes::Create(device, {}, allocator));
 //   std::shared_ptr<Lane> lane = lanes->Take();
@@ -32,7 +32,7 @@
 namespace gluond {
 
 struct LaneOptions {
-  int threads = 0;       // Of a CPU's team; 0: one for each processor.
+  int threads = 0;       // In a CPU's team; 0: one for each processor.
   int most_at_work = 1;  // Works of a CPU's lanes that go on at once, while some are long.
 };
 
@@ -49,12 +49,12 @@ class Lane {
   void Post(std::function<void()> work);
   // The same without allocating.
   void Post(Work* work);
-  // Does `work` beside the lanes, on threads kept for what takes long and must not hold up runs: compiling above all.
+  // Does `work` beside the lanes, on threads kept for long work that must not hold up runs: compiling above all.
   void PostBeside(std::function<void()> work);
   // Whether the caller is a piece of the lane's work.
   bool IsCurrent() const { return FairThreads::current_queue() == &queue_; }
-  // Ends the process unless the caller is, or is what such a piece has gone on to do beside the lane: what belongs to one
-  // lane has no lock.
+  // Ends the process unless the caller is such a piece, or one that has gone on beside the lane: things that belong to
+  // one lane have no lock.
   void CheckHeld() const;
 
   // The device's lanes, of which it is one.
@@ -72,8 +72,7 @@ class Lane {
 
   // Does `rest`, which takes long and computes no operator, beside the lanes; the lane's next work comes after it.
   void GoOnBeside(std::function<void()> rest);
-  // Gives the next operator all scratch space of the thread that does the work, which frees it when it has had none for a
-  // second.
+  // Gives the next operator all scratch space of the calling thread, which frees it after a second without work.
   void LendScratch(OpContext* context);
   // Does `work` at `when` or soon after, unless Forget(work) comes first.
   void DoAt(Clock::time_point when, Work* work);
@@ -93,11 +92,11 @@ class Lanes {
   // `scratch_allocator` pays for the threads' scratch space and must outlive the lanes. UNAVAILABLE: no such device.
   static absl::StatusOr<std::unique_ptr<Lanes>> Create(Device device, const LaneOptions& options,
                                                        Allocator& scratch_allocator);
-  // Does what was posted, and what that posts.
+  // Does all posted work, and the work that this posts.
   ~Lanes();
 
-  // A lane to be used alone. Lanes that were given back are used again, also while somebody still refers to them: what
-  // comes late is one more piece of work.
+  // A lane to be used alone. Lanes that were given back are used again, also while somebody still refers to them: a
+  // late post is one more piece of work.
   std::shared_ptr<Lane> Take();
   // Waits until nothing is posted, on any lane or beside them, or under way.
   void Drain();
@@ -108,7 +107,7 @@ class Lanes {
   Threads* threads() const { return team_.get(); }
   // Threads that compute at once now; 0: this is no CPU.
   int compute_threads() const { return team_ == nullptr ? 0 : team_->count(); }
-  // What waits for the lanes, and for the threads beside them.
+  // The work that waits for the lanes, and for the threads beside them.
   FairThreads::Load load() { return threads_.load(); }
   FairThreads::Load load_beside() { return beside_.load(); }
 
@@ -121,7 +120,7 @@ class Lanes {
   DeviceDriver& driver_;
   const std::shared_ptr<void> stream_;
   Allocator& allocator_;
-  const std::unique_ptr<Team> team_;  // null unless this is a CPU.
+  const std::unique_ptr<Team> team_;  // Null unless this is a CPU.
 
   // Lanes that were given back, perhaps after the end of all.
   struct Free {

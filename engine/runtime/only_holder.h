@@ -1,5 +1,5 @@
 // Whether the caller is the only holder of an object, and so may overwrite it. It then sees all that former holders did
-// with the object before they let go, on whatever thread. Nobody else can take a reference meanwhile but from the caller's.
+// with the object before they let go, on any thread. Meanwhile others can take a reference only from the caller's.
 //
 //   if (IsOnlyHolder(tensor.buffer())) Overwrite(tensor);
 
@@ -11,7 +11,8 @@
 
 namespace gluond {
 
-// use_count() is a relaxed read, which orders nothing. The fence pairs it with the release by which a former holder let go.
+// use_count() is a relaxed read, which orders nothing. The fence pairs it with the release by which a former holder let
+// go.
 template <class T>
 bool IsOnlyHolder(const std::shared_ptr<T>& object) {
   if (object.use_count() != 1) return false;

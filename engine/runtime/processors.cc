@@ -50,14 +50,9 @@ int64_t ThrottledOf(const std::string& folder) {
 
 bool Exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
-// Where the hierarchy of the controller `cpu` is mounted, and the process's group in it.
-struct Hierarchy {
-  std::string mount, group;
-  bool second_version;
-};
+}  // namespace
 
-std::vector<Hierarchy> Hierarchies(const std::string& root) {
-  std::vector<Hierarchy> found;
+Processors::Processors(std::string root) {
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {  // "3:cpu,cpuacct:/docker/1f" or "0::/user.slice"
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -65,28 +60,22 @@ std::vector<Hierarchy> Hierarchies(const std::string& root) {
     const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
     const std::string base = root + "/sys/fs/cgroup";
     if (parts[1].empty()) {
-      found.push_back({base, parts[2], true});
+      AddGroups(base, parts[2], true);
     } else if (std::find(controllers.begin(), controllers.end(), "cpu") != controllers.end()) {
       const std::string joined = absl::StrCat(base, "/", parts[1]);
-      found.push_back({Exists(joined) ? joined : base + "/cpu", parts[2], false});
+      AddGroups(Exists(joined) ? joined : base + "/cpu", parts[2], false);
     }
   }
-  return found;
 }
 
-}  // namespace
-
-Processors::Processors(std::string root) {
-  for (const Hierarchy& hierarchy : Hierarchies(root)) {
-    // In a container the file may name the group as the host sees it, while its own group is mounted at the root.
-    std::string group = hierarchy.group;
-    while (!group.empty()) {
-      const std::string folder = group == "/" ? hierarchy.mount : hierarchy.mount + group;
-      if (Exists(folder)) groups_.push_back({folder, hierarchy.second_version});
-      if (group == "/") break;
-      group.resize(group.rfind('/'));
-      if (group.empty()) group = "/";
-    }
+// In a container the kernel may name the group as the host sees it, while its own group is mounted at the root.
+void Processors::AddGroups(const std::string& mount, std::string group, bool second_version) {
+  while (!group.empty()) {
+    const std::string folder = group == "/" ? mount : mount + group;
+    if (Exists(folder)) groups_.push_back({folder, second_version});
+    if (group == "/") break;
+    group.resize(group.rfind('/'));
+    if (group.empty()) group = "/";
   }
 }
 

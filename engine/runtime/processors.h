@@ -16,8 +16,8 @@
 namespace gluond {
 
 struct ProcessorShare {
-  int count = 1;           // Those of the mask, and no more than the quota keeps busy, rounded up.
-  int64_t throttled = 0;   // How many periods ended early so far because a quota was used up.
+  int count = 1;           // The mask's processors, but no more than the quota keeps busy, rounded up.
+  int64_t throttled = 0;   // Periods that ended early so far because a quota was used up.
 };
 
 // Not thread-safe.
@@ -33,6 +33,9 @@ class Processors {
     std::string folder;
     bool second_version;
   };
+  // Adds `group`, in the hierarchy that is mounted at `mount`, and those above it.
+  void AddGroups(const std::string& mount, std::string group, bool second_version);
+
   std::vector<Group> groups_;
 };
 

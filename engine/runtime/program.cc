@@ -35,7 +35,6 @@ class Compiler {
         slot_of_(graph.num_entries(), Program::kNever), step_of_(graph.num_nodes(), Program::kNever) {}
 
   absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator) {
-    program_->unshared_bytes = plan_.unshared_bytes;
     if (plan_.arena_bytes > 0) {
       auto arena = allocator.Allocate(static_cast<size_t>(plan_.arena_bytes));
       if (!arena.ok()) return Annotate(arena.status(), "the arena of a graph");
@@ -107,7 +106,7 @@ class Compiler {
     if (slot != Program::kNever) program_->slots[slot].uses.push_back(&blobs->back().data);
   }
 
-  // Gives the operator a copy of what lies where `blob` is.
+  // Points `blob` to a copy of its memory, for the operator.
   absl::Status Stage(uint32_t entry, TBlob* blob, Allocator& allocator) {
     absl::StatusOr<Tensor> copy = Tensor::Empty(allocator, blob->shape, blob->dtype);
     if (!copy.ok()) return Annotate(copy.status(), "the copy of an input that the operator changes");

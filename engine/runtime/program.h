@@ -1,6 +1,6 @@
-// Program: what Executor compiles a graph to: the steps in order, with kernels, states and blobs resolved, so that a
-// run only has to put the caller's pointers where they are used (binding.h) and call one kernel after the other
-// (execution.h). Private to engine/runtime.
+// A Program is a compiled graph: the steps in order, with kernels and blobs resolved, so that a run only has to put the
+// caller's pointers where they are used (binding.h) and call one kernel after the other (execution.h). Private to
+// engine/runtime.
 
 #ifndef ENGINE_RUNTIME_PROGRAM_H_
 #define ENGINE_RUNTIME_PROGRAM_H_
@@ -19,8 +19,8 @@
 
 namespace gluond {
 
-// An input that an async step mutates. The operator has `copy`, and the run takes over what the operator made of it: one
-// that goes on after its run was cancelled writes nothing that others use.
+// An input that an async step mutates. The operator writes `copy`, and the run copies that back: an operator that goes
+// on after its run was cancelled writes nothing that others use.
 struct StagedInput {
   void* memory = nullptr;  // Where the input lies.
   Tensor copy;
@@ -29,9 +29,9 @@ struct StagedInput {
 // One call of an operator.
 struct Step {
   const Node* node = nullptr;
-  uint32_t first_in = 0, num_in = 0;    // Of Program::ins.
-  uint32_t first_out = 0, num_out = 0;  // Of Program::outs and reqs.
-  uint32_t first_staged = 0, num_staged = 0;  // Of Program::staged.
+  uint32_t first_in = 0, num_in = 0;    // In Program::ins.
+  uint32_t first_out = 0, num_out = 0;  // In Program::outs and reqs.
+  uint32_t first_staged = 0, num_staged = 0;  // In Program::staged.
   uint32_t random_stream = 0;
   bool async = false;
 };
@@ -77,7 +77,7 @@ struct Program {
   std::vector<Step> steps;
   std::vector<TBlob> ins;
   std::vector<TBlob> outs;
-  std::vector<OpReqType> reqs;  // Of outs.
+  std::vector<OpReqType> reqs;  // One for each of outs.
   std::deque<StagedInput> staged;  // Slots point into it: they must not move.
 
   std::vector<Executor::Variable> inputs;
@@ -89,10 +89,9 @@ struct Program {
   std::vector<bool> read_at_end;      // By variable: it is an output.
 
   std::shared_ptr<Buffer> arena;  // Null when nothing lies there.
-  int64_t unshared_bytes = 0;
 
-  // Operator _copy adds what cannot be written with kAddTo where it is made. Null: it is not linked, or has no kernel
-  // for the device.
+  // Operator _copy adds outputs that cannot be written with kAddTo where they are made. Null: it is not linked, or has
+  // no kernel for the device.
   NodePtr copy;
 
   std::vector<NodePtr> nodes;  // Keeps them alive.

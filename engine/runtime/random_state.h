@@ -1,4 +1,4 @@
-// RandomState: what a model's random numbers depend on, and what a checkpoint keeps of it. Each run gets the seed and a
+// RandomState decides a model's random numbers, and is kept by its checkpoints. Each run gets the seed and a
 // number of its own; each node that draws has a stream of its own within the run (Philox). Not thread-safe: the
 // order of a model's runs is the order of its draws.
 //

@@ -1,7 +1,8 @@
-// Streams of random numbers: of one seed, nobody draws what another one draws. A Philox stream has a number of 64 bits, its
-// `stream` and `run`. The first two bits say whose it is, the domain; the other 62 are the domain's to divide.
+// Streams of random numbers: with one seed, no two users draw the same numbers. A Philox stream has a number of 64
+// bits, its `stream` and `run`. The first two bits are the domain, which names the user; the other 62 are the domain's
+// to divide.
 //
-//   RandomStream(seed, RandomDomain::kParameter, NameHash("fc1.weight"))   // As a parameter of that name begins.
+//   RandomStream(seed, RandomDomain::kParameter, NameHash("fc1.weight"))   // A parameter of that name begins so.
 
 #ifndef ENGINE_RUNTIME_RANDOM_STREAM_H_
 #define ENGINE_RUNTIME_RANDOM_STREAM_H_
@@ -13,12 +14,12 @@
 
 namespace gluond {
 
-// The numbers are part of what a seed means: they may never change.
+// The numbers are part of the meaning of a seed: they may never change.
 enum class RandomDomain : uint32_t {
   kNode = 0,       // A graph's node in a run: the node's number, of 30 bits, before the run's, of 32.
   kParameter = 1,  // The values that a parameter begins with: NameHash of its name.
   kOrder = 2,      // The order of a dataset's rows: the epoch.
-  kTensor = 3,     // Tensors that a request describes: which of them.
+  kTensor = 3,     // A tensor that a request describes: its number there.
 };
 
 // `which` counts modulo 2^62.

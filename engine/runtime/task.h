@@ -1,5 +1,5 @@
-// Task<T>: a coroutine that computes a T (a Status, a StatusOr<...>) and may wait on the way without holding a thread: for a
-// client's answer, a compiler, a run. It begins when it is awaited, and ends in whatever thread it was last resumed.
+// Task<T>: a coroutine that computes a T (a Status, a StatusOr<...>) and may wait on the way without holding a thread:
+// for a client's answer, a compiler, a run. It begins when it is awaited, and ends in the thread that resumed it last.
 //
 //   Task<absl::StatusOr<Tensor>> Square(Graph& graph, Tensor x) {
 //     CO_RETURN_IF_ERROR(co_await graph.Prepare(x));
@@ -22,14 +22,8 @@
 
 #include "engine/core/status_macros.h"
 
-#define CO_RETURN_IF_ERROR(expr) \
-  for (absl::Status returned_ = (expr); !returned_.ok();) co_return returned_
-#define CO_ASSIGN_OR_RETURN(lhs, expr) \
-  GLUOND_CO_ASSIGN_OR_RETURN_(GLUOND_CONCAT_(or_, __LINE__), lhs, expr)
-#define GLUOND_CO_ASSIGN_OR_RETURN_(or_, lhs, expr) \
-  auto or_ = (expr);                                \
-  if (!or_.ok()) co_return std::move(or_).status(); \
-  lhs = *std::move(or_)
+#define CO_RETURN_IF_ERROR(expr) GLUOND_LEAVE_IF_ERROR_(co_return, expr)
+#define CO_ASSIGN_OR_RETURN(lhs, expr) GLUOND_ASSIGN_OR_LEAVE_(co_return, GLUOND_CONCAT_(or_, __LINE__), lhs, expr)
 
 namespace gluond {
 
@@ -71,8 +65,8 @@ class [[nodiscard]] Task {
   std::coroutine_handle<promise_type> handle_;
 };
 
-// co_await Callback<T>(start): calls start(done) and goes on with the T that `done` is called with: once, from any thread,
-// also within `start`.
+// co_await Callback<T>(start): calls start(done) and goes on with the T that `done` is called with: once, from any
+// thread, also within `start`.
 template <class T>
 class [[nodiscard]] Callback {
  public:
@@ -122,7 +116,7 @@ Detached Drive(std::function<Task<T>()> make, std::function<void(T)> done) {
 
 }  // namespace task_internal
 
-// Runs the task that `make` makes, which may refer to what `make` holds, and tells `done` its result.
+// Runs the task that `make` makes, which may refer to `make`'s captures, and tells `done` its result.
 template <class T>
 void RunTask(std::function<Task<T>()> make, std::function<void(T)> done) {
   task_internal::Drive(std::move(make), std::move(done));

@@ -20,7 +20,7 @@ using std::chrono::microseconds;
 
 // More would only cost: the most processors that share a loop evenly.
 constexpr int64_t kMostPieces = 64;
-// Helpers, and whoever waits for one, look for so long before they sleep.
+// Helpers, and threads that wait for one, look for so long before they sleep.
 constexpr microseconds kLook{50};
 // A thread that computes is looked at so often while somebody waits for it.
 constexpr microseconds kWatch{100};
@@ -53,8 +53,8 @@ bool LookFor(const Done& done) {
   return done();
 }
 
-// Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where its
-// waker runs, and parts the two milliseconds later.
+// Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where
+// its waker runs, and parts the two milliseconds later.
 void Leave(int processor) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
@@ -120,7 +120,7 @@ class Team::Seat {
 struct Team::Helper {
   int number;  // From 1; the caller of a loop is 0.
   Seat* seat = nullptr;
-  const Loop* loop = nullptr;  // Whose pieces it takes.
+  const Loop* loop = nullptr;  // It takes pieces of this loop.
   std::thread thread;
 };
 
@@ -286,7 +286,7 @@ void Team::Help(Helper& helper) {
     if (loop == nullptr) {
       Rest();
     } else if (const int processor = loop->processor; !has_left && sched_getcpu() == processor) {
-      // Before it joins: whoever may be put off must not be waited for.
+      // Before it joins: nobody must wait for a thread that may be put off.
       mu_.Unlock();
       Leave(processor);
       Lock();
@@ -299,8 +299,8 @@ void Team::Help(Helper& helper) {
   }
 }
 
-// A loop that has pieces, of the account for which the fewest threads compute, and of its loops one with the fewest helpers;
-// null: none, or as many threads compute as may.
+// A loop that has pieces, of the account for which the fewest threads compute, and of its loops one with the fewest
+// helpers; null: none, or as many threads compute as may.
 Team::Loop* Team::Choose() {
   if (ThreadsFor([](const Loop&) { return true; }) >= count_) return nullptr;
   Loop* best = nullptr;
@@ -331,7 +331,7 @@ void Team::Join(Loop& loop, Helper& helper) {
   loop.inside.fetch_add(1, std::memory_order_relaxed);
   if (looking_ == 0 && loop.HasPieces()) WakeOne();
   mu_.Unlock();
-  // Where other loops are under way, too, it looks after each piece who needs it most.
+  // Where other loops are under way, too, it chooses anew after each piece.
   loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });
   Lock();
   helper.seat->Free();
@@ -367,7 +367,7 @@ void Team::WakeOne() {
   if (asleep_ > 0) wake_.NotifyOne();
 }
 
-// One thread at a time reads what the kernel grants.
+// One thread at a time reads the process's share of the processors.
 void Team::Follow() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep due = next_follow_.load(std::memory_order_relaxed);

@@ -1,14 +1,14 @@
-// Team: the compute threads that a CPU's lanes share. A loop is cut into pieces, and whoever is running takes the next
-// one: the thread that asks for the loop computes, too, and helpers join it. So a thread that the kernel has put off, for
-// a neighbour on the machine, costs its piece and not the loop.
+// Team: the compute threads that a CPU's lanes share. A loop is cut into pieces, and each running thread takes the next
+// one: the thread that asks for the loop computes, too, and helpers join it. So a thread that the kernel has put off,
+// for a neighbour on the machine, costs its piece and not the loop.
 //
 //   Team team(0);
 //   team.ParallelFor(n, grain, [&](int64_t begin, int64_t end) { ... });
 //
-// * Pieces depend on n and grain only: results have the same bits however many threads there are, and whoever comes.
+// * Pieces depend on n and grain only: results have the same bits however many threads there are, and whichever come.
 // * Each thread begins with a share of its own, so that a tensor's part stays in one processor's cache from operator to
 //   operator, and takes from the others' shares afterwards.
-// * A loop ends when its last piece does. Where that piece's thread has been put off, whoever waits for it gives it the
+// * A loop ends when its last piece does. Where that piece's thread has been put off, a waiting thread gives it the
 //   processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
 // * Helpers look for work for a moment before they sleep, but not while a quota throttles the process.
 // * Loops of several lanes share the helpers evenly, piece by piece.
@@ -39,7 +39,8 @@ class Team final : public Threads {
   ~Team() override;
 
   int count() const override { return count_.load(std::memory_order_relaxed); }
-  // A quota has stopped the process within the last seconds: whoever looks for work takes time from whoever has some.
+  // A quota has stopped the process within the last seconds: threads that look for work take time from those that have
+  // some.
   bool throttled();
 
   void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,

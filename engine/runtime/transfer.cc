@@ -32,8 +32,8 @@ absl::StatusOr<Tensor> CopyBetween(const Tensor& tensor, const Lanes& from, cons
   if (tensor.device().type == DeviceType::kCpu) return CopyToDevice(tensor, to, allocator);
   if (to.device().type == DeviceType::kCpu) return CopyToHost(tensor, from, allocator);
   ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, tensor.shape(), tensor.dtype()));
-  // Piece by piece, through memory of the host. Each GPU has its half in its own stream: what its memory was used for before
-  // is over there.
+  // Piece by piece, through memory of the host. Each GPU does its half in its own stream, behind earlier uses of its
+  // memory.
   constexpr size_t kPiece = size_t{16} << 20;
   std::vector<char> staged(std::min(tensor.bytes(), kPiece));
   for (size_t at = 0; at < tensor.bytes(); at += kPiece) {

@@ -1,5 +1,5 @@
-// Copies of tensors between the host and a device, and from one device to another, each behind what is on the stream of the
-// device's lanes. (A driver says what a copy waits for: core/device.h.)
+// Copies of tensors between the host and a device, and from one device to another, each behind the work on the stream
+// of the device's lanes. (A copy waits as core/device.h says.)
 
 #ifndef ENGINE_RUNTIME_TRANSFER_H_
 #define ENGINE_RUNTIME_TRANSFER_H_

@@ -18,7 +18,7 @@ class Turns {
   explicit Turns(uint64_t at_once) : at_once_(at_once) {}
 
   // Two threads of the process take these turns at once, for work that takes long and computes no operator: parsing,
-  // filling, looking at many numbers. Processors are left to others so, whatever clients ask for. The callers are threads
+  // filling, looking at many numbers. So other processors stay free, whatever clients ask for. The callers are threads
   // that may wait: no lane's, none of gRPC's.
   static Turns& OfLongWork();
   // Elements that such work does in one turn, in a few milliseconds.
@@ -26,8 +26,8 @@ class Turns {
 
   // Does `work` when it is the calling thread's turn.
   void Do(absl::FunctionRef<void()> work);
-  // Does `work` for all of [0, n), from the beginning to the end, in pieces that each have their turn; at once where it is
-  // one piece.
+  // Does `work` for all of [0, n), from the beginning to the end, in pieces that each have their turn; at once where it
+  // is one piece.
   void DoInPieces(int64_t n, int64_t piece, absl::FunctionRef<void(int64_t begin, int64_t end)> work);
 
  private:

@@ -1,6 +1,6 @@
-// What MXNet's tutorial on C++ operators shows, registered and run: abs with _backward_abs, a scalar operator with an
-// attribute parser, Activation with an enumerated parameter, an operator with a hidden output, one with a variable
-// number of inputs, and one with an attribute key of its own.
+// The operators of MXNet's tutorial on C++ operators, registered and run: abs with _backward_abs, a scalar operator
+// with an attribute parser, Activation with an enumerated parameter, an operator with a hidden output, one with a
+// variable number of inputs, and one with an attribute key of its own.
 
 #include "engine/core/op.h"
 

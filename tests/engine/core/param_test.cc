@@ -185,17 +185,6 @@ TEST(Param, DocumentsItsFields) {
   EXPECT_EQ(docs[10].default_text, "None");
 }
 
-TEST(Param, FormatsWhatItReadsBack) {
-  const NodeAttrs attrs = Parse({}).value();
-  for (const FieldSpec& field : EveryParam::GetSchema().fields()) {
-    EveryParam copy{};
-    if (field.doc.name == "pool_type") continue;  // Formatted as its number.
-    const std::string text = field.format(&attrs.param<EveryParam>());
-    EXPECT_EQ(field.parse(&copy, text), absl::OkStatus()) << field.doc.name;
-    EXPECT_EQ(field.format(&copy), text);
-  }
-}
-
 TEST(SetParam, SetsNumbersWithinTheirRange) {
   NodeAttrs attrs = Parse({}).value();
   EXPECT_EQ(SetParam(&attrs, "ratio", 0.25), absl::OkStatus());

@@ -1,37 +1,28 @@
 #include "engine/core/text.h"
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace gluond {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-TEST(Text, FindsTheClosestNames) {
-  EXPECT_THAT(ClosestNames("sofmax", {"softmax", "sigmoid", "log_softmax"}), ElementsAre("softmax"));
-  EXPECT_THAT(ClosestNames("RELU", {"relu", "Activation"}), ElementsAre("relu"));
-  EXPECT_THAT(ClosestNames("abcd", {"abce", "abcd", "abef", "abgh"}, 2), ElementsAre("abcd", "abce"));
-  EXPECT_THAT(ClosestNames("convolution", {"dot", "abs"}), IsEmpty());
-  EXPECT_THAT(ClosestNames("x", {}), IsEmpty());
-}
-
-TEST(Text, SuggestsOnlyWhatIsClose) {
-  EXPECT_EQ(DidYouMean("sofmax", {"softmax"}), "; did you mean 'softmax'?");
+TEST(Text, SuggestsTheClosestNames) {
+  EXPECT_EQ(DidYouMean("sofmax", {"softmax", "sigmoid", "log_softmax"}), "; did you mean 'softmax'?");
+  EXPECT_EQ(DidYouMean("RELU", {"relu", "Activation"}), "; did you mean 'relu'?");
+  EXPECT_EQ(DidYouMean("abcd", {"abce", "abcd", "abef", "abgh"}), "; did you mean 'abcd' or 'abce' or 'abef'?");
   EXPECT_EQ(DidYouMean("ab", {"ab1", "ab2"}), "; did you mean 'ab1' or 'ab2'?");
-  EXPECT_EQ(DidYouMean("convolution", {"dot"}), "");
+  EXPECT_EQ(DidYouMean("convolution", {"dot", "abs"}), "");
+  EXPECT_EQ(DidYouMean("x", {}), "");
 }
 
 TEST(Text, ComparesLongNamesInBoundedTime) {
-  EXPECT_THAT(ClosestNames(std::string(1 << 20, 'a'), {std::string(1 << 20, 'b')}).size(), 1u);
+  EXPECT_NE(DidYouMean(std::string(1 << 20, 'a'), {std::string(1 << 20, 'b')}), "");
 }
 
 // All of them would be 1e8 comparisons of texts.
 TEST(Text, ComparesWithTheFirstOfMany) {
   std::vector<std::string> names(1'000'000, std::string(60, 'x'));
   names[0] = "softmax";
-  for (int i = 0; i < 100; ++i) ASSERT_THAT(ClosestNames("sofmax", names), ElementsAre("softmax"));
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(DidYouMean("sofmax", names), "; did you mean 'softmax'?");
 }
 
 TEST(Text, ShortensAndEscapesWhatComesFromOutside) {

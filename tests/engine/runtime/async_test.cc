@@ -42,7 +42,7 @@ class AsyncTest : public testing::Test {
     };
   }
 
-  // What the operator's far end does.
+  // The operator's far end.
   void WriteDouble() {
     for (int64_t i = 0; i < in_.Size(); ++i) out_.dptr<float>()[i] = 2 * in_.dptr<float>()[i];
   }

@@ -60,11 +60,11 @@ TEST(BudgetTest, TellsWhoHoldsIt) {
   ASSERT_EQ(server->Charge(5), absl::OkStatus());
   const ScopedAccount scope(mine);
   EXPECT_EQ(server->Holders(),
-            "model 'a' 4.0 MiB, 2 x the session of another connection 3.0 MiB, this connection's calls 1.0 KiB, another "
-            "connection's calls 7 bytes, the rest 5 bytes");
+            "model 'a' 4.0 MiB, 2 x the session of another connection 3.0 MiB, this connection's calls 1.0 KiB, "
+            "another connection's calls 7 bytes, the rest 5 bytes");
   EXPECT_THAT(held[0]->Charge(99 << 20).message(),
-              ::testing::HasSubstr("memory of the server: 103809024 bytes wanted, 7341068 of 104857600 in use (model 'a' 4.0 "
-                                   "MiB, 2 x the session of another connection 3.0 MiB, "));
+              ::testing::HasSubstr("memory of the server: 103809024 bytes wanted, 7341068 of 104857600 in use "
+                                   "(model 'a' 4.0 MiB, 2 x the session of another connection 3.0 MiB, "));
   for (const auto& [budget, bytes] : charged) budget->Refund(bytes);
   for (int i = 0; i < 12; ++i) {
     held.push_back(std::make_shared<Budget>(absl::StrCat("model ", i), 100, "--max", held[0]));
@@ -74,7 +74,8 @@ TEST(BudgetTest, TellsWhoHoldsIt) {
 }
 
 TEST(BudgetTest, WhoTakesAllLeavesSomethingToThoseWhoHoldLess) {
-  const auto server = std::make_shared<Budget>("the server", 2560, "--f");  // 320 are kept, 160 of them for whom 10 suffice.
+  // 320 are kept, 160 of them for parts that hold less than 10.
+  const auto server = std::make_shared<Budget>("the server", 2560, "--f");
   std::vector<std::shared_ptr<Budget>> parts;
   for (const char* name : {"greedy", "fair", "small"}) {
     const ScopedAccount scope(std::make_shared<const Account>(name));

@@ -194,7 +194,7 @@ TEST_F(LargeTensorsTest, AndWhatIsKeptNeverPassTheLimitTogether) {
       for (int i = 0; i < 300; ++i) {
         const auto bytes = static_cast<int64_t>(kBlock) * (1 + (i + t) % 3);
         const auto tensor = Tensor::Empty(*allocator, Shape{bytes}, DType::kUint8);
-        // What this thread has charged is there, beside whatever the others have.
+        // This thread's charge stands, beside any of the others.
         if (tensor.ok() && HostBlocks::OfProcess().kept_bytes() > 6 * int64_t{kBlock} - bytes) passed = true;
       }
     });

@@ -74,7 +74,7 @@ TEST(LaneTest, WhatBelongsToItIsForNoOtherThread) {
 }
 
 TEST(LaneTest, WorkFromManyThreadsIsAllDone) {
-  int done = 0;  // Of the lane's thread.
+  int done = 0;  // The lane's thread's.
   {
     Bench bench;
     std::vector<std::thread> threads;

@@ -135,7 +135,7 @@ TEST_F(OutputsTest, LendsWhatIsBoundToNothing) {
   EXPECT_NE(outputs[2].data(), three_.data()) << "an input's memory is not lent";
 }
 
-// What an optimizer's update does: the new weight goes where the old one is.
+// An optimizer's update does so: the new weight goes where the old one is.
 TEST_F(OutputsTest, UpdatesAnInputInPlace) {
   const NodeEntry update = MakeNode("t_add", "update", {x_, MakeNode("t_scale", "step", {y_}, {{"by", "-0.5"}})});
   auto executor = bench_.Compile({update});

@@ -1,4 +1,4 @@
-// What a process may use, from control groups as the kernel shows them.
+// The processors that a process may use, from control groups as the kernel shows them.
 
 #include "engine/runtime/processors.h"
 
@@ -25,7 +25,7 @@ class ProcessorsTest : public testing::Test {
 
   const std::string root_ =
       testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
-  const int all_ = Processors("/nowhere").Read().count;  // Those of the mask.
+  const int all_ = Processors("/nowhere").Read().count;  // The mask's.
 };
 
 TEST_F(ProcessorsTest, WithoutGroupsTheMaskDecides) {

@@ -45,7 +45,8 @@ TEST(TeamTest, PiecesDependOnSizesOnly) {
     size_t pieces;
   };
   for (const Case& c : std::vector<Case>{
-           {0, 1, 0}, {1, 1, 1}, {10, 1, 10}, {10, 6, 2}, {10, 100, 1}, {3, 0, 3}, {1000, 1, 63}, {1 << 20, 1 << 18, 4}}) {
+           {0, 1, 0}, {1, 1, 1}, {10, 1, 10}, {10, 6, 2}, {10, 100, 1}, {3, 0, 3}, {1000, 1, 63},
+           {1 << 20, 1 << 18, 4}}) {
     const auto pieces = PiecesOf(one, c.n, c.grain);
     EXPECT_EQ(pieces.size(), c.pieces) << "n " << c.n << ", grain " << c.grain;
     int64_t at = 0;
