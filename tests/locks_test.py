@@ -15,8 +15,6 @@ from tests import case_runner
 
 ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 HEADER = "engine/core/mutex.h"
-# These are still the standard library's.
-NOT_YET = {f"server/{name}.{suffix}" for name in ("net/arrivals", "services/health_service") for suffix in ("h", "cc")}
 STANDARD = re.compile(r"\bstd::(?:\w*mutex|lock_guard|unique_lock|scoped_lock|shared_lock|condition_variable\w*)\b")
 GUARDED = re.compile(r"\bMutex(?:Lock)?\b")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -63,7 +61,7 @@ class LocksTest(unittest.TestCase):
 
   def test_every_mutex_is_annotated(self):
     standard = [path for path, text in sources("engine", "ops", "server").items() if STANDARD.search(text)]
-    self.assertLessEqual(set(standard), NOT_YET | {HEADER})
+    self.assertEqual(standard, [HEADER])
 
   @unittest.skipUnless(CLANG, "there is no clang++; Debian's package is clang")
   def test_no_access_is_without_the_lock(self):

@@ -40,15 +40,16 @@ void Arrivals::CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& 
 
 void Arrivals::Read() {
   if (++waiting_ <= most_ || begins_calls) return;
-  std::unique_lock lock(mu_);
-  fewer_.wait_for(lock, kMoment, [this] { return waiting_ <= most_; });
+  const auto end = std::chrono::steady_clock::now() + kMoment;
+  MutexLock lock(mu_);
+  while (waiting_ > most_ && fewer_.WaitUntil(mu_, end)) continue;
 }
 
 void Arrivals::Begin() {
   begins_calls = true;
   if (--waiting_ != most_) return;
-  std::lock_guard lock(mu_);
-  fewer_.notify_all();
+  MutexLock lock(mu_);
+  fewer_.NotifyAll();
 }
 
 }  // namespace gluond::server

@@ -6,11 +6,10 @@
 #define SERVER_NET_ARRIVALS_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "engine/core/mutex.h"
 #include "grpcpp/grpcpp.h"
 
 namespace gluond::server {
@@ -33,8 +32,8 @@ class Arrivals {
  private:
   const int64_t most_;
   std::atomic<int64_t> waiting_ = 0;
-  std::mutex mu_;
-  std::condition_variable fewer_;
+  Mutex mu_;
+  CondVar fewer_;
 };
 
 }  // namespace gluond::server

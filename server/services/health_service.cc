@@ -18,8 +18,8 @@ class HealthService::Watcher final : public Stream {
     StartRead();
   }
 
-  // With mu_ held. Tells of the status as it is now, where the client was told of another.
-  void Tell() {
+  // Tells of the status as it is now, where the client was told of another.
+  void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_.mu_) {
     const Status status = health_.StatusOf(service_);
     if (finished_ || writing_ || !knows_service_ || status == told_) return;
     told_ = status;
@@ -34,7 +34,7 @@ class HealthService::Watcher final : public Stream {
     if (message == nullptr) return End(absl::CancelledError("the call ended before its message came"));
     HealthCheckRequest request;
     if (absl::Status status = ParseShortMessage(*message, &request); !status.ok()) return End(status);
-    std::lock_guard lock(health_.mu_);
+    MutexLock lock(health_.mu_);
     service_ = request.service();
     knows_service_ = true;
     health_.watchers_.insert(this);
@@ -42,32 +42,32 @@ class HealthService::Watcher final : public Stream {
   }
   void OnWritten(bool ok) override {
     if (!ok) return End(absl::CancelledError("the client is gone"));
-    std::lock_guard lock(health_.mu_);
+    MutexLock lock(health_.mu_);
     writing_ = false;
     Tell();
   }
   void OnCancelled() override { End(absl::CancelledError("the client is gone")); }
   void OnOver() override {
     {
-      std::lock_guard lock(health_.mu_);
+      MutexLock lock(health_.mu_);
       health_.watchers_.erase(this);
     }
     delete this;
   }
 
   void End(const absl::Status& status) {
-    std::lock_guard lock(health_.mu_);
+    MutexLock lock(health_.mu_);
     if (std::exchange(finished_, true)) return;
     Finish(Annotate(status, method_.name));
   }
 
   HealthService& health_;
   const Method& method_;
-  std::string service_;  // Guarded by mu_, as all that follows.
-  bool knows_service_ = false;
-  Status told_ = HealthCheckResponse::UNKNOWN;
-  bool writing_ = false;
-  bool finished_ = false;
+  std::string service_ ABSL_GUARDED_BY(health_.mu_);
+  bool knows_service_ ABSL_GUARDED_BY(health_.mu_) = false;
+  Status told_ ABSL_GUARDED_BY(health_.mu_) = HealthCheckResponse::UNKNOWN;
+  bool writing_ ABSL_GUARDED_BY(health_.mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(health_.mu_) = false;
 };
 
 HealthService::HealthService(Runner& runner) : RawService(runner, "grpc.health.v1.Health") {
@@ -76,14 +76,18 @@ HealthService::HealthService(Runner& runner) : RawService(runner, "grpc.health.v
 }
 
 void HealthService::SetServing(bool serving) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   serving_ = serving;
-  for (Watcher* watcher : watchers_) watcher->Tell();
+  TellAll();
 }
 
 void HealthService::SetBroken(const std::string& service) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   broken_.insert(service);
+  TellAll();
+}
+
+void HealthService::TellAll() {
   for (Watcher* watcher : watchers_) watcher->Tell();
 }
 
@@ -95,7 +99,7 @@ HealthService::Status HealthService::StatusOf(const std::string& service) const 
 void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
   Status status;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     status = StatusOf(call.request().service());
   }
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
