@@ -43,7 +43,7 @@ struct MergePass {
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
       const C other = keys[row + from[row + middle]];
-      // Of equal elements the left run's come first.
+      // The left run's elements come before equal ones.
       const bool before = left ? precedes(other, key) : !precedes(key, other);
       (before ? low : high) = before ? middle + 1 : middle;
     }

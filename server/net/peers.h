@@ -1,5 +1,5 @@
-// Peers are the connections to the server. What a peer holds is counted (shares.h), and its work has an account of its
-// own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
+// Peers are the connections to the server. The bytes that a peer holds are counted (shares.h), and its work has an
+// account of its own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
 //
 // A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of
 // each, counts none of them against its limit of streams, and frees them later than they come. A peer's connection that
