@@ -10,6 +10,7 @@
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
 #include "engine/runtime/only_holder.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -18,13 +19,8 @@ namespace {
 absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
   run->written.clear();
   for (const uint32_t i : indices) {
-    Tensor& input = run->inputs[i];
-    if (!IsOnlyHolder(input.buffer())) {
-      ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, input.shape(), input.dtype()));
-      RETURN_IF_ERROR(lane.driver().Copy(copy.data(), input.data(), input.bytes(), lane.stream()));
-      input = std::move(copy);
-    }
-    run->written.push_back(input);
+    RETURN_IF_ERROR(Own(&run->inputs[i], lane.lanes(), allocator));
+    run->written.push_back(run->inputs[i]);
   }
   return absl::OkStatus();
 }

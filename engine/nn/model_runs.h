@@ -60,7 +60,7 @@ class ModelRuns {
   // What Backward needs to compute the last Forward again.
   struct RememberedForward {
     std::vector<Tensor> inputs;                        // On the device.
-    std::vector<std::pair<size_t, Tensor>> auxiliary;  // Copies from before the forward pass, by parameter.
+    std::vector<std::pair<size_t, Tensor>> auxiliary;  // As they were before the forward pass, by parameter.
     RandomState random;
   };
 
@@ -72,8 +72,7 @@ class ModelRuns {
   absl::Status PrepareHeads(const NamedTensors& given, std::vector<size_t>* heads, std::vector<Tensor>* inputs) const;
   // Host memory for the gradients of these parameters, which have one.
   absl::StatusOr<NamedTensors> MemoryForGradients(const std::vector<std::string>& names) const;
-  absl::StatusOr<std::shared_ptr<const RememberedForward>> Remember(const std::vector<Tensor>& inputs) const;
-  absl::StatusOr<Tensor> Copied(const Tensor& tensor) const;
+  std::shared_ptr<const RememberedForward> Remember(const std::vector<Tensor>& inputs) const;
   absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
   absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs) const;

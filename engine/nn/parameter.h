@@ -36,10 +36,13 @@ struct Parameter {
   Spec initializer;        // An empty type stands for the default of Model::Initialize.
   Spec deferred;           // With a type: the initializer that waits for the shape to be known.
 
-  Tensor data;  // On the model's device; undefined until it is initialized. Then it stays where it is.
-  Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
+  bool initialized = false;  // It has values.
+};
 
-  bool initialized() const { return data.defined(); }
+// A parameter with its memory on the model's device.
+struct LiveParameter : Parameter {
+  Tensor data;  // Undefined until it is initialized. A snapshot may hold it, too: ParameterMemory::Own.
+  Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
 };
 
 // What can be changed of a parameter after definition.
@@ -50,8 +53,7 @@ struct ParameterOptions {
 };
 
 // Thread-safe. Parameters are added while the model is defined, and never removed. The strand of the model alone
-// changes them afterwards; a Parameter that is handed out is a copy whose tensors share the model's memory, which
-// only the strand may read or write.
+// changes them afterwards, and it alone may look at their memory; a Parameter that is handed out is a copy without that.
 class ParameterStore {
  public:
   // ALREADY_EXISTS; INVALID_ARGUMENT: an empty name, or one of over 1,024 bytes.
@@ -72,13 +74,15 @@ class ParameterStore {
   absl::Status Configure(absl::string_view name, const ParameterOptions& options);
 
   // For the strand, which needs no copy: valid while the store lives.
-  const Parameter& operator[](size_t index) const { return *parameters_[index]; }
+  const LiveParameter& operator[](size_t index) const { return *parameters_[index]; }
+  // Where a parameter with values has them. To be changed for a tensor of the same shape and dtype alone.
+  Tensor& data(size_t index) { return parameters_[index]->data; }
   // Grows whenever a grad_req changed: which gradients a compiled graph makes is then out of date.
   uint64_t version() const;
 
  private:
   mutable std::mutex mu_;
-  std::vector<std::unique_ptr<Parameter>> parameters_;   // Guarded by mu_, but see operator[].
+  std::vector<std::unique_ptr<LiveParameter>> parameters_;  // Guarded by mu_, but see operator[].
   absl::flat_hash_map<std::string, size_t> index_;       // Guarded by mu_.
   uint64_t version_ = 0;                                 // Guarded by mu_.
 };

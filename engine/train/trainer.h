@@ -144,7 +144,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // FAILED_PRECONDITION: a schedule sets it. INVALID_ARGUMENT: negative or not finite. Counts from the next step on.
   absl::Status SetLearningRate(double learning_rate);
 
-  // The trainer's and the model's state at one moment, between two steps.
+  // The trainer's and the model's state at one moment, between two steps. See Model::Snapshot.
   void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
   // States of a trainer of the same options. All or nothing. On the model's strand: as what follows Model::Restore.
   absl::Status RestoreNow(const TrainerState& state);
@@ -175,7 +175,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   using OpenSource = std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()>;
   void Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done);
   absl::StatusOr<StepReport> StepNow(int64_t batch_size, bool ignore_stale_grad);
-  absl::StatusOr<std::pair<ModelState, TrainerState>> SnapshotNow() const;
+  std::pair<ModelState, TrainerState> SnapshotNow() const;
   absl::Status SetStatesNow(const NamedTensors& states, std::optional<int64_t> step);
 
   const std::shared_ptr<Model> model_;
