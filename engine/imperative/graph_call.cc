@@ -20,8 +20,7 @@ namespace {
 
 using GraphCallPtr = std::shared_ptr<const GraphCall>;
 
-constexpr size_t kMostKept = 8;   // Differentiable calls of a graph,
-constexpr size_t kMostKeys = 64;  // and signatures of a call.
+constexpr size_t kMostKept = 8;  // Differentiable calls of a graph.
 
 CallPtr MakeGraphCall(const char* op, GraphCallPtr call) {
   std::vector<NodeEntry> inputs;
@@ -135,26 +134,11 @@ GraphCallPtr GraphCall::Of(const NodeAttrs& attrs) {
   return call == nullptr ? nullptr : *call;
 }
 
-ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training, Device device) const {
-  const auto same = [&](const Key& key) {
-    if (key.training != training || key.device != device) return false;
-    for (size_t i = 0; i < key.inputs.size(); ++i) {
-      if (key.inputs[i].dtype != tensors[i].dtype() || key.inputs[i].shape != tensors[i].shape()) return false;
-    }
-    return true;
-  };
-  for (const Key& key : keys_) if (same(key)) return key.key;
-  if (keys_.size() >= kMostKeys) keys_.erase(keys_.begin());
-  Key& key = keys_.emplace_back();
-  key.training = training;
-  key.device = device;
+ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training) const {
+  if (const ExecutorKeyPtr* const found = keys_[training].Find(tensors)) return *found;
   Signatures known;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    key.inputs.push_back({tensors[i].shape(), tensors[i].dtype()});
-    known[inputs[i]] = key.inputs.back();
-  }
-  key.key = ExecutorKey::Make(graph, std::move(known), {.is_train = training});
-  return key.key;
+  for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
+  return keys_[training].Insert(tensors, ExecutorKey::Make(graph, std::move(known), {.is_train = training}));
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
@@ -203,7 +187,11 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
   });
-  auto forward = std::make_shared<GraphCall>(*plain_);
+  auto forward = std::make_shared<GraphCall>();  // No copy, which would have the plain graph's executors.
+  forward->inputs = plain_->inputs;
+  forward->written = plain_->written;
+  forward->num_visible = plain_->num_visible;
+  forward->begins_gradient = plain_->begins_gradient;
   auto backward = std::make_shared<GraphCall>();
   // Names that the graph does not use.
   std::string prefix = "__";

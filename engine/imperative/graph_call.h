@@ -17,6 +17,7 @@
 #include "engine/core/tensor.h"
 #include "engine/imperative/call.h"
 #include "engine/runtime/executor_cache.h"
+#include "engine/runtime/signature_table.h"
 
 namespace gluond {
 
@@ -39,16 +40,10 @@ class GraphCall {
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
 
   // The executor that runs it on such inputs. Used by one lane only.
-  ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training, Device device) const;
+  ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training) const;
 
  private:
-  struct Key {
-    std::vector<Signature> inputs;
-    bool training;
-    Device device;
-    ExecutorKeyPtr key;
-  };
-  mutable std::vector<Key> keys_;
+  mutable SignatureTable<ExecutorKeyPtr> keys_[2];  // [training].
 };
 
 // A graph with the calls that were made of it.

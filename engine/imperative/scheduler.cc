@@ -200,7 +200,7 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
 void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place) {
   ExecutorCache& cache = *caches_[static_cast<size_t>(&place - places_.data())];
   const GraphCall& graph = *invoked->call->graph;
-  const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training, place.device);
+  const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training);
   const auto& cancellation = invoked->cancellation != nullptr ? invoked->cancellation : cancellation_;
   const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
     self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, status, *direct); });

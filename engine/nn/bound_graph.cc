@@ -9,19 +9,6 @@
 #include "engine/runtime/await_fact.h"
 
 namespace gluond {
-namespace {
-
-constexpr size_t kMostSignatures = 64;
-
-}  // namespace
-
-bool BoundGraph::Compiled::Fits(absl::Span<const Tensor> tensors) const {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (inputs[i].dtype != tensors[i].dtype() || inputs[i].shape != tensors[i].shape()) return false;
-  }
-  return true;
-}
-
 BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
                        std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane)
     : outputs_(std::move(outputs)), options_(std::move(options)), memory_(memory), parameters_(memory.store()),
@@ -91,7 +78,7 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
 }
 
 absl::Status BoundGraph::FillRun(Request* request) {
-  const std::vector<Compiled::Source>& sources = compiled_.back()->sources;
+  const std::vector<Compiled::Source>& sources = current_->sources;
   for (size_t i = 0; i < sources.size(); ++i) {
     const auto [is_parameter, index] = sources[i];
     if (!is_parameter) {
@@ -121,13 +108,15 @@ absl::Status BoundGraph::FillRun(Request* request) {
 }
 
 Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
-  const auto known = std::find_if(compiled_.begin(), compiled_.end(), [&](const auto& each) { return each->Fits(inputs); });
+  const Compiled* const known = compiled_.Find(inputs);
   // An executor that is not idle was cancelled in an operator that has not come back: it is no use.
-  if (known + 1 != compiled_.end() || (executor_ && !executor_->idle())) executor_ = {}, run_ = {};
-  if (known != compiled_.end()) {
-    std::rotate(known, known + 1, compiled_.end());
-    if (!executor_) executor_ = cache_.TakeIdle(compiled_.back()->key);
-    if (executor_) co_return absl::OkStatus();
+  if (known != current_ || (executor_ && !executor_->idle())) executor_ = {}, run_ = {};
+  current_ = known;
+  if (known != nullptr && !executor_) executor_ = cache_.TakeIdle(known->key);
+  if (executor_) co_return absl::OkStatus();
+  Compiled compiled;
+  if (known != nullptr) {
+    compiled.key = known->key;
   } else {
     absl::StatusOr<Signatures> signatures;
     while (true) {
@@ -137,23 +126,17 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
       if (signatures.ok()) break;
       CO_RETURN_IF_ERROR(co_await Answer(signatures.status(), lane_, cancellation));
     }
-    auto compiled = std::make_unique<Compiled>();
-    for (const Tensor& input : inputs) compiled->inputs.push_back({input.shape(), input.dtype()});
-    compiled->key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
-    if (compiled_.size() >= kMostSignatures) compiled_.erase(compiled_.begin());
-    compiled_.push_back(std::move(compiled));
+    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
   }
-  Compiled& compiled = *compiled_.back();
-  absl::StatusOr<ExecutorLease> lease = co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
+  CO_ASSIGN_OR_RETURN(ExecutorLease lease,
+                      co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
     cache_.Checkout(compiled.key, std::move(ready), cancellation);
-  });
-  absl::Status status = lease.status();
-  if (status.ok() && compiled.sources.empty()) status = FindSources(**lease, &compiled.sources);
-  if (!status.ok()) {
-    compiled_.pop_back();
-    co_return status;
+  }));
+  if (known == nullptr) {
+    CO_RETURN_IF_ERROR(FindSources(*lease, &compiled.sources));
+    current_ = &compiled_.Insert(inputs, std::move(compiled));
   }
-  executor_ = *std::move(lease);
+  executor_ = std::move(lease);
   co_return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "engine/runtime/executor_cache.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/random_state.h"
+#include "engine/runtime/signature_table.h"
 #include "engine/runtime/task.h"
 
 namespace gluond {
@@ -72,18 +73,14 @@ class BoundGraph {
   int64_t unshared_bytes() const { return executor_ ? executor_->unshared_bytes() : 0; }
 
  private:
-  // One signature of the inputs, with the key of its executors.
   struct Compiled {
     // A source tells which of Request::inputs an executor's input is, or which parameter.
     struct Source {
       bool is_parameter;
       size_t index;
     };
-    std::vector<Signature> inputs;
     ExecutorKeyPtr key;
     std::vector<Source> sources;
-
-    bool Fits(absl::Span<const Tensor> tensors) const;
   };
 
   BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
@@ -103,8 +100,9 @@ class BoundGraph {
   Lane& lane_;
   std::shared_ptr<const Graph> graph_;
   std::vector<size_t> gradients_;
-  std::vector<std::unique_ptr<Compiled>> compiled_;  // The most recently used last.
-  ExecutorLease executor_;  // For compiled_.back(), or empty.
+  SignatureTable<Compiled> compiled_;
+  const Compiled* current_ = nullptr;  // For the inputs that were prepared for last; null where that failed.
+  ExecutorLease executor_;             // Of current_, or empty.
   gluond::Run run_;  // The executor's last one. Holds no inputs between runs.
 };
 

@@ -41,7 +41,8 @@ ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelO
       cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {}
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
-  return BoundGraph::Create(std::move(outputs), std::move(options), memory_, [this] { return memory_.InitializeDeferred(random_.seed); }, cache_, *options_.lane);
+  return BoundGraph::Create(std::move(outputs), std::move(options), memory_,
+                            [this] { return memory_.InitializeDeferred(random_.seed); }, cache_, *options_.lane);
 }
 
 absl::StatusOr<std::vector<size_t>> ModelRuns::FindOutputs(const std::vector<std::string>& names) const {
