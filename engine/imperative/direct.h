@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/core/philox.h"
 #include "engine/core/tensor.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/lane.h"
 
@@ -31,7 +31,7 @@ struct DirectRun {
 };
 
 // Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Lets go of the inputs.
-absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run);
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run);
 
 // A Run of the graph on the inputs. Takes run->written from them.
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,

@@ -22,10 +22,10 @@ using GraphCallPtr = std::shared_ptr<const GraphCall>;
 
 constexpr size_t kMostKept = 8;  // Differentiable calls of a graph.
 
-CallPtr MakeGraphCall(const char* op, GraphCallPtr call) {
+PreparedOpPtr PrepareGraph(const char* op, GraphCallPtr call) {
   std::vector<NodeEntry> inputs;
   for (const std::string& name : call->inputs) inputs.push_back(MakeVariable(name));
-  return CallOf(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
+  return Prepared(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
 }
 
 // Copies the gradient's nodes, and puts variables in the place of what they read of the forward pass.
@@ -142,7 +142,7 @@ ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training)
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
-    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()),
+    : plain_(std::move(plain)), plain_call_(PrepareGraph("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()),
       differentiable_(kMostKept) {
   for (const uint32_t i : plain_->written) auxiliary_[i] = true;
 }
@@ -171,15 +171,15 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
   return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));
 }
 
-CallPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
-  if (const CallPtr* const found = differentiable_.Find(wanted)) return *found;
+PreparedOpPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
+  if (const PreparedOpPtr* const found = differentiable_.Find(wanted)) return *found;
   absl::StatusOr<GraphCallPtr> call = WithGradient(wanted);
   if (!call.ok()) {
     auto without = std::make_shared<GraphCall>(*plain_);
     without->no_gradient = call.status();
     call = std::move(without);
   }
-  return differentiable_.Insert(wanted, MakeGraphCall("_CachedOp", *std::move(call)));
+  return differentiable_.Insert(wanted, PrepareGraph("_CachedOp", *std::move(call)));
 }
 
 absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {

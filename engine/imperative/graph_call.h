@@ -15,7 +15,7 @@
 #include "engine/core/graph.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/runtime/executor_cache.h"
 #include "engine/runtime/signature_table.h"
 
@@ -59,17 +59,17 @@ class CachedGraph {
 
   // A call without a gradient, or one that leaves what the gradients of the inputs in `wanted` need; where an operator
   // has no gradient, Backward says so. Kept for the next time.
-  const CallPtr& plain() const { return plain_call_; }
-  CallPtr Differentiable(const std::vector<bool>& wanted);
+  const PreparedOpPtr& plain() const { return plain_call_; }
+  PreparedOpPtr Differentiable(const std::vector<bool>& wanted);
 
  private:
   explicit CachedGraph(std::shared_ptr<const GraphCall> plain);
   absl::StatusOr<std::shared_ptr<const GraphCall>> WithGradient(const std::vector<bool>& wanted) const;
 
   const std::shared_ptr<const GraphCall> plain_;
-  const CallPtr plain_call_;
+  const PreparedOpPtr plain_call_;
   std::vector<bool> auxiliary_;  // By input.
-  LruMap<std::vector<bool>, CallPtr> differentiable_;
+  LruMap<std::vector<bool>, PreparedOpPtr> differentiable_;
 };
 
 }  // namespace gluond

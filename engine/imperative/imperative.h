@@ -2,7 +2,7 @@
 // recorded: the engine behind an NDArray API.
 //
 //   Imperative imperative(Scheduler::Create({{device, &lane, allocator}}));
-//   Array y = imperative.Invoke(*MakeCall("sigmoid", {}, 1), {x}, {.recording = true}).outputs[0];
+//   Array y = imperative.Invoke(*PrepareOp("sigmoid", {}, 1), {x}, {.recording = true}).outputs[0];
 //   auto dx = imperative.Backward({y}, {}, {x}, {});
 //
 // An operator runs within Invoke when its inputs are known, otherwise later (scheduler.h). What goes wrong makes the outputs
@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "engine/core/device.h"
 #include "engine/imperative/array.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/imperative/scheduler.h"
 #include "engine/imperative/tape.h"
@@ -47,7 +47,7 @@ class Imperative {
     std::vector<std::pair<uint32_t, ValuePtr>> written;  // New values of inputs that the call writes.
   };
   // An input that nobody else holds may be overwritten: so move in what is about to be replaced.
-  Results Invoke(const CallPtr& call, std::vector<Array> inputs, const Options& options);
+  Results Invoke(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options);
   Results InvokeGraph(CachedGraph& graph, std::vector<Array> inputs, const Options& options);
 
   // The array in memory of `device`: itself where it is known to be there already.
@@ -84,15 +84,15 @@ class Imperative {
 
  private:
   // `now`: as of Scheduler::Run.
-  Results Begin(const CallPtr& call, std::vector<Array> inputs, const Options& options, bool now);
+  Results Begin(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options, bool now);
   // A call of a gradient's node. The same one again where an executor would have to be compiled for another.
-  CallPtr GradientCall(const NodePtr& node, bool recordable);
+  PreparedOpPtr GradientCall(const NodePtr& node, bool recordable);
 
   const std::shared_ptr<Scheduler> scheduler_;
   const Tape tape_;
   uint64_t seed_ = 0;
   uint32_t draws_ = 0;
-  CallTable gradient_calls_, recordable_gradient_calls_;
+  PreparedOps gradient_calls_, recordable_gradient_calls_;
 };
 
 }  // namespace gluond
