@@ -18,7 +18,7 @@ constexpr char kNotRecorded[] =
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
     "you need to pass retain_graph=True to backward.";
 
-// What takes longer is invoked to be computed later, in turns with the lane's other users, and costs some more.
+// A longer operator is invoked to be computed later, in turns with the lane's other users, and costs some more.
 constexpr std::chrono::milliseconds kTurn{5};
 
 // The part of the tape that there is to differentiate.
@@ -141,7 +141,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
                                      absl::Span<const Array> variables) {
   const bool retain = options_.retain_graph || options_.create_graph;
   std::vector<Array> given;  // Arrays whose values the tape need not have.
-  std::vector<size_t> places;  // Of these among `heads`.
+  std::vector<size_t> places;  // Their places among `heads`.
   History history;
   std::vector<NodeEntry> ys;
   for (size_t i = 0; i < heads.size(); ++i) {

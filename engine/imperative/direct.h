@@ -1,4 +1,4 @@
-// What a call runs on, away from values: tensors. Private to engine/imperative.
+// DirectRun: the tensors that an operator runs on, once its values are known. Private to engine/imperative.
 
 #ifndef ENGINE_IMPERATIVE_DIRECT_H_
 #define ENGINE_IMPERATIVE_DIRECT_H_
@@ -23,7 +23,7 @@ struct DirectRun {
   std::vector<Tensor> outputs;
   std::vector<Tensor> written;  // By OpFacts::mutated.
 
-  // Of RunDirectly, here so that nothing is allocated for each call.
+  // RunDirectly's own, here so that it allocates nothing for each run.
   ShapeVector in_shapes, out_shapes;
   TypeVector in_types, out_types;
   std::vector<TBlob> in, out;

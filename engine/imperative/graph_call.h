@@ -21,7 +21,7 @@
 
 namespace gluond {
 
-// What a call of `_CachedOp` or `_backward_CachedOp` runs. Immutable but for the keys that it remembers.
+// The graph behind `_CachedOp` or `_backward_CachedOp`. Immutable but for the keys that it remembers.
 class GraphCall {
  public:
   std::shared_ptr<const Graph> graph;  // Its outputs are the call's.
@@ -29,14 +29,14 @@ class GraphCall {
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
   bool begins_gradient = false;        // One of its operators does.
-  // Of a forward call whose gradient is wanted: the backward call, the inputs that have gradients (its outputs), and
+  // A forward call whose gradient is wanted has the backward call, the inputs that have gradients (its outputs), and
   // the inputs that it reads after the head gradients and the hidden outputs.
   std::shared_ptr<const GraphCall> backward;
   std::vector<uint32_t> gradients;
   std::vector<uint32_t> backward_reads;
   absl::Status no_gradient;  // Why it has none.
 
-  // What `attrs` holds, or null.
+  // The one that `attrs` holds, or null.
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
 
   // The executor that runs it on such inputs. Used by one lane only.

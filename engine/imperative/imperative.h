@@ -5,7 +5,7 @@
 //   Array y = imperative.Invoke(*PrepareOp("sigmoid", {}, 1), {x}, {.recording = true}).outputs[0];
 //   auto dx = imperative.Backward({y}, {}, {x}, {});
 //
-// An operator runs within Invoke when its inputs are known, otherwise later (scheduler.h). What goes wrong makes the outputs
+// An operator runs within Invoke when its inputs are known, otherwise later (scheduler.h). An error makes the outputs
 // fail; Invoke itself never fails. A gradient of many operators takes turns with the lane's other users. Used by the
 // scheduler's lane; what is under way may outlive the object.
 
@@ -38,7 +38,7 @@ class Imperative {
   struct Options {
     bool recording = false;  // Where an input's gradient is wanted.
     bool training = false;
-    Device device = {};      // Of a call without inputs.
+    Device device = {};      // For an operator without inputs.
     uint64_t command = 0;    // The caller's number, for failures.
     const std::vector<bool>* wanted = nullptr;  // By output, hidden ones too. Null: the visible ones.
   };
@@ -64,7 +64,7 @@ class Imperative {
     uint64_t command = 0;
   };
   struct Gradient {
-    MarkPtr mark;  // Of the variable; null where `variables` were given.
+    MarkPtr mark;  // The variable's; null where `variables` were given.
     Array array;
   };
   // The gradients of sum_i head_gradients[i] heads[i] (an empty array: ones): of `variables`, or, when there are none,
@@ -76,7 +76,7 @@ class Imperative {
   // The same in steps: backward_walk.h.
   class BackwardWalk;
 
-  // Of the random operators that are called from now on.
+  // For the random operators that run from now on.
   void Seed(uint64_t seed) { seed_ = seed, draws_ = 0; }
 
   Scheduler& scheduler() const { return *scheduler_; }

@@ -26,7 +26,7 @@ struct PreparedOp {
   bool copies = false;  // From one device to another (copy_op.h).
   std::shared_ptr<const GraphCall> graph;  // Runs in place of a kernel: the graph of _CachedOp, or of an async operator.
 
-  // What the gradient reads: of the inputs, and of the outputs.
+  // Whether the gradient reads an input, and an output.
   std::vector<bool> gradient_reads_input;
   std::vector<bool> gradient_reads_output;
 

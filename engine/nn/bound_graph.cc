@@ -93,7 +93,7 @@ absl::Status BoundGraph::FillRun(Request* request) {
   run_.output_reqs.assign(outputs_.size(), kWriteTo);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const GraphOutput& output = outputs_[i];
-    run_.outputs[i] = Tensor();  // Whoever has the last run's values keeps them.
+    run_.outputs[i] = Tensor();  // A caller who has the last run's values keeps them.
     if (output.kind == GraphOutput::kUnwanted) run_.output_reqs[i] = kNullOp;
     if (output.kind != GraphOutput::kGradient) continue;
     const LiveParameter& parameter = parameters_[output.parameter];
@@ -150,7 +150,7 @@ Task<absl::Status> BoundGraph::Run(Request request) {
     });
     run_ = executor_->TakeRun();
   }
-  for (Tensor& input : run_.inputs) input = Tensor();  // Who has the values now may write them in place.
+  for (Tensor& input : run_.inputs) input = Tensor();  // The values' owner may write them in place now.
   co_return status;
 }
 

@@ -102,7 +102,7 @@ class BoundGraph {
   std::vector<size_t> gradients_;
   SignatureTable<Compiled> compiled_;
   const Compiled* current_ = nullptr;  // For the inputs that were prepared for last; null where that failed.
-  ExecutorLease executor_;             // Of current_, or empty.
+  ExecutorLease executor_;             // For current_, or empty.
   gluond::Run run_;  // The executor's last one. Holds no inputs between runs.
 };
 

@@ -38,10 +38,10 @@ struct InitializeOptions {
   bool force_reinit = false;           // Also those that have values; otherwise they keep them.
 };
 
-// Everything that makes a model itself; what a checkpoint keeps of it.
+// A model as a checkpoint keeps it.
 struct ModelState {
   ModelDefinition definition;
-  NamedTensors parameters;  // Of those that are initialized; on the host.
+  NamedTensors parameters;  // Those that are initialized; on the host.
   RandomState random;
 };
 

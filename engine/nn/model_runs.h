@@ -52,12 +52,12 @@ class ModelRuns {
   // Counts training runs that succeeded.
   RandomState& random() { return random_; }
   const RandomState& random() const { return random_; }
-  // What the last run has spent on operators that clients compute. Null: it has run no operators.
+  // The time that the last run has spent on operators that clients compute. Null: it has run no operators.
   const std::shared_ptr<const ClientTime>& client_time() const { return client_time_; }
   void set_client_time(std::shared_ptr<const ClientTime> time) { client_time_ = std::move(time); }
 
  private:
-  // What Backward needs to compute the last Forward again.
+  // All that Backward needs to compute the last Forward again.
   struct RememberedForward {
     std::vector<Tensor> inputs;                        // On the device.
     std::vector<std::pair<size_t, Tensor>> auxiliary;  // As they were before the forward pass, by parameter.

@@ -18,7 +18,7 @@
 
 namespace gluond {
 
-// What a backward pass does with a gradient.
+// A backward pass does this with a gradient.
 enum class GradReq : int8_t { kNull = 0, kWrite = 1, kAdd = 3 };  // MXNet's numbers.
 
 absl::string_view Name(GradReq req);  // "null", "write", "add".
@@ -45,7 +45,7 @@ struct LiveParameter : Parameter {
   Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
 };
 
-// What can be changed of a parameter after definition.
+// Changes of a parameter after its definition.
 struct ParameterOptions {
   std::optional<GradReq> grad_req;
   std::optional<double> lr_mult;

@@ -136,7 +136,7 @@ absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, dou
   }
   RETURN_IF_ERROR(Run(parameters, with_norm));
   for (size_t i : parameters) ++slots_[i].updates;
-  // Who hears of a step's success can rely on it.
+  // A caller who hears of a step's success can rely on it.
   return with_norm ? absl::OkStatus() : lane_.driver().Synchronize(lane_.stream());
 }
 

@@ -62,7 +62,7 @@ class Updater {
     int64_t updates = 0;
     // The parameter's node of the graph; null where it has none.
     NodePtr update;
-    size_t place = 0;  // Of the update among the outputs, and of the gradient's square.
+    size_t place = 0;  // The update's among the outputs, and the gradient's among the squares.
     Tensor grad;       // The gradient that the update reads.
   };
 
