@@ -20,9 +20,7 @@ class SnapshotTest : public TrainerTest {
     EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
     return MakeTrainer(model, {.optimizer = {"adam", {{"learning_rate", "0.1"}}}});
   }
-  absl::Status Train(Trainer& trainer) {
-    return TrainStep(trainer, {{"data", MakeNoise({6, 4}, 3)}, {"label", Make<float>({6}, {0, 1, 2, 0, 1, 2})}}).status();
-  }
+  absl::Status Train(Trainer& trainer) { return TrainStep(trainer, batch_).status(); }
   static States Snapshot(Trainer& trainer) {
     return *Await<absl::StatusOr<States>>([&](auto done) { trainer.Snapshot(done); });
   }
@@ -43,6 +41,8 @@ class SnapshotTest : public TrainerTest {
     for (const Tensor& tensor : TensorsOf(states)) places.push_back(tensor.data());
     return places;
   }
+
+  const NamedTensors batch_ = {{"data", MakeNoise({6, 4}, 3)}, {"label", Make<float>({6}, {0, 1, 2, 0, 1, 2})}};
 };
 
 TEST_F(SnapshotTest, StaysAsItIsWhileStepsGoOn) {
