@@ -36,6 +36,11 @@ absl::StatusOr<P> ParseAttrs(const AttrDict& dict) {
   return param;
 }
 
+// The attributes of an entry that has none.
+struct NoParam : Param<NoParam> {
+  static void Fields(Schema<NoParam>&) {}
+};
+
 // `Signature` is the type of the function that an entry is made for, as in Catalog<std::unique_ptr<Metric>(...)>.
 template <class Signature>
 class Catalog {
