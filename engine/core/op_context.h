@@ -43,28 +43,28 @@ class Scratch {
 class Completion {
  public:
   // The engine's side of the call. It counts the copies.
-  class Call {
+  class Receiver {
    public:
     virtual void Complete(absl::Status status) = 0;
     virtual void AddRef() = 0;
     virtual void Release() = 0;
 
    protected:
-    ~Call() = default;
+    ~Receiver() = default;
   };
 
   Completion() = default;
-  explicit Completion(Call* call) : call_(call) { call_->AddRef(); }
-  Completion(const Completion& other) : call_(other.call_) { if (call_ != nullptr) call_->AddRef(); }
-  Completion(Completion&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
-  Completion& operator=(Completion other) noexcept { return std::swap(call_, other.call_), *this; }
-  ~Completion() { if (call_ != nullptr) call_->Release(); }
+  explicit Completion(Receiver* receiver) : receiver_(receiver) { receiver_->AddRef(); }
+  Completion(const Completion& other) : receiver_(other.receiver_) { if (receiver_ != nullptr) receiver_->AddRef(); }
+  Completion(Completion&& other) noexcept : receiver_(std::exchange(other.receiver_, nullptr)) {}
+  Completion& operator=(Completion other) noexcept { return std::swap(receiver_, other.receiver_), *this; }
+  ~Completion() { if (receiver_ != nullptr) receiver_->Release(); }
 
-  explicit operator bool() const { return call_ != nullptr; }
-  void operator()(absl::Status status) const { call_->Complete(std::move(status)); }
+  explicit operator bool() const { return receiver_ != nullptr; }
+  void operator()(absl::Status status) const { receiver_->Complete(std::move(status)); }
 
  private:
-  Call* call_ = nullptr;
+  Receiver* receiver_ = nullptr;
 };
 
 // The time that a run spends on operators that clients compute. Thread-safe.

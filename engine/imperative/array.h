@@ -32,7 +32,7 @@ struct RecordedNode : Node {
 
   // By output: kept where the node's own gradient, or that of a node that reads it, will want it. Else null.
   std::vector<ValuePtr> values;
-  MarkPtr mark;           // Of a variable whose gradient is wanted.
+  MarkPtr mark;           // A variable's, whose gradient is wanted.
   uint64_t state = 0;     // As of the Array that it stands for.
   bool is_freed = false;  // By a Backward that did not retain the tape.
 

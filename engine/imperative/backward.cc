@@ -18,7 +18,7 @@ constexpr char kNotRecorded[] =
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
     "you need to pass retain_graph=True to backward.";
 
-// What takes longer is invoked to be computed later, in turns with the lane's other users, and costs some more.
+// A longer operator is invoked to be computed later, in turns with the lane's other users, and costs some more.
 constexpr std::chrono::milliseconds kTurn{5};
 
 // The part of the tape that there is to differentiate.
@@ -44,12 +44,12 @@ std::vector<NodePtr> NodesBeside(const History& history, const Gradients& gradie
 }
 
 // A call of the node, which does not keep what lies before it.
-CallPtr CallAlone(const NodePtr& node, bool recordable) {
+PreparedOpPtr PreparedAlone(const NodePtr& node, bool recordable) {
   auto alone = std::make_shared<Node>();
   alone->attrs = std::move(node->attrs);  // Nobody else looks at them.
   alone->inputs.resize(node->num_inputs());
   for (size_t i = 0; recordable && i < alone->inputs.size(); ++i) alone->inputs[i] = MakeVariable("input");
-  return CallOf(std::move(alone), recordable);
+  return Prepared(std::move(alone), recordable);
 }
 
 // The variables whose gradients are wanted, and whose they are.
@@ -119,7 +119,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
                                      absl::Span<const Array> variables) {
   const bool retain = options_.retain_graph || options_.create_graph;
   std::vector<Array> given;  // Arrays whose values the tape need not have.
-  std::vector<size_t> places;  // Of these among `heads`.
+  std::vector<size_t> places;  // Their places among `heads`.
   History history;
   std::vector<NodeEntry> ys;
   for (size_t i = 0; i < heads.size(); ++i) {
@@ -148,7 +148,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
                                                 options_.command));
     } else if (options_.create_graph) {
       // Not recorded as computed from the head: what frees the gradient's history would free the head's.
-      ASSIGN_OR_RETURN(const CallPtr ones, MakeCall("ones_like", {}, 1));
+      ASSIGN_OR_RETURN(const PreparedOpPtr ones, PrepareOp("ones_like", {}, 1));
       gradient.value = imperative_.Invoke(ones, {{heads[places[i]].value, {}, nullptr}}, ConstantOptions()).outputs[0].value;
     } else {
       continue;
@@ -199,12 +199,12 @@ absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
     for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values_.IsUsed(node.get(), i);
     Options invoke = InvokeOptions();
     invoke.wanted = &wanted;
-    const CallPtr call = imperative_.GradientCall(node, options_.create_graph);
+    const PreparedOpPtr op = imperative_.GradientCall(node, options_.create_graph);
     // A whole graph takes long. Later: first comes what the client asks for meanwhile, the loss above all.
-    const bool now = call->graph == nullptr && Lane::Clock::now() < turn_ends;
+    const bool now = op->graph == nullptr && Lane::Clock::now() < turn_ends;
     std::vector<Array*> states;
-    for (const uint32_t i : call->facts().mutated) states.push_back(TakeState(&inputs_[i]));
-    Results results = imperative_.Begin(call, std::move(inputs_), invoke, now);
+    for (const uint32_t i : op->facts().mutated) states.push_back(TakeState(&inputs_[i]));
+    Results results = imperative_.Begin(op, std::move(inputs_), invoke, now);
     for (size_t i = 0; i < states.size(); ++i) if (states[i] != nullptr) states[i]->value = results.written[i].second;
     for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
   }
@@ -274,7 +274,7 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::BackwardWalk::Take
       continue;
     }
     Array& sum = found[it->second].array;
-    ASSIGN_OR_RETURN(const CallPtr add, MakeCall("elemwise_add", {}, 2));
+    ASSIGN_OR_RETURN(const PreparedOpPtr add, PrepareOp("elemwise_add", {}, 2));
     std::vector<Array> terms;
     terms.push_back(std::move(sum));
     terms.push_back(std::move(gradient));
@@ -293,11 +293,12 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
   return walk.Take();
 }
 
-CallPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
+PreparedOpPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
   // A client's function is called once or twice, each by a call of its own.
-  if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return CallAlone(node, recordable);
-  CallTable& calls = recordable ? recordable_gradient_calls_ : gradient_calls_;
-  return *calls.Find(node->op()->name(), node->attrs.dict, node->num_inputs(), [&] { return CallAlone(node, recordable); });
+  if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return PreparedAlone(node, recordable);
+  PreparedOps& calls = recordable ? recordable_gradient_calls_ : gradient_calls_;
+  return *calls.Find(node->op()->name(), node->attrs.dict, node->num_inputs(),
+                     [&] { return PreparedAlone(node, recordable); });
 }
 
 }  // namespace gluond

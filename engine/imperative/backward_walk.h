@@ -17,17 +17,17 @@
 
 namespace gluond {
 
-// Of one Imperative, which outlives it.
+// It belongs to one Imperative, which outlives it.
 class Imperative::BackwardWalk {
  public:
   BackwardWalk(Imperative& imperative, const BackwardOptions& options) : imperative_(imperative), options_(options) {}
 
-  // As Imperative::Backward. What was recorded may change afterwards.
+  // As Imperative::Backward. The recorded arrays may change afterwards.
   absl::Status Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
                      absl::Span<const Array> variables);
   // Goes on to the next node of BackwardOptions::stop_at, or to the end: null.
   absl::StatusOr<const Node*> Run();
-  // Of the node where it stopped.
+  // The inputs of the node where it stopped.
   const std::vector<Array>& inputs() const { return inputs_; }
   // Gives that node its outputs, each with the history that it has. Requires: each is like the input of its index, which
   // is checked. Run goes on behind it.
@@ -76,7 +76,7 @@ class Imperative::BackwardWalk {
   std::vector<NodePtr> order_;  // The gradient's own nodes, each after those that it reads.
   size_t next_ = 0;             // Among these.
   Values values_;
-  std::vector<Array> inputs_;  // Of the node that is looked at.
+  std::vector<Array> inputs_;  // The present node's.
 };
 
 }  // namespace gluond

@@ -10,6 +10,7 @@
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
 #include "engine/runtime/only_holder.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -18,26 +19,21 @@ namespace {
 absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
   run->written.clear();
   for (const uint32_t i : indices) {
-    Tensor& input = run->inputs[i];
-    if (!IsOnlyHolder(input.buffer())) {
-      ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, input.shape(), input.dtype()));
-      RETURN_IF_ERROR(lane.driver().Copy(copy.data(), input.data(), input.bytes(), lane.stream()));
-      input = std::move(copy);
-    }
-    run->written.push_back(input);
+    RETURN_IF_ERROR(Own(&run->inputs[i], lane.lanes(), allocator));
+    run->written.push_back(run->inputs[i]);
   }
   return absl::OkStatus();
 }
 
-absl::Status Infer(const Call& call, DirectRun* run) {
-  const NodeAttrs& attrs = call.node->attrs;
+absl::Status Infer(const PreparedOp& op, DirectRun* run) {
+  const NodeAttrs& attrs = op.node->attrs;
   run->in_shapes.clear();
   run->in_types.clear();
   for (const Tensor& input : run->inputs) {
     run->in_shapes.push_back(input.shape());
     run->in_types.push_back(input.dtype());
   }
-  const uint32_t num_outputs = call.facts().num_outputs;
+  const uint32_t num_outputs = op.facts().num_outputs;
   run->out_shapes.assign(num_outputs, Shape());
   run->out_types.assign(num_outputs, DType::kUnknown);
   ASSIGN_OR_RETURN(const bool known, InferShape(attrs, &run->in_shapes, &run->out_shapes));
@@ -55,8 +51,8 @@ absl::Status Infer(const Call& call, DirectRun* run) {
 
 // The input whose memory output `o` may take, or -1. Nobody else may hold it: neither another output nor, for an input
 // that the call writes, run.written.
-int InPlaceInput(const Call& call, const DirectRun& run, uint32_t o) {
-  for (const auto& [i, to, identity] : call.facts().in_place) {
+int InPlaceInput(const PreparedOp& op, const DirectRun& run, uint32_t o) {
+  for (const auto& [i, to, identity] : op.facts().in_place) {
     if (to != o) continue;
     const Tensor& input = run.inputs[i];
     if (input.dtype() != run.out_types[o] || input.Size() != run.out_shapes[o].Size()) continue;
@@ -66,8 +62,8 @@ int InPlaceInput(const Call& call, const DirectRun& run, uint32_t o) {
 }
 
 // The input whose bytes are the output's, so that no kernel is needed, or -1.
-int IdenticalInput(const Call& call, const DirectRun& run) {
-  const OpFacts& facts = call.facts();
+int IdenticalInput(const PreparedOp& op, const DirectRun& run) {
+  const OpFacts& facts = op.facts();
   if (facts.num_outputs != 1 || !facts.mutated.empty()) return -1;
   for (const auto& [i, to, identity] : facts.in_place) {
     if (!identity) continue;
@@ -77,18 +73,18 @@ int IdenticalInput(const Call& call, const DirectRun& run) {
   return -1;
 }
 
-absl::Status Allocate(const Call& call, Allocator& allocator, Device device, DirectRun* run) {
+absl::Status Allocate(const PreparedOp& op, Allocator& allocator, Device device, DirectRun* run) {
   run->outputs.clear();
   run->out.clear();
   run->req.clear();
   run->in.clear();
   for (const Tensor& input : run->inputs) run->in.push_back(input.blob());
-  for (uint32_t o = 0; o < call.facts().num_outputs; ++o) {
+  for (uint32_t o = 0; o < op.facts().num_outputs; ++o) {
     Tensor& output = run->outputs.emplace_back();
     run->req.push_back(kNullOp);
     run->out.push_back({nullptr, run->out_shapes[o], run->out_types[o], device});
     if (!run->wanted[o]) continue;
-    const int i = InPlaceInput(call, *run, o);
+    const int i = InPlaceInput(op, *run, o);
     if (i >= 0) {
       output = run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[o]);
       run->req.back() = kWriteInplace;
@@ -101,31 +97,31 @@ absl::Status Allocate(const Call& call, Allocator& allocator, Device device, Dir
   return absl::OkStatus();
 }
 
-absl::Status InferAndRun(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
-  RETURN_IF_ERROR(Infer(call, run));
-  if (const int i = IdenticalInput(call, *run); i >= 0) {
+absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run) {
+  RETURN_IF_ERROR(Infer(op, run));
+  if (const int i = IdenticalInput(op, *run); i >= 0) {
     run->written.clear();
     run->outputs.assign(1, run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[0]));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(TakeWritten(call.facts().mutated, lane, allocator, run));
-  RETURN_IF_ERROR(Allocate(call, allocator, lane.device(), run));
+  RETURN_IF_ERROR(TakeWritten(op.facts().mutated, lane, allocator, run));
+  RETURN_IF_ERROR(Allocate(op, allocator, lane.device(), run));
   OpContext context = lane.NewContext(run->training);
   context.random = run->random;
   lane.LendScratch(&context);
-  RETURN_IF_ERROR(RunKernel(call.node->attrs, context, run->in, run->req, run->out));
+  RETURN_IF_ERROR(RunKernel(op.node->attrs, context, run->in, run->req, run->out));
   return lane.driver().Pace(lane.stream(), 1);
 }
 
 }  // namespace
 
-absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run) {
-  const absl::Status status = InferAndRun(call, lane, allocator, run);
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run) {
+  const absl::Status status = InferAndRun(op, lane, allocator, run);
   run->inputs.clear();
   if (status.ok()) return status;
   run->outputs.clear();
   run->written.clear();
-  return OperatorError(*call.node, status);
+  return OperatorError(*op.node, status);
 }
 
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,

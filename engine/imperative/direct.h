@@ -1,4 +1,4 @@
-// What a call runs on, away from values: tensors. Private to engine/imperative.
+// DirectRun: the tensors that an operator runs on, once its values are known. Private to engine/imperative.
 
 #ifndef ENGINE_IMPERATIVE_DIRECT_H_
 #define ENGINE_IMPERATIVE_DIRECT_H_
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/core/philox.h"
 #include "engine/core/tensor.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/lane.h"
 
@@ -23,7 +23,7 @@ struct DirectRun {
   std::vector<Tensor> outputs;
   std::vector<Tensor> written;  // By OpFacts::mutated.
 
-  // Of RunDirectly, here so that nothing is allocated for each call.
+  // RunDirectly's own, here so that it allocates nothing for each run.
   ShapeVector in_shapes, out_shapes;
   TypeVector in_types, out_types;
   std::vector<TBlob> in, out;
@@ -31,7 +31,7 @@ struct DirectRun {
 };
 
 // Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Lets go of the inputs.
-absl::Status RunDirectly(const Call& call, Lane& lane, Allocator& allocator, DirectRun* run);
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run);
 
 // A Run of the graph on the inputs. Takes run->written from them.
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,

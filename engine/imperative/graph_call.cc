@@ -20,13 +20,12 @@ namespace {
 
 using GraphCallPtr = std::shared_ptr<const GraphCall>;
 
-constexpr size_t kMostKept = 8;   // Differentiable calls of a graph,
-constexpr size_t kMostKeys = 64;  // and signatures of a call.
+constexpr size_t kMostKept = 8;  // Differentiable calls of a graph.
 
-CallPtr MakeGraphCall(const char* op, GraphCallPtr call) {
+PreparedOpPtr PrepareGraph(const char* op, GraphCallPtr call) {
   std::vector<NodeEntry> inputs;
   for (const std::string& name : call->inputs) inputs.push_back(MakeVariable(name));
-  return CallOf(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
+  return Prepared(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
 }
 
 // Copies the gradient's nodes, and puts variables in the place of what they read of the forward pass.
@@ -135,30 +134,15 @@ GraphCallPtr GraphCall::Of(const NodeAttrs& attrs) {
   return call == nullptr ? nullptr : *call;
 }
 
-ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training, Device device) const {
-  const auto same = [&](const Key& key) {
-    if (key.training != training || key.device != device) return false;
-    for (size_t i = 0; i < key.inputs.size(); ++i) {
-      if (key.inputs[i].dtype != tensors[i].dtype() || key.inputs[i].shape != tensors[i].shape()) return false;
-    }
-    return true;
-  };
-  for (const Key& key : keys_) if (same(key)) return key.key;
-  if (keys_.size() >= kMostKeys) keys_.erase(keys_.begin());
-  Key& key = keys_.emplace_back();
-  key.training = training;
-  key.device = device;
+ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training) const {
+  if (const ExecutorKeyPtr* const found = keys_[training].Find(tensors)) return *found;
   Signatures known;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    key.inputs.push_back({tensors[i].shape(), tensors[i].dtype()});
-    known[inputs[i]] = key.inputs.back();
-  }
-  key.key = ExecutorKey::Make(graph, std::move(known), {.is_train = training});
-  return key.key;
+  for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
+  return keys_[training].Insert(tensors, ExecutorKey::Make(graph, std::move(known), {.is_train = training}));
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
-    : plain_(std::move(plain)), plain_call_(MakeGraphCall("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()),
+    : plain_(std::move(plain)), plain_call_(PrepareGraph("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()),
       differentiable_(kMostKept) {
   for (const uint32_t i : plain_->written) auxiliary_[i] = true;
 }
@@ -187,15 +171,15 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
   return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));
 }
 
-CallPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
-  if (const CallPtr* const found = differentiable_.Find(wanted)) return *found;
+PreparedOpPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
+  if (const PreparedOpPtr* const found = differentiable_.Find(wanted)) return *found;
   absl::StatusOr<GraphCallPtr> call = WithGradient(wanted);
   if (!call.ok()) {
     auto without = std::make_shared<GraphCall>(*plain_);
     without->no_gradient = call.status();
     call = std::move(without);
   }
-  return differentiable_.Insert(wanted, MakeGraphCall("_CachedOp", *std::move(call)));
+  return differentiable_.Insert(wanted, PrepareGraph("_CachedOp", *std::move(call)));
 }
 
 absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {
@@ -203,7 +187,11 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
   });
-  auto forward = std::make_shared<GraphCall>(*plain_);
+  auto forward = std::make_shared<GraphCall>();  // No copy, which would have the plain graph's executors.
+  forward->inputs = plain_->inputs;
+  forward->written = plain_->written;
+  forward->num_visible = plain_->num_visible;
+  forward->begins_gradient = plain_->begins_gradient;
   auto backward = std::make_shared<GraphCall>();
   // Names that the graph does not use.
   std::string prefix = "__";

@@ -15,12 +15,13 @@
 #include "engine/core/graph.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/runtime/executor_cache.h"
+#include "engine/runtime/signature_table.h"
 
 namespace gluond {
 
-// What a call of `_CachedOp` or `_backward_CachedOp` runs. Immutable but for the keys that it remembers.
+// The graph behind `_CachedOp` or `_backward_CachedOp`. Immutable but for the keys that it remembers.
 class GraphCall {
  public:
   std::shared_ptr<const Graph> graph;  // Its outputs are the call's.
@@ -28,27 +29,21 @@ class GraphCall {
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
   bool begins_gradient = false;        // One of its operators does.
-  // Of a forward call whose gradient is wanted: the backward call, the inputs that have gradients (its outputs), and
+  // A forward call whose gradient is wanted has the backward call, the inputs that have gradients (its outputs), and
   // the inputs that it reads after the head gradients and the hidden outputs.
   std::shared_ptr<const GraphCall> backward;
   std::vector<uint32_t> gradients;
   std::vector<uint32_t> backward_reads;
   absl::Status no_gradient;  // Why it has none.
 
-  // What `attrs` holds, or null.
+  // The one that `attrs` holds, or null.
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
 
   // The executor that runs it on such inputs. Used by one lane only.
-  ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training, Device device) const;
+  ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training) const;
 
  private:
-  struct Key {
-    std::vector<Signature> inputs;
-    bool training;
-    Device device;
-    ExecutorKeyPtr key;
-  };
-  mutable std::vector<Key> keys_;
+  mutable SignatureTable<ExecutorKeyPtr> keys_[2];  // [training].
 };
 
 // A graph with the calls that were made of it.
@@ -64,17 +59,17 @@ class CachedGraph {
 
   // A call without a gradient, or one that leaves what the gradients of the inputs in `wanted` need; where an operator
   // has no gradient, Backward says so. Kept for the next time.
-  const CallPtr& plain() const { return plain_call_; }
-  CallPtr Differentiable(const std::vector<bool>& wanted);
+  const PreparedOpPtr& plain() const { return plain_call_; }
+  PreparedOpPtr Differentiable(const std::vector<bool>& wanted);
 
  private:
   explicit CachedGraph(std::shared_ptr<const GraphCall> plain);
   absl::StatusOr<std::shared_ptr<const GraphCall>> WithGradient(const std::vector<bool>& wanted) const;
 
   const std::shared_ptr<const GraphCall> plain_;
-  const CallPtr plain_call_;
+  const PreparedOpPtr plain_call_;
   std::vector<bool> auxiliary_;  // By input.
-  LruMap<std::vector<bool>, CallPtr> differentiable_;
+  LruMap<std::vector<bool>, PreparedOpPtr> differentiable_;
 };
 
 }  // namespace gluond

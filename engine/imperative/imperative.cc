@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/imperative/copy_call.h"
+#include "engine/imperative/copy_op.h"
 
 namespace gluond {
 
@@ -13,16 +13,16 @@ Imperative::Imperative(std::shared_ptr<Scheduler> scheduler, int64_t most_nodes)
     : scheduler_(std::move(scheduler)), tape_(most_nodes), gradient_calls_(kMostGradientCalls),
       recordable_gradient_calls_(kMostGradientCalls) {}
 
-Imperative::Results Imperative::Invoke(const CallPtr& call, std::vector<Array> inputs, const Options& options) {
-  return Begin(call, std::move(inputs), options, /*now=*/true);
+Imperative::Results Imperative::Invoke(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options) {
+  return Begin(op, std::move(inputs), options, /*now=*/true);
 }
 
-Imperative::Results Imperative::Begin(const CallPtr& call, std::vector<Array> inputs, const Options& options,
+Imperative::Results Imperative::Begin(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options,
                                       bool now) {
-  const OpFacts& facts = call->facts();
+  const OpFacts& facts = op->facts();
   Results results;
   results.outputs.resize(options.wanted != nullptr ? facts.num_outputs : facts.num_visible);
-  Invocation invoked(call, [&](size_t i) {
+  Invocation invoked(op, [&](size_t i) {
     return i < results.outputs.size() && (options.wanted == nullptr || (*options.wanted)[i]);
   });
   for (uint32_t i = 0; i < results.outputs.size(); ++i) results.outputs[i].value = invoked.out[i];
@@ -31,7 +31,7 @@ Imperative::Results Imperative::Begin(const CallPtr& call, std::vector<Array> in
   invoked.device = options.device;
   invoked.command = options.command;
   invoked.seed = seed_;
-  if (facts.random || call->graph != nullptr) invoked.draw = draws_++;
+  if (facts.random || op->graph != nullptr) invoked.draw = draws_++;
   absl::Status recorded;
   if (options.recording) recorded = tape_.Record(absl::MakeSpan(inputs), &invoked, absl::MakeSpan(results.outputs));
   invoked.in.reserve(inputs.size());
@@ -58,7 +58,7 @@ Imperative::Results Imperative::InvokeGraph(CachedGraph& graph, std::vector<Arra
 Array Imperative::CopyTo(Array array, Device device, const Options& options) {
   const Value& value = *array.value;
   if (value.known() && (value.failure() != nullptr || value.tensor().device() == device)) return array;
-  return std::move(Invoke(MakeCopyCall(device), {std::move(array)}, options).outputs[0]);
+  return std::move(Invoke(PrepareCopy(device), {std::move(array)}, options).outputs[0]);
 }
 
 }  // namespace gluond

@@ -2,10 +2,10 @@
 // recorded: the engine behind an NDArray API.
 //
 //   Imperative imperative(Scheduler::Create({{device, &lane, allocator}}));
-//   Array y = imperative.Invoke(*MakeCall("sigmoid", {}, 1), {x}, {.recording = true}).outputs[0];
+//   Array y = imperative.Invoke(*PrepareOp("sigmoid", {}, 1), {x}, {.recording = true}).outputs[0];
 //   auto dx = imperative.Backward({y}, {}, {x}, {});
 //
-// An operator runs within Invoke when its inputs are known, otherwise later (scheduler.h). What goes wrong makes the outputs
+// An operator runs within Invoke when its inputs are known, otherwise later (scheduler.h). An error makes the outputs
 // fail; Invoke itself never fails. A gradient of many operators takes turns with the lane's other users. Used by the
 // scheduler's lane; what is under way may outlive the object.
 
@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "engine/core/device.h"
 #include "engine/imperative/array.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/imperative/scheduler.h"
 #include "engine/imperative/tape.h"
@@ -38,7 +38,7 @@ class Imperative {
   struct Options {
     bool recording = false;  // Where an input's gradient is wanted.
     bool training = false;
-    Device device = {};      // Of a call without inputs.
+    Device device = {};      // For an operator without inputs.
     uint64_t command = 0;    // The caller's number, for failures.
     const std::vector<bool>* wanted = nullptr;  // By output, hidden ones too. Null: the visible ones.
   };
@@ -47,7 +47,7 @@ class Imperative {
     std::vector<std::pair<uint32_t, ValuePtr>> written;  // New values of inputs that the call writes.
   };
   // An input that nobody else holds may be overwritten: so move in what is about to be replaced.
-  Results Invoke(const CallPtr& call, std::vector<Array> inputs, const Options& options);
+  Results Invoke(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options);
   Results InvokeGraph(CachedGraph& graph, std::vector<Array> inputs, const Options& options);
 
   // The array in memory of `device`: itself where it is known to be there already.
@@ -64,7 +64,7 @@ class Imperative {
     uint64_t command = 0;
   };
   struct Gradient {
-    MarkPtr mark;  // Of the variable; null where `variables` were given.
+    MarkPtr mark;  // The variable's; null where `variables` were given.
     Array array;
   };
   // The gradients of sum_i head_gradients[i] heads[i] (an empty array: ones): of `variables`, or, when there are none,
@@ -76,7 +76,7 @@ class Imperative {
   // The same in steps: backward_walk.h.
   class BackwardWalk;
 
-  // Of the random operators that are called from now on.
+  // For the random operators that run from now on.
   void Seed(uint64_t seed) { seed_ = seed, draws_ = 0; }
 
   Scheduler& scheduler() const { return *scheduler_; }
@@ -84,15 +84,15 @@ class Imperative {
 
  private:
   // `now`: as of Scheduler::Run.
-  Results Begin(const CallPtr& call, std::vector<Array> inputs, const Options& options, bool now);
+  Results Begin(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options, bool now);
   // A call of a gradient's node. The same one again where an executor would have to be compiled for another.
-  CallPtr GradientCall(const NodePtr& node, bool recordable);
+  PreparedOpPtr GradientCall(const NodePtr& node, bool recordable);
 
   const std::shared_ptr<Scheduler> scheduler_;
   const Tape tape_;
   uint64_t seed_ = 0;
   uint32_t draws_ = 0;
-  CallTable gradient_calls_, recordable_gradient_calls_;
+  PreparedOps gradient_calls_, recordable_gradient_calls_;
 };
 
 }  // namespace gluond

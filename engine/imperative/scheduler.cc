@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "engine/imperative/copy_call.h"
+#include "engine/imperative/copy_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
 #include "engine/runtime/transfer.h"
@@ -102,7 +102,7 @@ absl::StatusOr<const Scheduler::Place*> Scheduler::PlaceOf(const Invocation& inv
   }
   const Place* place = Find(device);
   if (place == nullptr) return absl::NotFoundError(absl::StrCat("there is no device ", device.ToString(), " here"));
-  if (invoked.call->graph == nullptr && invoked.call->facts().kernel(device.type) == nullptr) {
+  if (invoked.op->graph == nullptr && invoked.op->facts().kernel(device.type) == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("it has no kernel for ", device.ToString(),
                                                       "; bring its inputs to another device"));
   }
@@ -133,14 +133,14 @@ bool Scheduler::StartHere(Invocation& invoked) {
     Fail(invoked, value->failure());
     return true;
   }
-  const Call& call = *invoked.call;
-  if (call.graph != nullptr || call.copies || !CheckCancelled(invoked).ok()) return false;
+  const PreparedOp& op = *invoked.op;
+  if (op.graph != nullptr || op.copies || !CheckCancelled(invoked).ok()) return false;
   const absl::StatusOr<const Place*> place = PlaceOf(invoked);
   if (!place.ok() || *place != &home()) return false;
   DirectPtr direct = std::move(direct_);
   if (direct == nullptr) direct = std::make_shared<DirectRun>();
   Gather(invoked, direct.get());
-  const absl::Status status = RunDirectly(call, *home().lane, *home().allocator, direct.get());
+  const absl::Status status = RunDirectly(op, *home().lane, *home().allocator, direct.get());
   Finish(invoked, status, *direct);
   direct_ = std::move(direct);
   return true;
@@ -149,22 +149,22 @@ bool Scheduler::StartHere(Invocation& invoked) {
 void Scheduler::Start(InvocationPtr invoked) {
   if (StartHere(*invoked)) return;
   absl::Status status = CheckCancelled(*invoked);
-  if (status.ok() && invoked->call->copies) return StartCopy(std::move(invoked));
+  if (status.ok() && invoked->op->copies) return StartCopy(std::move(invoked));
   if (status.ok()) {
     const absl::StatusOr<const Place*> place = PlaceOf(*invoked);
     if (place.ok()) return StartThere(std::move(invoked), **place);
     status = place.status();
   }
-  Fail(*invoked, Failed(OperatorError(*invoked->call->node, status), invoked->command)->failure());
+  Fail(*invoked, Failed(OperatorError(*invoked->op->node, status), invoked->command)->failure());
 }
 
 // The other lane gives back what it holds: the home lane alone lets go of values.
 void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
   auto direct = std::make_shared<DirectRun>();
   Gather(*invoked, direct.get());
-  if (invoked->call->graph != nullptr) return StartGraph(std::move(invoked), std::move(direct), place);
+  if (invoked->op->graph != nullptr) return StartGraph(std::move(invoked), std::move(direct), place);
   place.lane->Post([self = shared_from_this(), &place, invoked = std::move(invoked), direct]() mutable {
-    absl::Status status = RunDirectly(*invoked->call, *place.lane, *place.allocator, direct.get());
+    absl::Status status = RunDirectly(*invoked->op, *place.lane, *place.allocator, direct.get());
     Lane& home = *self->home().lane;
     home.Post([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct),
                status = std::move(status)] { self->Finish(*invoked, status, *direct); });
@@ -173,7 +173,7 @@ void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
 
 void Scheduler::StartCopy(InvocationPtr invoked) {
   Tensor from = invoked->in[0]->tensor();
-  const Device* const device = CopiesTo(*invoked->call);
+  const Device* const device = CopiesTo(*invoked->op);
   const Place* const to = Find(device != nullptr ? *device : invoked->in[1]->tensor().device());
   auto direct = std::make_shared<DirectRun>();
   if (to == nullptr) {
@@ -199,8 +199,8 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
 
 void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place) {
   ExecutorCache& cache = *caches_[static_cast<size_t>(&place - places_.data())];
-  const GraphCall& graph = *invoked->call->graph;
-  const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training, place.device);
+  const GraphCall& graph = *invoked->op->graph;
+  const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training);
   const auto& cancellation = invoked->cancellation != nullptr ? invoked->cancellation : cancellation_;
   const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
     self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, status, *direct); });

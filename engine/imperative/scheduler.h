@@ -18,7 +18,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "engine/core/device.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/direct.h"
 #include "engine/imperative/value.h"
 #include "engine/runtime/cancellation.h"
@@ -31,14 +31,14 @@ namespace gluond {
 struct Invocation {
   // Pending values for the inputs that the call writes, and for those outputs that `is_wanted(i)` asks for.
   template <class IsWanted>
-  Invocation(CallPtr called, IsWanted is_wanted) : call(std::move(called)) {
-    out.resize(call->facts().num_outputs);
+  Invocation(PreparedOpPtr prepared, IsWanted is_wanted) : op(std::move(prepared)) {
+    out.resize(op->facts().num_outputs);
     for (size_t i = 0; i < out.size(); ++i) if (is_wanted(i)) out[i] = std::make_shared<Value>();
-    for (size_t i = 0; i < call->facts().mutated.size(); ++i) written.push_back(std::make_shared<Value>());
+    for (size_t i = 0; i < op->facts().mutated.size(); ++i) written.push_back(std::make_shared<Value>());
   }
 
   using Values = absl::InlinedVector<ValuePtr, 3>;
-  CallPtr call;
+  PreparedOpPtr op;
   Values in;       // A value that nobody else holds may be overwritten.
   Values out;      // By output of the call; null: nobody wants it.
   Values written;  // By OpFacts::mutated: the inputs' new values.

@@ -19,7 +19,7 @@ void Tape::Put(Array* array) const {
 }
 
 absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::Span<Array> outputs) const {
-  const Call& call = *invoked->call;
+  const PreparedOp& op = *invoked->op;
   bool wanted = false;
   for (Array& input : inputs) {
     Put(&input);
@@ -32,7 +32,7 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
         "call backward, or record less at once"));
   }
   const auto node = NewNode();
-  node->attrs = call.node->attrs;
+  node->attrs = op.node->attrs;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     Array& input = inputs[i];
     const ValuePtr* value = &input.value;
@@ -42,20 +42,20 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
       constant->state = input.state;
       input.entry = {std::move(constant), 0};
       // The gradient sees what the call has made of it.
-      const std::vector<uint32_t>& mutated = call.facts().mutated;
+      const std::vector<uint32_t>& mutated = op.facts().mutated;
       const auto written = std::find(mutated.begin(), mutated.end(), i);
       if (written != mutated.end()) value = &invoked->written[static_cast<size_t>(written - mutated.begin())];
     }
-    if (call.gradient_reads_input[i]) {
+    if (op.gradient_reads_input[i]) {
       std::vector<ValuePtr>& values = input.recorded().values;
       values.resize(std::max<size_t>(values.size(), input.entry.index + 1));
       values[input.entry.index] = *value;
     }
     node->inputs.push_back(input.entry);
   }
-  node->values.resize(call.facts().num_outputs);
+  node->values.resize(op.facts().num_outputs);
   for (size_t i = 0; i < node->values.size(); ++i) {
-    if (!call.gradient_reads_output[i]) continue;
+    if (!op.gradient_reads_output[i]) continue;
     if (invoked->out[i] == nullptr) invoked->out[i] = std::make_shared<Value>();
     node->values[i] = invoked->out[i];
   }

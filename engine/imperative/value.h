@@ -24,12 +24,12 @@ namespace gluond {
 // Why values are missing: shared by all that one failure has cost.
 struct Failure {
   absl::Status status;
-  uint64_t command = 0;  // Of the caller's, that failed.
+  uint64_t command = 0;  // The number of the caller's command that failed.
   bool told = false;     // The caller's mark: somebody has heard of it.
 };
 using FailurePtr = std::shared_ptr<Failure>;
 
-// What is to be done next on the lane, beside the stack: values that become known set off others, in chains of any
+// ReadyQueue: work that the lane does next, beside the stack: values that become known set off others, in chains of any
 // length. After a while it gives way to what else the lane has to do, and goes on behind that.
 class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
  public:
@@ -43,7 +43,7 @@ class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
   void Do(std::vector<std::function<void()>> work);
   // Does `work` when the lane gets to it.
   void DoLater(std::function<void()> work);
-  // What is to be done.
+  // Works still to be done.
   int64_t size() const { return static_cast<int64_t>(queue_.size()); }
 
  private:

@@ -1,4 +1,4 @@
-// What the families of blocks share. For blocks*.cc only.
+// Parts that the families of blocks share. For blocks*.cc only.
 
 #ifndef ENGINE_NN_BLOCKS_H_
 #define ENGINE_NN_BLOCKS_H_

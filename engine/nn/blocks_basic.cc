@@ -8,10 +8,6 @@
 namespace gluond {
 namespace {
 
-struct NoParam : Param<NoParam> {
-  static void Fields(Schema<NoParam>&) {}
-};
-
 struct DenseParam : Param<DenseParam> {
   int64_t units;
   std::string activation;

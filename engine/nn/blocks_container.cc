@@ -5,10 +5,6 @@
 namespace gluond {
 namespace {
 
-struct NoParam : Param<NoParam> {
-  static void Fields(Schema<NoParam>&) {}
-};
-
 struct ConcurrentParam : Param<ConcurrentParam> {
   int axis;
   static void Fields(Schema<ConcurrentParam>& s) {

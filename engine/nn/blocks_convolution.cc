@@ -105,10 +105,6 @@ absl::StatusOr<NodeEntry> Pool(const PoolParam& p, const BlockScope& scope, Node
   return scope.Call("Pooling", "fwd", {std::move(x)}, std::move(attrs));
 }
 
-struct NoParam : Param<NoParam> {
-  static void Fields(Schema<NoParam>&) {}
-};
-
 BlockCatalog::Entry GlobalPool(const char* name, const char* description, const char* type) {
   return Layer<NoParam>(name, description, [type](const NoParam&, const BlockScope& scope, NodeEntry x) {
     return scope.Call("Pooling", "fwd", {std::move(x)},

@@ -9,22 +9,9 @@
 #include "engine/runtime/await_fact.h"
 
 namespace gluond {
-namespace {
-
-constexpr size_t kMostSignatures = 64;
-
-}  // namespace
-
-bool BoundGraph::Compiled::Fits(absl::Span<const Tensor> tensors) const {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (inputs[i].dtype != tensors[i].dtype() || inputs[i].shape != tensors[i].shape()) return false;
-  }
-  return true;
-}
-
-BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterStore& parameters,
+BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
                        std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane)
-    : outputs_(std::move(outputs)), options_(std::move(options)), parameters_(parameters),
+    : outputs_(std::move(outputs)), options_(std::move(options)), memory_(memory), parameters_(memory.store()),
       initialize_(std::move(initialize)), cache_(cache), lane_(lane) {
   auto graph = std::make_shared<Graph>();
   for (const GraphOutput& output : outputs_) {
@@ -35,10 +22,10 @@ BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions optio
 }
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> BoundGraph::Create(std::vector<GraphOutput> outputs,
-                                                               BoundGraphOptions options, ParameterStore& parameters,
+                                                               BoundGraphOptions options, ParameterMemory& memory,
                                                                std::function<absl::Status()> initialize,
                                                                ExecutorCache& cache, Lane& lane) {
-  std::unique_ptr<BoundGraph> graph(new BoundGraph(std::move(outputs), std::move(options), parameters,
+  std::unique_ptr<BoundGraph> graph(new BoundGraph(std::move(outputs), std::move(options), memory,
                                                    std::move(initialize), cache, lane));
   RETURN_IF_ERROR(CheckKernels(*graph->graph_, lane.device().type));
   return graph;
@@ -64,7 +51,7 @@ absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tenso
     const absl::StatusOr<size_t> parameter = parameters_.Find(indexed[id].node->name());
     if (!parameter.ok()) continue;  // An input.
     const Shape& shape = inferred.shapes[indexed[id].first_entry];
-    RETURN_IF_ERROR(parameters_.MergeShape(*parameter, shape));
+    RETURN_IF_ERROR(memory_.mutable_store().MergeShape(*parameter, shape));
     known[indexed[id].node->name()].shape = shape;
   }
   RETURN_IF_ERROR(initialize_());
@@ -81,7 +68,7 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
     }
     ASSIGN_OR_RETURN(const size_t parameter, parameters_.Find(variable.name));
     sources->push_back({true, parameter});
-    if (!parameters_[parameter].initialized()) uninitialized.push_back(variable.name);
+    if (!parameters_[parameter].initialized) uninitialized.push_back(variable.name);
   }
   if (uninitialized.empty()) return absl::OkStatus();
   if (uninitialized.size() > 8) uninitialized.resize(8), uninitialized.push_back("...");
@@ -90,37 +77,46 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
                                                     ". Initialize the model, or upload their values"));
 }
 
-void BoundGraph::FillRun(const Compiled& compiled, Request* request, gluond::Run* run) const {
-  for (size_t i = 0; i < compiled.sources.size(); ++i) {
-    const Compiled::Source& source = compiled.sources[i];
-    run->inputs[i] = source.is_parameter ? parameters_[source.index].data : request->inputs[source.index];
-    if (!source.is_parameter) continue;
-    for (const auto& [parameter, tensor] : request->instead) if (parameter == source.index) run->inputs[i] = tensor;
+absl::Status BoundGraph::FillRun(Request* request) {
+  const std::vector<Compiled::Source>& sources = current_->sources;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const auto [is_parameter, index] = sources[i];
+    if (!is_parameter) {
+      run_.inputs[i] = request->inputs[index];
+      continue;
+    }
+    for (const auto& [parameter, tensor] : request->instead) if (parameter == index) run_.inputs[i] = tensor;
+    if (run_.inputs[i].defined()) continue;
+    if (executor_->inputs()[i].mutated) RETURN_IF_ERROR(memory_.Own(index));
+    run_.inputs[i] = parameters_[index].data;
   }
-  run->output_reqs.assign(outputs_.size(), kWriteTo);
+  run_.output_reqs.assign(outputs_.size(), kWriteTo);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const GraphOutput& output = outputs_[i];
-    run->outputs[i] = Tensor();  // Whoever has the last run's values keeps them.
-    if (output.kind == GraphOutput::kUnwanted) run->output_reqs[i] = kNullOp;
+    run_.outputs[i] = Tensor();  // A caller who has the last run's values keeps them.
+    if (output.kind == GraphOutput::kUnwanted) run_.output_reqs[i] = kNullOp;
     if (output.kind != GraphOutput::kGradient) continue;
-    const Parameter& parameter = parameters_[output.parameter];
-    run->outputs[i] = parameter.grad;
-    if (parameter.grad_req == GradReq::kAdd) run->output_reqs[i] = kAddTo;
+    const LiveParameter& parameter = parameters_[output.parameter];
+    run_.outputs[i] = parameter.grad;
+    if (parameter.grad_req == GradReq::kAdd) run_.output_reqs[i] = kAddTo;
   }
-  run->seed = request->random.seed;
-  run->random_run = request->random.runs;
-  run->cancellation = std::move(request->cancellation);
-  run->client_time = std::move(request->client_time);
+  run_.seed = request->random.seed;
+  run_.random_run = request->random.runs;
+  run_.cancellation = std::move(request->cancellation);
+  run_.client_time = std::move(request->client_time);
+  return absl::OkStatus();
 }
 
 Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
-  const auto known = std::find_if(compiled_.begin(), compiled_.end(), [&](const auto& each) { return each->Fits(inputs); });
+  const Compiled* const known = compiled_.Find(inputs);
   // An executor that is not idle was cancelled in an operator that has not come back: it is no use.
-  if (known + 1 != compiled_.end() || (executor_ && !executor_->idle())) executor_ = {};
-  if (known != compiled_.end()) {
-    std::rotate(known, known + 1, compiled_.end());
-    if (!executor_) executor_ = cache_.TakeIdle(compiled_.back()->key);
-    if (executor_) co_return absl::OkStatus();
+  if (known != current_ || (executor_ && !executor_->idle())) executor_ = {}, run_ = {};
+  current_ = known;
+  if (known != nullptr && !executor_) executor_ = cache_.TakeIdle(known->key);
+  if (executor_) co_return absl::OkStatus();
+  Compiled compiled;
+  if (known != nullptr) {
+    compiled.key = known->key;
   } else {
     absl::StatusOr<Signatures> signatures;
     while (true) {
@@ -130,34 +126,32 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
       if (signatures.ok()) break;
       CO_RETURN_IF_ERROR(co_await Answer(signatures.status(), lane_, cancellation));
     }
-    auto compiled = std::make_unique<Compiled>();
-    for (const Tensor& input : inputs) compiled->inputs.push_back({input.shape(), input.dtype()});
-    compiled->key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
-    if (compiled_.size() >= kMostSignatures) compiled_.erase(compiled_.begin());
-    compiled_.push_back(std::move(compiled));
+    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
   }
-  Compiled& compiled = *compiled_.back();
-  absl::StatusOr<ExecutorLease> lease = co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
+  CO_ASSIGN_OR_RETURN(ExecutorLease lease,
+                      co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
     cache_.Checkout(compiled.key, std::move(ready), cancellation);
-  });
-  absl::Status status = lease.status();
-  if (status.ok() && compiled.sources.empty()) status = FindSources(**lease, &compiled.sources);
-  if (!status.ok()) {
-    compiled_.pop_back();
-    co_return status;
+  }));
+  if (known == nullptr) {
+    CO_RETURN_IF_ERROR(FindSources(*lease, &compiled.sources));
+    current_ = &compiled_.Insert(inputs, std::move(compiled));
   }
-  executor_ = *std::move(lease);
+  executor_ = std::move(lease);
   co_return absl::OkStatus();
 }
 
 Task<absl::Status> BoundGraph::Run(Request request) {
   CO_RETURN_IF_ERROR(co_await Prepare(request.inputs, request.cancellation));
-  gluond::Run run = executor_->TakeRun();
-  if (run.outputs.size() != outputs_.size()) run = executor_->NewRun();
-  FillRun(*compiled_.back(), &request, &run);
-  co_return co_await Callback<absl::Status>([&](Executor::Done done) {
-    executor_->StartHere(std::move(run), std::move(done));
-  });
+  if (run_.outputs.size() != outputs_.size()) run_ = executor_->NewRun();
+  absl::Status status = FillRun(&request);
+  if (status.ok()) {
+    status = co_await Callback<absl::Status>([&](Executor::Done done) {
+      executor_->StartHere(std::move(run_), std::move(done));
+    });
+    run_ = executor_->TakeRun();
+  }
+  for (Tensor& input : run_.inputs) input = Tensor();  // The values' owner may write them in place now.
+  co_return status;
 }
 
 }  // namespace gluond

@@ -13,11 +13,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/nn/parameter.h"
+#include "engine/nn/parameter_memory.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/executor_cache.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/random_state.h"
+#include "engine/runtime/signature_table.h"
 #include "engine/runtime/task.h"
 
 namespace gluond {
@@ -43,7 +44,7 @@ class BoundGraph {
   // `initialize` gives values to parameters whose shape has become known. References must outlive the graph.
   // INVALID_ARGUMENT: an operator has no kernel on the lane's device.
   static absl::StatusOr<std::unique_ptr<BoundGraph>> Create(std::vector<GraphOutput> outputs, BoundGraphOptions options,
-                                                            ParameterStore& parameters,
+                                                            ParameterMemory& memory,
                                                             std::function<absl::Status()> initialize,
                                                             ExecutorCache& cache, Lane& lane);
 
@@ -62,45 +63,44 @@ class BoundGraph {
   // Prepares and runs.
   Task<absl::Status> Run(Request request);
   // Output i of the last run, until the next one.
-  const Tensor& output(size_t i) const { return executor_->run().outputs[i]; }
+  const Tensor& output(size_t i) const { return run_.outputs[i]; }
 
   // The parameters whose gradients it writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
 
 
  private:
-  // One signature of the inputs, with the key of its executors.
   struct Compiled {
     // A source tells which of Request::inputs an executor's input is, or which parameter.
     struct Source {
       bool is_parameter;
       size_t index;
     };
-    std::vector<Signature> inputs;
     ExecutorKeyPtr key;
     std::vector<Source> sources;
-
-    bool Fits(absl::Span<const Tensor> tensors) const;
   };
 
-  BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterStore& parameters,
+  BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
              std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane);
   // The signatures of all variables. Shapes of parameters that the inputs tell are stored, and these initialized.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
   // FAILED_PRECONDITION: a parameter has no value.
   absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
-  void FillRun(const Compiled& compiled, Request* request, gluond::Run* run) const;
+  absl::Status FillRun(Request* request);
 
   const std::vector<GraphOutput> outputs_;
   const BoundGraphOptions options_;
-  ParameterStore& parameters_;
+  ParameterMemory& memory_;
+  const ParameterStore& parameters_;
   const std::function<absl::Status()> initialize_;
   ExecutorCache& cache_;
   Lane& lane_;
   std::shared_ptr<const Graph> graph_;
   std::vector<size_t> gradients_;
-  std::vector<std::unique_ptr<Compiled>> compiled_;  // The most recently used last.
-  ExecutorLease executor_;  // For compiled_.back(), or empty.
+  SignatureTable<Compiled> compiled_;
+  const Compiled* current_ = nullptr;  // For the inputs that were prepared for last; null where that failed.
+  ExecutorLease executor_;             // For current_, or empty.
+  gluond::Run run_;  // The executor's last one. Holds no inputs between runs.
 };
 
 }  // namespace gluond

@@ -1,6 +1,6 @@
 // Catalog: the things of one kind that a client can name (block types, initializers, losses, optimizers, schedules,
 // metrics), each with a description and typed, documented attributes. Explicit tables, so that reading one file
-// tells what there is. Immutable, thread-safe.
+// tells all of them. Immutable, thread-safe.
 //
 //   ASSIGN_OR_RETURN(const auto* entry, Losses().Find("L2Loss"));
 //   for (const ArgumentDoc& attribute : entry->attributes) ...
@@ -35,6 +35,11 @@ absl::StatusOr<P> ParseAttrs(const AttrDict& dict) {
   RETURN_IF_ERROR(P::GetSchema().Parse(&param, dict));
   return param;
 }
+
+// The attributes of an entry that has none.
+struct NoParam : Param<NoParam> {
+  static void Fields(Schema<NoParam>&) {}
+};
 
 // `Signature` is the type of the function that an entry is made for, as in Catalog<std::unique_ptr<Metric>(...)>.
 template <class Signature>

@@ -55,10 +55,6 @@ absl::Status FillXavier(const InitializerTarget& to, int distribution, int facto
   return absl::OkStatus();
 }
 
-struct NoParam : Param<NoParam> {
-  static void Fields(Schema<NoParam>&) {}
-};
-
 struct ConstantParam : Param<ConstantParam> {
   double value;
   static void Fields(Schema<ConstantParam>& s) {

@@ -15,9 +15,9 @@
 namespace gluond {
 
 struct InitializerTarget {
-  absl::string_view name;  // Of the parameter.
+  absl::string_view name;  // The parameter's.
   Shape shape;             // Known.
-  Philox random;           // Of RandomDomain::kParameter, by the name.
+  Philox random;           // In RandomDomain::kParameter, by the name.
   absl::Span<float> values;
 };
 

@@ -9,6 +9,7 @@
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
 #include "engine/runtime/await_fact.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 
@@ -140,7 +141,28 @@ void Model::Backward(NamedTensors head_gradients, std::vector<std::string> gradi
 }
 
 void Model::Snapshot(std::function<void(absl::StatusOr<ModelState>)> done) {
-  strand_.Do<absl::StatusOr<ModelState>>([self = shared_from_this()] { return self->SnapshotNow(); }, std::move(done));
+  strand_.Do<ModelState>([self = shared_from_this()] { return self->SnapshotNow(); },
+                         [self = shared_from_this(), done = std::move(done)](ModelState held) {
+    const auto state = std::make_shared<ModelState>(std::move(held));
+    self->BringToHost({&state->parameters}, [state, done](const absl::Status& status) {
+      status.ok() ? done(std::move(*state)) : done(status);
+    });
+  });
+}
+
+void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
+  if (options_.lane->device().type == DeviceType::kCpu) return done(absl::OkStatus());
+  const auto copy = [this, tensors = std::move(tensors)]() -> absl::Status {
+    for (NamedTensors* const list : tensors) {
+      for (NamedTensor& each : *list) {
+        ASSIGN_OR_RETURN(each.tensor, CopyToHost(each.tensor, options_.lane->lanes(), *options_.host_allocator));
+      }
+    }
+    return absl::OkStatus();
+  };
+  options_.lane->PostBeside([self = shared_from_this(), copy, done = std::move(done)] {
+    self->options_.lane->Post([status = copy(), done] { done(status); });
+  });
 }
 
 void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status()> then) {
@@ -150,11 +172,9 @@ void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status(
   }, std::move(done));
 }
 
-absl::StatusOr<ModelState> Model::SnapshotNow() const {
-  ModelState state{definition_, {}, runs_.random()};
+ModelState Model::SnapshotNow() const {
+  ModelState state{definition_, memory_.Hold(), runs_.random()};
   state.definition.parameters = parameters().List();  // With inferred shapes and present multipliers.
-  for (Parameter& parameter : state.definition.parameters) parameter.data = parameter.grad = Tensor();
-  ASSIGN_OR_RETURN(state.parameters, memory_.Values({}));
   return state;
 }
 
@@ -163,7 +183,7 @@ absl::Status Model::RestoreNow(const ModelState& state) {
   runs_.ForgetForward();
   for (const Parameter& p : state.definition.parameters) {
     const absl::StatusOr<size_t> i = parameters().Find(p.name);
-    if (i.ok() && !parameters()[*i].initialized()) memory_.mutable_store().SetDeferred(*i, p.deferred);
+    if (i.ok() && !parameters()[*i].initialized) memory_.mutable_store().SetDeferred(*i, p.deferred);
   }
   RETURN_IF_ERROR(memory_.ForgetGradients());
   runs_.random() = state.random;

@@ -38,10 +38,10 @@ struct InitializeOptions {
   bool force_reinit = false;           // Also those that have values; otherwise they keep them.
 };
 
-// Everything that makes a model itself; what a checkpoint keeps of it.
+// A model as a checkpoint keeps it.
 struct ModelState {
   ModelDefinition definition;
-  NamedTensors parameters;  // Of those that are initialized; on the host.
+  NamedTensors parameters;  // Those that are initialized; on the host.
   RandomState random;
 };
 
@@ -93,6 +93,8 @@ class Model : public std::enable_shared_from_this<Model> {
   void Backward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
                 OnBackward done);
 
+  // The state at one moment, to be read only. It holds the parameters' own memory, or is copied to the host beside the lane:
+  // later calls do not wait for that, and write to other memory where they meet it (RESOURCE_EXHAUSTED: there is none).
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
   // Values and random state of a model of the same definition. All or none.
   // `then` goes on where the values are there, before any other call: with the trainer that belongs to them.
@@ -104,7 +106,11 @@ class Model : public std::enable_shared_from_this<Model> {
   // The rest is for work on the strand.
   ParameterMemory& memory() { return memory_; }
   ModelRuns& runs() { return runs_; }
-  absl::StatusOr<ModelState> SnapshotNow() const;
+  // A snapshot whose tensors lie on the device.
+  ModelState SnapshotNow() const;
+
+  // Any thread: puts copies on the host in the place of tensors on the device, beside the lane, and calls `done`.
+  void BringToHost(std::vector<NamedTensors*> tensors, OnStatus done);
 
  private:
   Model(ModelDefinition definition, const ModelOptions& options);

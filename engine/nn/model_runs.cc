@@ -41,7 +41,7 @@ ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelO
       cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {}
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
-  return BoundGraph::Create(std::move(outputs), std::move(options), memory_.mutable_store(),
+  return BoundGraph::Create(std::move(outputs), std::move(options), memory_,
                             [this] { return memory_.InitializeDeferred(random_.seed); }, cache_, *options_.lane);
 }
 
@@ -114,23 +114,15 @@ absl::StatusOr<BoundGraph*> ModelRuns::BackwardGraph(const std::vector<size_t>& 
   return graph.get();
 }
 
-absl::StatusOr<std::shared_ptr<const ModelRuns::RememberedForward>> ModelRuns::Remember(const std::vector<Tensor>& inputs) const {
+std::shared_ptr<const ModelRuns::RememberedForward> ModelRuns::Remember(const std::vector<Tensor>& inputs) const {
   auto forward = std::make_shared<RememberedForward>();
   forward->inputs = inputs;
   forward->random = random_;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Parameter& p = parameters_[i];
-    if (!p.auxiliary || !p.initialized()) continue;
-    ASSIGN_OR_RETURN(Tensor copy, Copied(p.data));
-    forward->auxiliary.emplace_back(i, std::move(copy));
+    const LiveParameter& p = parameters_[i];
+    if (p.auxiliary && p.initialized) forward->auxiliary.emplace_back(i, p.data);
   }
   return forward;
-}
-
-absl::StatusOr<Tensor> ModelRuns::Copied(const Tensor& tensor) const {
-  ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(*options_.allocator, tensor.shape(), tensor.dtype()));
-  RETURN_IF_ERROR(options_.lane->driver().Copy(copy.data(), tensor.data(), copy.bytes(), options_.lane->stream()));
-  return copy;
 }
 
 Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::vector<std::string> output_names,
@@ -145,7 +137,7 @@ Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::
   if (mode == Mode::kTrain) {
     ForgetForward();
     CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));  // Running means have their memory then.
-    CO_ASSIGN_OR_RETURN(remembered, Remember(request.inputs));
+    remembered = Remember(request.inputs);
     request.random = random_;
   } else {
     request.random = predict_random_;
@@ -197,7 +189,7 @@ absl::StatusOr<NamedTensors> ModelRuns::MemoryForGradients(const std::vector<std
   NamedTensors tensors;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const size_t i, parameters_.Find(name));
-    const Parameter& p = parameters_[i];
+    const LiveParameter& p = parameters_[i];
     if (!p.grad.defined()) {
       return absl::FailedPreconditionError(
           absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet"));
@@ -223,7 +215,8 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
   request.client_time = std::make_shared<ClientTime>();
   // A pass that fails leaves them as they are for the next try.
   for (const auto& [parameter, tensor] : forward_->auxiliary) {
-    CO_ASSIGN_OR_RETURN(Tensor copy, Copied(tensor));
+    Tensor copy = tensor;
+    CO_RETURN_IF_ERROR(Own(&copy, options_.lane->lanes(), *options_.allocator));
     request.instead.emplace_back(parameter, std::move(copy));
   }
   if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &request.inputs));
@@ -254,10 +247,7 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
 absl::Status ModelRuns::EndBackward(const BoundGraph::Request& request, const NamedTensors& gradients) {
   Lane& lane = *options_.lane;
   // The states as this pass leaves them: computed as by Forward, and then perhaps changed by a client's own gradient.
-  for (const auto& [parameter, tensor] : request.instead) {
-    void* const to = parameters_[parameter].data.data();
-    RETURN_IF_ERROR(lane.driver().Copy(to, tensor.data(), tensor.bytes(), lane.stream()));
-  }
+  for (const auto& [parameter, tensor] : request.instead) memory_.mutable_store().data(parameter) = tensor;
   for (const auto& [name, values] : gradients) {
     RETURN_IF_ERROR(CopyToHost(parameters_[*parameters_.Find(name)].grad, lane.lanes(), values));
   }

@@ -52,15 +52,15 @@ class ModelRuns {
   // Counts training runs that succeeded.
   RandomState& random() { return random_; }
   const RandomState& random() const { return random_; }
-  // What the last run has spent on operators that clients compute. Null: it has run no operators.
+  // The time that the last run has spent on operators that clients compute. Null: it has run no operators.
   const std::shared_ptr<const ClientTime>& client_time() const { return client_time_; }
   void set_client_time(std::shared_ptr<const ClientTime> time) { client_time_ = std::move(time); }
 
  private:
-  // What Backward needs to compute the last Forward again.
+  // All that Backward needs to compute the last Forward again.
   struct RememberedForward {
     std::vector<Tensor> inputs;                        // On the device.
-    std::vector<std::pair<size_t, Tensor>> auxiliary;  // Copies from before the forward pass, by parameter.
+    std::vector<std::pair<size_t, Tensor>> auxiliary;  // As they were before the forward pass, by parameter.
     RandomState random;
   };
 
@@ -72,8 +72,7 @@ class ModelRuns {
   absl::Status PrepareHeads(const NamedTensors& given, std::vector<size_t>* heads, std::vector<Tensor>* inputs) const;
   // Host memory for the gradients of these parameters, which have one.
   absl::StatusOr<NamedTensors> MemoryForGradients(const std::vector<std::string>& names) const;
-  absl::StatusOr<std::shared_ptr<const RememberedForward>> Remember(const std::vector<Tensor>& inputs) const;
-  absl::StatusOr<Tensor> Copied(const Tensor& tensor) const;
+  std::shared_ptr<const RememberedForward> Remember(const std::vector<Tensor>& inputs) const;
   absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
   absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs) const;

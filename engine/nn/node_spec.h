@@ -22,7 +22,7 @@ struct NodeSpec {
   std::string op;    // Empty, or MXNet's "null": a variable.
   std::string name;  // Unique.
   std::vector<EntrySpec> inputs = {};
-  AttrDict attrs = {};  // Of a variable: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
+  AttrDict attrs = {};  // A variable's: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
 };
 
 // INVALID_ARGUMENT: a graph cannot name a node so.

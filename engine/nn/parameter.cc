@@ -31,7 +31,8 @@ absl::Status ParameterStore::Add(Parameter parameter) {
   if (!index_.try_emplace(parameter.name, parameters_.size()).second) {
     return absl::AlreadyExistsError(absl::StrCat("two parameters are named '", Excerpt(parameter.name), "'"));
   }
-  parameters_.push_back(std::make_unique<Parameter>(std::move(parameter)));
+  parameter.initialized = false;
+  parameters_.push_back(std::make_unique<LiveParameter>(LiveParameter{std::move(parameter), {}, {}}));
   return absl::OkStatus();
 }
 
@@ -75,6 +76,7 @@ absl::Status ParameterStore::MergeShape(size_t index, const Shape& shape) {
 
 void ParameterStore::SetTensors(size_t index, Tensor data, Tensor grad) {
   MutexLock lock(mu_);
+  parameters_[index]->initialized = true;
   parameters_[index]->data = std::move(data);
   parameters_[index]->grad = std::move(grad);
 }

@@ -18,7 +18,7 @@
 
 namespace gluond {
 
-// What a backward pass does with a gradient.
+// A backward pass does this with a gradient.
 enum class GradReq : int8_t { kNull = 0, kWrite = 1, kAdd = 3 };  // MXNet's numbers.
 
 absl::string_view Name(GradReq req);  // "null", "write", "add".
@@ -36,13 +36,16 @@ struct Parameter {
   Spec initializer;        // An empty type stands for the default of Model::Initialize.
   Spec deferred;           // With a type: the initializer that waits for the shape to be known.
 
-  Tensor data;  // On the model's device; undefined until it is initialized. Then it stays where it is.
-  Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
-
-  bool initialized() const { return data.defined(); }
+  bool initialized = false;  // It has values.
 };
 
-// What can be changed of a parameter after definition.
+// A parameter with its memory on the model's device.
+struct LiveParameter : Parameter {
+  Tensor data;  // Undefined until it is initialized. A snapshot may hold it, too: ParameterMemory::Own.
+  Tensor grad;  // Undefined unless `data` is there and grad_req is not kNull.
+};
+
+// Changes of a parameter after its definition.
 struct ParameterOptions {
   std::optional<GradReq> grad_req;
   std::optional<double> lr_mult;
@@ -50,8 +53,7 @@ struct ParameterOptions {
 };
 
 // Thread-safe. Parameters are added while the model is defined, and never removed. The strand of the model alone
-// changes them afterwards; a Parameter that is handed out is a copy whose tensors share the model's memory, which
-// only the strand may read or write.
+// changes them afterwards, and it alone may look at their memory; a Parameter that is handed out is a copy without that.
 class ParameterStore {
  public:
   // ALREADY_EXISTS; INVALID_ARGUMENT: an empty name, or one of over 1,024 bytes.
@@ -73,13 +75,15 @@ class ParameterStore {
 
   // For the strand, which needs no copy: valid while the store lives. None is added any more then, and only the strand
   // changes one, so that it reads without the lock.
-  const Parameter& operator[](size_t index) const ABSL_NO_THREAD_SAFETY_ANALYSIS { return *parameters_[index]; }
+  const LiveParameter& operator[](size_t index) const ABSL_NO_THREAD_SAFETY_ANALYSIS { return *parameters_[index]; }
+  // Where a parameter with values has them. To be changed for a tensor of the same shape and dtype alone.
+  Tensor& data(size_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS { return parameters_[index]->data; }
   // Grows whenever a grad_req changed: which gradients a compiled graph makes is then out of date.
   uint64_t version() const;
 
  private:
   mutable Mutex mu_;
-  std::vector<std::unique_ptr<Parameter>> parameters_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<LiveParameter>> parameters_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, size_t> index_ ABSL_GUARDED_BY(mu_);
   uint64_t version_ ABSL_GUARDED_BY(mu_) = 0;
 };

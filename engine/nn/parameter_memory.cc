@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/initializer.h"
+#include "engine/runtime/only_holder.h"
 #include "engine/runtime/random_stream.h"
-#include "engine/runtime/transfer.h"
 
 namespace gluond {
 
@@ -20,19 +20,25 @@ absl::Status ParameterMemory::Zero(const Tensor& tensor) {
   return tensor.defined() ? lane_.driver().Zero(tensor.data(), tensor.bytes(), lane_.stream()) : absl::OkStatus();
 }
 
-absl::StatusOr<ParameterMemory::Memory> ParameterMemory::MemoryOf(size_t parameter, const Shape& shape) {
-  const Parameter& p = store_[parameter];
-  Memory memory = {p.data, p.grad};
-  if (!memory.data.defined()) {
+absl::StatusOr<ParameterMemory::Memory> ParameterMemory::MemoryFor(size_t parameter, const Shape& shape) {
+  const LiveParameter& p = store_[parameter];
+  Memory memory;
+  if (IsOnlyHolder(p.data.buffer())) {
+    memory.data = p.data;
+  } else {
     ASSIGN_OR_RETURN(memory.data, Tensor::Empty(*device_, shape, p.dtype));
   }
-  if (p.grad_req == GradReq::kNull) {
-    memory.grad = Tensor();
-  } else if (!memory.grad.defined()) {
-    ASSIGN_OR_RETURN(memory.grad, Tensor::Empty(*device_, shape, p.dtype));
-    RETURN_IF_ERROR(Zero(memory.grad));
-  }
+  ASSIGN_OR_RETURN(memory.grad, GradientOf(parameter, shape));
   return memory;
+}
+
+absl::StatusOr<Tensor> ParameterMemory::GradientOf(size_t parameter, const Shape& shape) {
+  const LiveParameter& p = store_[parameter];
+  if (p.grad_req == GradReq::kNull) return Tensor();
+  if (p.grad.defined()) return p.grad;
+  ASSIGN_OR_RETURN(Tensor grad, Tensor::Empty(*device_, shape, p.dtype));
+  RETURN_IF_ERROR(Zero(grad));
+  return grad;
 }
 
 // Values are made on the host, so that they are the same on every device.
@@ -43,7 +49,7 @@ absl::Status ParameterMemory::Fill(size_t parameter, const Spec& initializer, ui
                                     absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
   RETURN_IF_ERROR(Annotate(Initializers().Make(initializer.type, initializer.attrs, target),
                            absl::StrCat("parameter '", p.name, "'")));
-  ASSIGN_OR_RETURN(Memory memory, MemoryOf(parameter, p.shape));
+  ASSIGN_OR_RETURN(Memory memory, MemoryFor(parameter, p.shape));
   ASSIGN_OR_RETURN(const Tensor converted, AsType(values, p.dtype, *host_));
   RETURN_IF_ERROR(CopyToDevice(converted, lane_.lanes(), memory.data));
   store_.SetTensors(parameter, std::move(memory.data), std::move(memory.grad));
@@ -66,7 +72,7 @@ absl::Status ParameterMemory::Initialize(const Spec& initializer, bool again, ui
   RETURN_IF_ERROR(Initializers().Find(initializer.type).status());
   for (size_t i = 0; i < store_.size(); ++i) {
     const Parameter& p = store_[i];
-    if (p.initialized() && !again) continue;
+    if (p.initialized && !again) continue;
     const Spec& spec = p.initializer.type.empty() ? initializer : p.initializer;
     if (p.shape.known()) {
       RETURN_IF_ERROR(Fill(i, spec, seed));
@@ -104,7 +110,7 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
   }
   std::vector<Memory> memory;  // All of it first, so that nothing is half done when there is no more.
   for (size_t k = 0; k < values.size(); ++k) {
-    ASSIGN_OR_RETURN(Memory one, MemoryOf(indices[k], values[k].tensor.shape()));
+    ASSIGN_OR_RETURN(Memory one, MemoryFor(indices[k], values[k].tensor.shape()));
     memory.push_back(std::move(one));
   }
   for (size_t k = 0; k < values.size(); ++k) {
@@ -118,10 +124,18 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
   return absl::OkStatus();
 }
 
+NamedTensors ParameterMemory::Hold() const {
+  NamedTensors tensors;
+  for (size_t i = 0; i < store_.size(); ++i) {
+    if (store_[i].initialized) tensors.push_back({store_[i].name, store_[i].data});
+  }
+  return tensors;
+}
+
 absl::StatusOr<NamedTensors> ParameterMemory::Read(std::vector<std::string> names, bool gradients) const {
   if (names.empty()) {
     for (size_t i = 0; i < store_.size(); ++i) {
-      const Parameter& p = store_[i];
+      const LiveParameter& p = store_[i];
       if ((gradients ? p.grad : p.data).defined()) names.push_back(p.name);
     }
   }
@@ -143,16 +157,16 @@ absl::StatusOr<NamedTensors> ParameterMemory::Read(std::vector<std::string> name
 
 absl::Status ParameterMemory::Configure(const std::string& name, const ParameterOptions& options) {
   ASSIGN_OR_RETURN(const size_t i, store_.Find(name));
-  const Parameter& p = store_[i];
+  const LiveParameter& p = store_[i];
   const ParameterOptions before = {p.grad_req, p.lr_mult, p.wd_mult};
   RETURN_IF_ERROR(store_.Configure(name, options));
-  if (p.initialized()) {
-    absl::StatusOr<Memory> memory = MemoryOf(i, p.shape);
-    if (!memory.ok()) {  // A gradient that is asked for has memory, or is not asked for.
+  if (p.initialized) {
+    absl::StatusOr<Tensor> grad = GradientOf(i, p.shape);
+    if (!grad.ok()) {  // A gradient that is asked for has memory, or is not asked for.
       RETURN_IF_ERROR(store_.Configure(name, before));
-      return memory.status();
+      return grad.status();
     }
-    store_.SetTensors(i, std::move(memory->data), std::move(memory->grad));
+    store_.SetTensors(i, p.data, *std::move(grad));
   }
   if (p.grad_req == GradReq::kNull) fresh_[i] = false;
   return absl::OkStatus();

@@ -1,5 +1,8 @@
 // ParameterMemory: the values and gradients of a model's parameters, on its device. For work on the model's strand, but for
 // what store() allows to others.
+//
+// A snapshot holds the values' tensors as they are. Values are written in place; while a snapshot holds their tensor, they
+// move to other memory first.
 
 #ifndef ENGINE_NN_PARAMETER_MEMORY_H_
 #define ENGINE_NN_PARAMETER_MEMORY_H_
@@ -14,6 +17,7 @@
 #include "engine/nn/named_tensor.h"
 #include "engine/nn/parameter.h"
 #include "engine/runtime/lane.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 
@@ -37,6 +41,11 @@ class ParameterMemory {
   // Copies on the host. Empty `names`: all that are there. FAILED_PRECONDITION: one is not initialized (has no gradient).
   absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
+  // The tensors of all values that are there. They keep their contents as long as somebody holds them.
+  NamedTensors Hold() const;
+  // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: a snapshot holds them,
+  // and there is no memory for a copy.
+  absl::Status Own(size_t parameter) { return gluond::Own(&store_.data(parameter), lane_.lanes(), *device_); }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
   // As if no backward pass had been.
@@ -49,11 +58,13 @@ class ParameterMemory {
  private:
   struct Memory {
     Tensor data;
-    Tensor grad;  // Undefined where grad_req is null.
+    Tensor grad;
   };
-  // What a parameter has, and what it still needs: data as it comes, a gradient of zeros. The parameter gets it from
-  // SetTensors when its values are there: it must not show what the memory held before.
-  absl::StatusOr<Memory> MemoryOf(size_t parameter, const Shape& shape);
+  // Memory for new values, as it comes, and for the gradient. The parameter gets it from SetTensors when its values are
+  // there: it must not show what the memory held before.
+  absl::StatusOr<Memory> MemoryFor(size_t parameter, const Shape& shape);
+  // The parameter's gradient, or zeros where it has none yet. Undefined where grad_req is null.
+  absl::StatusOr<Tensor> GradientOf(size_t parameter, const Shape& shape);
   absl::Status Fill(size_t parameter, const Spec& initializer, uint64_t seed);
   absl::Status Zero(const Tensor& tensor);
   absl::StatusOr<NamedTensors> Read(std::vector<std::string> names, bool gradients) const;

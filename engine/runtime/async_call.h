@@ -23,7 +23,7 @@ class AsyncOwner {
   virtual void OnComplete() = 0;
 };
 
-class AsyncCall final : public Completion::Call {
+class AsyncCall final : public Completion::Receiver {
  public:
   // The operator's right to complete. Until its last copy is gone the owner lives, and with it the memory that the
   // operator uses. Requires: !in_use().

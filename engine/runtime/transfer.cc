@@ -1,10 +1,12 @@
 #include "engine/runtime/transfer.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/only_holder.h"
 
 namespace gluond {
 
@@ -26,6 +28,14 @@ absl::StatusOr<Tensor> CopyToHost(const Tensor& tensor, const Lanes& device, All
   ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(host, tensor.shape(), tensor.dtype()));
   RETURN_IF_ERROR(CopyToHost(tensor, device, copy));
   return copy;
+}
+
+absl::Status Own(Tensor* tensor, const Lanes& device, Allocator& allocator) {
+  if (IsOnlyHolder(tensor->buffer())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(allocator, tensor->shape(), tensor->dtype()));
+  RETURN_IF_ERROR(device.driver().Copy(copy.data(), tensor->data(), copy.bytes(), device.stream()));
+  *tensor = std::move(copy);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> CopyBetween(const Tensor& tensor, const Lanes& from, const Lanes& to, Allocator& allocator) {

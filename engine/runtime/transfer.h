@@ -17,6 +17,8 @@ absl::StatusOr<Tensor> CopyToHost(const Tensor& tensor, const Lanes& device, All
 // The same into memory that is there, of equal shape and type.
 absl::Status CopyToDevice(const Tensor& host, const Lanes& device, const Tensor& to);
 absl::Status CopyToHost(const Tensor& tensor, const Lanes& device, const Tensor& to);
+// Moves `tensor` to a copy on its device unless the caller is its memory's only holder, so that it may be written.
+absl::Status Own(Tensor* tensor, const Lanes& device, Allocator& allocator);
 // A copy of `tensor`, which lies on the device `from` or on the host, on the device `to`.
 absl::StatusOr<Tensor> CopyBetween(const Tensor& tensor, const Lanes& from, const Lanes& to, Allocator& allocator);
 

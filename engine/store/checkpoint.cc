@@ -158,7 +158,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
     return absl::FailedPreconditionError(absl::StrCat(version_directory, " holds files that are no checkpoint's; "
                                                       "choose another name"));
   }
-  RETURN_IF_ERROR(files_.RemoveTree(version_directory));  // What a stopped save left behind.
+  RETURN_IF_ERROR(files_.RemoveTree(version_directory));  // A stopped save may have left it behind.
   RETURN_IF_ERROR(files_.MakeDirectory(version_directory));
   VersionWriter writer(files_, version_directory);
   Manifest manifest;
@@ -214,7 +214,7 @@ void CheckpointStore::RemoveIfEmpty(const std::string& directory) {
   if (entries.ok() && entries->empty()) files_.RemoveTree(directory).IgnoreError();
 }
 
-// Whoever waits for the lock meanwhile takes another file.
+// Others that wait for the lock meanwhile take another file.
 void CheckpointStore::RemoveUnusedLock(absl::string_view name) {
   if (!files_.IsDirectory(Path(name))) files_.RemoveTree(LockPath(name)).IgnoreError();
 }

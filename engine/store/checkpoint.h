@@ -44,7 +44,7 @@ struct CheckpointSummary {
   std::string name;
   int64_t step = 0;               // 0 without a trainer.
   bool has_trainer = false;
-  int64_t bytes = 0;              // Of all files.
+  int64_t bytes = 0;              // All files'.
   int64_t saved_unix_seconds = 0;
 };
 
@@ -71,14 +71,14 @@ class CheckpointStore {
   // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
   // RESOURCE_EXHAUSTED: no memory, or a file over the limit.
   absl::StatusOr<Checkpoint> Load(absl::string_view name, Allocator& host_allocator) const;
-  // Sorted by name. What has no readable manifest is left out. Waits for no save: it lists the old version until the new
-  // one is whole.
+  // Sorted by name. A checkpoint without a readable manifest is left out. Waits for no save: it lists the old version
+  // until the new one is whole.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
   // Damaged ones, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
 
  private:
-  // What CURRENT says.
+  // The contents of CURRENT.
   struct Current {
     int64_t version = 0;
     uint32_t manifest_crc = 0;

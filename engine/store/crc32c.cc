@@ -28,7 +28,7 @@ uint32_t Portable(const char* p, size_t n, uint32_t crc) {
 // The instruction takes three cycles, but one can begin in each: three stretches of so many bytes run side by side.
 constexpr size_t kStretch = 2048;
 
-// What a checksum becomes when kStretch zero bytes follow: linear in its bits, so one table for each of its four bytes.
+// The checksum that another becomes when kStretch zero bytes follow: linear in its bits, so one table per byte.
 using Shifts = std::array<std::array<uint32_t, 256>, 4>;
 
 constexpr Shifts MakeShifts() {

@@ -9,7 +9,7 @@
 
 namespace gluond {
 
-// Of what `crc` is the checksum of, followed by `bytes`. Crc32c("123456789") is 0xE3069283.
+// The checksum of `bytes` behind other bytes, whose checksum `crc` is. Crc32c("123456789") is 0xE3069283.
 uint32_t Crc32c(absl::string_view bytes, uint32_t crc = 0);
 
 }  // namespace gluond

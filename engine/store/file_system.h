@@ -66,7 +66,7 @@ class FileSystem {
   virtual absl::StatusOr<DiskSpace> Space(const std::string& directory) const = 0;
 
   // Waits until no other holder, in this process or another, has the lock of that name; shared ones have it together.
-  // A process that dies gives its locks back. Who has the lock exclusively may remove the file that was made for it.
+  // A process that dies gives its locks back. The exclusive holder may remove the file that was made for it.
   enum class LockMode { kShared, kExclusive };
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const = 0;
 };

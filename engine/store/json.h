@@ -38,10 +38,10 @@ class Json {
   Kind kind() const { return kind_; }
   // Requires: an array.
   void Append(Json value) { elements_.push_back(std::move(value)); }
-  const std::vector<Json>& elements() const { return elements_; }  // Of an array; empty for others.
+  const std::vector<Json>& elements() const { return elements_; }  // An array's; empty for others.
   // Requires: an object without that key.
   void Set(std::string key, Json value) { members_.emplace_back(std::move(key), std::move(value)); }
-  const std::vector<std::pair<std::string, Json>>& members() const { return members_; }  // Of an object.
+  const std::vector<std::pair<std::string, Json>>& members() const { return members_; }  // An object's.
   // nullptr: not an object, or no such key.
   const Json* Find(absl::string_view key) const;
 
@@ -68,7 +68,7 @@ class Json {
   static absl::Status Name(absl::string_view key, absl::Status status);
 
   Kind kind_ = kNull;
-  std::string text_;  // Of a bool, a number, a string.
+  std::string text_;  // A bool's, a number's or a string's.
   std::vector<Json> elements_;
   std::vector<std::pair<std::string, Json>> members_;
 };

@@ -30,7 +30,7 @@ struct Manifest {
   std::vector<FileEntry> files;
 
   int64_t step() const { return trainer.has_value() ? trainer->step : 0; }
-  int64_t bytes() const;  // Of all files.
+  int64_t bytes() const;  // All files'.
   // DATA_LOSS: the file is not listed.
   absl::StatusOr<FileEntry> Find(absl::string_view file) const;
 };

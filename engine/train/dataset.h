@@ -25,7 +25,7 @@ namespace gluond {
 
 struct Column {
   std::string name;
-  Shape row_shape;  // Of one row; Shape::Scalar() for a label.
+  Shape row_shape;  // One row's; Shape::Scalar() for a label.
   DType dtype = DType::kFloat32;
   // A batch holds scale * value + shift, converted to the type that the model wants: 1/255 for bytes of images.
   double scale = 1;

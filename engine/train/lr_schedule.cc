@@ -9,7 +9,7 @@ namespace {
 
 enum WarmUp { kLinear, kConstant };
 
-// What all schedules have: the first warmup_steps updates lead up to base_lr.
+// Every schedule begins with a warm-up: the first warmup_steps updates lead up to base_lr.
 struct Common {
   std::optional<double> base_lr;
   int64_t warmup_steps;

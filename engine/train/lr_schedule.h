@@ -14,7 +14,7 @@ namespace gluond {
 class LrSchedule {
  public:
   virtual ~LrSchedule() = default;
-  // Of update number `update`, from 1. Thread-safe.
+  // The rate of update number `update`, from 1. Thread-safe.
   virtual double operator()(int64_t update) const = 0;
 };
 

@@ -7,10 +7,6 @@
 namespace gluond {
 namespace {
 
-struct NoParam : Param<NoParam> {
-  static void Fields(Schema<NoParam>&) {}
-};
-
 struct TopKParam : Param<TopKParam> {
   int top_k;
   static void Fields(Schema<TopKParam>& s) {

@@ -15,14 +15,14 @@
 
 namespace gluond {
 
-// What every optimizer has, with MXNet's names.
+// The attributes of every optimizer, with MXNet's names.
 struct OptimizerParam {
   double learning_rate;
   double wd;
   double clip_gradient;  // Each element of a gradient is cut to [-clip_gradient, clip_gradient]; not positive: not cut.
   bool multi_precision;  // A parameter of 16 bits is updated by way of a float32 weight.
 
-  // What the update operators call it.
+  // Its name in the update operators.
   AttrDict UpdateAttrs() const;
 };
 

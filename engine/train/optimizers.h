@@ -1,4 +1,4 @@
-// What the optimizers share. For their own files only.
+// Parts that the optimizers share. For their own files only.
 
 #ifndef ENGINE_TRAIN_OPTIMIZERS_H_
 #define ENGINE_TRAIN_OPTIMIZERS_H_

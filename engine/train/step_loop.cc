@@ -24,10 +24,10 @@ class Trainer::StepLoop {
     absl::Status status;
     while (status.ok() && !source_->done()) {
       status = co_await Step();
-      // Who cancels after the last step comes too late: it is done.
+      // A cancellation after the last step comes too late: it is done.
       if (status.ok() && !source_->done()) status = co_await model_.strand().Yield();
     }
-    // What was trained stays trained: the caller must learn how far it came, or it would train on the same rows again.
+    // The steps that were taken stay: the caller must learn how far it came, or it would train on the same rows again.
     // Whatever ended the call early, the next one meets it with nothing applied.
     if (train_ && samples_ > 0) status = absl::OkStatus();
     model_.runs().set_client_time(client_time_);
@@ -57,8 +57,8 @@ class Trainer::StepLoop {
     return absl::InvalidArgumentError("the batch has 0 rows, which have no mean loss; send 1 or more");
   }
 
-  // What one run left: the loss, metrics, and, in training, gradients to step by. The report tells of a batch only when
-  // all of that has succeeded.
+  // Takes over the results of one run: the loss, metrics, and, in training, gradients to step by. The report tells of a
+  // batch only when all of that has succeeded.
   absl::Status Absorb() {
     if (train_) RETURN_IF_ERROR(trainer_.StartNorm(graph_->gradients()));  // A device computes on while the loss comes.
     ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));

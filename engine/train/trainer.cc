@@ -173,7 +173,7 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
 absl::Status Trainer::ForgetSums(absl::Span<const size_t> parameters) {
   Lane& lane = *model_->options().lane;
   for (size_t i : parameters) {
-    const Parameter& p = model_->parameters()[i];
+    const LiveParameter& p = model_->parameters()[i];
     if (p.grad_req != GradReq::kAdd) continue;
     RETURN_IF_ERROR(lane.driver().Zero(p.grad.data(), p.grad.bytes(), lane.stream()));
   }
@@ -221,21 +221,27 @@ absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stal
 }
 
 void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done) {
-  model_->strand().Do<absl::StatusOr<std::pair<ModelState, TrainerState>>>(
-      [self = shared_from_this()] { return self->SnapshotNow(); }, std::move(done));
+  using States = std::pair<ModelState, TrainerState>;
+  model_->strand().Do<States>([self = shared_from_this()] { return self->SnapshotNow(); },
+                              [self = shared_from_this(), done = std::move(done)](States held) {
+    const auto states = std::make_shared<States>(std::move(held));
+    self->model_->BringToHost({&states->first.parameters, &states->second.states},
+                              [states, done](const absl::Status& status) {
+      status.ok() ? done(std::move(*states)) : done(status);
+    });
+  });
 }
 
-absl::StatusOr<std::pair<ModelState, TrainerState>> Trainer::SnapshotNow() const {
-  ASSIGN_OR_RETURN(ModelState model, model_->SnapshotNow());
+std::pair<ModelState, TrainerState> Trainer::SnapshotNow() const {
   TrainerState state;
   state.options = options_;
   state.position = parts_->position;
   state.updates = parts_->updater.SnapshotUpdates();
-  ASSIGN_OR_RETURN(state.states, parts_->updater.SnapshotStates());
+  state.states = parts_->updater.HoldStates();
   MutexLock lock(mu_);
   state.step = step_;
   state.learning_rate = learning_rate_;
-  return std::pair(std::move(model), std::move(state));
+  return {model_->SnapshotNow(), std::move(state)};
 }
 
 absl::Status Trainer::RestoreNow(const TrainerState& state) {

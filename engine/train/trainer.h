@@ -31,7 +31,7 @@
 namespace gluond {
 
 struct TrainerOptions {
-  // Of losses (engine/nn/loss.h), on one output of the model and the inputs "label" and, if a batch has it,
+  // A loss (engine/nn/loss.h) on one output of the model and the inputs "label" and, if a batch has it,
   // "sample_weight". An empty type: the output itself is the loss, head gradient ones.
   Spec loss = {"SoftmaxCrossEntropyLoss", {}};
   std::string prediction = {};          // The output that the loss reads; empty: the first.
@@ -62,11 +62,11 @@ struct StepReport {
   double gradient_norm = 0;
   bool nonfinite = false;     // A step of this call had a gradient or a loss that is not finite.
   int64_t skipped = 0;        // How many steps were skipped for that.
-  double learning_rate = 0;   // Of the last step.
+  double learning_rate = 0;   // The last step's.
   std::vector<MetricValue> metrics;
   std::vector<std::string> stale;  // Parameters whose gradient nothing wrote since the step before; left as they are.
   int64_t samples = 0;
-  uint64_t epoch = 0;         // Of a dataset: where the next step goes on.
+  uint64_t epoch = 0;         // Where the next step on the dataset goes on.
   int64_t next_row = 0;
 };
 
@@ -93,7 +93,7 @@ struct DatasetSteps {
   Tensor rows = {};
 };
 
-// What a checkpoint keeps of a trainer.
+// A trainer as a checkpoint keeps it.
 struct TrainerState {
   TrainerOptions options;
   int64_t step = 0;
@@ -117,7 +117,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   const std::shared_ptr<Model>& model() const { return model_; }
   const TrainerOptions& options() const { return options_; }
-  // What TrainStep wants: the model's inputs, then, with a loss, "label" and, left out at will, "sample_weight".
+  // TrainStep wants the model's inputs, then, with a loss, "label" and, left out at will, "sample_weight".
   const std::vector<ModelInput>& inputs() const { return inputs_; }
 
   // Updates from the gradients in the parameters (Model::Backward), divided by batch_size.
@@ -139,12 +139,12 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
                 CancellationPtr cancellation, OnEvaluate done);
 
   int64_t step() const;
-  // Of the next update: set by hand, or by the schedule.
+  // The next update's: set by hand, or by the schedule.
   double learning_rate() const;
   // FAILED_PRECONDITION: a schedule sets it. INVALID_ARGUMENT: negative or not finite. Counts from the next step on.
   absl::Status SetLearningRate(double learning_rate);
 
-  // The trainer's and the model's state at one moment, between two steps.
+  // The trainer's and the model's state at one moment, between two steps. See Model::Snapshot.
   void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
   // States of a trainer of the same options. All or nothing. On the model's strand: as what follows Model::Restore.
   absl::Status RestoreNow(const TrainerState& state);
@@ -175,13 +175,13 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   using OpenSource = std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()>;
   void Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done);
   absl::StatusOr<StepReport> StepNow(int64_t batch_size, bool ignore_stale_grad);
-  absl::StatusOr<std::pair<ModelState, TrainerState>> SnapshotNow() const;
+  std::pair<ModelState, TrainerState> SnapshotNow() const;
   absl::Status SetStatesNow(const NamedTensors& states, std::optional<int64_t> step);
 
   const std::shared_ptr<Model> model_;
   const TrainerOptions options_;
   std::vector<ModelInput> inputs_;       // With "sample_weight" last, if there is a loss.
-  size_t num_optional_ = 0;              // Of inputs_: 1 or 0.
+  size_t num_optional_ = 0;              // Inputs that may be left out: 1 or 0.
   size_t prediction_ = 0;                // The output that the loss reads.
   std::unique_ptr<Parts> parts_;  // The strand's.
 

@@ -26,7 +26,7 @@ struct Trainer::Parts {
 
   struct Compiled {
     std::unique_ptr<BoundGraph> graph;
-    uint64_t version = 0;  // Of the parameter store: which gradients the graph makes depends on it.
+    uint64_t version = 0;  // The parameter store's: which gradients the graph makes depends on it.
   };
   Compiled graphs[2][2];  // [train][weighted].
   DatasetPosition position;

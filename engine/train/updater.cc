@@ -36,10 +36,11 @@ std::vector<std::string> Updater::StateNames(const Parameter& p) const {
   return names;
 }
 
-absl::Status Updater::AllocateStates(size_t parameter) {
+absl::Status Updater::OwnStates(size_t parameter) {
   Slot& slot = slots_[parameter];
+  for (Tensor& state : slot.states) RETURN_IF_ERROR(Own(&state, lane_.lanes(), *model_.options().allocator));
   const Parameter& p = model_.parameters()[parameter];
-  while (slot.states.size() < StateNames(p).size()) {
+  while (slot.states.size() < state_names_.size() + HasWeight32(p)) {
     ASSIGN_OR_RETURN(Tensor state, Tensor::Empty(*model_.options().allocator, p.shape, StateType(p)));
     RETURN_IF_ERROR(lane_.driver().Zero(state.data(), state.bytes(), lane_.stream()));
     slot.states.push_back(std::move(state));
@@ -49,7 +50,7 @@ absl::Status Updater::AllocateStates(size_t parameter) {
 
 absl::Status Updater::Prepare(absl::Span<const size_t> parameters) {
   const auto is_there = [this](size_t i) {
-    return slots_[i].update != nullptr && slots_[i].grad == model_.parameters()[i].grad.data();
+    return slots_[i].update != nullptr && slots_[i].grad.buffer() == model_.parameters()[i].grad.buffer();
   };
   if (executor_ != nullptr && std::all_of(parameters.begin(), parameters.end(), is_there)) return absl::OkStatus();
   std::vector<size_t> members;
@@ -62,58 +63,68 @@ absl::Status Updater::Prepare(absl::Span<const size_t> parameters) {
 
 absl::Status Updater::Compile(absl::Span<const size_t> members) {
   executor_.reset();
-  run_ = {};
+  inputs_.clear();
+  outputs_.clear();
   for (Slot& slot : slots_) slot.update = nullptr;
   Graph graph;
   Signatures known;
-  absl::flat_hash_map<std::string, Tensor> memory;
+  absl::flat_hash_map<std::string, const Tensor*> memory;
   std::vector<NodeEntry> gradients;
   for (size_t i : members) {
-    RETURN_IF_ERROR(AllocateStates(i));
+    RETURN_IF_ERROR(OwnStates(i));
     Slot& slot = slots_[i];
-    const Parameter& p = model_.parameters()[i];
+    const LiveParameter& p = model_.parameters()[i];
+    slot.grad = p.grad;
     std::vector<std::string> names = StateNames(p);
     names.insert(names.begin(), {"weight", "grad"});
-    std::vector<Tensor> tensors = slot.states;
-    tensors.insert(tensors.begin(), {p.data, p.grad});
+    std::vector<const Tensor*> tensors = {&p.data, &slot.grad};
+    for (const Tensor& state : slot.states) tensors.push_back(&state);
     std::vector<NodeEntry> in;
     for (size_t k = 0; k < names.size(); ++k) {
       const std::string name = absl::StrCat(p.name, "/", names[k]);
       in.push_back(MakeVariable(name));
-      known[name] = {tensors[k].shape(), tensors[k].dtype()};
-      memory[name] = std::move(tensors[k]);
+      known[name] = {tensors[k]->shape(), tensors[k]->dtype()};
+      memory[name] = tensors[k];
     }
     gradients.push_back(in[1]);
     const std::string op = absl::StrCat(HasWeight32(p) ? "mp_" : "", op_);
     ASSIGN_OR_RETURN(slot.update, TryMakeNode(op, p.name, std::move(in), optimizer_->attrs()));
     slot.place = graph.outputs.size();
-    slot.grad = p.grad.data();
     graph.outputs.push_back({slot.update, 0});
-    run_.outputs.push_back(p.data);
+    outputs_.push_back(&p.data);
   }
   graph.outputs.push_back(MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
   const Shape shape = {static_cast<int64_t>(members.size())};
   ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
   ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));
-  run_.outputs.push_back(squares_);
+  outputs_.push_back(&squares_);
   ASSIGN_OR_RETURN(executor_, Executor::Compile(graph, known, {.is_train = true}, lane_, *model_.options().allocator));
-  for (const Executor::Variable& variable : executor_->inputs()) run_.inputs.push_back(memory.at(variable.name));
+  for (const Executor::Variable& variable : executor_->inputs()) inputs_.push_back(memory.at(variable.name));
   return absl::OkStatus();
 }
 
 absl::Status Updater::Run(absl::Span<const size_t> updates, bool norm) {
-  run_.output_reqs.assign(run_.outputs.size(), kNullOp);
+  for (const Tensor* const tensor : inputs_) run_.inputs.push_back(*tensor);
+  for (const Tensor* const tensor : outputs_) run_.outputs.push_back(*tensor);
+  run_.output_reqs.assign(outputs_.size(), kNullOp);
   for (size_t i : updates) run_.output_reqs[slots_[i].place] = kWriteTo;
   if (norm) run_.output_reqs.back() = kWriteTo;
   absl::Status result;  // There within the call: the graph has no operator that waits.
   executor_->StartHere(std::move(run_), [&result](absl::Status status) { result = std::move(status); });
   run_ = executor_->TakeRun();
+  run_.inputs.clear();
+  run_.outputs.clear();
   return result;
 }
 
 absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm) {
   if (parameters.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(Prepare(parameters));  // Memory for all: no parameter changes when there is not enough.
+  // Memory for all first: no parameter changes when there is not enough.
+  RETURN_IF_ERROR(Prepare(parameters));
+  for (size_t i : parameters) {
+    RETURN_IF_ERROR(model_.memory().Own(i));
+    RETURN_IF_ERROR(OwnStates(i));
+  }
   for (size_t i : parameters) {
     const Parameter& p = model_.parameters()[i];
     NodeAttrs* const attrs = &slots_[i].update->attrs;
@@ -125,7 +136,7 @@ absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, dou
   }
   RETURN_IF_ERROR(Run(parameters, with_norm));
   for (size_t i : parameters) ++slots_[i].updates;
-  // Who hears of a step's success can rely on it.
+  // A caller who hears of a step's success can rely on it.
   return with_norm ? absl::OkStatus() : lane_.driver().Synchronize(lane_.stream());
 }
 
@@ -143,14 +154,13 @@ absl::StatusOr<double> Updater::GradientNorm(absl::Span<const size_t> parameters
   return std::sqrt(sum);
 }
 
-absl::StatusOr<NamedTensors> Updater::SnapshotStates() const {
+NamedTensors Updater::HoldStates() const {
   NamedTensors tensors;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Parameter& p = model_.parameters()[i];
     const std::vector<std::string> names = StateNames(p);
     for (size_t s = 0; s < slots_[i].states.size(); ++s) {
-      ASSIGN_OR_RETURN(Tensor copy, CopyToHost(slots_[i].states[s], lane_.lanes(), *model_.options().host_allocator));
-      tensors.push_back({absl::StrCat(p.name, "/", names[s]), std::move(copy)});
+      tensors.push_back({absl::StrCat(p.name, "/", names[s]), slots_[i].states[s]});
     }
   }
   return tensors;
@@ -182,7 +192,7 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
     }
     targets.push_back({parameter, s});
   }
-  for (const Target& target : targets) RETURN_IF_ERROR(AllocateStates(target.parameter));
+  for (const Target& target : targets) RETURN_IF_ERROR(OwnStates(target.parameter));
   return targets;
 }
 
@@ -212,6 +222,7 @@ absl::Status Updater::Restore(const NamedTensors& states,
                               const std::vector<std::pair<std::string, int64_t>>& updates) {
   for (const auto& [name, count] : updates) RETURN_IF_ERROR(model_.parameters().Find(name).status());
   ASSIGN_OR_RETURN(const std::vector<Target> targets, PrepareTargets(states));
+  for (size_t i = 0; i < slots_.size(); ++i) if (!slots_[i].states.empty()) RETURN_IF_ERROR(OwnStates(i));
   for (Slot& slot : slots_) {
     slot.updates = 0;
     for (const Tensor& state : slot.states) {

@@ -40,8 +40,9 @@ class Updater {
   // Waits for the norm that the last run of either kind computed of these parameters.
   absl::StatusOr<double> GradientNorm(absl::Span<const size_t> parameters);
 
-  // Names are "<parameter>/<state>".
-  absl::StatusOr<NamedTensors> SnapshotStates() const;
+  // The states' tensors as they are, on the device, which keep their contents as long as somebody holds them. Names are
+  // "<parameter>/<state>".
+  NamedTensors HoldStates() const;
   std::vector<std::pair<std::string, int64_t>> SnapshotUpdates() const;
   // INVALID_ARGUMENT: states that this optimizer, or the model, does not have, or of another shape or type. A state of
   // 16 bits is taken for a float32 one, for the sake of checkpoints that have such. All or nothing.
@@ -61,13 +62,14 @@ class Updater {
     int64_t updates = 0;
     // The parameter's node of the graph; null where it has none.
     NodePtr update;
-    size_t place = 0;            // Of the update among the outputs, and of the gradient's square.
-    const void* grad = nullptr;  // The memory that the update reads.
+    size_t place = 0;  // The update's among the outputs, and the gradient's among the squares.
+    Tensor grad;       // The gradient that the update reads.
   };
 
   bool HasWeight32(const Parameter& parameter) const;
   std::vector<std::string> StateNames(const Parameter& parameter) const;
-  absl::Status AllocateStates(size_t parameter);
+  // Memory for all states, which may be written: no snapshot holds it.
+  absl::Status OwnStates(size_t parameter);
   // Where `states` belong, with memory there.
   absl::StatusOr<std::vector<Target>> PrepareTargets(const NamedTensors& states);
   absl::Status CopyStates(const NamedTensors& states, const std::vector<Target>& targets);
@@ -87,7 +89,8 @@ class Updater {
 
   // Outputs: each parameter, updated in place, and the squares of all gradients.
   std::unique_ptr<Executor> executor_;
-  gluond::Run run_;  // Of executor_, between two runs: all memory is bound.
+  gluond::Run run_;  // The executor's last one. Between two runs it holds no tensors.
+  std::vector<const Tensor*> inputs_, outputs_;  // The tensors that a run binds.
   Tensor squares_, host_squares_;
 };
 

@@ -22,7 +22,7 @@
 namespace gluond::ops {
 
 // A completion that first copies results to the device. The last copy of it deletes it.
-class CopyBack final : public Completion::Call {
+class CopyBack final : public Completion::Receiver {
  public:
   struct Copy {
     TBlob to, from;

@@ -29,7 +29,7 @@ void DescribeParameter(const Parameter& parameter, v1::Variable* proto) {
   proto->set_grad_req(parameter.grad_req == GradReq::kAdd     ? v1::Variable::ADD
                       : parameter.grad_req == GradReq::kWrite ? v1::Variable::WRITE
                                                               : v1::Variable::NULL_);
-  proto->set_initialized(parameter.initialized());
+  proto->set_initialized(parameter.initialized);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Invoker::BenchPtr Invoker::Find(Place& place) {
   benches_.push_front(BenchPtr(new Bench{
       account, &place, lane,
       Scheduler::Create({{place.device, lane.get(), place.allocator}}, [](const FailurePtr&) {}, kMostKeptBytes),
-      CallTable(kCallsKept), Clock::now()}));
+      PreparedOps(kCallsKept), Clock::now()}));
   return benches_.front();
 }
 
@@ -75,8 +75,8 @@ absl::Status Invoker::Start(const BenchPtr& bench, OperatorCall invoked, const D
   Place& place = *bench->place;
   const bool on_host = place.device.type == DeviceType::kCpu;
   const ScopedCustomHost host(devices_.custom_host());
-  const auto make = [&] { return MakeCall(invoked.op, invoked.attrs, invoked.inputs.size()); };
-  ASSIGN_OR_RETURN(CallPtr call, bench->calls.Find(invoked.op, invoked.attrs, invoked.inputs.size(), make));
+  const auto make = [&] { return PrepareOp(invoked.op, invoked.attrs, invoked.inputs.size()); };
+  ASSIGN_OR_RETURN(PreparedOpPtr call, bench->calls.Find(invoked.op, invoked.attrs, invoked.inputs.size(), make));
   const size_t num_visible = call->facts().num_visible;
   Invocation invocation(std::move(call), [num_visible](size_t i) { return i < num_visible; });
   for (Tensor input : invoked.inputs) {

@@ -16,7 +16,7 @@ namespace {
 absl::flat_hash_set<std::string> Initialized(const Model& model) {
   absl::flat_hash_set<std::string> names;
   for (const Parameter& parameter : model.parameters().List()) {
-    if (parameter.initialized()) names.insert(parameter.name);
+    if (parameter.initialized) names.insert(parameter.name);
   }
   return names;
 }
@@ -66,7 +66,7 @@ void ModelService::InitializeParameters(
   model.Initialize(options, [call, hosted, before](absl::Status status) {
     if (!status.ok()) return call.Finish(status);
     for (const Parameter& parameter : hosted->model().parameters().List()) {
-      if (!parameter.initialized()) {
+      if (!parameter.initialized) {
         call.response().add_deferred(parameter.name);
       } else if (!before->contains(parameter.name)) {
         call.response().add_initialized(parameter.name);

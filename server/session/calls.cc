@@ -81,7 +81,7 @@ absl::Status SessionCalls::Prepare(const v1::Prepare& prepare) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
+absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
   const auto it = calls_.find(name);
   if (it == calls_.end()) {
     return absl::InvalidArgumentError(
@@ -94,7 +94,7 @@ absl::StatusOr<CallPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
         absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
   }
   RETURN_IF_ERROR(OfferedOp(prepared.op).status());
-  ASSIGN_OR_RETURN(CallPtr call, MakeCall(prepared.op, prepared.attrs, num_inputs));
+  ASSIGN_OR_RETURN(PreparedOpPtr call, PrepareOp(prepared.op, prepared.attrs, num_inputs));
   const int64_t bytes = kCallBytes + kArgumentBytes * static_cast<int64_t>(num_inputs + call->facts().num_outputs);
   RETURN_IF_ERROR(Charge(bytes));
   prepared.bytes += bytes;

@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/runtime/budget.h"
 #include "proto/session.pb.h"
@@ -31,7 +31,7 @@ class SessionCalls {
 
   // Mistakes in a call are told when it is used. RESOURCE_EXHAUSTED: there are too many calls, or they take too much.
   absl::Status Prepare(const v1::Prepare& prepare);
-  absl::StatusOr<CallPtr> Find(uint64_t name, size_t num_inputs);
+  absl::StatusOr<PreparedOpPtr> Find(uint64_t name, size_t num_inputs);
 
   // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED: the graph is wrong; uses of it fail as well.
   absl::Status Define(const v1::DefineGraph& define);
@@ -48,7 +48,7 @@ class SessionCalls {
   struct Prepared {
     std::string op;
     AttrDict attrs;
-    std::vector<std::pair<size_t, CallPtr>> made;  // By number of inputs.
+    std::vector<std::pair<size_t, PreparedOpPtr>> made;  // By number of inputs.
     int64_t bytes = 0;
   };
   struct Defined {

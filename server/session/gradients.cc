@@ -76,7 +76,7 @@ absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variab
   array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
   if (arrays_.Contains(gradient)) return absl::OkStatus();
   if (zeros_like_ == nullptr) {
-    ASSIGN_OR_RETURN(zeros_like_, MakeCall("zeros_like", {}, 1));
+    ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
   }
   Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(command)).outputs[0];
   watch_(zeros.value);
@@ -221,7 +221,7 @@ absl::Status SessionGradients::Accumulate(gluond::Mark& mark, Array gradient, ui
   if (mark.request == gluond::Mark::kAdd) {
     ASSIGN_OR_RETURN(Array * sum, arrays_.Find(mark.gradient));
     if (add_ == nullptr) {
-      ASSIGN_OR_RETURN(add_, MakeCall("elemwise_add", {}, 2));
+      ASSIGN_OR_RETURN(add_, PrepareOp("elemwise_add", {}, 2));
     }
     std::vector<Array> terms(2);
     terms[0].value = std::exchange(sum->value, nullptr);

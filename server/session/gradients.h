@@ -46,7 +46,7 @@ class SessionGradients {
   SessionArrays& arrays_;
   const std::function<void(const ValuePtr&)> watch_;
   absl::flat_hash_map<uint64_t, OngoingPtr> stopped_;  // By the Backward's number.
-  CallPtr zeros_like_, add_;                        // Null until they are needed.
+  PreparedOpPtr zeros_like_, add_;                     // Null until they are needed.
 };
 
 }  // namespace gluond::server

@@ -169,7 +169,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       if (!array.ok()) return Poison(invoke.outputs(), array.status());
       if ((*array)->mark == nullptr || !(*array)->mark->fresh) return;
     }
-    const absl::StatusOr<CallPtr> call = calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size()));
+    const absl::StatusOr<PreparedOpPtr> call = calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size()));
     if (!call.ok()) return Poison(invoke.outputs(), call.status());
     Imperative::Options options = OptionsOf(invoke.recording(), invoke.training());
     if (!invoke.device().empty()) {

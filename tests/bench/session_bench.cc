@@ -96,7 +96,7 @@ Array Ten() {
 }
 
 // y = op(y) or op(y, x), each y in the place of the one before.
-Array Chain(Imperative& imperative, const CallPtr& call, size_t num_inputs, const Array& x, bool recording) {
+Array Chain(Imperative& imperative, const PreparedOpPtr& call, size_t num_inputs, const Array& x, bool recording) {
   Imperative::Options options;
   options.recording = recording;
   Array y = x;
@@ -115,7 +115,7 @@ void BM_Invoke(benchmark::State& state) {
   const bool recording = state.range(1) != 0;
   state.SetLabel(std::string(row.op) + (recording ? ", recorded" : ""));
   Imperative imperative(Scheduler::Create({{Device(), &TheLane(), Home().allocator}}));
-  const CallPtr call = OrDie(MakeCall(row.op, row.attrs, row.num_inputs));
+  const PreparedOpPtr call = OrDie(PrepareOp(row.op, row.attrs, row.num_inputs));
   Array x = Ten();
   x.mark = std::make_shared<Mark>();
   const auto chain = [&] { Chain(imperative, call, row.num_inputs, x, recording); };
@@ -128,7 +128,7 @@ void BM_RecordAndDifferentiate(benchmark::State& state) {
   const Row& row = RowAt(state.range(0));
   state.SetLabel(row.op);
   Imperative imperative(Scheduler::Create({{Device(), &TheLane(), Home().allocator}}));
-  const CallPtr call = OrDie(MakeCall(row.op, row.attrs, row.num_inputs));
+  const PreparedOpPtr call = OrDie(PrepareOp(row.op, row.attrs, row.num_inputs));
   Array x = Ten();
   x.mark = std::make_shared<Mark>();
   const auto step = [&] {

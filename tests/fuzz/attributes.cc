@@ -2,7 +2,7 @@
 // and can then say what the call takes and gives, and make its gradient.
 
 #include "engine/core/op.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 #include "proto/graph.pb.h"
 #include "server/codec/attrs_codec.h"
 #include "server/session/calls.h"
@@ -47,7 +47,7 @@ void Run(const v1::Node& node) {
   RequireCode(type.status(), {Code::kInvalidArgument});
   if (!type.ok()) return;
   // A gradient's attributes are the operator's: that its own nodes refuse them is a mistake of ours, which ends the process.
-  RequireCode(MakeCall(op.name(), *dict, static_cast<size_t>(type->inputs_size())).status(), {Code::kInvalidArgument});
+  RequireCode(PrepareOp(op.name(), *dict, static_cast<size_t>(type->inputs_size())).status(), {Code::kInvalidArgument});
 }
 
 }  // namespace

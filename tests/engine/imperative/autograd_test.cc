@@ -216,7 +216,7 @@ TEST_F(AutogradTest, WaitsForValues) {
 
 TEST_F(AutogradTest, CompilesGradientsThatWaitOnce) {
   const Array x = Marked({3});
-  const CallPtr wait = *MakeCall("t_wait", {}, 1);
+  const PreparedOpPtr wait = *PrepareOp("t_wait", {}, 1);
   for (int i = 0; i < 5; ++i) {
     const Array y = bench_.OnLane([&] { return bench_.imperative().Invoke(wait, {x}, bench_.options).outputs[0]; });
     const Array gradient = Grad1(y, x);

@@ -72,6 +72,15 @@ TEST_F(GraphCallTest, IsTheSameAsOpByOp) {
   ExpectSame(bench_.Backward({y}, {head}), bench_.Backward({by_hand}, {head}));
 }
 
+TEST_F(GraphCallTest, IsRecordedAlsoWhereTheSameCallWasNot) {
+  const std::vector<Array> inputs = DenseInputs();
+  const auto graph = Dense();
+  bench_.options.recording = false;
+  bench_.Values(bench_.Graph(*graph, inputs)[0]);
+  bench_.options.recording = true;
+  ExpectSame(bench_.Backward({bench_.Graph(*graph, inputs)[0]}), bench_.Backward({DenseByHand(inputs)}));
+}
+
 TEST_F(GraphCallTest, IsPartOfALongerTape) {
   const std::vector<Array> inputs = DenseInputs();
   const auto graph = Dense();

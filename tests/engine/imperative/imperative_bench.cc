@@ -121,7 +121,7 @@ Array ImperativeBench::Marked(Array array, uint64_t gradient) {
 std::vector<Array> ImperativeBench::Outputs(const std::string& op, const AttrDict& attrs, std::vector<Array> inputs,
                                             std::vector<std::pair<uint32_t, ValuePtr>>* written) {
   return OnLane([&] {
-    absl::StatusOr<CallPtr> call = MakeCall(op, attrs, inputs.size());
+    absl::StatusOr<PreparedOpPtr> call = PrepareOp(op, attrs, inputs.size());
     if (!call.ok()) {
       ADD_FAILURE() << call.status();
       return std::vector<Array>(1);

@@ -166,7 +166,7 @@ TEST_P(LongChain, WaitsAndEnds) {
   Array slow = Waiting(0, &call);
   constexpr int kLength = 10'000;
   Array last = bench_.OnLane([&] {
-    const CallPtr plus = *MakeCall("_plus_scalar", kOne, 1);
+    const PreparedOpPtr plus = *PrepareOp("_plus_scalar", kOne, 1);
     Array x = slow;
     for (int i = 0; i < kLength; ++i) x = bench_.imperative().Invoke(plus, {x}, {}).outputs[0];
     return x;
@@ -190,8 +190,9 @@ TEST_F(ImperativeTest, WhatHasWaitedTakesTurnsWithOthers) {
   const Array slow = Waiting(0, &call);
   std::atomic<bool> begun = false;
   const Array last = bench_.OnLane([&] {
-    const CallPtr tanh = *MakeCall("tanh", {}, 1);
-    Array x = bench_.imperative().Invoke(*MakeCall("broadcast_to", {{"shape", "(200000,)"}}, 1), {slow}, {}).outputs[0];
+    const PreparedOpPtr tanh = *PrepareOp("tanh", {}, 1);
+    const PreparedOpPtr broadcast = *PrepareOp("broadcast_to", {{"shape", "(200000,)"}}, 1);
+    Array x = bench_.imperative().Invoke(broadcast, {slow}, {}).outputs[0];
     for (int i = 0; i < 300; ++i) x = bench_.imperative().Invoke(tanh, {x}, {}).outputs[0];
     return x;
   });
@@ -232,7 +233,7 @@ TEST_F(ImperativeTest, ACancelledOperatorKeepsItsMemory) {
 TEST_F(ImperativeTest, OneCallIsCancelledAlone) {
   const auto cancellation = std::make_shared<Cancellation>();
   const auto invoke = [&](const char* op, bool alone) {
-    Invocation invoked(*MakeCall(op, {}, 1), [](size_t) { return true; });
+    Invocation invoked(*PrepareOp(op, {}, 1), [](size_t) { return true; });
     invoked.in.push_back(bench_.Of({5}).value);
     if (alone) invoked.cancellation = cancellation;
     const ValuePtr y = invoked.out[0];
@@ -254,8 +255,8 @@ TEST_F(ImperativeTest, WhatIsUnderWayKeepsItAlive) {
   WaitingCall call;
   auto other = std::make_unique<Imperative>(Scheduler::Create({bench_.scheduler().home()}));
   const Array slow = bench_.OnLane([&] {
-    Array waiting = other->Invoke(*MakeCall("t_wait", {}, 1), {bench_.Of({1})}, {}).outputs[0];
-    return other->Invoke(*MakeCall("_plus_scalar", kOne, 1), {waiting}, {}).outputs[0];
+    Array waiting = other->Invoke(*PrepareOp("t_wait", {}, 1), {bench_.Of({1})}, {}).outputs[0];
+    return other->Invoke(*PrepareOp("_plus_scalar", kOne, 1), {waiting}, {}).outputs[0];
   });
   call = WaitingCalls::Get().Next();
   bench_.OnLane([&] { other.reset(); });
@@ -386,12 +387,12 @@ TEST(ReadyQueue, DoesWorkLater) {
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }
 
-TEST(MakeCall, SaysWhatIsWrong) {
-  EXPECT_EQ(MakeCall("sigmoyd", {}, 1).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(MakeCall("elemwise_add", {}, 3).status().message(), HasSubstr("takes 2 inputs"));
-  EXPECT_THAT(MakeCall("_plus_scalar", {{"scaler", "1"}}, 1).status().message(), HasSubstr("scaler"));
-  EXPECT_FALSE(MakeCall("_CachedOp", {}, 1).ok());
-  EXPECT_FALSE(MakeCall("_backward_CachedOp", {}, 1).ok());
+TEST(PrepareOp, SaysWhatIsWrong) {
+  EXPECT_EQ(PrepareOp("sigmoyd", {}, 1).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(PrepareOp("elemwise_add", {}, 3).status().message(), HasSubstr("takes 2 inputs"));
+  EXPECT_THAT(PrepareOp("_plus_scalar", {{"scaler", "1"}}, 1).status().message(), HasSubstr("scaler"));
+  EXPECT_FALSE(PrepareOp("_CachedOp", {}, 1).ok());
+  EXPECT_FALSE(PrepareOp("_backward_CachedOp", {}, 1).ok());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 
 namespace gluond {
 namespace {
@@ -25,16 +25,16 @@ TEST(LruMapTest, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(*map.Find("c"), 3);
 }
 
-TEST(CallTableTest, MakesEachCallOnce) {
-  CallTable calls(3);
+TEST(PreparedOpsTest, MakesEachCallOnce) {
+  PreparedOps ops(3);
   int made = 0;
   const auto find = [&](const std::string& op, const AttrDict& attrs, size_t num_inputs) {
-    return *calls.Find(op, attrs, num_inputs, [&] {
+    return *ops.Find(op, attrs, num_inputs, [&] {
       ++made;
-      return MakeCall(op, attrs, num_inputs);
+      return PrepareOp(op, attrs, num_inputs);
     });
   };
-  const CallPtr plus = find("_plus_scalar", {{"scalar", "1"}}, 1);
+  const PreparedOpPtr plus = find("_plus_scalar", {{"scalar", "1"}}, 1);
   EXPECT_EQ(find("_plus_scalar", {{"scalar", "1"}}, 1), plus);
   EXPECT_NE(find("_plus_scalar", {{"scalar", "2"}}, 1), plus);
   EXPECT_NE(find("_minus_scalar", {{"scalar", "1"}}, 1), plus);
@@ -46,9 +46,9 @@ TEST(CallTableTest, MakesEachCallOnce) {
   EXPECT_EQ(made, 6) << "it had gone";
 }
 
-TEST(CallTableTest, KeepsNoCallThatIsWrong) {
-  CallTable calls(1);
-  const auto find = [&] { return calls.Find("no_such_op", {}, 1, [] { return MakeCall("no_such_op", {}, 1); }); };
+TEST(PreparedOpsTest, KeepsNoCallThatIsWrong) {
+  PreparedOps ops(1);
+  const auto find = [&] { return ops.Find("no_such_op", {}, 1, [] { return PrepareOp("no_such_op", {}, 1); }); };
   EXPECT_EQ(find().status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(find().status().code(), absl::StatusCode::kNotFound);
 }

@@ -139,7 +139,7 @@ TEST_F(TapeTest, LongTapesCostWhatTheirLengthIs) {
   bench_.backward_options.create_graph = true;
   const Array x = Marked({0.1f});
   const Array y = bench_.OnLane([&] {
-    const CallPtr sin = *MakeCall("sin", {}, 1);
+    const PreparedOpPtr sin = *PrepareOp("sin", {}, 1);
     Array y = x;
     for (int i = 0; i < 20'000; ++i) y = bench_.imperative().Invoke(sin, {y}, {.recording = true}).outputs[0];
     return y;
@@ -155,7 +155,7 @@ TEST_F(TapeTest, LongTapesEnd) {
   const Array x = Marked({0});
   const auto record = [&] {
     return bench_.OnLane([&] {
-      const CallPtr plus = *MakeCall("_plus_scalar", {{"scalar", "1"}}, 1);
+      const PreparedOpPtr plus = *PrepareOp("_plus_scalar", {{"scalar", "1"}}, 1);
       Array y = x;
       for (int i = 0; i < kLength; ++i) y = bench_.imperative().Invoke(plus, {y}, {.recording = true}).outputs[0];
       return y;

@@ -68,7 +68,7 @@ TEST_F(DriverTest, AnOperatorOfTheHostCompletesOnce) {
   context.stream = stream_;
   int times = 0;
   absl::Status said;
-  class Done final : public Completion::Call {
+  class Done final : public Completion::Receiver {
    public:
     Done(int* times, absl::Status* said) : times_(times), said_(said) {}
     void Complete(absl::Status status) override {

@@ -1,4 +1,4 @@
-#include "engine/imperative/copy_call.h"
+#include "engine/imperative/copy_op.h"
 
 #include <any>
 #include <utility>
@@ -30,16 +30,16 @@ GLUOND_REGISTER_OP(_CopyLike)
 
 }  // namespace
 
-CallPtr MakeCopyCall(Device to) {
-  return CallOf(MakeUnnamed("_CopyTo", to, {MakeVariable("input")}), /*recordable=*/true);
+PreparedOpPtr PrepareCopy(Device to) {
+  return Prepared(MakeUnnamed("_CopyTo", to, {MakeVariable("input")}), /*recordable=*/true);
 }
 
-bool IsCopyCall(const Op& op) {
+bool IsCopyOp(const Op& op) {
   static const Op* const to = Op::Find("_CopyTo");
   static const Op* const like = Op::Find("_CopyLike");
   return &op == to || &op == like;
 }
 
-const Device* CopiesTo(const Call& call) { return std::any_cast<Device>(&call.node->attrs.parsed); }
+const Device* CopiesTo(const PreparedOp& op) { return std::any_cast<Device>(&op.node->attrs.parsed); }
 
 }  // namespace gluond

@@ -1,4 +1,4 @@
-#include "engine/imperative/call.h"
+#include "engine/imperative/prepared_op.h"
 
 #include <algorithm>
 #include <string>
@@ -8,18 +8,18 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
-#include "engine/imperative/copy_call.h"
+#include "engine/imperative/copy_op.h"
 #include "engine/imperative/graph_call.h"
 
 namespace gluond {
 namespace {
 
 // Marks what the gradient's nodes read of `node` and of its inputs.
-void FindGradientReads(const NodePtr& node, Call* call) {
+void FindGradientReads(const NodePtr& node, PreparedOp* op) {
   const OpFacts& facts = node->facts();
   const FGradient* gradient = facts.gradient;
-  call->gradient_reads_input.assign(node->num_inputs(), false);
-  call->gradient_reads_output.assign(facts.num_outputs, false);
+  op->gradient_reads_input.assign(node->num_inputs(), false);
+  op->gradient_reads_output.assign(facts.num_outputs, false);
   if (gradient == nullptr) return;
   Gradients heads;
   for (uint32_t i = 0; i < facts.num_outputs; ++i) heads.push_back(MakeVariable("head"));
@@ -29,11 +29,11 @@ void FindGradientReads(const NodePtr& node, Call* call) {
   // The marks of inputs and heads by their nodes, until something reads these: a call may have tens of thousands.
   absl::flat_hash_map<const Node*, absl::InlinedVector<std::vector<bool>::reference, 1>> unread;
   for (uint32_t i = 0; i < node->num_inputs(); ++i) {
-    unread[node->inputs[i].node.get()].push_back(call->gradient_reads_input[i]);
+    unread[node->inputs[i].node.get()].push_back(op->gradient_reads_input[i]);
   }
   for (uint32_t i = 0; i < facts.num_outputs; ++i) unread[heads[i].node.get()].push_back(reads_head[i]);
   const auto read = [&](const NodeEntry& entry) {
-    if (entry.node == node) call->gradient_reads_output[entry.index] = true;
+    if (entry.node == node) op->gradient_reads_output[entry.index] = true;
     const auto marks = unread.find(entry.node.get());
     if (marks == unread.end()) return;
     for (std::vector<bool>::reference mark : marks->second) mark = true;
@@ -47,7 +47,7 @@ void FindGradientReads(const NodePtr& node, Call* call) {
   // node begins a gradient.
   const bool first_has_head = facts.num_visible == 1 && !facts.begins_gradient;
   for (uint32_t i = first_has_head ? 1 : 0; i < facts.num_outputs; ++i) {
-    if (reads_head[i]) call->gradient_reads_output[i] = true;
+    if (reads_head[i]) op->gradient_reads_output[i] = true;
   }
 }
 
@@ -70,14 +70,14 @@ std::shared_ptr<const GraphCall> GraphOf(const Node& node) {
 
 }  // namespace
 
-CallPtr CallOf(NodePtr node, bool recordable) {
-  auto call = std::make_shared<Call>();
-  call->copies = IsCopyCall(*node->op());
-  call->graph = GraphCall::Of(node->attrs);
-  if (call->graph == nullptr && node->facts().async) call->graph = GraphOf(*node);
-  if (recordable) FindGradientReads(node, call.get());
-  call->node = std::move(node);
-  return call;
+PreparedOpPtr Prepared(NodePtr node, bool recordable) {
+  auto op = std::make_shared<PreparedOp>();
+  op->copies = IsCopyOp(*node->op());
+  op->graph = GraphCall::Of(node->attrs);
+  if (op->graph == nullptr && node->facts().async) op->graph = GraphOf(*node);
+  if (recordable) FindGradientReads(node, op.get());
+  op->node = std::move(node);
+  return op;
 }
 
 NodePtr MakeUnnamed(const char* op, std::any parsed, std::vector<NodeEntry> inputs) {
@@ -90,23 +90,23 @@ NodePtr MakeUnnamed(const char* op, std::any parsed, std::vector<NodeEntry> inpu
   return node;
 }
 
-absl::StatusOr<CallPtr> CallTable::Find(absl::string_view op, const AttrDict& attrs, size_t num_inputs,
-                                        absl::FunctionRef<absl::StatusOr<CallPtr>()> make) {
+absl::StatusOr<PreparedOpPtr> PreparedOps::Find(absl::string_view op, const AttrDict& attrs, size_t num_inputs,
+                                                absl::FunctionRef<absl::StatusOr<PreparedOpPtr>()> make) {
   std::string key = absl::StrCat(op, "\n", num_inputs);
   for (const auto& [name, text] : attrs) {
     absl::StrAppend(&key, "\n", name.size(), ":", name, "=", text.size(), ":", text);
   }
-  if (const CallPtr* const found = calls_.Find(key)) return *found;
-  ASSIGN_OR_RETURN(CallPtr call, make());
-  return calls_.Insert(std::move(key), std::move(call));
+  if (const PreparedOpPtr* const found = ops_.Find(key)) return *found;
+  ASSIGN_OR_RETURN(PreparedOpPtr prepared, make());
+  return ops_.Insert(std::move(key), std::move(prepared));
 }
 
-absl::StatusOr<CallPtr> MakeCall(absl::string_view op, const AttrDict& attrs, size_t num_inputs) {
+absl::StatusOr<PreparedOpPtr> PrepareOp(absl::string_view op, const AttrDict& attrs, size_t num_inputs) {
   std::vector<NodeEntry> inputs;
   inputs.reserve(num_inputs);
   for (size_t i = 0; i < num_inputs; ++i) inputs.push_back(MakeVariable("input"));
   ASSIGN_OR_RETURN(NodePtr node, TryMakeNode(op, std::string(op), std::move(inputs), attrs));
-  return CallOf(std::move(node), /*recordable=*/true);
+  return Prepared(std::move(node), /*recordable=*/true);
 }
 
 }  // namespace gluond
