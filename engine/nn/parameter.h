@@ -53,7 +53,7 @@ struct ParameterOptions {
 };
 
 // Thread-safe. Parameters are added while the model is defined, and never removed. The strand of the model alone
-// changes them afterwards, and it alone may look at their memory; a Parameter that is handed out is a copy without that.
+// changes them afterwards, and it alone may look at their memory; a Parameter that is handed out is a copy without it.
 class ParameterStore {
  public:
   // ALREADY_EXISTS; INVALID_ARGUMENT: an empty name, or one of over 1,024 bytes.

@@ -1,8 +1,8 @@
 // ParameterMemory: the values and gradients of a model's parameters, on its device. For work on the model's strand, but for
 // what store() allows to others.
 //
-// A snapshot holds the values' tensors as they are. Values are written in place; while a snapshot holds their tensor, they
-// move to other memory first.
+// A snapshot holds the values' tensors as they are. Values are written in place; while a snapshot holds their tensor,
+// they move to other memory first.
 
 #ifndef ENGINE_NN_PARAMETER_MEMORY_H_
 #define ENGINE_NN_PARAMETER_MEMORY_H_
@@ -43,8 +43,8 @@ class ParameterMemory {
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
   // The tensors of all values that are there. They keep their contents as long as somebody holds them.
   NamedTensors Hold() const;
-  // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: a snapshot holds them,
-  // and there is no memory for a copy.
+  // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: a snapshot holds
+  // them, and there is no memory for a copy.
   absl::Status Own(size_t parameter) { return gluond::Own(&store_.data(parameter), lane_.lanes(), *device_); }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
