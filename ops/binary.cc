@@ -7,7 +7,7 @@
 namespace gluond::ops {
 namespace {
 
-using At = const PairTerms&;
+using At = const BinaryTerms&;
 
 #define BINARY_OP(name, Kernel, text)                            \
   GLUOND_REGISTER_OP(name)                                       \

@@ -18,7 +18,7 @@ absl::StatusOr<bool> InferBroadcast(const NodeAttrs&, ShapeVector* in, ShapeVect
   return AllKnown(*in) && AllKnown(*out);
 }
 
-using At = const PairTerms&;
+using At = const BinaryTerms&;
 
 NodeEntry Times(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_mul", {a, b}); }
 NodeEntry Over(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_div", {a, b}); }
@@ -221,8 +221,7 @@ Gradients SumBack(const NodePtr& node, const Gradients& dy) {
   GLUOND_REGISTER_OP(name)                          \
       .describe(text)                               \
       .params<P>()                                  \
-      .set_attr<FInferShape>("FInferShape", shape)  \
-      .set_attr<FInferType>("FInferType", SameType) \
+      .infer(shape, SameType)                       \
       .set_attr<FGradient>("FGradient", SumBack)    \
       .compute<Repeat>()
 

@@ -41,18 +41,18 @@ struct FirstGradient {
 };
 
 // A call y = f(x, ...) as its gradient is written: its inputs, its output, and dL/dy.
-struct Terms {
+struct UnaryTerms {
   const NodePtr& node;
   const NodeEntry &x, y, dy;
 };
 // The same of y = f(a, b).
-struct PairTerms {
+struct BinaryTerms {
   const NodeEntry &a, &b, y, dy;
 };
 
 // FGradient of y = f(x), from an expression of dL/dx.
 struct Chain {
-  NodeEntry (*dx)(const Terms&);
+  NodeEntry (*dx)(const UnaryTerms&);
   Gradients operator()(const NodePtr& node, const Gradients& dy) const {
     return {dx({node, node->inputs[0], Output(node), dy[0]})};
   }
@@ -60,10 +60,10 @@ struct Chain {
 
 // FGradient of y = f(a, b), from expressions of dL/da and dL/db.
 struct Chain2 {
-  NodeEntry (*da)(const PairTerms&);
-  NodeEntry (*db)(const PairTerms&);
+  NodeEntry (*da)(const BinaryTerms&);
+  NodeEntry (*db)(const BinaryTerms&);
   Gradients operator()(const NodePtr& node, const Gradients& dy) const {
-    const PairTerms terms = {node->inputs[0], node->inputs[1], Output(node), dy[0]};
+    const BinaryTerms terms = {node->inputs[0], node->inputs[1], Output(node), dy[0]};
     return {da(terms), db(terms)};
   }
 };

@@ -32,12 +32,6 @@ struct FullParam : Param<FullParam> {
   }
 };
 
-template <class P>
-absl::StatusOr<bool> ParamType(const NodeAttrs& attrs, TypeVector*, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, attrs.param<P>().dtype);
-  return true;
-}
-
 struct Full {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
@@ -50,8 +44,7 @@ struct Full {
       .describe(text)                                   \
       .set_num_inputs(0)                                \
       .params<P>()                                      \
-      .set_attr<FInferShape>("FInferShape", shape)      \
-      .set_attr<FInferType>("FInferType", ParamType<P>) \
+      .infer(shape, TypeOfParam<P>)                     \
       .set_attr<FGradient>("FGradient", NoGradient)
 
 INIT(_zeros, InitParam, ShapeOfParam<InitParam>, "Zeros.").add_alias("zeros").compute<Constant<0>>();

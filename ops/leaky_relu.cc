@@ -101,7 +101,6 @@ struct Prelu {
 struct LeakyReLU {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
     const auto& p = attrs.param<LeakyReLUParam>();
     if (p.act_type != kPrelu) {
       return WithFunction(p, [&](auto a) { return Map<D, 1>(ctx, Value<decltype(a)>{a}, in.data(), req[0], out[0]); });

@@ -90,8 +90,7 @@ absl::StatusOr<bool> UnravelShape(const NodeAttrs& attrs, ShapeVector* in, Shape
       .describe(text)                                         \
       .add_argument("data", "NDArray", data)                  \
       .params<RavelParam>()                                   \
-      .set_attr<FInferShape>("FInferShape", shape)            \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>) \
+      .infer(shape, ElemwiseType<1, 1>)                       \
       .set_attr<FGradient>("FGradient", NoGradient)           \
       .compute<Indices<Element, unravel>>()
 

@@ -130,7 +130,7 @@ NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean = fals
 // 1 where the element is the one that was chosen.
 NodeEntry Chosen(const NodePtr& node) { return Call("broadcast_equal", {node->inputs[0], Spread(node, Output(node))}); }
 
-using At = const Terms&;
+using At = const UnaryTerms&;
 
 NodeEntry NanProdGradient(At t) {
   const NodeEntry is_number = Call("broadcast_equal", {t.x, t.x});

@@ -196,7 +196,6 @@ struct MaskElement {
 struct LengthMask {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LengthMaskParam>().axis, out[0].shape.ndim()));
     return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
       return MaskElement<C>{RowsOf(out[0].shape, axis), In<double>(in[1]), y};

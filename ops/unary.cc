@@ -118,7 +118,7 @@ struct BackwardTanh {
   HOST_DEVICE C operator()(C dy, C y) const { return dy * (1 - y * y); }
 };
 
-using At = const Terms&;
+using At = const UnaryTerms&;
 
 #define ELEMWISE(name, Kernel, inputs, text)                    \
   GLUOND_REGISTER_OP(name)                                      \
@@ -143,14 +143,14 @@ UNARY(relu, Relu, "max(x, 0).", [](At t) { return Call("_backward_relu", {t.dy, 
 UNARY(sigmoid, Sigmoid, "1 / (1 + exp(-x)).", [](At t) { return Call("_backward_sigmoid", {t.dy, t.y}); });
 UNARY(tanh, Tanh, "Hyperbolic tangent.", [](At t) { return Call("_backward_tanh", {t.dy, t.y}); });
 BACKWARD(_backward_relu, BackwardRelu,
-         [](const PairTerms& t) { return Call("_backward_relu", {t.dy, t.b}); },
-         [](const PairTerms&) { return NodeEntry(); });
+         [](const BinaryTerms& t) { return Call("_backward_relu", {t.dy, t.b}); },
+         [](const BinaryTerms&) { return NodeEntry(); });
 BACKWARD(_backward_sigmoid, BackwardSigmoid,
-         [](const PairTerms& t) { return Call("_backward_sigmoid", {t.dy, t.b}); },
-         [](const PairTerms& t) { return t.dy * t.a * (1 - 2 * t.b); });
+         [](const BinaryTerms& t) { return Call("_backward_sigmoid", {t.dy, t.b}); },
+         [](const BinaryTerms& t) { return t.dy * t.a * (1 - 2 * t.b); });
 BACKWARD(_backward_tanh, BackwardTanh,
-         [](const PairTerms& t) { return Call("_backward_tanh", {t.dy, t.b}); },
-         [](const PairTerms& t) { return t.dy * t.a * (-2 * t.b); });
+         [](const BinaryTerms& t) { return Call("_backward_tanh", {t.dy, t.b}); },
+         [](const BinaryTerms& t) { return t.dy * t.a * (-2 * t.b); });
 
 UNARY_OP(hard_sigmoid, HardSigmoid, "min(1, max(0, alpha x + beta)).")
     .params<HardSigmoidParam>()
