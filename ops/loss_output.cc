@@ -12,6 +12,14 @@
 namespace gluond::ops {
 namespace {
 
+// FGradient from y and the labels, whatever the head gradient is.
+struct LossGradient {
+  const char* op;
+  Gradients operator()(const NodePtr& node, const Gradients&) const {
+    return {Call(op, {Output(node), node->inputs[1]}, node->attrs.dict), {}};
+  }
+};
+
 // The regressions: y = x or sigmoid(x), and dx = grad_scale / outputs * (y - label), or its sign for MAE; `outputs` is
 // how many numbers one sample has.
 struct RegressionParam : Param<RegressionParam> {
@@ -64,30 +72,27 @@ struct BackwardRegression {
   }
 };
 
-#define REGRESSION(name, kernel, F, text, gradient)                                                                    \
-  GLUOND_REGISTER_OP(_backward_##name)                                                                                 \
-      .describe("dx = " gradient)                                                                                      \
-      .add_argument("output", "NDArray", "y.")                                                                         \
-      .add_argument("label", "NDArray", "The labels.")                                                                 \
-      .params<RegressionParam>()                                                                                       \
-      .set_num_inputs(2)                                                                                               \
-      .infer(RegressionShape, LabelledType)                                                                    \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                                        \
-      .compute<BackwardRegression<F>>();                                                                               \
-  GLUOND_REGISTER_OP(name)                                                                                             \
-      .describe(text " Its gradient is that of a loss, whatever that of y is: " gradient)                              \
-      .add_argument("data", "NDArray", "x: (batch, ...).")                                                             \
-      .add_argument("label", "NDArray", "As many elements as x, of any type.")                                         \
-      .params<RegressionParam>()                                                                                       \
-      .set_num_inputs(2)                                                                                               \
-      .infer(RegressionShape, LabelledType)                                                                    \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                                        \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)                                                             \
-      .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)                                              \
-      .set_attr<FGradient>("FGradient",                                                                                \
-                           [](const NodePtr& node, const Gradients&) -> Gradients {                                    \
-                             return {Call("_backward_" #name, {Output(node), node->inputs[1]}, node->attrs.dict), {}}; \
-                           })                                                                                          \
+#define REGRESSION(name, kernel, F, text, gradient)                                       \
+  GLUOND_REGISTER_OP(_backward_##name)                                                    \
+      .describe("dx = " gradient)                                                         \
+      .add_argument("output", "NDArray", "y.")                                            \
+      .add_argument("label", "NDArray", "The labels.")                                    \
+      .params<RegressionParam>()                                                          \
+      .set_num_inputs(2)                                                                  \
+      .infer(RegressionShape, LabelledType)                                               \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                           \
+      .compute<BackwardRegression<F>>();                                                  \
+  GLUOND_REGISTER_OP(name)                                                                \
+      .describe(text " Its gradient is that of a loss, whatever that of y is: " gradient) \
+      .add_argument("data", "NDArray", "x: (batch, ...).")                                \
+      .add_argument("label", "NDArray", "As many elements as x, of any type.")            \
+      .params<RegressionParam>()                                                          \
+      .set_num_inputs(2)                                                                  \
+      .infer(RegressionShape, LabelledType)                                               \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                           \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)                                \
+      .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)                 \
+      .set_attr<FGradient>("FGradient", LossGradient{"_backward_" #name})                 \
       .compute<kernel>()
 
 REGRESSION(LinearRegressionOutput, CopyFirst, Difference, "y = x.", "grad_scale / outputs (y - label).");
@@ -168,9 +173,7 @@ GLUOND_REGISTER_OP(SVMOutput)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
-      return {Call("_backward_SVMOutput", {Output(node), node->inputs[1]}, node->attrs.dict), {}};
-    })
+    .set_attr<FGradient>("FGradient", LossGradient{"_backward_SVMOutput"})
     .compute<CopyFirst>();
 
 GLUOND_REGISTER_OP(_backward_SVMOutput)
