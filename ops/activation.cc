@@ -1,12 +1,9 @@
-// Activation: an elementwise non-linearity chosen by act_type. All of their derivatives follow from y alone, so that x
-// need not be kept for the gradient.
+// Activation: an elementwise non-linearity chosen by act_type. All derivatives follow from y alone, so that x need not
+// be kept for the gradient.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -26,7 +23,7 @@ struct ActivationParam : Param<ActivationParam> {
   }
 };
 
-// Each with f(x), and its derivative as a function of y = f(x).
+// Each function has f(x), and its derivative as a function of y = f(x).
 struct Relu {
   template <class C> HOST_DEVICE static C F(C x) { return x > 0 || x != x ? x : C(0); }
   template <class C> HOST_DEVICE static C Slope(C y) { return y > 0 ? C(1) : C(0); }
@@ -60,8 +57,7 @@ struct Derivative {
 template <template <class> class F, int inputs>
 struct ByType {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     switch (attrs.param<ActivationParam>().act_type) {
       case kRelu: return Map<D, inputs>(ctx, F<Relu>(), in.data(), req[0], out[0]);
       case kSigmoid: return Map<D, inputs>(ctx, F<Sigmoid>(), in.data(), req[0], out[0]);
@@ -72,7 +68,7 @@ struct ByType {
   }
 };
 
-// Of dy f'(y), by dy and by y.
+// The gradients of dy f'(y) by dy and by y.
 Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dy = node->inputs[0], &y = node->inputs[1];
   const NodeEntry by_dy =
@@ -89,10 +85,8 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
 GLUOND_REGISTER_OP(Activation)
     .describe("y = f(x), elementwise, with the f that act_type names.")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(ActivationParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ActivationParam>)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .params<ActivationParam>()
+    .infer(ElemwiseShape<1, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", ElemwiseGradUseOut{"_backward_Activation"})
     .compute<ByType<Value, 1>>();
@@ -101,11 +95,9 @@ GLUOND_REGISTER_OP(_backward_Activation)
     .describe("dx = dy f'(x), from y = f(x).")
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("output", "NDArray", "y.")
-    .add_arguments(ActivationParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ActivationParam>)
+    .params<ActivationParam>()
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(ElemwiseShape<2, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
     .set_attr<FGradient>("FGradient", GradientOfBackward)
     .compute<ByType<Derivative, 2>>();

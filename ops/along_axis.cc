@@ -1,13 +1,8 @@
 // Operators that go along one axis, or along all elements: argmax, argmin, argmax_channel, cumsum.
 
-#include <cmath>
-
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/axes.h"
-#include "ops/gradient.h"
 #include "ops/kernel/rows.h"
-#include "ops/rows_along.h"
 
 namespace gluond::ops {
 namespace {
@@ -26,11 +21,7 @@ absl::StatusOr<bool> ArgShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVect
   const ArgParam& p = attrs.param<ArgParam>();
   const Shape& x = (*in)[0];
   if (!x.rank_known()) return false;
-  uint32_t axes = (1u << x.ndim()) - 1;
-  if (p.axis) {
-    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*p.axis, x.ndim()));
-    axes = 1u << axis;
-  }
+  ASSIGN_OR_RETURN(const uint32_t axes, AxisOrAll(p.axis, x.ndim()));
   const Shape y = ReducedShape(x, axes, p.keepdims);
   if (x.known() && x.Size() == 0 && y.Size() > 0) {
     return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), ": no element to search"));
@@ -39,7 +30,7 @@ absl::StatusOr<bool> ArgShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVect
   return x.known();
 }
 
-// The first of the largest, or smallest; NaN before any number.
+// The place of the first of the largest, or smallest, elements. NaN counts before any number.
 template <class C, bool largest>
 struct ArgRow {
   struct Found {
@@ -68,36 +59,28 @@ struct ArgRow {
 template <bool largest>
 struct Arg {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp || x[0].Size() == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<ArgParam>().axis, x[0].shape));
-    return DispatchCompute(x[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchCompute(x[0].dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), rows.n,
                              ArgRow<C, largest>{rows, In<C>(x[0]), Out<float>(y[0], req[0])});
     });
   }
 };
 
-#define ARG(name, largest, text)                                              \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe(text)                                                         \
-      .add_argument("data", "NDArray", "Any shape.")                          \
-      .set_attr<FInferShape>("FInferShape", ArgShape)                         \
-      .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> { \
-        TYPE_ASSIGN_CHECK(out, 0, DType::kFloat32);                           \
-        return AllKnown(*in);                                                 \
-      })                                                                      \
-      .set_attr<FGradient>("FGradient", NoGradient)                           \
+#define ARG(name, largest, text)                     \
+  GLUOND_REGISTER_OP(name)                           \
+      .describe(text)                                \
+      .add_argument("data", "NDArray", "Any shape.") \
+      .infer(ArgShape, FixedType<DType::kFloat32>)   \
+      .set_attr<FGradient>("FGradient", NoGradient)  \
       .compute<Arg<largest>>()
 
 ARG(argmax, true, "The index of the first largest element along an axis, as float32.")
-    .add_arguments(ArgParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ArgParam>);
+    .params<ArgParam>();
 ARG(argmin, false, "The index of the first smallest element along an axis, as float32.")
-    .add_arguments(ArgParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ArgParam>);
+    .params<ArgParam>();
 ARG(argmax_channel, true, "The index of the first largest element along axis 1, as float32.")
     .set_attr_parser([](NodeAttrs* attrs) -> absl::Status {
       RETURN_IF_ERROR(SchemaBase().Parse(nullptr, attrs->dict));
@@ -121,13 +104,12 @@ absl::StatusOr<bool> CumsumShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
     SHAPE_ASSIGN_CHECK(out, 0, Shape({(*in)[0].Size()}));
     return true;
   }
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   if ((*in)[0].rank_known()) RETURN_IF_ERROR(NormalizeAxis(*axis, (*in)[0].ndim()).status());
   return AllKnown(*in);
 }
 
-// One thread goes along the row; reversed: from its end.
+// One thread goes along the row, from its end if `reversed`.
 template <class C, bool reversed>
 struct ScanRow {
   RowGeometry rows;
@@ -147,13 +129,11 @@ struct ScanRow {
 template <bool reversed>
 struct Scan {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp || y[0].Size() == 0) return absl::OkStatus();
     const Shape& shape = reversed ? y[0].shape : x[0].shape;
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<CumsumParam>().axis, shape));
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchCompute(y[0].dtype, [&]<class C>(C) {
       return ForEach<D>(ctx, rows.rows(), ScanRow<C, reversed>{rows, In<C>(x[0]), Out<C>(y[0], req[0])},
                         std::max<int64_t>(1, kGrain / std::max<int64_t>(1, rows.n)));
     });
@@ -164,44 +144,16 @@ GLUOND_REGISTER_OP(_np_cumsum)
     .describe("The sums of the first 1, 2, ... elements along an axis.")
     .add_alias("cumsum")
     .add_argument("a", "NDArray", "Any shape.")
-    .add_arguments(CumsumParam::__FIELDS__())
-    .set_attr_parser(ParamParser<CumsumParam>)
-    .set_attr<FInferShape>("FInferShape", CumsumShape)
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, attrs.param<CumsumParam>().dtype.value_or((*in)[0]));
-      return AllKnown(*in);
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_np_cumsum", {dy[0], node->inputs[0]}, node->attrs.dict)};
-    })
+    .params<CumsumParam>()
+    .infer(CumsumShape, TypeOfParam<CumsumParam>)
+    .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_np_cumsum"})
     .compute<Scan<false>>();
 
 GLUOND_REGISTER_OP(_backward_np_cumsum)
     .describe("The gradient of cumsum: sums of the last elements.")
-    .set_num_inputs(2)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("like", "NDArray", "a; only its shape and type are used.")
-    .add_arguments(CumsumParam::__FIELDS__())
-    .set_attr_parser(ParamParser<CumsumParam>)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-      ShapeVector a = {(*in)[1]}, dy = {(*in)[0]};
-      RETURN_IF_ERROR(CumsumShape(attrs, &a, &dy).status());
-      (*in)[0] = dy[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-      return AllKnown(*in);
-    })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_np_cumsum", {dy[0]}, node->attrs.dict), {}};
-    })
+    .with(GradientByShape(GradientShape<CumsumShape>, TypeOfInput<1>, "a; only its shape and type are used."))
+    .params<CumsumParam>()
+    .set_attr<FGradient>("FGradient", FirstGradient<>{"_np_cumsum"})
     .compute<Scan<true>>();
 
 }  // namespace

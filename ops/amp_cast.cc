@@ -1,9 +1,7 @@
-// amp_cast and amp_multicast: what mixed precision inserts. They change float16, bfloat16 and float32 to each other's
+// amp_cast and amp_multicast: mixed precision inserts them. They change float16, bfloat16 and float32 to each other's
 // types, and leave every other type as it is.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 
 namespace gluond::ops {
@@ -31,8 +29,7 @@ struct AmpMulticastParam : Param<AmpMulticastParam> {
 
 struct CastEach {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     for (size_t i = 0; i < y.size(); ++i) {
       if (x[i].dtype == y[i].dtype) {
         RETURN_IF_ERROR(Copy<D>(ctx, x[i], req[i], y[i]));
@@ -57,7 +54,7 @@ absl::StatusOr<bool> AmpCastType(const NodeAttrs& attrs, TypeVector* in, TypeVec
   return true;
 }
 
-// The type that all are cast to: float32 is wider than the others, which have no order.
+// All inputs are cast to one type, the widest or the narrowest. float32 is wider than the others, which have no order.
 absl::StatusOr<bool> AmpMulticastType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   if (!AllKnown(*in)) return false;
   DType wide = DType::kUnknown, narrow = DType::kUnknown;
@@ -76,25 +73,17 @@ absl::StatusOr<bool> AmpMulticastType(const NodeAttrs& attrs, TypeVector* in, Ty
 GLUOND_REGISTER_OP(amp_cast)
     .describe("x as another type, if it is float16, bfloat16 or float32; else x.")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(AmpCastParam::__FIELDS__())
-    .set_attr_parser(ParamParser<AmpCastParam>)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", AmpCastType)
+    .params<AmpCastParam>()
+    .infer(ElemwiseShape<1, 1>, AmpCastType)
     .set_attr<FGradient>("FGradient", CastBack)
     .compute<CastEach>();
 
 GLUOND_REGISTER_OP(amp_multicast)
     .describe("All of float16, bfloat16 and float32 as one of these types; others as they are.")
     .add_argument("data", "NDArray[]", "Any shapes.")
-    .add_arguments(AmpMulticastParam::__FIELDS__())
-    .set_attr_parser(ParamParser<AmpMulticastParam>)
-    .set_attr<key_var_num_args>("key_var_num_args", "num_outputs")
-    .set_num_inputs([](const NodeAttrs& attrs) {
-      return static_cast<uint32_t>(attrs.param<AmpMulticastParam>().num_outputs);
-    })
-    .set_num_outputs([](const NodeAttrs& attrs) {
-      return static_cast<uint32_t>(attrs.param<AmpMulticastParam>().num_outputs);
-    })
+    .params<AmpMulticastParam>()
+    .with(Variadic<&AmpMulticastParam::num_outputs>("num_outputs"))
+    .set_num_outputs(Count<&AmpMulticastParam::num_outputs>)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       for (size_t i = 0; i < in->size(); ++i) {

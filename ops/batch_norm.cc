@@ -1,15 +1,13 @@
 // BatchNorm: y = gamma (x - mean) / sqrt(var + eps) + beta for each channel. While training, mean and variance (biased)
 // are the batch's, and the forward pass moves the running ones towards them: moving = momentum moving + (1 - momentum)
-// batch. (MXNet does that in the backward pass on a CPU and in the forward one with cuDNN; here it is the forward one
-// on every device, with the biased variance.) Otherwise the running ones are used, and nothing is written.
+// batch. (MXNet moves them in the backward pass on a CPU and in the forward one with cuDNN; here the forward pass
+// does on every device, with the biased variance.) Otherwise the running ones are used, and nothing is written.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/batch_norm.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
-#include "ops/types.h"
+#include "ops/norm_gradient.h"
 
 namespace gluond::ops {
 namespace {
@@ -79,8 +77,7 @@ struct Normalize {
 
 struct BatchNorm {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<BatchNormParam>();
     const TBlob& x = in[kData];
     const BatchNormCall call = CallOf(p, ctx, x.shape);
@@ -132,8 +129,7 @@ struct BackwardNormalize {
 
 struct BackwardBatchNorm {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<BatchNormParam>();
     const TBlob &dy = in[0], &x = in[1], &gamma = in[2], &mean = in[3], &inverse_std = in[4];
     const BatchNormCall call = CallOf(p, ctx, x.shape);
@@ -154,8 +150,7 @@ struct BackwardBatchNorm {
 };
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   const Shape x = (*in)[0];
   Shape channels = Shape::OfRank(1);
   if (x.rank_known()) {
@@ -169,8 +164,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 
 // Parameters and statistics of 16-bit data are float32.
 absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   const DType x = (*in)[0];
   if (x == DType::kUnknown) return false;
   RETURN_IF_ERROR(CheckFloat("input 0 'data'", x));
@@ -183,9 +177,27 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
   return true;
 }
 
+// dx is like x, dgamma and dbeta like gamma.
+absl::StatusOr<bool> BackwardShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+  for (size_t i = 0; i < 3; ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i == 0 ? 1 : 2]);
+  return AllKnown(*in) && AllKnown(*out);
+}
+absl::StatusOr<bool> BackwardType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+  for (size_t i = 0; i < 3; ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[i == 0 ? 1 : 2]);
+  return AllKnown(*in) && AllKnown(*out);
+}
+
 void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
   const bool one = index == kGamma || index == kMovingVar;
   if (index != kData) variable->dict.emplace("__init__", one ? "[\"one\", {}]" : "[\"zero\", {}]");
+}
+
+Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+  const std::vector<NodeEntry>& in = node->inputs;
+  Gradients dx = OutputsOf(Call("_backward_BatchNorm", {dy[0], in[kData], in[kGamma], Output(node, 1), Output(node, 2)},
+                                node->attrs.dict));
+  dx.resize(5);  // The running ones have none.
+  return dx;
 }
 
 GLUOND_REGISTER_OP(BatchNorm)
@@ -197,34 +209,17 @@ GLUOND_REGISTER_OP(BatchNorm)
     .add_argument("beta", "NDArray", "(channels).")
     .add_argument("moving_mean", "NDArray", "(channels). Auxiliary: written while training.")
     .add_argument("moving_var", "NDArray", "(channels). Auxiliary: written while training.")
-    .add_arguments(BatchNormParam::__FIELDS__())
-    .set_attr_parser(ParamParser<BatchNormParam>)
+    .params<BatchNormParam>()
     .set_num_inputs(5)
     .set_num_outputs(3)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
-                                  [](const NodeAttrs& attrs) {
-                                    return attrs.param<BatchNormParam>().output_mean_var ? 3u : 1u;
-                                  })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs&) {
-                                  return std::vector<std::string>{"output", "mean", "var"};
-                                })
-    .set_attr<FMutateInputs>("FMutateInputs",
-                             [](const NodeAttrs&) {
-                               return std::vector<uint32_t>{kMovingMean, kMovingVar};
-                             })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs<BatchNormParam>)
+    .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mean", "var"}))
+    .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) -> std::vector<uint32_t> {
+      return {kMovingMean, kMovingVar};
+    })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           Gradients gradients = OutputsOf(Call(
-                               "_backward_BatchNorm",
-                               {dy[0], node->inputs[kData], node->inputs[kGamma], Output(node, 1), Output(node, 2)},
-                               node->attrs.dict));
-                           gradients.resize(5);  // The running ones have none.
-                           return gradients;
-                         })
+    .infer(InferShape, InferType)
+    .set_attr<FGradient>("FGradient", Gradient)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BatchNorm>();
 
@@ -235,22 +230,10 @@ GLUOND_REGISTER_OP(_backward_BatchNorm)
     .add_argument("gamma", "NDArray", "gamma.")
     .add_argument("mean", "NDArray", "The mean that the forward pass took.")
     .add_argument("var", "NDArray", "1 / sqrt(var + eps) that it took.")
-    .add_arguments(BatchNormParam::__FIELDS__())
-    .set_attr_parser(ParamParser<BatchNormParam>)
+    .params<BatchNormParam>()
     .set_num_inputs(5)
     .set_num_outputs(3)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             for (size_t i = 1; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[2]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-                            TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                            for (size_t i = 1; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[2]);
-                            return AllKnown(*in) && AllKnown(*out);
-                          })
+    .infer(BackwardShape, BackwardType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BackwardBatchNorm>();
 

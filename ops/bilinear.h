@@ -1,6 +1,6 @@
-// What Convolution, Deconvolution and FullyConnected share: y = f(x, w) + bias, linear in x and in w. Their gradient is one
-// operator, `_backward_` and their name, from (dy, x, w) to dx, dw and, where there is a bias, dbias. Being linear in each
-// input as well, it is differentiated by the operator and itself, as often as wanted.
+// Convolution, Deconvolution and FullyConnected are y = f(x, w) + bias, linear in x and in w. Their gradient is one
+// operator, `_backward_` and their name, from (dy, x, w) to dx, dw and, where there is a bias, dbias. That operator is
+// linear in each input as well, so that it and the forward one differentiate it, as often as wanted.
 
 #ifndef OPS_BILINEAR_H_
 #define OPS_BILINEAR_H_
@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/elementwise.h"
 #include "engine/core/graph.h"
-#include "engine/core/op.h"
-#include "ops/types.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 
@@ -22,15 +20,8 @@ uint32_t NumBilinearInputs(const NodeAttrs& attrs) {
   return attrs.param<P>().no_bias ? 2 : 3;
 }
 
-template <class P>
-std::vector<std::string> BilinearInputNames(const NodeAttrs& attrs) {
-  std::vector<std::string> names = {"data", "weight", "bias"};
-  names.resize(NumBilinearInputs<P>(attrs));
-  return names;
-}
-
-// Of the backward operator. `units`: the parameter that is the size of the bias.
-template <class P, int64_t P::*units>
+// FInferShape of the gradient. `units`: the parameter that is the size of the bias.
+template <class P, auto units>
 absl::StatusOr<bool> BilinearBackwardShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
   SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
@@ -43,7 +34,7 @@ inline Gradients BilinearGradient(const NodePtr& node, const Gradients& dy) {
                       node->attrs.dict);
 }
 
-// Of the backward operator's inputs dy, x, w, from the gradients of dx, dw, dbias.
+// FGradient of the gradient: the gradients of its inputs dy, x and w, from those of its outputs dx, dw and dbias.
 inline Gradients GradientOfBilinearBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dy = node->inputs[0], &x = node->inputs[1], &w = node->inputs[2];
   const std::string& backward = node->op()->name();
@@ -56,6 +47,26 @@ inline Gradients GradientOfBilinearBackward(const NodePtr& node, const Gradients
   return {MakeNode(forward, name, through_x, node->attrs.dict) + MakeNode(forward, name, {x, g[1]}, without_bias),
           MakeGradNode(backward, node, {dy, x, g[1]}, node->attrs.dict)[0],
           MakeGradNode(backward, node, {dy, g[0], w}, node->attrs.dict)[1]};
+}
+
+// The facts of the operator, and of its gradient, whose shape rule is BilinearBackwardShape.
+template <class P>
+void Bilinear(OpRegistration& op) {
+  op.set_num_inputs(NumBilinearInputs<P>);
+  op.set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "weight", "bias"}, NumBilinearInputs<P>));
+  op.set_attr<FResourceRequest>("FResourceRequest", TempSpace).set_attr<FGradient>("FGradient", BilinearGradient);
+}
+template <class P, auto units>
+auto BackwardBilinear(const char* weight) {
+  return [weight](OpRegistration& op) {
+    op.set_num_outputs(NumBilinearInputs<P>).infer(BilinearBackwardShape<P, units>, SameFloatType);
+    op.set_num_inputs(3)
+        .add_argument("out_grad", "NDArray", "dL/dy.")
+        .add_argument("data", "NDArray", "x.")
+        .add_argument("weight", "NDArray", weight)
+        .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+        .set_attr<FGradient>("FGradient", GradientOfBilinearBackward);
+  };
 }
 
 }  // namespace gluond::ops

@@ -1,8 +1,6 @@
-// Joining and cutting along an axis: Concat and its gradient, stack, SliceChannel.
+// Joining along an axis: Concat and its gradient, _rnn_param_concat, stack.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/strided.h"
 #include "ops/parts.h"
 
@@ -16,6 +14,18 @@ struct ConcatParam : Param<ConcatParam> {
     s.Field("dim", &ConcatParam::dim).Default(1).Describe("The axis along which they are joined.");
   }
 };
+struct Concat {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<ConcatParam>().dim, y[0].shape.ndim()));
+    int64_t at = 0;
+    for (const TBlob& part : x) {
+      RETURN_IF_ERROR(CopyStrided<D>(ctx, Part(y[0].shape, part.shape, axis, at, true), part, req[0], y[0]));
+      at += part.shape[axis];
+    }
+    return absl::OkStatus();
+  }
+};
 
 struct StackParam : Param<StackParam> {
   int axis, num_args;
@@ -24,20 +34,6 @@ struct StackParam : Param<StackParam> {
     s.Field("num_args", &StackParam::num_args).AtLeast(1).Describe("The number of inputs; filled in when absent.");
   }
 };
-
-struct SplitParam : Param<SplitParam> {
-  int num_outputs, axis;
-  bool squeeze_axis;
-  static void Fields(Schema<SplitParam>& s) {
-    s.Field("num_outputs", &SplitParam::num_outputs).Range(1, 1 << 16).Describe("Into how many equal parts.");
-    s.Field("axis", &SplitParam::axis).Default(1).Describe("The axis to cut.");
-    s.Field("squeeze_axis", &SplitParam::squeeze_axis).Default(false).Describe(
-        "Removes the axis, of which one element is left in each part.");
-  }
-};
-
-template <class P>
-uint32_t NumArgs(const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<P>().num_args); }
 
 // Joins all inputs; they agree in all axes but one.
 absl::StatusOr<bool> ConcatShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
@@ -74,25 +70,12 @@ absl::StatusOr<bool> ConcatShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
   return AllKnown(*in) && AllKnown(*out);
 }
 
-struct Concat {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<ConcatParam>().dim, y[0].shape.ndim()));
-    int64_t at = 0;
-    for (const TBlob& part : x) {
-      RETURN_IF_ERROR(CopyStrided<D>(ctx, Part(y[0].shape, part.shape, axis, at, true), part, req[0], y[0]));
-      at += part.shape[axis];
-    }
-    return absl::OkStatus();
-  }
-};
+constexpr auto NumParts = Count<&ConcatParam::num_args>;
 
 // Inputs: dy, then the inputs of Concat, of which only the shapes are used.
 struct BackwardConcat {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<ConcatParam>().dim, x[0].shape.ndim()));
     int64_t at = 0;
     for (size_t i = 0; i < dx.size(); ++i) {
@@ -108,21 +91,17 @@ GLUOND_REGISTER_OP(Concat)
     .describe("Joins tensors along an axis.")
     .add_alias("concat")
     .add_argument("data", "NDArray[]", "One or more, of one shape but for the axis.")
-    .add_arguments(ConcatParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ConcatParam>)
-    .set_attr<key_var_num_args>("key_var_num_args", "num_args")
-    .set_num_inputs(NumArgs<ConcatParam>)
-    .set_attr<FInferShape>("FInferShape", ConcatShape)
-    .set_attr<FInferType>("FInferType", SameType)
+    .params<ConcatParam>()
+    .with(Variadic<&ConcatParam::num_args>("num_args"))
+    .infer(ConcatShape, SameType)
     .set_attr<FGradient>("FGradient", ElemwiseGradUseIn{"_backward_Concat"})
     .compute<Concat>();
 
 GLUOND_REGISTER_OP(_backward_Concat)
     .describe("The gradients of Concat's inputs: the parts of dy.")
-    .add_arguments(ConcatParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ConcatParam>)
-    .set_num_inputs([](const NodeAttrs& attrs) { return NumArgs<ConcatParam>(attrs) + 1; })
-    .set_num_outputs(NumArgs<ConcatParam>)
+    .params<ConcatParam>()
+    .set_num_inputs([](const NodeAttrs& attrs) { return NumParts(attrs) + 1; })
+    .set_num_outputs(NumParts)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       for (size_t i = 0; i < out->size(); ++i) {
@@ -137,7 +116,7 @@ GLUOND_REGISTER_OP(_backward_Concat)
     .set_attr<FInferType>("FInferType", SameType)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs& attrs) {
       std::vector<uint32_t> ignored;
-      for (uint32_t i = 1; i <= NumArgs<ConcatParam>(attrs); ++i) ignored.push_back(i);
+      for (uint32_t i = 1; i <= NumParts(attrs); ++i) ignored.push_back(i);
       return ignored;
     })
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
@@ -166,8 +145,7 @@ absl::StatusOr<bool> StackShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 
 struct Stack {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<StackParam>().axis, y[0].shape.ndim()));
     for (size_t i = 0; i < x.size(); ++i) {
       const Shape part = Inserted(x[i].shape, axis, 1);
@@ -180,12 +158,9 @@ struct Stack {
 GLUOND_REGISTER_OP(stack)
     .describe("Joins tensors of one shape along a new axis.")
     .add_argument("data", "NDArray[]", "One or more of one shape.")
-    .add_arguments(StackParam::__FIELDS__())
-    .set_attr_parser(ParamParser<StackParam>)
-    .set_attr<key_var_num_args>("key_var_num_args", "num_args")
-    .set_num_inputs(NumArgs<StackParam>)
-    .set_attr<FInferShape>("FInferShape", StackShape)
-    .set_attr<FInferType>("FInferType", SameType)
+    .params<StackParam>()
+    .with(Variadic<&StackParam::num_args>("num_args"))
+    .infer(StackShape, SameType)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
       const StackParam& p = node->param<StackParam>();
       const NodeEntry parts = Call("SliceChannel", {dy[0]}, {{"num_outputs", absl::StrCat(p.num_args)},
@@ -197,76 +172,53 @@ GLUOND_REGISTER_OP(stack)
     })
     .compute<Stack>();
 
-absl::StatusOr<bool> SplitShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  const SplitParam& p = attrs.param<SplitParam>();
-  if (!(*in)[0].rank_known() && (*out)[0].rank_known()) {
-    const int ndim = (*out)[0].ndim() + (p.squeeze_axis ? 1 : 0);
-    if (ndim <= Shape::kMaxRank) (*in)[0] = Shape::OfRank(ndim);
+// _rnn_param_concat: joins the flattened weights and biases of recurrent layers to RNN's vector of parameters. Unlike
+// Concat it infers the inputs of unknown size from the whole: they share equally what the known ones leave (in a
+// layer whose input is not known, the weights of each direction are of one size).
+absl::StatusOr<bool> RnnShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  Shape common = (*out)[0];
+  for (size_t i = 0; i < in->size() && !common.rank_known(); ++i) common = (*in)[i];
+  if (!common.rank_known()) return false;
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<ConcatParam>().dim, common.ndim()));
+  common[axis] = Shape::kUnknown;
+  int64_t total = 0, unknown = 0;
+  for (size_t i = 0; i < in->size(); ++i) {
+    SHAPE_ASSIGN_CHECK(in, i, common);
+    const int64_t size = (*in)[i][axis];
+    if (size == Shape::kUnknown) {
+      ++unknown;
+    } else if (total <= (int64_t{1} << 48)) {
+      total += size;
+    }
+    common = (*in)[i];
+    common[axis] = Shape::kUnknown;
   }
-  Shape x = (*in)[0];
-  if (!x.rank_known()) return false;
-  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, x.ndim()));
-  if (x[axis] != Shape::kUnknown && (x[axis] % p.num_outputs != 0 || (p.squeeze_axis && x[axis] != p.num_outputs))) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of input 0, ", x.ToString(), ", does not split into ",
-                                                   p.num_outputs, p.squeeze_axis ? " parts of 1" : " equal parts"));
+  if (unknown == 0) common[axis] = total;
+  SHAPE_ASSIGN_CHECK(out, 0, common);
+  common = (*out)[0];
+  if (unknown > 0 && common[axis] != Shape::kUnknown) {
+    const int64_t rest = common[axis] - total;
+    if (rest < 0 || rest % unknown != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the output has ", common[axis], " elements along axis ", axis,
+                                                     "; the known inputs have ", total, ", which leaves ", rest,
+                                                     " for ", unknown, " inputs of one size"));
+    }
+    common[axis] = rest / unknown;
+    for (size_t i = 0; i < in->size(); ++i) {
+      if ((*in)[i][axis] == Shape::kUnknown) SHAPE_ASSIGN_CHECK(in, i, common);
+    }
   }
-  Shape part = x;
-  if (part[axis] != Shape::kUnknown) part[axis] /= p.num_outputs;
-  if (p.squeeze_axis) part = Removed(part, axis);
-  for (const Shape& y : *out) {
-    if (ShapeAssign(&part, y)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("outputs have shapes ", part.ToString(), " and ", y.ToString(), "; want one shape"));
-  }
-  for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, part);
-  if (p.squeeze_axis) part = Inserted(part, axis, 1);
-  if (part[axis] > (int64_t{1} << 48) / p.num_outputs) {
-    return absl::InvalidArgumentError("the parts are too large to be of one tensor of 2^48 elements");
-  }
-  if (part[axis] != Shape::kUnknown) part[axis] *= p.num_outputs;
-  SHAPE_ASSIGN_CHECK(in, 0, part);
-  return AllKnown(*in);
+  return AllKnown(*in) && AllKnown(*out);
 }
 
-struct Split {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    const SplitParam& p = attrs.param<SplitParam>();
-    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, x[0].shape.ndim()));
-    for (size_t i = 0; i < y.size(); ++i) {
-      const Shape part = p.squeeze_axis ? Inserted(y[i].shape, axis, 1) : y[i].shape;
-      const int64_t at = static_cast<int64_t>(i) * part[axis];
-      RETURN_IF_ERROR(CopyStrided<D>(ctx, Part(x[0].shape, part, axis, at, false), x[0], req[i], y[i]));
-    }
-    return absl::OkStatus();
-  }
-};
-
-GLUOND_REGISTER_OP(SliceChannel)
-    .describe("Cuts an axis into equal parts, one output each.")
-    .add_alias("split")
-    .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(SplitParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SplitParam>)
-    .set_num_outputs(
-        [](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<SplitParam>().num_outputs); })
-    // Numbered even when there is one, as in MXNet.
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs& attrs) {
-                                  std::vector<std::string> names;
-                                  for (int i = 0; i < attrs.param<SplitParam>().num_outputs; ++i) {
-                                    names.push_back(absl::StrCat("output", i));
-                                  }
-                                  return names;
-                                })
-    .set_attr<FInferShape>("FInferShape", SplitShape)
-    .set_attr<FInferType>("FInferType", SameType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      const SplitParam& p = node->param<SplitParam>();
-      return {Call(p.squeeze_axis ? "stack" : "Concat", dy, {{p.squeeze_axis ? "axis" : "dim", absl::StrCat(p.axis)}})};
-    })
-    .compute<Split>();
+GLUOND_REGISTER_OP(_rnn_param_concat)
+    .describe("Joins tensors along an axis, as Concat; inputs of unknown size are inferred from the whole.")
+    .add_argument("data", "NDArray[]", "One or more, of one shape but for the axis.")
+    .params<ConcatParam>()
+    .with(Variadic<&ConcatParam::num_args>("num_args"))
+    .infer(RnnShape, SameType)
+    .set_attr<FGradient>("FGradient", ElemwiseGradUseIn{"_backward_Concat"})
+    .compute<Concat>();
 
 }  // namespace
 }  // namespace gluond::ops

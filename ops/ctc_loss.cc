@@ -2,19 +2,17 @@
 // outputs, softmax(x) at each step, spell the label, however its classes are spread over the steps, repeated, and
 // separated by blanks. The paths' states are s = 0 .. 2 L: the label's classes (odd s) with blanks around them (even).
 //   alpha[t][s]: log of the probability of all ways to be in s at step t, having passed the states before,
-//   beta[t][s]: log of that of all ways to finish from there,
+//   beta[t][s]: log of the probability of all ways to finish from there,
 //   dL/dx[t][k] = softmax(x[t])[k] - sum over the states s of class k of exp(alpha[t][s] + beta[t][s] + L).
 
 #include <limits>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 #include "ops/kernel/length.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -33,13 +31,13 @@ struct CTCLossParam : Param<CTCLossParam> {
   }
 };
 
-// Inputs: data, label, then the lengths that there are.
+// Inputs: data, label, then the lengths, as the parameters say.
 struct Sequences {
   int64_t steps, batch, classes, label_size;
   bool blank_first, has_data_lengths, has_label_lengths;
   In<double> label, data_length, label_length;
 
-  Sequences(const CTCLossParam& p, absl::Span<const TBlob> in)
+  Sequences(const CTCLossParam& p, Blobs in)
       : steps(in[0].shape[0]), batch(in[0].shape[1]), classes(in[0].shape[2]), label_size(in[1].shape[1]),
         blank_first(p.blank_label == kFirst), has_data_lengths(p.use_data_lengths),
         has_label_lengths(p.use_label_lengths), label(in[1]) {
@@ -56,14 +54,14 @@ struct Sequences {
     while (size < label_size && label[n * label_size + size] != padding) ++size;
     return size;
   }
-  // The class of element i of label n, or -1 for what is none.
+  // The class of element i of label n, or -1 for a number that is no class.
   HOST_DEVICE int64_t Class(int64_t n, int64_t i) const {
     const double v = label[n * label_size + i], low = blank_first ? 1 : 0;
     return v >= low && v < low + static_cast<double>(classes - 1) ? static_cast<int64_t>(v) : -1;
   }
 };
 
-// A CPU names what is wrong; on a GPU a bad class makes its sequence's loss NaN, and lengths are cut.
+// A CPU names the wrong length or class; on a GPU a bad class makes its sequence's loss NaN, and lengths are cut.
 template <class D>
 absl::Status Check(const Sequences& q) {
   if constexpr (std::is_same_v<D, cpu>) {
@@ -92,7 +90,7 @@ HOST_DEVICE C LogAdd(C a, C b) {
   return low == -std::numeric_limits<C>::infinity() ? high : high + math::Log1p(math::Exp(low - high));
 }
 
-// One sequence, by one group. Every ForEach is a barrier: what it wrote may be read by all afterwards.
+// One sequence, by one group. Every ForEach is a barrier: all threads may read its results afterwards.
 template <class C>
 struct SequenceLoss {
   Sequences q;
@@ -100,7 +98,7 @@ struct SequenceLoss {
   Out<C> loss, dx;
   bool set_loss, set_dx;
   C *norm, *alpha, *beta, *part;  // By sequence: (steps), (steps, states), (2, states), (states).
-  int32_t* classes;               // (label_size): of its label.
+  int32_t* classes;               // (label_size): its label's.
   static constexpr C kNever = -std::numeric_limits<C>::infinity();
 
   HOST_DEVICE int64_t states() const { return 2 * q.label_size + 1; }
@@ -186,7 +184,7 @@ struct SequenceLoss {
     }
   }
 
-  // The loss, and the gradient of the steps from `steps` on: that of what does not count, or NaN with the loss.
+  // Sets the loss, and the gradient of the steps from `steps` on, which do not count: 0, or NaN with the loss.
   template <class Group>
   HOST_DEVICE void Finish(Group g, int64_t n, int64_t steps, C value) const {
     if (set_loss && g.first()) loss.Set(n, value);
@@ -199,13 +197,11 @@ struct SequenceLoss {
 
 struct CTCLoss {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Sequences q(attrs.param<CTCLossParam>(), in);
     RETURN_IF_ERROR(Check<D>(q));
     if (q.batch == 0) return absl::OkStatus();
-    return DispatchReal(in[0].dtype, [&](auto c) -> absl::Status {
-      using C = decltype(c);
+    return DispatchReal(in[0].dtype, [&]<class C>(C) -> absl::Status {
       const int64_t states = 2 * q.label_size + 1;
       SequenceLoss<C> each = {q, In<C>(in[0]), Out<C>(out[0], req[0]), Out<C>(out[1], req[1]),
                               req[0] != kNullOp, req[1] != kNullOp, nullptr, nullptr, nullptr, nullptr, nullptr};
@@ -229,21 +225,20 @@ struct ScaleSequence {
 };
 struct BackwardCTCLoss {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Shape& x = out[0].shape;
-    return DispatchReal(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, x.Size(),
-                        ScaleSequence<C>{x[1], x[2], In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
+    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> dx) {
+      return ScaleSequence<C>{x[1], x[2], In<C>(in[0]), In<C>(in[1]), dx};
     });
   }
 };
 
-uint32_t NumInputs(const NodeAttrs& attrs) {
+std::vector<std::string> InputNames(const NodeAttrs& attrs) {
   const auto& p = attrs.param<CTCLossParam>();
-  return 2 + (p.use_data_lengths ? 1 : 0) + (p.use_label_lengths ? 1 : 0);
+  std::vector<std::string> names = {"data", "label"};
+  if (p.use_data_lengths) names.push_back("data_lengths");
+  if (p.use_label_lengths) names.push_back("label_lengths");
+  return names;
 }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
@@ -260,7 +255,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// Labels and lengths may have any type; where nothing is said, that of x.
+// Labels and lengths may have any type; where nothing is said, they have x's.
 absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   for (int i = 0; i < 2; ++i) {
     TYPE_ASSIGN_CHECK(out, i, (*in)[0]);
@@ -284,28 +279,18 @@ GLUOND_REGISTER_OP(CTCLoss)
     .add_argument("label", "NDArray", "(batch, size): classes, of any type, with padding behind them.")
     .add_argument("data_lengths", "NDArray", "(batch): how many steps count; with use_data_lengths.")
     .add_argument("label_lengths", "NDArray", "(batch): how many classes a label has; with use_label_lengths.")
-    .add_arguments(CTCLossParam::__FIELDS__())
-    .set_attr_parser(ParamParser<CTCLossParam>)
-    .set_num_inputs(NumInputs)
+    .params<CTCLossParam>()
+    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(InputNames(attrs).size()); })
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
-    .set_attr<FListInputNames>("FListInputNames",
-                               [](const NodeAttrs& attrs) {
-                                 const auto& p = attrs.param<CTCLossParam>();
-                                 std::vector<std::string> names = {"data", "label"};
-                                 if (p.use_data_lengths) names.push_back("data_lengths");
-                                 if (p.use_label_lengths) names.push_back("label_lengths");
-                                 return names;
-                               })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FListInputNames>("FListInputNames", InputNames)
+    .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           Gradients gradients(node->num_inputs());
-                           gradients[0] = Call("_backward_CTCLoss", {dy[0], Output(node, 1)});
-                           return gradients;
-                         })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+      Gradients dx(node->num_inputs());
+      dx[0] = Call("_backward_CTCLoss", {dy[0], Output(node, 1)});
+      return dx;
+    })
     .compute<CTCLoss>();
 
 GLUOND_REGISTER_OP(_backward_CTCLoss)
@@ -313,12 +298,7 @@ GLUOND_REGISTER_OP(_backward_CTCLoss)
     .add_argument("out_grad", "NDArray", "dL/d(loss): (batch).")
     .add_argument("grad", "NDArray", "CTCLoss' hidden output: (steps, batch, classes).")
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(ShapesOfInputs<1>, SameFloatType)
     .compute<BackwardCTCLoss>();
 
 }  // namespace

@@ -1,17 +1,16 @@
-// Custom: an operator that a client computes. proto/custom_operator.proto says what its attributes mean;
-// engine/core/custom_host.h, who reaches the client.
+// Custom: an operator that a client computes. proto/custom_operator.proto says what its attributes mean, and
+// engine/core/custom_host.h how the client is reached.
 //
 // A forward pass has a hidden output, a number by which its backward pass finds the client's object of that call. The
-// inputs of the backward pass are the arguments, the auxiliary states, the number, and of the gradients of the outputs and
-// of the outputs those that the operator depends on; of arguments that it does not depend on, only the shape is used.
+// inputs of the backward pass are the arguments, the auxiliary states, the number, and those gradients of outputs and
+// those outputs that the operator depends on. It uses only the shape of arguments that it does not depend on.
 
 #include <algorithm>
 
+#include "ops/operator.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "engine/core/op.h"
 #include "ops/custom_attributes.h"
-#include "ops/gradient.h"
 
 namespace gluond::ops {
 namespace {
@@ -20,7 +19,7 @@ struct CustomParam {
   CustomOperator op;
   std::vector<std::string> arguments, outputs, auxiliary;
   std::vector<bool> needs_out_grad, needs_argument, needs_output;
-  bool infers_shape = false, infers_type = false;  // By rule, without asking.
+  bool infers_shape = false, infers_type = false;  // By a rule that the server knows.
 
   size_t num_inputs() const { return arguments.size() + auxiliary.size(); }
 };
@@ -38,8 +37,8 @@ absl::Status ParseDependencies(const AttrDict& dict, CustomParam* param) {
   for (const std::string& text : Names(dict, "__dependencies__", "")) {
     size_t i = 0;
     if (!absl::SimpleAtoi(text, &i) || i >= 2 * outputs + arguments) {
-      return absl::InvalidArgumentError(absl::StrCat("parameter '__dependencies__' has '", text, "', expected numbers below ",
-                                                     2 * outputs + arguments));
+      return absl::InvalidArgumentError(absl::StrCat("parameter '__dependencies__' has '", text,
+                                                     "', expected numbers below ", 2 * outputs + arguments));
     }
     if (i < outputs) {
       param->needs_out_grad[i] = true;
@@ -76,15 +75,15 @@ absl::Status Parse(NodeAttrs* attrs) {
 
 const CustomParam& ParamOf(const NodeAttrs& attrs) { return attrs.param<CustomParam>(); }
 
-// What a rule says of shapes or types, merged into the node's.
+// Merges the shapes or types that a rule has found into the node's.
 template <class Vector, class Inference, class Assign>
 absl::Status Merge(const Inference& found, size_t num_arguments, Vector* in, Vector* out, Assign assign) {
   if (found.arguments.size() != num_arguments || found.outputs.size() + 1 != out->size() ||
       num_arguments + found.auxiliary.size() != in->size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("its client says ", found.arguments.size(), " inputs, ", found.outputs.size(), " outputs and ",
-                     found.auxiliary.size(), " auxiliary states, expected ", num_arguments, ", ", out->size() - 1, " and ",
-                     in->size() - num_arguments));
+                     found.auxiliary.size(), " auxiliary states, expected ", num_arguments, ", ", out->size() - 1,
+                     " and ", in->size() - num_arguments));
   }
   for (size_t i = 0; i < num_arguments; ++i) RETURN_IF_ERROR(assign("in", in, i, found.arguments[i]));
   for (size_t i = 0; i < found.auxiliary.size(); ++i) {
@@ -94,46 +93,42 @@ absl::Status Merge(const Inference& found, size_t num_arguments, Vector* in, Vec
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  const CustomParam& param = ParamOf(attrs);
-  const size_t n = param.arguments.size();
-  SHAPE_ASSIGN_CHECK(out, out->size() - 1, Shape{1});
-  if (param.infers_shape && n > 0) {
-    for (size_t i = 0; i + 1 < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[0]);
-    return AllKnown(*in) && AllKnown(*out);
-  }
+// Asks the client, by `infer`, for what is not known.
+template <class Vector, class Infer, class Assign>
+absl::StatusOr<bool> Ask(const CustomParam& param, Vector* in, Vector* out, Infer infer, Assign assign) {
   if (AllKnown(*in) && AllKnown(*out)) return true;
+  const size_t n = param.arguments.size();
   ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
-  const ShapeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
-  const auto found = host->InferShape(param.op, arguments);
+  const Vector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
+  const auto found = (host->*infer)(param.op, arguments);
   if (!found.ok()) {
     // A client's own rule may need more than is known yet.
     if (!AllKnown(arguments) && absl::IsUnknown(found.status())) return false;
     return found.status();
   }
-  RETURN_IF_ERROR(Merge(*found, n, in, out, AssignShape));
+  RETURN_IF_ERROR(Merge(*found, n, in, out, assign));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const CustomParam& param = ParamOf(attrs);
+  SHAPE_ASSIGN_CHECK(out, out->size() - 1, Shape{1});
+  if (!param.infers_shape || param.arguments.empty()) {
+    return Ask(param, in, out, &CustomHost::InferShape, AssignShape);
+  }
+  for (size_t i = 0; i + 1 < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[0]);
   return AllKnown(*in) && AllKnown(*out);
 }
 
 absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const CustomParam& param = ParamOf(attrs);
-  const size_t n = param.arguments.size();
   TYPE_ASSIGN_CHECK(out, out->size() - 1, DType::kInt64);
-  if (param.infers_type && n > 0) {
-    const DType type = (*in)[0];
-    for (size_t i = 1; i < in->size(); ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
-    for (size_t i = 0; i + 1 < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, type);
-    return AllKnown(*in) && AllKnown(*out);
+  if (!param.infers_type || param.arguments.empty()) {
+    return Ask(param, in, out, &CustomHost::InferType, AssignType);
   }
-  if (AllKnown(*in) && AllKnown(*out)) return true;
-  ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
-  const TypeVector arguments(in->begin(), in->begin() + static_cast<int64_t>(n));
-  const auto found = host->InferType(param.op, arguments);
-  if (!found.ok()) {
-    if (!AllKnown(arguments) && absl::IsUnknown(found.status())) return false;
-    return found.status();
-  }
-  RETURN_IF_ERROR(Merge(*found, n, in, out, AssignType));
+  const DType type = (*in)[0];
+  for (size_t i = 1; i < in->size(); ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
+  for (size_t i = 0; i + 1 < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, type);
   return AllKnown(*in) && AllKnown(*out);
 }
 
@@ -146,8 +141,7 @@ std::vector<uint32_t> Auxiliary(const NodeAttrs& attrs) {
 
 struct Custom {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const CustomParam& param = ParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     const size_t n = param.arguments.size(), outputs = param.outputs.size();
@@ -170,15 +164,14 @@ struct Custom {
 
 struct BackwardCustom {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const CustomParam& param = ParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     CustomCall call = NewCall(param.op, ctx);
     call.kind = CustomCall::kBackward;
     HostBlobs<D> blobs(ctx);
     size_t next = 0;
-    // The next input where it is needed; else a blob of no data.
+    // Takes the next input where it is needed, else a blob without data.
     const auto take = [&](bool is_there, bool is_needed, std::vector<TBlob>* to) -> absl::Status {
       TBlob blob;
       if (is_there) {
@@ -243,26 +236,22 @@ GLUOND_REGISTER_OP(Custom)
     .set_attr_parser(Parse)
     .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).num_inputs()); })
     .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size() + 1); })
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
-                                  [](const NodeAttrs& attrs) {
-                                    return static_cast<uint32_t>(ParamOf(attrs).outputs.size());
-                                  })
-    .set_attr<FListInputNames>("FListInputNames",
-                               [](const NodeAttrs& attrs) {
-                                 std::vector<std::string> names = ParamOf(attrs).arguments;
-                                 const auto& auxiliary = ParamOf(attrs).auxiliary;
-                                 names.insert(names.end(), auxiliary.begin(), auxiliary.end());
-                                 return names;
-                               })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs& attrs) {
-                                  std::vector<std::string> names = ParamOf(attrs).outputs;
-                                  names.push_back("instance");
-                                  return names;
-                                })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs& attrs) {
+      return static_cast<uint32_t>(ParamOf(attrs).outputs.size());
+    })
+    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
+      std::vector<std::string> names = ParamOf(attrs).arguments;
+      const auto& auxiliary = ParamOf(attrs).auxiliary;
+      names.insert(names.end(), auxiliary.begin(), auxiliary.end());
+      return names;
+    })
+    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs& attrs) {
+      std::vector<std::string> names = ParamOf(attrs).outputs;
+      names.push_back("instance");
+      return names;
+    })
     .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
+    .infer(InferShape, InferType)
     .set_attr<FExecType>("FExecType", Async)
     .set_attr<FAbandon>("FAbandon", AbandonCall<CustomParam>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
@@ -278,8 +267,7 @@ GLUOND_REGISTER_OP(_backward_Custom)
     .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).arguments.size()); })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", UnneededArguments)
     .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
-    .set_attr<FInferShape>("FInferShape", InferGradients<AssignShape, ShapeVector>)
-    .set_attr<FInferType>("FInferType", InferGradients<AssignType, TypeVector>)
+    .infer(ShapesOfInputs<0>, TypesOfInputs<0>)
     .set_attr<FExecType>("FExecType", Async)
     .set_attr<FAbandon>("FAbandon", AbandonCall<CustomParam>)
     .compute<BackwardCustom>();

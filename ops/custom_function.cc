@@ -1,10 +1,9 @@
-// _CustomFunction: something that a client has computed, whose gradient it computes, too. proto/custom_operator.proto says
-// what its attributes mean; engine/core/custom_host.h, who reaches the client.
+// _CustomFunction: the results of a function that a client has run, whose gradient it computes, too.
+// proto/custom_operator.proto says what its attributes mean, and engine/core/custom_host.h how the client is reached.
 
+#include "ops/operator.h"
 #include "absl/strings/numbers.h"
-#include "engine/core/op.h"
 #include "ops/custom_attributes.h"
-#include "ops/gradient.h"
 #include "ops/kernel/copy.h"
 
 namespace gluond::ops {
@@ -29,7 +28,8 @@ absl::Status Parse(NodeAttrs* attrs) {
       !absl::SimpleAtoi(AttributeText(attrs->dict, "__outputs__", "1"), &param.outputs) || param.inputs > kMost ||
       param.outputs > kMost || param.outputs == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ", kMost));
+        absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ",
+                     kMost));
   }
   if (param.op.host != nullptr) param.hold = param.op.host->HoldFunction(param.op.scope, param.function);
   attrs->Store(std::move(param));
@@ -42,8 +42,7 @@ uint32_t NumOutputs(const NodeAttrs& attrs) { return ParamOf(attrs).outputs; }
 
 struct CustomFunction {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Param& param = ParamOf(attrs);
     for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(Copy<D>(ctx, in[param.inputs + i], req[i], out[i]));
     return absl::OkStatus();
@@ -52,8 +51,7 @@ struct CustomFunction {
 
 struct BackwardCustomFunction {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Param& param = ParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     CustomCall call = NewCall(param.op, ctx);
@@ -79,43 +77,40 @@ absl::StatusOr<bool> InferForward(const NodeAttrs& attrs, Vector* in, Vector* ou
 }
 
 GLUOND_REGISTER_OP(_CustomFunction)
-    .describe("What a client has computed by a function of its own: the inputs after the first `__inputs__`. The gradients "
-              "of those come from the client.")
+    .describe("What a client has computed by a function of its own: the inputs after the first `__inputs__`. The "
+              "gradients of those come from the client.")
     .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
     .set_attr_parser(Parse)
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
-    .set_attr<FInferShape>("FInferShape", InferForward<AssignShape, ShapeVector>)
-    .set_attr<FInferType>("FInferType", InferForward<AssignType, TypeVector>)
+    .infer(InferForward<AssignShape, ShapeVector>, InferForward<AssignType, TypeVector>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           const Param& param = ParamOf(node->attrs);
-                           std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
-                           inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
-                           Gradients gradients(node->num_inputs());
-                           if (param.inputs == 0) return gradients;
-                           const NodeEntry backward =
-                               CallBackward<Param>("_backward_CustomFunction", std::move(inputs), node->attrs);
-                           for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
-                           return gradients;
-                         })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+      const Param& param = ParamOf(node->attrs);
+      std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
+      inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
+      Gradients gradients(node->num_inputs());
+      if (param.inputs == 0) return gradients;
+      const NodeEntry backward =
+          CallBackward<Param>("_backward_CustomFunction", std::move(inputs), node->attrs);
+      for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
+      return gradients;
+    })
     .compute<CustomFunction>();
 
 GLUOND_REGISTER_OP(_backward_CustomFunction)
     .describe("The gradients of a client's function.")
-    .add_argument("data", "NDArray[]", "The function's inputs, for their shapes only, and the gradients of its results.")
+    .add_argument("data", "NDArray[]",
+                  "The function's inputs, for their shapes only, and the gradients of its results.")
     .set_attr_parser(Parse)
     .set_num_inputs(NumInputs)
     .set_num_outputs([](const NodeAttrs& attrs) { return ParamOf(attrs).inputs; })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs",
-                             [](const NodeAttrs& attrs) {
-                               std::vector<uint32_t> indices;
-                               for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
-                               return indices;
-                             })
-    .set_attr<FInferShape>("FInferShape", InferGradients<AssignShape, ShapeVector>)
-    .set_attr<FInferType>("FInferType", InferGradients<AssignType, TypeVector>)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs& attrs) {
+      std::vector<uint32_t> indices;
+      for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
+      return indices;
+    })
+    .infer(ShapesOfInputs<0>, TypesOfInputs<0>)
     .set_attr<FExecType>("FExecType", Async)
     .set_attr<FAbandon>("FAbandon", AbandonCall<Param>)
     .compute<BackwardCustomFunction>();

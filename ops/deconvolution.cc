@@ -1,52 +1,30 @@
-// Deconvolution, or transposed convolution, over one to three spatial axes: what Convolution's gradient does to dy. Its
-// own gradient is a convolution. Being linear in each input, that gradient is differentiated by Deconvolution and
-// itself.
+// Deconvolution, or transposed convolution, over one to three spatial axes: it does to x what Convolution's gradient
+// does to dy. Its own gradient is a convolution, linear in each input, so that Deconvolution and the gradient itself
+// differentiate it.
 
-#include <optional>
-
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/bilinear.h"
-#include "ops/conv_size.h"
 #include "ops/kernel/fill.h"
-#include "ops/types.h"
+#include "ops/window.h"
 
 namespace gluond::ops {
 namespace {
 
 using Dims = std::vector<int64_t>;
 
-struct DeconvolutionParam : Param<DeconvolutionParam> {
-  Dims kernel, stride, dilate, pad, adj, target_shape;
-  int64_t num_filter, num_group, workspace;
-  bool no_bias, cudnn_off;
-  std::optional<std::string> cudnn_tune;
-  std::optional<int> layout;
+struct DeconvolutionParam : Param<DeconvolutionParam>, WindowParam {
+  Dims adj, target_shape;
 
   static void Fields(Schema<DeconvolutionParam>& s) {
     using P = DeconvolutionParam;
-    constexpr int64_t kMax = kMaxSpatial;
-    s.Field("kernel", &P::kernel).Elements<int64_t>(1, kMax).Describe("Size of the window: (w), (h, w) or (d, h, w).");
-    s.Field("stride", &P::stride).Default(Dims{}).Elements<int64_t>(1, kMax)
-        .Describe("Steps of the window over the output. Default: 1 for each axis.");
-    s.Field("dilate", &P::dilate).Default(Dims{}).Elements<int64_t>(1, kMax)
-        .Describe("Distance of the window's elements. Default: 1 for each axis.");
-    s.Field("pad", &P::pad).Default(Dims{}).Elements<int64_t>(0, kMax)
-        .Describe("What is cut off on both sides of the output's axes. Default: 0.");
-    s.Field("adj", &P::adj).Default(Dims{}).Elements<int64_t>(0, kMax)
+    WindowFields(s, "Steps of the window over the output. Default: 1 for each axis.",
+                 "What is cut off on both sides of the output's axes. Default: 0.");
+    s.Field("adj", &P::adj).Default(Dims{}).Elements<int64_t>(0, kMaxSpatial)
         .Describe("Added to the output's size, at the end; less than the stride. Default: 0.");
-    s.Field("target_shape", &P::target_shape).Default(Dims{}).Elements<int64_t>(0, kMax)
+    s.Field("target_shape", &P::target_shape).Default(Dims{}).Elements<int64_t>(0, kMaxSpatial)
         .Describe("The output's size; pad and adj follow from it and are not read. Default: as they say.");
-    s.Field("num_filter", &P::num_filter).Range(1, int64_t{1} << 31).Describe("Channels of the output.");
-    s.Field("num_group", &P::num_group).Default(1).Range(1, int64_t{1} << 31)
-        .Describe("Parts that the channels are split into; each input channel reaches one.");
-    s.Field("workspace", &P::workspace).Default(512)
-        .Describe("Accepted for MXNet's sake; temporary space is as needed.");
-    s.Field("no_bias", &P::no_bias).Default(true).Describe("Leave the bias out.");
-    s.Field("cudnn_tune", &P::cudnn_tune).Default("None").Describe("Accepted for MXNet's sake, not used.");
-    s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
-    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}}).Default("None")
-        .Describe("Channels come first.");
+    FilterFields(s, "Parts that the channels are split into; each input channel reaches one.", /*workspace=*/512,
+                 /*no_bias=*/true);
   }
 
   bool has_target() const {
@@ -56,17 +34,9 @@ struct DeconvolutionParam : Param<DeconvolutionParam> {
 };
 
 absl::Status Parse(NodeAttrs* attrs) {
-  RETURN_IF_ERROR(ParamParser<DeconvolutionParam>(attrs));
+  RETURN_IF_ERROR(ParseWindow<DeconvolutionParam>(attrs));
   auto& p = *std::any_cast<DeconvolutionParam>(&attrs->parsed);
   const size_t axes = p.kernel.size();
-  RETURN_IF_ERROR(CheckKernelRank(axes));
-  if (p.num_filter % p.num_group != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'num_filter' is ", p.num_filter,
-                                                   ", expected a multiple of num_group, ", p.num_group));
-  }
-  RETURN_IF_ERROR(FillAxes("stride", axes, 1, &p.stride));
-  RETURN_IF_ERROR(FillAxes("dilate", axes, 1, &p.dilate));
-  RETURN_IF_ERROR(FillAxes("pad", axes, 0, &p.pad));
   RETURN_IF_ERROR(FillAxes("target_shape", axes, 0, &p.target_shape));
   RETURN_IF_ERROR(FillAxes("adj", axes, 0, &p.adj));
   for (size_t axis = 0; axis < axes && !p.has_target(); ++axis) {
@@ -77,12 +47,12 @@ absl::Status Parse(NodeAttrs* attrs) {
   return absl::OkStatus();
 }
 
-// One axis of the output: its size, and what is cut off on both sides.
+// One axis of the output: its size, and how many elements are cut off on both sides.
 struct OutputAxis {
   int64_t size, pad;
 };
 absl::StatusOr<OutputAxis> AxisOfOutput(const DeconvolutionParam& p, int axis, int64_t in) {
-  constexpr int64_t kMaxInput = int64_t{1} << 40;  // Times a stride it fits.
+  constexpr int64_t kMaxInput = int64_t{1} << 40;  // Its product with a stride fits.
   if (in < 1 || in > kMaxInput) {
     return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis,
                                                    ", expected 1 to ", kMaxInput));
@@ -105,7 +75,7 @@ absl::StatusOr<OutputAxis> AxisOfOutput(const DeconvolutionParam& p, int axis, i
   return out;
 }
 
-// pad, where target_shape may decide it. Requires: the shapes were inferred.
+// The padding, which target_shape may decide. Requires: the shapes were inferred.
 Dims PadOf(const DeconvolutionParam& p, const Shape& x) {
   Dims pad;
   for (int axis = 0; axis < static_cast<int>(p.kernel.size()); ++axis) {
@@ -125,11 +95,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(axes + 2));
   if (!p.no_bias) SHAPE_ASSIGN_CHECK(in, 2, Shape({p.num_filter}));
   const Shape x = (*in)[0];
-  if (x[1] >= 0 && (x[1] == 0 || x[1] % p.num_group != 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", x[1],
-                                                   " channels, expected a positive multiple of num_group, ",
-                                                   p.num_group));
-  }
+  RETURN_IF_ERROR(CheckChannels(x, p.num_group));
   Shape w = {x[1], p.num_filter / p.num_group}, y = {x[0], p.num_filter};
   for (int axis = 0; axis < axes; ++axis) {
     w.Append(p.kernel[axis]);
@@ -149,8 +115,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 
 struct Deconvolution {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &x = in[0], &y = out[0];
     if (y.Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
     const ConvSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
@@ -162,10 +127,9 @@ struct Deconvolution {
 // dx is the convolution of dy, dw its weight's gradient with the parts of x and dy exchanged.
 struct BackwardDeconvolution {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &dy = in[0], &x = in[1], &w = in[2];
-    if (dy.Size() == 0) {  // Of an empty batch.
+    if (dy.Size() == 0) {  // The batch is empty.
       for (size_t i = 0; i < out.size(); ++i) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[i], out[i]));
       return absl::OkStatus();
     }
@@ -182,29 +146,15 @@ GLUOND_REGISTER_OP(Deconvolution)
     .add_argument("data", "NDArray", "x: (batch, channels, width), with height before the width, or depth and height.")
     .add_argument("weight", "NDArray", "(channels, num_filter / num_group, kernel...).")
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias, the default.")
-    .add_arguments(DeconvolutionParam::__FIELDS__())
-    .set_attr_parser(Parse)
-    .set_num_inputs(NumBilinearInputs<DeconvolutionParam>)
-    .set_attr<FListInputNames>("FListInputNames", BilinearInputNames<DeconvolutionParam>)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
-    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", BilinearGradient)
+    .params<DeconvolutionParam>(Parse)
+    .with(Bilinear<DeconvolutionParam>)
+    .infer(InferShape, SameFloatType)
     .compute<Deconvolution>();
 
 GLUOND_REGISTER_OP(_backward_Deconvolution)
     .describe("The gradients of Deconvolution's inputs.")
-    .add_argument("out_grad", "NDArray", "dL/dy.")
-    .add_argument("data", "NDArray", "x.")
-    .add_argument("weight", "NDArray", "The weight.")
-    .add_arguments(DeconvolutionParam::__FIELDS__())
-    .set_attr_parser(Parse)
-    .set_num_inputs(3)
-    .set_num_outputs(NumBilinearInputs<DeconvolutionParam>)
-    .set_attr<FInferShape>("FInferShape", BilinearBackwardShape<DeconvolutionParam, &DeconvolutionParam::num_filter>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
-    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", GradientOfBilinearBackward)
+    .with(BackwardBilinear<DeconvolutionParam, &DeconvolutionParam::num_filter>("The weight."))
+    .params<DeconvolutionParam>(Parse)
     .compute<BackwardDeconvolution>();
 
 }  // namespace

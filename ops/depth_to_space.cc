@@ -1,8 +1,6 @@
 // depth_to_space and space_to_depth: between channels and blocks of pixels, each other's inverse and gradient.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/strided.h"
 
 namespace gluond::ops {
@@ -41,8 +39,7 @@ absl::StatusOr<bool> BlockShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 template <bool to_space>
 struct MoveBlocks {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const int64_t b = attrs.param<BlockParam>().block_size;
     const Shape& wide = (to_space ? y : x)[0].shape;
     const int64_t n = wide[0], c = wide[1], h = wide[2] / b, w = wide[3] / b;
@@ -59,17 +56,13 @@ struct MoveBlocks {
   }
 };
 
-#define BLOCKS(name, to_space, inverse, text)                                         \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .describe(text)                                                                 \
-      .add_argument("data", "NDArray", "(batch, channels, height, width).")           \
-      .add_arguments(BlockParam::__FIELDS__())                                        \
-      .set_attr_parser(ParamParser<BlockParam>)                                       \
-      .set_attr<FInferShape>("FInferShape", BlockShape<to_space>)                     \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)                         \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients { \
-        return {Call(#inverse, {dy[0]}, node->attrs.dict)};                           \
-      })                                                                              \
+#define BLOCKS(name, to_space, inverse, text)                               \
+  GLUOND_REGISTER_OP(name)                                                  \
+      .describe(text)                                                       \
+      .add_argument("data", "NDArray", "(batch, channels, height, width).") \
+      .params<BlockParam>()                                                 \
+      .infer(BlockShape<to_space>, ElemwiseType<1, 1>)                      \
+      .set_attr<FGradient>("FGradient", FirstGradient<>{#inverse})          \
       .compute<MoveBlocks<to_space>>()
 
 BLOCKS(depth_to_space, true, space_to_depth, "Each block_size^2 channels become blocks of pixels.");

@@ -1,8 +1,6 @@
 // diag: a diagonal of a matrix, or of each matrix that two axes make; of a vector, the matrix that has it as diagonal.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/strided.h"
 
@@ -72,8 +70,7 @@ absl::StatusOr<bool> DiagShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
 template <bool backward>
 struct Diag {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> from,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> to) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs from, Requests req, Blobs to) {
     const Shape &x = backward ? to[0].shape : from[0].shape, &y = backward ? from[0].shape : to[0].shape;
     const bool to_matrix = (x.ndim() == 1) != backward;
     if (to_matrix) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], to[0]));
@@ -86,28 +83,16 @@ struct Diag {
 GLUOND_REGISTER_OP(diag)
     .describe("Diagonal k of the matrices that two axes make, as the last axis; of a vector, the matrix with it.")
     .add_argument("data", "NDArray", "Rank 1 or more.")
-    .add_arguments(DiagParam::__FIELDS__())
-    .set_attr_parser(ParamParser<DiagParam>)
-    .set_attr<FInferShape>("FInferShape", DiagShape)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_diag", {dy[0], node->inputs[0]}, node->attrs.dict)};
-    })
+    .params<DiagParam>()
+    .infer(DiagShape, ElemwiseType<1, 1>)
+    .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_diag"})
     .compute<Diag<false>>();
 
 GLUOND_REGISTER_OP(_backward_diag)
     .describe("The gradient of diag.")
-    .set_num_inputs(2)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("like", "NDArray", "data; only its shape is used.")
-    .add_arguments(DiagParam::__FIELDS__())
-    .set_attr_parser(ParamParser<DiagParam>)
-    .set_attr<FInferShape>("FInferShape", GradientShape<DiagShape>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("diag", {dy[0]}, node->attrs.dict), {}};
-    })
+    .with(GradientByShape(GradientShape<DiagShape>, ElemwiseType<2, 1>, "data; only its shape is used."))
+    .params<DiagParam>()
+    .set_attr<FGradient>("FGradient", FirstGradient<>{"diag"})
     .compute<Diag<true>>();
 
 }  // namespace

@@ -2,22 +2,15 @@
 // _random_poisson, _random_negative_binomial, _random_generalized_negative_binomial, and their forms with the shape of
 // a tensor.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
 #include "ops/shape_param.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
 
-// Each distribution: its sampler, its parameters `a` and `b`, and their fields.
-struct Two {
-  double a, b;
-};
+// Each distribution has a sampler, and the fields of its parameters.
 struct Exponential {
   using Sampler = ExponentialSampler;
   template <class P> static void Fields(Schema<P>& s) {
@@ -54,22 +47,6 @@ struct GeneralizedNegativeBinomial {
   }
 };
 
-template <class Distribution>
-struct RandomParam : Param<RandomParam<Distribution>>, Two {
-  std::vector<int64_t> shape;
-  std::string ctx;
-  std::optional<DType> dtype;
-  static void Fields(Schema<RandomParam>& s) {
-    Distribution::Fields(s);
-    ShapeFields(s);
-    FloatDtypeField(s);
-  }
-};
-template <class Distribution>
-struct LikeParam : Param<LikeParam<Distribution>>, Two {
-  static void Fields(Schema<LikeParam>& s) { Distribution::Fields(s); }
-};
-
 template <class Sampler, class C>
 struct DrawElement {
   Philox random;
@@ -84,40 +61,25 @@ struct DrawElement {
 template <class P, class Sampler>
 struct Draw {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
     constexpr int64_t kDrawGrain = 512;
-    return DispatchReal(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(y[0].dtype, [&]<class C>(C) {
       const DrawElement<Sampler, C> draw{ctx.random, attrs.param<P>(), Out<C>(y[0], req[0])};
       return ForEach<D>(ctx, y[0].Size(), draw, kDrawGrain);
     });
   }
 };
 
-#define RANDOM(name, Distribution, text)                                              \
-  GLUOND_REGISTER_OP(_random_##name)                                                  \
-      .describe(text)                                                                 \
-      .add_alias("random_" #name)                                                     \
-      .set_num_inputs(0)                                                              \
-      .add_arguments(RandomParam<Distribution>::__FIELDS__())                         \
-      .set_attr_parser(ParamParser<RandomParam<Distribution>>)                        \
-      .set_attr<FInferShape>("FInferShape", ShapeOfParam<RandomParam<Distribution>>)  \
-      .set_attr<FInferType>("FInferType", FloatTypeOfParam<RandomParam<Distribution>>) \
-      .set_attr<FResourceRequest>("FResourceRequest", Random)                         \
-      .set_attr<FGradient>("FGradient", NoGradient)                                   \
-      .compute<Draw<RandomParam<Distribution>, Distribution::Sampler>>();             \
-  GLUOND_REGISTER_OP(_random_##name##_like)                                           \
-      .describe(text " In the shape and type of data.")                               \
-      .add_argument("data", "NDArray", "Only its shape and type are used.")           \
-      .add_arguments(LikeParam<Distribution>::__FIELDS__())                           \
-      .set_attr_parser(ParamParser<LikeParam<Distribution>>)                          \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)                      \
-      .set_attr<FInferType>("FInferType", SameFloatType)                              \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)                            \
-      .set_attr<FResourceRequest>("FResourceRequest", Random)                         \
-      .set_attr<FGradient>("FGradient", NoGradient)                                   \
+#define RANDOM(name, Distribution, text)                                      \
+  GLUOND_REGISTER_OP(_random_##name)                                          \
+      .describe(text)                                                         \
+      .add_alias("random_" #name)                                             \
+      .with(RandomFacts<RandomParam<Distribution>>)                           \
+      .compute<Draw<RandomParam<Distribution>, Distribution::Sampler>>();     \
+  GLUOND_REGISTER_OP(_random_##name##_like)                                   \
+      .describe(text " In the shape and type of data.")                       \
+      .with(RandomLikeFacts<LikeParam<Distribution>>)                         \
       .compute<Draw<LikeParam<Distribution>, Distribution::Sampler>>()
 
 RANDOM(exponential, Exponential, "Exponentially distributed random numbers.");

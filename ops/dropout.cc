@@ -1,13 +1,10 @@
 // Dropout: y = x mask, where an element of the mask is 1 / (1 - p) with probability 1 - p, else 0. Element i of the
 // mask is drawn by word i of the node's Philox stream: the same on every device. The mask is a hidden output.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "engine/core/op_facts.h"
-#include "ops/gradient.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -63,7 +60,7 @@ struct DropShared {
   In<C> x;
   Out<C> y;
   int ndim;
-  int64_t dims[Shape::kMaxRank], strides[Shape::kMaxRank];  // Of x; the mask's, 0 where it does not vary.
+  int64_t dims[Shape::kMaxRank], strides[Shape::kMaxRank];  // The dims are x's, the strides the mask's.
   HOST_DEVICE void operator()(int64_t i) const {
     int64_t rest = i, at = 0;
     for (int axis = ndim - 1; axis >= 0; --axis) {
@@ -76,8 +73,7 @@ struct DropShared {
 
 struct Dropout {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& param = attrs.param<DropoutParam>();
     const TBlob &x = in[0], &y = out[0], &mask = out[1];
     if (param.p == 0 || (param.mode == kTraining && !ctx.is_train)) {
@@ -86,8 +82,7 @@ struct Dropout {
     }
     const Draw draw = {ctx.random, param.p};
     const bool shared = !param.axes.empty();
-    return DispatchReal(y.dtype, [&](auto c) -> absl::Status {
-      using C = decltype(c);
+    return DispatchReal(y.dtype, [&]<class C>(C) -> absl::Status {
       RETURN_IF_ERROR(ForEach<D>(ctx, (mask.Size() + 3) / 4,
                                  DropFour<C>{draw, mask.Size(), In<C>(x), Out<C>(y, req[0]), Out<C>(mask, req[1]),
                                              !shared && req[0] != kNullOp, req[1] != kNullOp},
@@ -106,8 +101,7 @@ struct Dropout {
 };
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   Shape mask = (*in)[0];
   if (!mask.rank_known()) return false;
   for (int64_t axis : attrs.param<DropoutParam>().axes) {
@@ -121,19 +115,15 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 GLUOND_REGISTER_OP(Dropout)
     .describe("While training, each element becomes 0 with probability p, and the others are divided by 1 - p.")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(DropoutParam::__FIELDS__())
-    .set_attr_parser(ParamParser<DropoutParam>)
+    .params<DropoutParam>()
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) {
-      return std::vector<std::string>{"output", "mask"};
-    })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mask"}))
+    .infer(InferShape, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", Random)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      // Where only the mask has a head gradient, that of y is zeros: the tape need not keep y to make them.
+      // Where only the mask has a head gradient, y's is zeros, and the tape need not keep y to make them.
       if (dy[0].node->facts().zeros) return {{}};
       const bool shared = !node->param<DropoutParam>().axes.empty();
       return {Call(shared ? "broadcast_mul" : "elemwise_mul", {dy[0], Output(node, 1)})};

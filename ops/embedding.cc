@@ -1,8 +1,6 @@
 // Embedding: rows of a table, by number. Numbers beyond the table take its first or last row, as MXNet does.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/gather.h"
 
 namespace gluond::ops {
@@ -25,21 +23,19 @@ struct EmbeddingParam : Param<EmbeddingParam> {
   }
 };
 
-// `count` rows of the table of that shape.
+// The copy of `count` rows of a table of shape `table`.
 GatherGeometry RowsOf(const Shape& table, int64_t count) { return {1, table[0], table[1], count}; }
 
 struct Embedding {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     return Gather<D>(ctx, RowsOf(in[1].shape, in[0].Size()), kClip, in[1], in[0], req[0], out[0]);
   }
 };
 
 struct BackwardEmbedding {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     return ScatterAdd<D>(ctx, RowsOf(out[0].shape, in[1].Size()), kClip, in[0], in[1], req[0], out[0]);
   }
 };
@@ -75,38 +71,29 @@ GLUOND_REGISTER_OP(Embedding)
         "row.")
     .add_argument("data", "NDArray", "Row numbers, of any shape and type.")
     .add_argument("weight", "NDArray", "The table: (input_dim, output_dim).")
-    .add_arguments(EmbeddingParam::__FIELDS__())
-    .set_attr_parser(ParamParser<EmbeddingParam>)
+    .params<EmbeddingParam>()
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
-                           return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
-                         })
+    .infer(InferShape, InferType)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
+    })
     .compute<Embedding>();
 
 GLUOND_REGISTER_OP(_backward_Embedding)
     .describe("The gradient of Embedding's table: the rows of dy, each added to the row that it came from.")
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "Row numbers.")
-    .add_arguments(EmbeddingParam::__FIELDS__())
-    .set_attr_parser(ParamParser<EmbeddingParam>)
+    .params<EmbeddingParam>()
     .set_num_inputs(2)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
                              SHAPE_ASSIGN_CHECK(out, 0, TableShape(attrs));
                              return AllKnown(*in);
                            })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-                            TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-                            return AllKnown(*in);
-                          })
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& g) -> Gradients {
-                           return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
-                         })
+    .set_attr<FInferType>("FInferType", TypesOfInputs<0>)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) -> Gradients {
+      return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
+    })
     .compute<BackwardEmbedding>();
 
 }  // namespace

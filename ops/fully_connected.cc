@@ -1,13 +1,10 @@
 // FullyConnected: y = x W^T + b, with x flattened to rows. Its gradient is one operator, so that it is two products
-// and a sum; being linear in each input, that operator is differentiated by FullyConnected and itself, as often as
-// wanted.
+// and a sum. That operator is linear in each input, so that it and FullyConnected differentiate it, as often as wanted.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/bilinear.h"
 #include "ops/kernel/bias.h"
 #include "ops/kernel/gemm.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -57,8 +54,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 
 struct FullyConnected {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     GemmSize size = SizeOf(attrs.param<FullyConnectedParam>(), in[0].shape);
     size.transpose_b = true;
@@ -70,8 +66,7 @@ struct FullyConnected {
 // dx = dy W, dW = dy^T x, db = sum of dy's rows.
 struct BackwardFullyConnected {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &dy = in[0], &x = in[1], &w = in[2];
     const GemmSize s = SizeOf(attrs.param<FullyConnectedParam>(), x.shape);
     RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.m, .n = s.k, .k = s.n}, dy.data, w.data, req[0], out[0].data));
@@ -86,29 +81,15 @@ GLUOND_REGISTER_OP(FullyConnected)
     .add_argument("data", "NDArray", "x: (batch, ...); with flatten=False, (..., units).")
     .add_argument("weight", "NDArray", "W: (num_hidden, units).")
     .add_argument("bias", "NDArray", "b: (num_hidden). Absent with no_bias.")
-    .add_arguments(FullyConnectedParam::__FIELDS__())
-    .set_attr_parser(ParamParser<FullyConnectedParam>)
-    .set_num_inputs(NumBilinearInputs<FullyConnectedParam>)
-    .set_attr<FListInputNames>("FListInputNames", BilinearInputNames<FullyConnectedParam>)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
-    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", BilinearGradient)
+    .params<FullyConnectedParam>()
+    .with(Bilinear<FullyConnectedParam>)
+    .infer(InferShape, SameFloatType)
     .compute<FullyConnected>();
 
 GLUOND_REGISTER_OP(_backward_FullyConnected)
     .describe("The gradients of FullyConnected's inputs.")
-    .add_argument("out_grad", "NDArray", "dL/dy.")
-    .add_argument("data", "NDArray", "x.")
-    .add_argument("weight", "NDArray", "W.")
-    .add_arguments(FullyConnectedParam::__FIELDS__())
-    .set_attr_parser(ParamParser<FullyConnectedParam>)
-    .set_num_inputs(3)
-    .set_num_outputs(NumBilinearInputs<FullyConnectedParam>)
-    .set_attr<FInferShape>("FInferShape", BilinearBackwardShape<FullyConnectedParam, &FullyConnectedParam::num_hidden>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
-    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", GradientOfBilinearBackward)
+    .with(BackwardBilinear<FullyConnectedParam, &FullyConnectedParam::num_hidden>("W."))
+    .params<FullyConnectedParam>()
     .compute<BackwardFullyConnected>();
 
 }  // namespace

@@ -1,19 +1,15 @@
 // gather_nd, scatter_nd and _scatter_set_nd: slices of a tensor by indices along its first axes. `indices` has shape
 // (axes, ...): each of its columns names one slice.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
-#include "ops/indexed_type.h"
+#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/gather.h"
 #include "ops/kernel/math.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
 
-// `whole` as rows, by its first axes, and what follows them.
+// A tensor as rows: its first axes count them, and the other axes are inside of them.
 struct NdGeometry {
   int axes;
   int64_t columns, rows, inner;
@@ -23,7 +19,7 @@ NdGeometry GeometryOf(const Shape& whole, const Shape& indices) {
   return {axes, indices.Size(1, indices.ndim()), whole.Size(0, axes), whole.Size(axes, whole.ndim())};
 }
 
-// The shape of the slices: that of the indices but for their first axis, then whole's axes that are not indexed.
+// The shape of the slices: the axes of the indices but the first, then whole's axes that are not indexed.
 absl::StatusOr<Shape> PartShape(const Shape& whole, const Shape& indices) {
   if (indices.ndim() < 2) {
     return absl::InvalidArgumentError(absl::StrCat("indices have shape ", indices.ToString(),
@@ -76,26 +72,24 @@ GatherGeometry AsGather(const NdGeometry& g) { return {1, g.rows, g.inner, g.col
 
 struct GatherNd {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const TBlob rows, RowsOfColumns<D>(ctx, x[0].shape, x[1]));
     return Gather<D>(ctx, AsGather(GeometryOf(x[0].shape, x[1].shape)), kClip, x[0], rows, req[0], y[0]);
   }
 };
 
-// Inputs: dy, the indices, and data, of which only the shape is used.
+// Inputs: dy, the indices, and data, whose values are not used.
 struct BackwardGatherNd {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
     if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const TBlob rows, RowsOfColumns<D>(ctx, dx[0].shape, x[1]));
     return ScatterAdd<D>(ctx, AsGather(GeometryOf(dx[0].shape, x[1].shape)), kClip, x[0], rows, req[0], dx[0]);
   }
 };
 
-// last[row] = 1 + the last column that names the row, so that what is written does not depend on the order of threads.
+// last[row] = 1 + the last column that names the row, so that the result does not depend on the order of threads.
 struct MarkLast {
   const int64_t* row;
   unsigned long long* last;
@@ -128,10 +122,9 @@ absl::Status SetRows(const OpContext& ctx, const TBlob* base, const TBlob& x, co
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(g.rows) * sizeof(int64_t)));
   RETURN_IF_ERROR(FillZero<D>(ctx, TBlob{space, Shape({g.rows}), DType::kInt64, y.device}));
   const auto last = static_cast<unsigned long long*>(space);
-  // One thread on a CPU, where the order is that of the columns.
+  // A grain of all columns: one thread on a CPU, which goes by their order.
   RETURN_IF_ERROR(ForEach<D>(ctx, g.columns, MarkLast{static_cast<const int64_t*>(rows.data), last}, g.columns));
-  return DispatchCompute(y.dtype, [&](auto c) {
-    using C = decltype(c);
+  return DispatchCompute(y.dtype, [&]<class C>(C) {
     return ForEach<D>(ctx, y.Size(), SetRow<C>{g.inner, last, base != nullptr, In<C>(base != nullptr ? *base : x),
                                                In<C>(x), Out<C>(y, req)});
   });
@@ -139,15 +132,13 @@ absl::Status SetRows(const OpContext& ctx, const TBlob* base, const TBlob& x, co
 
 struct ScatterNd {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     return SetRows<D>(ctx, nullptr, x[0], x[1], req[0], y[0]);
   }
 };
 struct ScatterSetNd {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     return SetRows<D>(ctx, &x[0], x[1], x[2], req[0], y[0]);
   }
 };
@@ -189,8 +180,7 @@ GLUOND_REGISTER_OP(gather_nd)
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "Rank 1 or more.")
     .add_argument("indices", "NDArray", "The indexed axes first; any type; negative from the end.")
-    .set_attr<FInferShape>("FInferShape", GatherNdShape)
-    .set_attr<FInferType>("FInferType", IndexedType)
+    .infer(GatherNdShape, IndexedType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
@@ -200,21 +190,8 @@ GLUOND_REGISTER_OP(gather_nd)
 
 GLUOND_REGISTER_OP(_backward_gather_nd)
     .describe("The gradient of gather_nd's data: the sums of what was taken from each place.")
-    .set_num_inputs(3)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("indices", "NDArray", "As given to gather_nd.")
-    .add_argument("like", "NDArray", "data; only its shape is used.")
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
-      SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
-      ShapeVector forward = {(*in)[2], (*in)[1]}, dy = {(*in)[0]};
-      RETURN_IF_ERROR(GatherNdShape(attrs, &forward, &dy).status());
-      (*in)[0] = dy[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", IndexedGradientType)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<2>)
+    .with(GradientByIndex(GradientShape<GatherNdShape>, "indices", "As given to gather_nd.",
+                          "data; only its shape is used."))
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
@@ -228,10 +205,8 @@ GLUOND_REGISTER_OP(scatter_nd)
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "The shape of the indices without their first axis, then y's further axes.")
     .add_argument("indices", "NDArray", "The indexed axes first; any type; negative from the end.")
-    .add_arguments(ShapeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ShapeParam>)
-    .set_attr<FInferShape>("FInferShape", ScatterNdShape<0>)
-    .set_attr<FInferType>("FInferType", IndexedType)
+    .params<ShapeParam>()
+    .infer(ScatterNdShape<0>, IndexedType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
@@ -245,16 +220,8 @@ GLUOND_REGISTER_OP(_scatter_set_nd)
     .add_argument("lhs", "NDArray", "Any shape.")
     .add_argument("rhs", "NDArray", "The shape of the indices without their first axis, then lhs's further axes.")
     .add_argument("indices", "NDArray", "The indexed axes first; any type; negative from the end.")
-    .add_arguments(ShapeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ShapeParam>)
-    .set_attr<FInferShape>("FInferShape", ScatterNdShape<1>)
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TypeVector values = {(*in)[0], (*in)[1]};
-      RETURN_IF_ERROR(SameType(attrs, &values, out).status());
-      (*in)[0] = (*in)[1] = values[0];
-      return AllKnown(*in);
-    })
+    .params<ShapeParam>()
+    .infer(ScatterNdShape<1>, TypeOfTwo<0, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)

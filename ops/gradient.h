@@ -1,4 +1,4 @@
-// What gradients are written in: calls of operators on entries of the graph.
+// The words that gradients are written in: calls of operators on entries of the graph.
 
 #ifndef OPS_GRADIENT_H_
 #define OPS_GRADIENT_H_
@@ -24,37 +24,47 @@ inline NodeEntry CallScalar(const char* op, const NodeEntry& x, double scalar) {
 // dy summed to the shape of `like`: the gradient of an input that was broadcast.
 inline NodeEntry SumLike(const NodeEntry& dy, const NodeEntry& like) { return Call("_sum_like", {dy, like}); }
 
-// FIgnoreInputs: only the shape of input i is used.
+// FIgnoreInputs: only the shape and type of input i are used.
 template <uint32_t i>
 std::vector<uint32_t> Ignore(const NodeAttrs&) { return {i}; }
 
-// FInferShape of dx = f(dy, like): `like` is x, and dy has the shape of y by the forward operator's rule.
-template <absl::StatusOr<bool> (*forward)(const NodeAttrs&, ShapeVector*, ShapeVector*)>
-absl::StatusOr<bool> GradientShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-  SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-  ShapeVector x = {(*in)[1]}, y = {(*in)[0]};
-  RETURN_IF_ERROR(forward(attrs, &x, &y).status());
-  (*in)[0] = y[0];
-  return AllKnown(*in);
-}
-
-// FGradient of y = f(x), from an expression of dL/dx in x, y and dy = dL/dy.
-using UnaryGradient = NodeEntry (*)(const NodeEntry& x, const NodeEntry& y, const NodeEntry& dy);
-struct Chain {
-  UnaryGradient dx;
+// FGradient of an operator whose first input alone has one: a call of `op`, with the node's attributes, on dy and on
+// the inputs of those numbers.
+template <size_t... inputs>
+struct FirstGradient {
+  const char* op;
   Gradients operator()(const NodePtr& node, const Gradients& dy) const {
-    return {dx(node->inputs[0], Output(node), dy[0])};
+    Gradients dx(node->num_inputs());
+    dx[0] = Call(op, {dy[0], node->inputs[inputs]...}, node->attrs.dict);
+    return dx;
   }
 };
 
-// FGradient of z = f(x, y), from expressions of dL/dx and dL/dy in x, y, z and dz.
-using BinaryGradient = NodeEntry (*)(const NodeEntry& x, const NodeEntry& y, const NodeEntry& z, const NodeEntry& dz);
+// A call y = f(x, ...) as its gradient is written: its inputs, its output, and dL/dy.
+struct UnaryTerms {
+  const NodePtr& node;
+  const NodeEntry &x, y, dy;
+};
+// The same of y = f(a, b).
+struct BinaryTerms {
+  const NodeEntry &a, &b, y, dy;
+};
+
+// FGradient of y = f(x), from an expression of dL/dx.
+struct Chain {
+  NodeEntry (*dx)(const UnaryTerms&);
+  Gradients operator()(const NodePtr& node, const Gradients& dy) const {
+    return {dx({node, node->inputs[0], Output(node), dy[0]})};
+  }
+};
+
+// FGradient of y = f(a, b), from expressions of dL/da and dL/db.
 struct Chain2 {
-  BinaryGradient dx, dy;
-  Gradients operator()(const NodePtr& node, const Gradients& dz) const {
-    const NodeEntry &x = node->inputs[0], &y = node->inputs[1], z = Output(node);
-    return {dx(x, y, z, dz[0]), dy(x, y, z, dz[0])};
+  NodeEntry (*da)(const BinaryTerms&);
+  NodeEntry (*db)(const BinaryTerms&);
+  Gradients operator()(const NodePtr& node, const Gradients& dy) const {
+    const BinaryTerms terms = {node->inputs[0], node->inputs[1], Output(node), dy[0]};
+    return {da(terms), db(terms)};
   }
 };
 

@@ -1,16 +1,13 @@
 // InstanceNorm and GroupNorm: y = gamma (x - mean) / std + beta, with mean and biased variance of each channel, or
 // group of neighbouring channels, of each sample; std = sqrt(variance + eps). As in MXNet, gamma and beta have one
-// element for each channel, or each group. The gradient is one kernel (ops/kernel/backward_norm.h); that of the
-// gradient, a graph of operators (ops/norm_gradient.h).
+// element for each channel, or each group. The gradient is one kernel (ops/kernel/backward_norm.h), and its own
+// gradient a graph of operators (ops/norm_gradient.h).
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/backward_norm.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/norm_gradient.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -63,47 +60,33 @@ struct NormalizeGroup {
   }
 };
 
-template <class D>
-absl::Status Normalize(const OpContext& ctx, int64_t groups, double eps, absl::Span<const TBlob> in,
-                       absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-  const int64_t rows = in[0].shape[0] * groups;
-  if (rows == 0) return absl::OkStatus();
-  const bool shown = out.size() > 1;
-  return DispatchReal(out[0].dtype, [&](auto c) {
-    using C = decltype(c);
-    const int64_t n = in[0].Size() / rows;
-    return ForEachGroup<D>(ctx, rows, n,
-                           NormalizeGroup<C>{n, groups, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]),
-                                             Out<C>(out[0], req[0]), shown ? Out<C>(out[1], req[1]) : Out<C>(),
-                                             shown ? Out<C>(out[2], req[2]) : Out<C>(), eps, req[0] != kNullOp,
-                                             shown && req[1] != kNullOp, shown && req[2] != kNullOp});
-  });
-}
+// How many groups the channels of a sample make.
+int64_t GroupsOf(const InstanceNormParam&, const Shape& x) { return x[1]; }
+int64_t GroupsOf(const GroupNormParam& p, const Shape&) { return p.num_groups; }
 
-struct InstanceNorm {
+template <class P>
+struct Normalize {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    return Normalize<D>(ctx, in[0].shape[1], attrs.param<InstanceNormParam>().eps, in, req, out);
-  }
-};
-struct GroupNorm {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const auto& p = attrs.param<GroupNormParam>();
-    return Normalize<D>(ctx, p.num_groups, p.eps, in, req, out);
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const P& p = attrs.param<P>();
+    const int64_t groups = GroupsOf(p, in[0].shape), rows = in[0].shape[0] * groups;
+    if (rows == 0) return absl::OkStatus();
+    const bool shown = out.size() > 1;
+    return DispatchReal(out[0].dtype, [&]<class C>(C) {
+      const int64_t n = in[0].Size() / rows;
+      return ForEachGroup<D>(ctx, rows, n,
+                             NormalizeGroup<C>{n, groups, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]),
+                                               Out<C>(out[0], req[0]), shown ? Out<C>(out[1], req[1]) : Out<C>(),
+                                               shown ? Out<C>(out[2], req[2]) : Out<C>(), p.eps, req[0] != kNullOp,
+                                               shown && req[1] != kNullOp, shown && req[2] != kNullOp});
+    });
   }
 };
 
 // x and y alike, (batch, channels, ...).
 absl::Status DataShape(ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
-  const Shape& x = (*in)[0];
-  if (!x.rank_known() || x.ndim() >= 2) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected rank 2 or more: batch and channels"));
+  RETURN_IF_ERROR(Alike(in, out));
+  return CheckRank((*in)[0], 2, ": batch and channels");
 }
 
 absl::StatusOr<bool> InstanceShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
@@ -128,26 +111,14 @@ absl::StatusOr<bool> GroupShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-template <class D>
-absl::Status BackwardNormalize(const OpContext& ctx, int64_t groups, double eps, absl::Span<const TBlob> in,
-                               absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-  const Shape& x = in[1].shape;
-  return BackwardNorm<D>(ctx, {{x[0] * groups, x.Size(1, x.ndim()) / groups, 1}, groups, eps}, in, req, out);
-}
-
-struct BackwardInstanceNorm {
+template <class P>
+struct BackwardNormalize {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    return BackwardNormalize<D>(ctx, in[1].shape[1], attrs.param<InstanceNormParam>().eps, in, req, out);
-  }
-};
-struct BackwardGroupNorm {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    const auto& p = attrs.param<GroupNormParam>();
-    return BackwardNormalize<D>(ctx, p.num_groups, p.eps, in, req, out);
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const P& p = attrs.param<P>();
+    const Shape& x = in[1].shape;
+    const int64_t groups = GroupsOf(p, x);
+    return BackwardNorm<D>(ctx, {{x[0] * groups, x.Size(1, x.ndim()) / groups, 1}, groups, p.eps}, in, req, out);
   }
 };
 
@@ -166,45 +137,23 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps
   return NormSecondGradient(node, heads, eps, {others, to_last, back});
 }
 
-void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
-  if (index > 0) variable->dict.emplace("__init__", index == 1 ? "[\"one\", {}]" : "[\"zero\", {}]");
-}
-
-#define GROUP_NORM(name, P, parameter)                                                            \
-  GLUOND_REGISTER_OP(name)                                                                        \
-      .add_argument("data", "NDArray", "x: (batch, channels, ...).")                              \
-      .add_argument("gamma", "NDArray", parameter)                                                \
-      .add_argument("beta", "NDArray", parameter)                                                 \
-      .add_arguments(P::__FIELDS__())                                                             \
-      .set_attr_parser(ParamParser<P>)                                                            \
-      .set_num_inputs(3)                                                                          \
-      .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)            \
-      .set_attr<FInferType>("FInferType", SameFloatType)                                          \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {            \
-        return OutputsOf(                                                                         \
-            Call("_backward_" #name, {dy[0], node->inputs[0], node->inputs[1]}, node->attrs.dict)); \
-      })                                                                                          \
-      .compute<name>()
-
-#define BACKWARD_GROUP_NORM(name, P)                                                              \
-  GLUOND_REGISTER_OP(_backward_##name)                                                            \
-      .describe("The gradients of " #name "'s data, gamma and beta.")                             \
-      .add_argument("out_grad", "NDArray", "dL/dy.")                                              \
-      .add_argument("data", "NDArray", "x.")                                                      \
-      .add_argument("gamma", "NDArray", "gamma.")                                                 \
-      .add_arguments(P::__FIELDS__())                                                             \
-      .set_attr_parser(ParamParser<P>)                                                            \
-      .set_num_inputs(3)                                                                          \
-      .set_num_outputs(3)                                                                         \
-      .set_attr<FInferShape>("FInferShape", BackwardNormShape)                                    \
-      .set_attr<FInferType>("FInferType", SameFloatType)                                          \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                  \
-      .compute<Backward##name>()
+#define GROUP_NORM(name, P, gamma)                                        \
+  GLUOND_REGISTER_OP(name)                                                \
+      .add_argument("data", "NDArray", "x: (batch, channels, ...).")      \
+      .with(NormFacts("_backward_" #name, gamma))                         \
+      .params<P>()                                                        \
+      .compute<Normalize<P>>()
+#define BACKWARD_GROUP_NORM(name, P)                                      \
+  GLUOND_REGISTER_OP(_backward_##name)                                    \
+      .describe("The gradients of " #name "'s data, gamma and beta.")     \
+      .with(BackwardNormFacts)                                            \
+      .params<P>()                                                        \
+      .compute<BackwardNormalize<P>>()
 
 GROUP_NORM(InstanceNorm, InstanceNormParam, "(channels).")
     .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each channel of each "
               "sample.")
-    .set_attr<FInferShape>("FInferShape", InstanceShape);
+    .infer(InstanceShape, SameFloatType);
 
 BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
@@ -214,16 +163,8 @@ BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
 GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
     .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each group of channels "
               "of each sample.")
-    .set_num_outputs(3)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
-                                  [](const NodeAttrs& attrs) {
-                                    return attrs.param<GroupNormParam>().output_mean_var ? 3u : 1u;
-                                  })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs&) {
-                                  return std::vector<std::string>{"output", "mean", "std"};
-                                })
-    .set_attr<FInferShape>("FInferShape", GroupShape);
+    .with(MeanAndStd<GroupNormParam>)
+    .infer(GroupShape, SameFloatType);
 
 BACKWARD_GROUP_NORM(GroupNorm, GroupNormParam)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {

@@ -1,24 +1,21 @@
 // Operators that pass their input on: _copy; BlockGrad, which stops gradients; make_loss, whose gradient is ones; Cast;
 // _widen; and zeros_like, ones_like, which take from it only the shape and type.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 #include "ops/kernel/copy.h"
-#include "ops/kernel/fill.h"
 
 namespace gluond::ops {
 namespace {
 
 std::vector<bool> SameBytes(const NodeAttrs&) { return {true}; }
 
-#define IDENTITY(name, argument)                                  \
-  GLUOND_REGISTER_OP(name)                                        \
-      .add_argument(argument, "NDArray", "Any shape.")            \
-      .set_attr<FInferShape>("FInferShape", SameShape)            \
-      .set_attr<FInferType>("FInferType", SameType)               \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)   \
-      .set_attr<FInplaceIdentity>("FInplaceIdentity", SameBytes)  \
+#define IDENTITY(name, argument)                                 \
+  GLUOND_REGISTER_OP(name)                                       \
+      .add_argument(argument, "NDArray", "Any shape.")           \
+      .infer(SameShape, SameType)                                \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)  \
+      .set_attr<FInplaceIdentity>("FInplaceIdentity", SameBytes) \
       .compute<CopyFirst>()
 
 IDENTITY(_copy, "data")
@@ -34,7 +31,7 @@ IDENTITY(BlockGrad, "data")
 
 IDENTITY(make_loss, "data")
     .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) { return std::vector<std::string>{"loss"}; })
+    .set_attr<FListOutputNames>("FListOutputNames", Names({"loss"}))
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
       return {Call("ones_like", {node->inputs[0]})};
@@ -52,7 +49,7 @@ struct CastParam : Param<CastParam> {
   static void Fields(Schema<CastParam>& s) { s.Field("dtype", &CastParam::dtype).Describe("The type of y."); }
 };
 
-// Floating point goes through double, so that what an integer type cannot hold becomes its nearest value.
+// Floating point goes through double, so that a number that an integer type cannot hold becomes its nearest value.
 struct RealIdentity {
   template <std::floating_point C>
   HOST_DEVICE C operator()(C x) const { return x; }
@@ -60,8 +57,7 @@ struct RealIdentity {
 
 struct Cast {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (x[0].dtype == y[0].dtype) return Copy<D>(ctx, x[0], req[0], y[0]);
     if (IsFloating(x[0].dtype)) return Map<D, 1>(ctx, RealIdentity(), x.data(), req[0], y[0]);
     return Map<D, 1>(ctx, Identity(), x.data(), req[0], y[0]);
@@ -77,14 +73,8 @@ GLUOND_REGISTER_OP(Cast)
               "value that does, and NaN 0.")
     .add_alias("cast")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(CastParam::__FIELDS__())
-    .set_attr_parser(ParamParser<CastParam>)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, attrs.param<CastParam>().dtype);
-      return AllKnown(*in);
-    })
+    .params<CastParam>()
+    .infer(ElemwiseShape<1, 1>, TypeOfParam<CastParam>)
     .set_attr<FGradient>("FGradient", CastGradient)
     .compute<Cast>();
 
@@ -94,24 +84,14 @@ GLUOND_REGISTER_OP(_cast_like)
     .add_argument("data", "NDArray", "Any shape.")
     .add_argument("like", "NDArray", "Any shape.")
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-      SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-      return AllKnown(*in);
-    })
+    .infer(ShapeOfInput<0>, TypeOfInput<1>)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_cast_like", {dy[0], node->inputs[0]}), {}};
     })
     .compute<Cast>();
 
-// What gradients compute in where 16 bits would overflow.
+// Gradients compute in its result where 16 bits would overflow.
 GLUOND_REGISTER_OP(_widen)
     .describe("y = x, as float32 where x has 16 bits, else as it is.")
     .add_argument("data", "NDArray", "Any shape.")
@@ -125,24 +105,14 @@ GLUOND_REGISTER_OP(_widen)
     .set_attr<FGradient>("FGradient", CastGradient)
     .compute<Cast>();
 
-template <int value>
-struct FillLike {
-  template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    return Fill<D>(ctx, value, req[0], y[0]);
-  }
-};
-
-#define FILL_LIKE(name, value, text)                              \
-  GLUOND_REGISTER_OP(name)                                        \
-      .describe(text)                                             \
-      .add_argument("data", "NDArray", "Any shape.")              \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)  \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)     \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)      \
-      .set_attr<FGradient>("FGradient", NoGradient)               \
-      .compute<FillLike<value>>()
+#define FILL_LIKE(name, value, text)                       \
+  GLUOND_REGISTER_OP(name)                                 \
+      .describe(text)                                      \
+      .add_argument("data", "NDArray", "Any shape.")       \
+      .infer(ElemwiseShape<1, 1>, ElemwiseType<1, 1>)      \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>) \
+      .set_attr<FGradient>("FGradient", NoGradient)        \
+      .compute<Constant<value>>()
 
 FILL_LIKE(zeros_like, 0, "Zeros of the shape and type of x.").set_attr<TIsZeros>("TIsZeros", true);
 FILL_LIKE(ones_like, 1, "Ones of the shape and type of x.");

@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 #include "ops/kernel/fill.h"
 #include "ops/shape_param.h"
 
@@ -33,36 +32,19 @@ struct FullParam : Param<FullParam> {
   }
 };
 
-template <class P>
-absl::StatusOr<bool> ParamType(const NodeAttrs& attrs, TypeVector*, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, attrs.param<P>().dtype);
-  return true;
-}
-
-template <int value>
-struct Constant {
-  template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    return Fill<D>(ctx, value, req[0], y[0]);
-  }
-};
 struct Full {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     return Fill<D>(ctx, attrs.param<FullParam>().value, req[0], y[0]);
   }
 };
 
-#define INIT(name, P, shape, text)                                    \
-  GLUOND_REGISTER_OP(name)                                            \
-      .describe(text)                                                 \
-      .set_num_inputs(0)                                              \
-      .add_arguments(P::__FIELDS__())                                 \
-      .set_attr_parser(ParamParser<P>)                                \
-      .set_attr<FInferShape>("FInferShape", shape)                    \
-      .set_attr<FInferType>("FInferType", ParamType<P>)               \
+#define INIT(name, P, shape, text)                      \
+  GLUOND_REGISTER_OP(name)                              \
+      .describe(text)                                   \
+      .set_num_inputs(0)                                \
+      .params<P>()                                      \
+      .infer(shape, TypeOfParam<P>)                     \
       .set_attr<FGradient>("FGradient", NoGradient)
 
 INIT(_zeros, InitParam, ShapeOfParam<InitParam>, "Zeros.").add_alias("zeros").compute<Constant<0>>();
@@ -83,7 +65,8 @@ struct ArangeParam : Param<ArangeParam> {
         .Check([](double v) { return std::isfinite(v); }, "want a finite number");
     s.Field("step", &ArangeParam::step).Default(1.0).Describe("The distance between values, not 0.")
         .Check([](double v) { return std::isfinite(v) && v != 0; }, "want a finite number, not 0");
-    s.Field("repeat", &ArangeParam::repeat).Default(int64_t{1}).Range(1, int64_t{1} << 32).Describe("How often each value stands.");
+    s.Field("repeat", &ArangeParam::repeat).Default(int64_t{1}).Range(1, int64_t{1} << 32)
+        .Describe("How often each value stands.");
     s.Field("infer_range", &ArangeParam::infer_range).Default(false).Describe("Takes the length from the consumers.");
     s.Field("ctx", &ArangeParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
     s.Field("dtype", &ArangeParam::dtype).Default(DType::kFloat32).Describe("The type of y.");
@@ -115,14 +98,10 @@ struct ArangeElement {
 
 struct Arange {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     const ArangeParam& p = attrs.param<ArangeParam>();
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      const double start = p.stop || p.infer_range ? p.start : 0;
-      return ForEach<D>(ctx, y[0].Size(), ArangeElement<C>{start, p.step, p.repeat, Out<C>(y[0], req[0])});
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return ArangeElement<C>{p.stop || p.infer_range ? p.start : 0, p.step, p.repeat, out};
     });
   }
 };
@@ -151,15 +130,12 @@ struct LinspaceParam : Param<LinspaceParam> {
 
 struct Linspace {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     const LinspaceParam& p = attrs.param<LinspaceParam>();
     const int64_t intervals = std::max<int64_t>(1, p.endpoint ? p.num - 1 : p.num);
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      const double step = (p.stop - p.start) / static_cast<double>(intervals);
-      return ForEach<D>(ctx, p.num, ArangeElement<C>{p.start, step, 1, Out<C>(y[0], req[0])});
+    const double step = (p.stop - p.start) / static_cast<double>(intervals);
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return ArangeElement<C>{p.start, step, 1, out};
     });
   }
 };
@@ -191,13 +167,10 @@ struct ArangeLikeParam : Param<ArangeLikeParam> {
 
 struct ArangeLike {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     const ArangeLikeParam& p = attrs.param<ArangeLikeParam>();
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, y[0].Size(), ArangeElement<C>{p.start, p.step, p.repeat, Out<C>(y[0], req[0])});
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return ArangeElement<C>{p.start, p.step, p.repeat, out};
     });
   }
 };
@@ -205,8 +178,7 @@ struct ArangeLike {
 GLUOND_REGISTER_OP(_contrib_arange_like)
     .describe("start, start + step, ... in the shape of data, or along one of its axes; each value `repeat` times.")
     .add_argument("data", "NDArray", "Only its shape and type are used.")
-    .add_arguments(ArangeLikeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ArangeLikeParam>)
+    .params<ArangeLikeParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const std::optional<int>& axis = attrs.param<ArangeLikeParam>().axis;
@@ -230,7 +202,8 @@ struct EyeParam : Param<EyeParam> {
     constexpr int64_t kMax = int64_t{1} << 48;
     s.Field("N", &EyeParam::rows).Range(0, kMax).Describe("Rows.");
     s.Field("M", &EyeParam::columns).Default(int64_t{0}).Range(0, kMax).Describe("Columns; 0: as many as rows.");
-    s.Field("k", &EyeParam::k).Default(int64_t{0}).Range(-kMax, kMax).Describe("Which diagonal; above the main one if positive.");
+    s.Field("k", &EyeParam::k).Default(int64_t{0}).Range(-kMax, kMax)
+        .Describe("Which diagonal; above the main one if positive.");
     s.Field("ctx", &EyeParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
     s.Field("dtype", &EyeParam::dtype).Default(DType::kFloat32).Describe("The type of y.");
   }
@@ -245,13 +218,9 @@ struct EyeElement {
 
 struct Eye {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      const int64_t k = attrs.param<EyeParam>().k;
-      return ForEach<D>(ctx, y[0].Size(), EyeElement<C>{y[0].shape[1], k, Out<C>(y[0], req[0])});
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return EyeElement<C>{y[0].shape[1], attrs.param<EyeParam>().k, out};
     });
   }
 };

@@ -1,12 +1,9 @@
 // L2Normalization: y = x / sqrt(sum x^2 + eps), the sum going over each sample (instance), over the channels of each
 // position (channel), or over the positions of each channel (spatial).
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -44,8 +41,7 @@ struct Normalize {
 
 struct L2Normalization {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<L2NormalizationParam>();
     return Rows<D, 1>(ctx, RowsOf(p, in[0].shape), Normalize{p.eps}, in.data(), req[0], out[0]);
   }
@@ -53,11 +49,8 @@ struct L2Normalization {
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   ASSIGN_OR_RETURN(const bool known, SameShape(attrs, in, out));
-  const Shape& x = (*in)[0];
-  const int least = attrs.param<L2NormalizationParam>().mode == kInstance ? 1 : 2;
-  if (!x.rank_known() || x.ndim() >= least) return known;
-  return absl::InvalidArgumentError(
-      absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected rank ", least, " or more"));
+  RETURN_IF_ERROR(CheckRank((*in)[0], attrs.param<L2NormalizationParam>().mode == kInstance ? 1 : 2));
+  return known;
 }
 
 // dx = (dy - y sum(y dy)) / norm.
@@ -74,20 +67,15 @@ struct BackwardNormalize {
 
 struct BackwardL2Normalization {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<L2NormalizationParam>();
     return Rows<D, 2>(ctx, RowsOf(p, in[1].shape), BackwardNormalize{p.eps}, in.data(), req[0], out[0]);
   }
 };
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  return {Call("_backward_L2Normalization", {dy[0], node->inputs[0]}, node->attrs.dict)};
-}
-
-// With r = 1 / norm, y = x r and a the gradient of dx = r (dy - y (y . dy)), that of dy is r (a - y (y . a)), and that
-// of x is r (u - y (y . u)) - r^2 y (a . (dy - y (y . dy))), u = -r (a (y . dy) + dy (y . a)): that of r by x is -r^2 y.
-// In float32 where they have 16 bits.
+// With r = 1 / norm, y = x r and a the gradient of dx = r (dy - y (y . dy)), the gradient of dy is r (a - y (y . a)),
+// and that of x is r (u - y (y . u)) - r^2 y (a . (dy - y (y . dy))) with u = -r (a (y . dy) + dy (y . a)), as the
+// gradient of r by x is -r^2 y. Tensors of 16 bits are computed with in float32.
 Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<L2NormalizationParam>();
   const bool channel = p.mode == kChannel;
@@ -109,23 +97,19 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
 GLUOND_REGISTER_OP(L2Normalization)
     .describe("y = x / sqrt(sum of x^2 + eps), over each sample, channel or position.")
     .add_argument("data", "NDArray", "x: (batch, channels, ...).")
-    .add_arguments(L2NormalizationParam::__FIELDS__())
-    .set_attr_parser(ParamParser<L2NormalizationParam>)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .params<L2NormalizationParam>()
+    .infer(InferShape, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_L2Normalization"})
     .compute<L2Normalization>();
 
 GLUOND_REGISTER_OP(_backward_L2Normalization)
     .describe("The gradient of L2Normalization's data.")
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "x.")
-    .add_arguments(L2NormalizationParam::__FIELDS__())
-    .set_attr_parser(ParamParser<L2NormalizationParam>)
+    .params<L2NormalizationParam>()
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(ElemwiseShape<2, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
     .set_attr<FGradient>("FGradient", SecondGradient)
     .compute<BackwardL2Normalization>();

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "ops/kernel/math.h"
+#include "ops/kernel/stage.h"
 #include "ops/optimizer.h"
 
 namespace gluond::ops {
@@ -20,9 +21,7 @@ struct DirectionParam : Param<DirectionParam> {
   int64_t t;
   bool bias_correction;
   static void Fields(Schema<DirectionParam>& s) {
-    s.Field("beta1", &DirectionParam::beta1).Default(0.9).Describe("Decay of the gradient's average.");
-    s.Field("beta2", &DirectionParam::beta2).Default(0.999).Describe("Decay of the squared gradient's average.");
-    s.Field("epsilon", &DirectionParam::epsilon).Default(1e-6).Describe("Keeps the quotient finite.");
+    AverageFields(s, 1e-6);
     s.Field("t", &DirectionParam::t).AtLeast(1).Describe("Which step this is, from 1.");
     s.Field("bias_correction", &DirectionParam::bias_correction).Default(true)
         .Describe("Corrects the averages for their start at 0.");
@@ -34,24 +33,18 @@ struct DirectionParam : Param<DirectionParam> {
 };
 
 // The weight argument becomes the direction.
-struct Direction {
-  static constexpr int kStates = 2;
-  double beta1, beta2, epsilon, wd, rescale, clip, rest1, rest2;
-  explicit Direction(const DirectionParam& p)
-      : beta1(p.beta1),
-        beta2(p.beta2),
-        epsilon(p.epsilon),
-        wd(p.wd),
-        rescale(p.rescale_grad),
-        clip(p.clip_gradient),
+struct Direction : Step<DirectionParam, 2> {
+  double rest1, rest2;
+  explicit Direction(const DirectionParam& param)
+      : Step(param),
         rest1(p.bias_correction ? 1 - std::pow(p.beta1, static_cast<double>(p.t)) : 1),
         rest2(p.bias_correction ? 1 - std::pow(p.beta2, static_cast<double>(p.t)) : 1) {}
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    const C clipped = ClipTo(clip, C(rescale) * g);
-    s[0] = C(beta1) * s[0] + C(1 - beta1) * clipped;
-    s[1] = C(beta2) * s[1] + C(1 - beta2) * clipped * clipped;
-    w = s[0] / C(rest1) / (math::Sqrt(s[1] / C(rest2)) + C(epsilon)) + C(wd) * w;
+    const C clipped = ClipTo(p.clip_gradient, C(p.rescale_grad) * g);
+    s[0] = C(p.beta1) * s[0] + C(1 - p.beta1) * clipped;
+    s[1] = C(p.beta2) * s[1] + C(1 - p.beta2) * clipped * clipped;
+    w = s[0] / C(rest1) / (math::Sqrt(s[1] / C(rest2)) + C(p.epsilon)) + C(p.wd) * w;
   }
 };
 
@@ -59,8 +52,7 @@ struct Direction {
 template <bool multi_precision>
 struct Phase1 {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Direction direction(attrs.param<DirectionParam>());
     return Update<D, 2>(ctx, direction, in[multi_precision ? 4 : 0], in[1], in.data() + 2, req[0], out[0]);
   }
@@ -102,12 +94,10 @@ struct TrustedStep {
 template <int states>
 struct Phase2 {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     const StepParam& p = attrs.param<StepParam>();
-    ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(sizeof(double)));
-    double* const rate = static_cast<double*>(space);
+    ASSIGN_OR_RETURN(double* const rate, Space<double>(ctx, 1));
     RETURN_IF_ERROR(ForEach<D>(
         ctx, 1, SetRate{p.lr, p.lower_bound, p.upper_bound, In<double>(in[2]), In<double>(in[3]), rate}));
     return Update<D, states>(ctx, TrustedStep<states>{rate}, in[0], in[1], in.data() + 4, req[0], out[0]);
@@ -119,7 +109,7 @@ absl::Status AllFloat(const TypeVector& types) {
   return absl::OkStatus();
 }
 
-// Weight and gradient have one type. The direction is of that of the weight it is made of.
+// Weight and gradient have one type. The direction has the type of the weight that it is made of.
 template <bool multi_precision>
 absl::StatusOr<bool> Phase1Type(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   TypeVector same = {(*in)[0], (*in)[1]}, none;
@@ -133,15 +123,14 @@ absl::StatusOr<bool> Phase1Type(const NodeAttrs& attrs, TypeVector* in, TypeVect
 }
 template <bool multi_precision>
 absl::StatusOr<bool> Phase2Type(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   const DType type = multi_precision ? DType::kFloat32 : (*in)[0];
   for (size_t i = 1; i < in->size(); ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
   RETURN_IF_ERROR(AllFloat(*in));
   return AllKnown(*in);
 }
 
-// The norms have one element; all else has one shape.
+// The norms have one element; all other tensors have one shape.
 absl::StatusOr<bool> Phase2Shape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   ShapeVector same = {(*in)[0], (*in)[1]};
   if (in->size() == 5) same.push_back((*in)[4]);
@@ -158,41 +147,31 @@ std::vector<uint32_t> Mutated(const NodeAttrs&) {
   return {};
 }
 
-#define PHASE1(name, multi_precision, ...)                                            \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .set_num_inputs(multi_precision ? 5 : 4)                                        \
-      .add_argument("weight", "NDArray", "w.")                                        \
-      .add_argument("grad", "NDArray", "g.")                                          \
-      .add_arguments(StateArguments({"mean", "var"}))                                 \
-      .add_arguments(OtherArguments({__VA_ARGS__}))                                   \
-      .add_arguments(DirectionParam::__FIELDS__())                                    \
-      .set_attr_parser(ParamParser<DirectionParam>)                                   \
-      .set_attr<FMutateInputs>("FMutateInputs", States<2>)                            \
-      .set_attr<FInferShape>("FInferShape", SameShape)                                \
-      .set_attr<FInferType>("FInferType", Phase1Type<multi_precision>)                \
+#define PHASE1(name, multi_precision, ...)                                    \
+  GLUOND_REGISTER_OP(name)                                                    \
+      .set_num_inputs(multi_precision ? 5 : 4)                                \
+      .add_argument("weight", "NDArray", "w.")                                \
+      .add_argument("grad", "NDArray", "g.")                                  \
+      .add_arguments(StateArguments({"mean", "var"}))                         \
+      .add_arguments(StateArguments({__VA_ARGS__}, "The weight in float32.")) \
+      .params<DirectionParam>()                                               \
+      .set_attr<FMutateInputs>("FMutateInputs", States<2>)                    \
+      .infer(SameShape, Phase1Type<multi_precision>)                          \
       .compute<Phase1<multi_precision>>()
-#define PHASE2(name, multi_precision, ...)                                            \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .set_num_inputs(multi_precision ? 5 : 4)                                        \
-      .add_argument("weight", "NDArray", "w; usually the output, too.")               \
-      .add_argument("g", "NDArray", "The direction from phase 1.")                    \
-      .add_argument("r1", "NDArray", "The norm of w, one number.")                    \
-      .add_argument("r2", "NDArray", "The norm of the direction, one number.")        \
-      .add_arguments(StateArguments({__VA_ARGS__}))                                   \
-      .add_arguments(StepParam::__FIELDS__())                                         \
-      .set_attr_parser(ParamParser<StepParam>)                                        \
-      .set_attr<FMutateInputs>("FMutateInputs", Mutated<multi_precision>)             \
-      .set_attr<FInferShape>("FInferShape", Phase2Shape)                              \
-      .set_attr<FInferType>("FInferType", Phase2Type<multi_precision>)                \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                       \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                      \
+#define PHASE2(name, multi_precision, ...)                                     \
+  GLUOND_REGISTER_OP(name)                                                     \
+      .set_num_inputs(multi_precision ? 5 : 4)                                 \
+      .add_argument("weight", "NDArray", "w; usually the output, too.")        \
+      .add_argument("g", "NDArray", "The direction from phase 1.")             \
+      .add_argument("r1", "NDArray", "The norm of w, one number.")             \
+      .add_argument("r2", "NDArray", "The norm of the direction, one number.") \
+      .add_arguments(StateArguments({__VA_ARGS__}))                            \
+      .params<StepParam>()                                                     \
+      .set_attr<FMutateInputs>("FMutateInputs", Mutated<multi_precision>)      \
+      .infer(Phase2Shape, Phase2Type<multi_precision>)                         \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)               \
       .compute<Phase2<multi_precision ? 1 : 0>>()
-
-std::vector<ArgumentDoc> OtherArguments(std::initializer_list<const char*> names) {
-  std::vector<ArgumentDoc> docs;
-  for (const char* name : names) docs.push_back({name, "NDArray", true, "", "The weight in float32."});
-  return docs;
-}
 
 PHASE1(lamb_update_phase1, false)
     .describe("g = clip(rescale_grad g); mean, var: moving averages of g, g^2; the direction mean' / (sqrt(var') + "

@@ -1,14 +1,11 @@
 // LayerNorm: y = gamma (x - mean) / std + beta along an axis, std = sqrt(variance + eps) with the biased variance. The
-// gradient is one kernel (ops/kernel/backward_norm.h); that of the gradient, a graph of operators (ops/norm_gradient.h).
+// gradient is one kernel (ops/kernel/backward_norm.h), and its own gradient a graph (ops/norm_gradient.h).
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/backward_norm.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/norm_gradient.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -56,13 +53,11 @@ struct NormalizeRow {
 
 struct LayerNorm {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<LayerNormParam>();
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, in[0].shape.ndim()));
     const RowGeometry rows = RowsOf(in[0].shape, axis);
-    return DispatchReal(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(out[0].dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), 4 * rows.n,  // Three passes over a row, with divisions.
                              NormalizeRow<C>{rows, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
                                              Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp,
@@ -72,8 +67,7 @@ struct LayerNorm {
 };
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   Shape row = (*in)[0];
   if (!row.rank_known()) return false;
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LayerNormParam>().axis, row.ndim()));
@@ -85,19 +79,14 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 
 struct BackwardLayerNorm {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<LayerNormParam>();
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, in[1].shape.ndim()));
     return BackwardNorm<D>(ctx, {RowsOf(in[1].shape, axis), /*groups=*/0, p.eps}, in, req, out);
   }
 };
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  return OutputsOf(Call("_backward_LayerNorm", {dy[0], node->inputs[0], node->inputs[1]}, node->attrs.dict));
-}
-
-// gamma lies along the axis: it gets there by broadcasting against the last axis, once x's axis is the last.
+// gamma lies along the axis. It broadcasts against the last axis, so that x's axis is made the last.
 Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<LayerNormParam>();
   const AttrDict swap = {{"dim1", absl::StrCat(p.axis)}, {"dim2", "-1"}};
@@ -108,43 +97,16 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
 GLUOND_REGISTER_OP(LayerNorm)
     .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance along an axis.")
     .add_argument("data", "NDArray", "x.")
-    .add_argument("gamma", "NDArray", "As long as the axis.")
-    .add_argument("beta", "NDArray", "As long as the axis.")
-    .add_arguments(LayerNormParam::__FIELDS__())
-    .set_attr_parser(ParamParser<LayerNormParam>)
-    .set_num_inputs(3)
-    .set_num_outputs(3)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
-                                  [](const NodeAttrs& attrs) {
-                                    return attrs.param<LayerNormParam>().output_mean_var ? 3u : 1u;
-                                  })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs&) {
-                                  return std::vector<std::string>{"output", "mean", "std"};
-                                })
-    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
-                                         [](const NodeAttrs&, NodeAttrs* variable, int index) {
-                                           if (index > 0)
-                                             variable->dict.emplace("__init__",
-                                                                    index == 1 ? "[\"one\", {}]" : "[\"zero\", {}]");
-                                         })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .with(NormFacts("_backward_LayerNorm", "As long as the axis."))
+    .params<LayerNormParam>()
+    .with(MeanAndStd<LayerNormParam>)
+    .infer(InferShape, SameFloatType)
     .compute<LayerNorm>();
 
 GLUOND_REGISTER_OP(_backward_LayerNorm)
     .describe("The gradients of LayerNorm's data, gamma and beta.")
-    .add_argument("out_grad", "NDArray", "dL/dy.")
-    .add_argument("data", "NDArray", "x.")
-    .add_argument("gamma", "NDArray", "gamma.")
-    .add_arguments(LayerNormParam::__FIELDS__())
-    .set_attr_parser(ParamParser<LayerNormParam>)
-    .set_num_inputs(3)
-    .set_num_outputs(3)
-    .set_attr<FInferShape>("FInferShape", BackwardNormShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
-    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .with(BackwardNormFacts)
+    .params<LayerNormParam>()
     .set_attr<FGradient>("FGradient", SecondGradient)
     .compute<BackwardLayerNorm>();
 

@@ -1,12 +1,10 @@
 // LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each
 // channel (axis 1) or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -36,7 +34,7 @@ struct LeakyReLUParam : Param<LeakyReLUParam> {
   }
 };
 
-// Each with f(x) and f'(x).
+// Each function has f(x) and f'(x).
 struct Leaky {
   double slope;
   template <class C> HOST_DEVICE C F(C x) const { return x > 0 ? x : static_cast<C>(slope) * x; }
@@ -83,7 +81,7 @@ absl::Status WithFunction(const LeakyReLUParam& p, const Run& run) {
   }
 }
 
-// (outer, channels, inner): gamma has one element for each channel; one for all is one channel.
+// x as (outer, channels, inner), where gamma has one element for each channel. One element for all is one channel.
 RowGeometry Channels(const Shape& x, const Shape& gamma) {
   if (gamma.Size() == 1) return {1, 1, x.Size()};
   return RowsOf(x, x.ndim() == 1 ? 0 : 1);
@@ -102,26 +100,20 @@ struct Prelu {
 
 struct LeakyReLU {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<LeakyReLUParam>();
     if (p.act_type != kPrelu) {
       return WithFunction(p, [&](auto a) { return Map<D, 1>(ctx, Value<decltype(a)>{a}, in.data(), req[0], out[0]); });
     }
-    return DispatchReal(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(
-          ctx, out[0].Size(),
-          Prelu<C>{Channels(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
+    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
+      return Prelu<C>{Channels(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), y};
     });
   }
 };
 
 struct BackwardLeakyReLU {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     return WithFunction(attrs.param<LeakyReLUParam>(), [&](auto a) {
       return Map<D, 2>(ctx, Derivative<decltype(a)>{a}, in.data(), req[0], out[0]);
     });
@@ -145,11 +137,9 @@ struct BackwardPreluChannel {
 
 struct BackwardPrelu {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const RowGeometry shape = Channels(in[1].shape, in[2].shape);
-    return DispatchReal(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(out[0].dtype, [&]<class C>(C) {
       return ForEachGroup<D>(
           ctx, shape.n, shape.outer * shape.inner,
           BackwardPreluChannel<C>{shape, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
@@ -161,8 +151,7 @@ struct BackwardPrelu {
 uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<LeakyReLUParam>().act_type == kPrelu ? 2 : 1; }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   const Shape x = (*in)[0];
   if (in->size() > 1 && x.rank_known()) {
     const int64_t channels = x.ndim() == 0 ? 1 : x[x.ndim() == 1 ? 0 : 1];
@@ -178,7 +167,7 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   return {Call("_backward_LeakyReLU", {dy[0], node->inputs[0]}, node->attrs.dict)};
 }
 
-// Of dy f'(x), by dy and by x.
+// The gradients of dy f'(x) by dy and by x.
 Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   const auto& p = node->param<LeakyReLUParam>();
   const NodeEntry &dy = node->inputs[0], &x = node->inputs[1];
@@ -205,22 +194,15 @@ GLUOND_REGISTER_OP(LeakyReLU)
         "1.6733. gelu: x times the normal distribution function of x.")
     .add_argument("data", "NDArray", "x: any shape.")
     .add_argument("gamma", "NDArray", "For prelu only: (channels) or (1).")
-    .add_arguments(LeakyReLUParam::__FIELDS__())
-    .set_attr_parser(ParamParser<LeakyReLUParam>)
+    .params<LeakyReLUParam>()
     .set_num_inputs(NumInputs)
-    .set_attr<FListInputNames>("FListInputNames",
-                               [](const NodeAttrs& attrs) {
-                                 std::vector<std::string> names = {"data", "gamma"};
-                                 names.resize(NumInputs(attrs));
-                                 return names;
-                               })
-    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
-                                         [](const NodeAttrs&, NodeAttrs* variable, int index) {
-                                           if (index == 1)
-                                             variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
-                                         })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "gamma"}, NumInputs))
+    .set_attr<FSetInputVarAttrOnCompose>(
+        "FSetInputVarAttrOnCompose",
+        [](const NodeAttrs&, NodeAttrs* variable, int index) {
+          if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
+        })
+    .infer(InferShape, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<LeakyReLU>();
@@ -229,11 +211,9 @@ GLUOND_REGISTER_OP(_backward_LeakyReLU)
     .describe("dx = dy f'(x).")
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "x.")
-    .add_arguments(LeakyReLUParam::__FIELDS__())
-    .set_attr_parser(ParamParser<LeakyReLUParam>)
+    .params<LeakyReLUParam>()
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(ElemwiseShape<2, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
     .set_attr<FGradient>("FGradient", GradientOfBackward)
     .compute<BackwardLeakyReLU>();
@@ -245,13 +225,7 @@ GLUOND_REGISTER_OP(_backward_prelu)
     .add_argument("gamma", "NDArray", "gamma.")
     .set_num_inputs(3)
     .set_num_outputs(2)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(ShapesOfInputs<1>, SameFloatType)
     .compute<BackwardPrelu>();
 
 }  // namespace

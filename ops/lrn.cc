@@ -1,12 +1,10 @@
 // LRN, local response normalization: y = x / s^beta with s = knorm + alpha / nsize times the sum of x^2 over the nsize
 // channels around. The gradient is a graph of operators, in which that sum is a Pooling over the channels' axis.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -43,21 +41,16 @@ struct Normalize {
 
 struct LRN {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<LRNParam>();
-    return DispatchReal(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, out[0].Size(),
-                        Normalize<C>{RowsOf(in[0].shape, 1), In<C>(in[0]), Out<C>(out[0], req[0]),
-                                     p.alpha / static_cast<double>(p.nsize), p.beta, p.knorm, p.nsize / 2},
-                        1 + kGrain / 64);
-    });
+    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
+      return Normalize<C>{RowsOf(in[0].shape, 1), In<C>(in[0]), z, p.alpha / static_cast<double>(p.nsize),
+                          p.beta, p.knorm, p.nsize / 2};
+    }, 1 + kGrain / 64);
   }
 };
 
-// dx = dy / s^beta - 2 alpha beta / nsize x W(dy x / s^(beta + 1)), with W the sum over a window.
+// dx = dy / s^beta - 2 alpha beta / nsize x W(dy x / s^(beta + 1)), where W sums over a window.
 Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   const auto& p = node->param<LRNParam>();
   const NodeEntry x = node->inputs[0];
@@ -77,8 +70,7 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
 GLUOND_REGISTER_OP(LRN)
     .describe("y = x / (knorm + alpha / nsize * the sum of x^2 over the nsize channels around)^beta.")
     .add_argument("data", "NDArray", "x: (batch, channels, height, width).")
-    .add_arguments(LRNParam::__FIELDS__())
-    .set_attr_parser(ParamParser<LRNParam>)
+    .params<LRNParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
                              SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));

@@ -1,22 +1,21 @@
 // Matrix products: dot, of the last axis with the first; batch_dot and linalg_gemm2, of the matrices in the last two
-// axes. Their gradient is one operator, which needs no transposed copy; being linear in each input, that operator is
-// differentiated by the product and itself, as often as wanted.
+// axes. Their gradient is one operator, which needs no transposed copy. That operator is linear in each input, so that
+// it and the product differentiate it, as often as wanted.
 
 #include <optional>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/gemm.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
 
 template <class P>
-void TransposeFields(Schema<P>& s) {
-  s.Field("transpose_a", &P::transpose_a).Default(false).Describe("Transpose the first input.");
-  s.Field("transpose_b", &P::transpose_b).Default(false).Describe("Transpose the second input.");
+void TransposeFields(Schema<P>& s, absl::string_view what = "") {
+  s.template Field<bool>("transpose_a", &P::transpose_a).Default(false)
+      .Describe(absl::StrCat("Transpose the first input", what, "."));
+  s.template Field<bool>("transpose_b", &P::transpose_b).Default(false)
+      .Describe(absl::StrCat("Transpose the second input", what, "."));
 }
 template <class P>
 void StypeField(Schema<P>& s) {
@@ -101,7 +100,7 @@ struct BatchDotParam : MatrixPair<BatchDotParam> {
   static constexpr int kMinRank = 3;
   static constexpr const char* kBackward = "_backward_batch_dot";
   static constexpr const char* kForward = "batch_dot";
-  static void Fields(Schema<BatchDotParam>& s);
+  static void Fields(Schema<BatchDotParam>& s) { TransposeFields(s, "'s matrices"), StypeField(s); }
 };
 struct Gemm2Param : MatrixPair<Gemm2Param> {
   double alpha;
@@ -109,32 +108,19 @@ struct Gemm2Param : MatrixPair<Gemm2Param> {
   static constexpr int kMinRank = 2;
   static constexpr const char* kBackward = "_backward_linalg_gemm2";
   static constexpr const char* kForward = "_linalg_gemm2";
-  static void Fields(Schema<Gemm2Param>& s);
+  static void Fields(Schema<Gemm2Param>& s) {
+    TransposeFields(s, "'s matrices");
+    s.Field("alpha", &Gemm2Param::alpha).Default(1.0).Describe("Multiplies the product.");
+    s.Field("axis", &Gemm2Param::axis).Default(-2)
+        .Check([](int v) { return v == -2; }, "want -2; transpose the input instead")
+        .Describe("The axis of the matrices' rows; the last but one.");
+  }
   GemmSize Size(const Shape& a, const Shape& b) const {
     GemmSize size = MatrixPair::Size(a, b);
     size.alpha = alpha;
     return size;
   }
 };
-template <class P>
-void PairFields(Schema<P>& s) {
-  s.template Field<bool>("transpose_a", &P::transpose_a)
-      .Default(false)
-      .Describe("Transpose the first input's matrices.");
-  s.template Field<bool>("transpose_b", &P::transpose_b)
-      .Default(false)
-      .Describe("Transpose the second input's matrices.");
-}
-void BatchDotParam::Fields(Schema<BatchDotParam>& s) { PairFields(s), StypeField(s); }
-void Gemm2Param::Fields(Schema<Gemm2Param>& s) {
-  PairFields(s);
-  s.Field("alpha", &Gemm2Param::alpha).Default(1.0).Describe("Multiplies the product.");
-  s.Field("axis", &Gemm2Param::axis)
-      .Default(-2)
-      .Check([](int v) { return v == -2; }, "want -2; transpose the input instead")
-      .Describe("The axis of the matrices' rows; the last but one.");
-}
-
 template <class P>
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   if (!(*in)[0].rank_known() || !(*in)[1].rank_known()) return false;
@@ -146,8 +132,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 template <class P>
 struct Product {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const GemmSize size = attrs.param<P>().Size(in[0].shape, in[1].shape);
     return Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data);
   }
@@ -157,8 +142,7 @@ struct Product {
 template <class P>
 struct BackwardProduct {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &dc = in[0], &a = in[1], &b = in[2];
     const GemmSize s = attrs.param<P>().Size(a.shape, b.shape);
     const auto gemm = [&](int64_t m, int64_t n, int64_t k, const TBlob& x, bool transpose_x, const TBlob& y,
@@ -188,36 +172,26 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
           Backward<P>(node, dc, a, g[1])[0], Backward<P>(node, dc, g[0], b)[1]};
 }
 
-#define PRODUCT(name, P)                                                                             \
-  GLUOND_REGISTER_OP(_backward_##name)                                                               \
-      .describe("The gradients of the product's inputs.")                                            \
-      .add_argument("out_grad", "NDArray", "dL/dy.")                                                 \
-      .add_argument("lhs", "NDArray", "The first input.")                                            \
-      .add_argument("rhs", "NDArray", "The second input.")                                           \
-      .add_arguments(P::__FIELDS__())                                                                \
-      .set_attr_parser(ParamParser<P>)                                                               \
-      .set_num_inputs(3)                                                                             \
-      .set_num_outputs(2)                                                                            \
-      .set_attr<FInferShape>("FInferShape", BackwardShape)                                           \
-      .set_attr<FInferType>("FInferType", SameFloatType)                                             \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                     \
-      .set_attr<FGradient>("FGradient", GradientOfBackward<P>)                                       \
-      .compute<BackwardProduct<P>>();                                                                \
-  GLUOND_REGISTER_OP_NAMED(name, P::kForward)                                                        \
-      .add_arguments(P::__FIELDS__())                                                                \
-      .set_attr_parser(ParamParser<P>)                                                               \
-      .set_num_inputs(2)                                                                             \
-      .set_attr<FInferShape>("FInferShape", InferShape<P>)                                           \
-      .set_attr<FInferType>("FInferType", SameFloatType)                                             \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                     \
-      .set_attr<FGradient>("FGradient", Gradient<P>)                                                 \
+#define PRODUCT(name, P)                                         \
+  GLUOND_REGISTER_OP(_backward_##name)                           \
+      .describe("The gradients of the product's inputs.")        \
+      .add_argument("out_grad", "NDArray", "dL/dy.")             \
+      .add_argument("lhs", "NDArray", "The first input.")        \
+      .add_argument("rhs", "NDArray", "The second input.")       \
+      .params<P>()                                               \
+      .set_num_inputs(3)                                         \
+      .set_num_outputs(2)                                        \
+      .infer(ShapesOfInputs<1>, SameFloatType)                   \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace) \
+      .set_attr<FGradient>("FGradient", GradientOfBackward<P>)   \
+      .compute<BackwardProduct<P>>();                            \
+  GLUOND_REGISTER_OP_NAMED(name, P::kForward)                    \
+      .params<P>()                                               \
+      .set_num_inputs(2)                                         \
+      .infer(InferShape<P>, SameFloatType)                       \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace) \
+      .set_attr<FGradient>("FGradient", Gradient<P>)             \
       .compute<Product<P>>()
-
-absl::StatusOr<bool> BackwardShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-  SHAPE_ASSIGN_CHECK(out, 1, (*in)[2]);
-  return AllKnown(*in) && AllKnown(*out);
-}
 
 PRODUCT(dot, DotParam)
     .describe("The product over the last axis of lhs and the first of rhs (with transpose_a: the first of lhs; with "

@@ -1,10 +1,8 @@
 // multi_lars: the learning rates of layer-wise adaptive rate scaling, lr eta |w| / (rescale |g| + wd |w| + eps).
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -35,10 +33,8 @@ GLUOND_REGISTER_OP(multi_lars)
     .add_argument("weights_sum_sq", "NDArray", "The sum of the squares of each weight.")
     .add_argument("grads_sum_sq", "NDArray", "The sum of the squares of each gradient.")
     .add_argument("wds", "NDArray", "The weight decay of each weight.")
-    .add_arguments(LarsParam::__FIELDS__())
-    .set_attr_parser(ParamParser<LarsParam>)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<4, 1>)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .params<LarsParam>()
+    .infer(ElemwiseShape<4, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .compute<Elemwise<Lars, 4>>();
 

@@ -2,11 +2,11 @@
 // operators, so that it can be differentiated again. With P(u) = u - mean(u) - z mean(u z) and d = gamma dy, the
 // gradient is dx = r P(d), dgamma = sum dy z, dbeta = sum dy. Where a, b and c are the gradients of these three,
 //
-//   of dy     gamma r P(a) + b z + c
-//   of gamma  sum dy r P(a)
-//   of x      r P(b dy - r (a mean(d z) + d mean(a z))) - r^2 z mean(a P(d))
+//   the gradient of dy is     gamma r P(a) + b z + c
+//   the gradient of gamma is  sum dy r P(a)
+//   the gradient of x is      r P(b dy - r (a mean(d z) + d mean(a z))) - r^2 z mean(a P(d))
 //
-// since P is symmetric, the gradient of z by x is r P, and that of r is -r^2 z / n.
+// since P is symmetric, the gradient of z by x is r P, and the gradient of r by x is -r^2 z / n.
 
 #ifndef OPS_NORM_GRADIENT_H_
 #define OPS_NORM_GRADIENT_H_
@@ -14,8 +14,7 @@
 #include <functional>
 #include <vector>
 
-#include "ops/gradient.h"
-#include "ops/types.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 
@@ -27,13 +26,49 @@ inline absl::StatusOr<bool> BackwardNormShape(const NodeAttrs&, ShapeVector* in,
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// How entries of a graph are brought into the form in which gamma broadcasts against the last axis.
+// The hidden outputs are shown where output_mean_var asks for them.
+template <class P>
+uint32_t VisibleOutputs(const NodeAttrs& attrs) { return attrs.param<P>().output_mean_var ? 3 : 1; }
+
+// FSetInputVarAttrOnCompose: gamma is ones, beta zeros.
+inline void InitGammaBeta(const NodeAttrs&, NodeAttrs* variable, int index) {
+  if (index > 0) variable->dict.emplace("__init__", index == 1 ? "[\"one\", {}]" : "[\"zero\", {}]");
+}
+
+// The facts of an operator on data, gamma and beta, and of its gradient. `backward`: the gradient's name.
+inline auto NormFacts(const char* backward, const char* gamma) {
+  return [=](OpRegistration& op) {
+    op.set_num_inputs(3)
+        .add_argument("gamma", "NDArray", gamma)
+        .add_argument("beta", "NDArray", gamma)
+        .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitGammaBeta)
+        .set_attr<FGradient>("FGradient", [backward](const NodePtr& node, const Gradients& dy) {
+          return OutputsOf(Call(backward, {dy[0], node->inputs[0], node->inputs[1]}, node->attrs.dict));
+        });
+  };
+}
+template <class P>
+void MeanAndStd(OpRegistration& op) {
+  op.set_num_outputs(3).set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mean", "std"}));
+  op.set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs<P>);
+}
+inline void BackwardNormFacts(OpRegistration& op) {
+  op.set_num_inputs(3)
+      .set_num_outputs(3)
+      .add_argument("out_grad", "NDArray", "dL/dy.")
+      .add_argument("data", "NDArray", "x.")
+      .add_argument("gamma", "NDArray", "gamma.")
+      .infer(BackwardNormShape, SameFloatType)
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace);
+}
+
+// A NormLayout brings entries of a graph into the form in which gamma broadcasts against the last axis, and back.
 struct NormLayout {
-  AttrDict mean_axes;  // mean's attributes.
+  AttrDict mean_axes;  // The attributes of `mean`.
   std::function<NodeEntry(const NodeEntry&)> arrange, restore;
 };
 
-// FGradient of a call of `backward` (dy, x, gamma -> dx, dgamma, dbeta): in float32 where they have 16 bits.
+// FGradient of the call `backward` (dy, x, gamma -> dx, dgamma, dbeta). It computes with 16-bit tensors in float32.
 inline Gradients NormSecondGradient(const NodePtr& backward, const Gradients& heads, double eps,
                                     const NormLayout& layout) {
   const auto mean = [&](const NodeEntry& e) { return Call("mean", {e}, layout.mean_axes); };

@@ -9,29 +9,53 @@
 //   rmsprop_update        g = clip(rescale g + wd w);  n: moving average of g^2;  w -= lr g / sqrt(n + eps)
 //   rmspropalex_update    g, n as above;  a: moving average of g;  d = gamma2 d - lr g / sqrt(n - a^2 + eps);  w += d
 //
-// States are inputs that are written. mp_* keep a float32 weight beside one of 16 bits, and begin from the latter where it
-// has been set to something else.
+// States are inputs that are written. mp_* keep a float32 weight beside one of 16 bits, and begin from the latter
+// where it has been set to something else.
 
 #include "ops/kernel/math.h"
 #include "ops/optimizer.h"
-#include "ops/sgd.h"
 
 namespace gluond::ops {
 namespace {
 
-struct Nag {
-  static constexpr int kStates = 1;
-  static constexpr bool kMultiPrecision = false;
-  using P = MomentumParam;
-  Common p;
+struct SgdParam : Param<SgdParam>, Common {
+  bool lazy_update;
+  static void Fields(Schema<SgdParam>& s) { RateField(s), CommonFields(s), LazyField(s); }
+};
+struct Sgd : Step<SgdParam, 0> {
+  using Step::Step;
+  template <class C>
+  HOST_DEVICE void operator()(C& w, C g, C*) const {
+    w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * p.Clip(p.Rescale(g));
+  }
+};
+
+struct MomentumParam : Param<MomentumParam>, Common {
   double momentum;
-  explicit Nag(const P& param) : p(param), momentum(param.momentum) {}
+  bool lazy_update;
+  static void Fields(Schema<MomentumParam>& s) {
+    RateField(s);
+    s.Field("momentum", &MomentumParam::momentum).Default(0.0).Describe("Decay of the moving step.");
+    CommonFields(s), LazyField(s);
+  }
+};
+struct SgdMomentum : Step<MomentumParam, 1> {
+  using Step::Step;
+  template <class C>
+  HOST_DEVICE void operator()(C& w, C g, C* s) const {
+    s[0] = C(p.momentum) * s[0] - C(p.lr) * C(p.wd) * w - C(p.lr) * p.Clip(p.Rescale(g));
+    w += s[0];
+  }
+};
+
+struct Nag : Step<MomentumParam, 1> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     const C u = p.Clip(p.Rescale(g)) + C(p.wd) * w;
-    const C before = C(momentum) * s[0];
+    const C before = C(p.momentum) * s[0];
     s[0] = before - C(p.lr) * u;
-    w += (C(momentum) + 1) * s[0] - before;
+    w += (C(p.momentum) + 1) * s[0] - before;
   }
 };
 
@@ -40,57 +64,45 @@ struct AdamParam : Param<AdamParam>, Common {
   bool lazy_update;
   static void Fields(Schema<AdamParam>& s) {
     RateField(s);
-    s.Field("beta1", &AdamParam::beta1).Default(0.9).Describe("Decay of the gradient's average.");
-    s.Field("beta2", &AdamParam::beta2).Default(0.999).Describe("Decay of the squared gradient's average.");
-    s.Field("epsilon", &AdamParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
-    CommonFields(s), LazyField(s);
+    AverageFields(s, 1e-8), CommonFields(s), LazyField(s);
   }
 };
 // s: the averages of g and of g^2. Returns m / (sqrt(v) + eps).
-template <class C>
-HOST_DEVICE C AdamDirection(double beta1, double beta2, double epsilon, C g, C* s) {
-  s[0] = C(beta1) * s[0] + C(1 - beta1) * g;
-  s[1] = C(beta2) * s[1] + C(1 - beta2) * g * g;
-  return s[0] / (math::Sqrt(s[1]) + C(epsilon));
+template <class P, class C>
+HOST_DEVICE C AdamDirection(const P& p, C g, C* s) {
+  s[0] = C(p.beta1) * s[0] + C(1 - p.beta1) * g;
+  s[1] = C(p.beta2) * s[1] + C(1 - p.beta2) * g * g;
+  return s[0] / (math::Sqrt(s[1]) + C(p.epsilon));
 }
-struct Adam {
-  static constexpr int kStates = 2;
-  static constexpr bool kMultiPrecision = false;
-  using P = AdamParam;
-  Common p;
-  double beta1, beta2, epsilon;
-  explicit Adam(const P& param) : p(param), beta1(param.beta1), beta2(param.beta2), epsilon(param.epsilon) {}
+struct Adam : Step<AdamParam, 2> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    w -= C(p.lr) * AdamDirection(beta1, beta2, epsilon, p.Clip(p.Rescale(g) + C(p.wd) * w), s);
+    w -= C(p.lr) * AdamDirection(p, p.Clip(p.Rescale(g) + C(p.wd) * w), s);
   }
 };
 
 struct AdamWParam : Param<AdamWParam>, Common {
   double beta1, beta2, epsilon, eta;
   static void Fields(Schema<AdamWParam>& s) {
-    RateField(s), CommonFields(s);
-    s.Field("beta1", &AdamWParam::beta1).Default(0.9).Describe("Decay of the gradient's average.");
-    s.Field("beta2", &AdamWParam::beta2).Default(0.999).Describe("Decay of the squared gradient's average.");
-    s.Field("epsilon", &AdamWParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
+    RateField(s), CommonFields(s), AverageFields(s, 1e-8);
     s.Field("eta", &AdamWParam::eta).Default(1.0).Describe("Multiplies the whole step, weight decay included.");
   }
 };
-struct AdamW {
-  static constexpr int kStates = 2;
-  static constexpr bool kMultiPrecision = false;
-  using P = AdamWParam;
-  Common p;
-  double beta1, beta2, epsilon, eta;
-  explicit AdamW(const P& param)
-      : p(param), beta1(param.beta1), beta2(param.beta2), epsilon(param.epsilon), eta(param.eta) {}
+struct AdamW : Step<AdamWParam, 2> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    const C direction = AdamDirection(beta1, beta2, epsilon, p.Clip(p.Rescale(g)), s);
-    w -= C(eta) * (C(p.lr) * direction + C(p.wd) * w);
+    const C direction = AdamDirection(p, p.Clip(p.Rescale(g)), s);
+    w -= C(p.eta) * (C(p.lr) * direction + C(p.wd) * w);
   }
 };
 
+template <class P>
+void ClipWeightsField(Schema<P>& s) {
+  s.Field("clip_weights", &P::clip_weights).Default(-1.0)
+      .Describe("Limit of the weight's magnitude; not positive: none.");
+}
 struct RmsPropParam : Param<RmsPropParam>, Common {
   double gamma1, epsilon, clip_weights;
   static void Fields(Schema<RmsPropParam>& s) {
@@ -98,8 +110,7 @@ struct RmsPropParam : Param<RmsPropParam>, Common {
     s.Field("gamma1", &RmsPropParam::gamma1).Default(0.95).Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &RmsPropParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
     CommonFields(s);
-    s.Field("clip_weights", &RmsPropParam::clip_weights).Default(-1.0)
-        .Describe("Limit of the weight's magnitude; not positive: none.");
+    ClipWeightsField(s);
   }
 };
 template <class C>
@@ -109,19 +120,13 @@ HOST_DEVICE C ClipWeight(double clip_weights, C w) {
   const C low = w < -limit ? -limit : w;
   return low > limit ? limit : low;
 }
-struct RmsProp {
-  static constexpr int kStates = 1;
-  static constexpr bool kMultiPrecision = false;
-  using P = RmsPropParam;
-  Common p;
-  double gamma1, epsilon, clip_weights;
-  explicit RmsProp(const P& param)
-      : p(param), gamma1(param.gamma1), epsilon(param.epsilon), clip_weights(param.clip_weights) {}
+struct RmsProp : Step<RmsPropParam, 1> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     const C d = p.Clip(p.Rescale(g) + C(p.wd) * w);
-    s[0] = C(1 - gamma1) * d * d + C(gamma1) * s[0];
-    w = ClipWeight(clip_weights, w - C(p.lr) * d / math::Sqrt(s[0] + C(epsilon)));
+    s[0] = C(1 - p.gamma1) * d * d + C(p.gamma1) * s[0];
+    w = ClipWeight(p.clip_weights, w - C(p.lr) * d / math::Sqrt(s[0] + C(p.epsilon)));
   }
 };
 
@@ -134,29 +139,18 @@ struct RmsPropAlexParam : Param<RmsPropAlexParam>, Common {
     s.Field("gamma2", &P::gamma2).Default(0.9).Describe("Decay of the moving step.");
     s.Field("epsilon", &P::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
     CommonFields(s);
-    s.Field("clip_weights", &P::clip_weights).Default(-1.0)
-        .Describe("Limit of the weight's magnitude; not positive: none.");
+    ClipWeightsField(s);
   }
 };
-struct RmsPropAlex {
-  static constexpr int kStates = 3;
-  static constexpr bool kMultiPrecision = false;
-  using P = RmsPropAlexParam;
-  Common p;
-  double gamma1, gamma2, epsilon, clip_weights;
-  explicit RmsPropAlex(const P& param)
-      : p(param),
-        gamma1(param.gamma1),
-        gamma2(param.gamma2),
-        epsilon(param.epsilon),
-        clip_weights(param.clip_weights) {}
+struct RmsPropAlex : Step<RmsPropAlexParam, 3> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     const C d = p.Clip(p.Rescale(g) + C(p.wd) * w);
-    s[0] = C(1 - gamma1) * d * d + C(gamma1) * s[0];
-    s[1] = C(1 - gamma1) * d + C(gamma1) * s[1];
-    s[2] = C(gamma2) * s[2] - C(p.lr) * d / math::Sqrt(s[0] - s[1] * s[1] + C(epsilon));
-    w = ClipWeight(clip_weights, w + s[2]);
+    s[0] = C(1 - p.gamma1) * d * d + C(p.gamma1) * s[0];
+    s[1] = C(1 - p.gamma1) * d + C(p.gamma1) * s[1];
+    s[2] = C(p.gamma2) * s[2] - C(p.lr) * d / math::Sqrt(s[0] - s[1] * s[1] + C(p.epsilon));
+    w = ClipWeight(p.clip_weights, w + s[2]);
   }
 };
 
@@ -168,8 +162,7 @@ UPDATE(nag_mom_update, Nag, "mom")
 UPDATE(adam_update, Adam, "mean", "var")
     .describe(
         "g = clip(rescale_grad g + wd w); mean, var: moving averages of g, g^2; w -= lr mean / (sqrt(var) + "
-        "epsilon). "
-        "The caller corrects lr for the averages' start.");
+        "epsilon). The caller corrects lr for the averages' start.");
 UPDATE(adamw_update, AdamW, "mean", "var")
     .describe("g = clip(rescale_grad g); mean, var: moving averages of g, g^2; "
               "w -= eta (lr mean / (sqrt(var) + epsilon) + wd w).");
@@ -191,6 +184,109 @@ UPDATE(mp_nag_mom_update, MultiPrecision<Nag>, "mom", "weight32")
 UPDATE(mp_sgd_update, MultiPrecision<Sgd>, "weight32").describe("sgd_update of weight32; weight takes its value.");
 UPDATE(mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mom", "weight32")
     .describe("sgd_mom_update of weight32; weight takes its value.");
+
+// multi_sgd_update and its like take the step of sgd_update, sgd_mom_update or their mp_* forms on several weights at
+// once. The inputs are those of the one step, weight after weight.
+template <bool has_momentum>
+struct MultiParam : Param<MultiParam<has_momentum>> {
+  std::vector<double> lrs, wds;
+  double momentum, rescale_grad, clip_gradient;
+  int64_t num_weights;
+  static void Fields(Schema<MultiParam>& s) {
+    using P = MultiParam;
+    s.Field("lrs", &P::lrs).Describe("The learning rate of each weight.");
+    s.Field("wds", &P::wds).Describe("The weight decay of each weight.");
+    if (has_momentum) s.Field("momentum", &P::momentum).Default(0.0).Describe("Decay of the moving step.");
+    s.Field("rescale_grad", &P::rescale_grad).Default(1.0).Describe("Multiplies the gradients.");
+    s.Field("clip_gradient", &P::clip_gradient).Default(-1.0)
+        .Describe("Limit of the gradients' magnitude; negative: none.");
+    s.Field("num_weights", &P::num_weights).Default(int64_t{1}).Range(1, 1 << 16).Describe("The number of weights.");
+  }
+};
+
+template <class F>
+inline constexpr bool kHasMomentum = requires(typename F::P p) { p.momentum; };
+
+template <class P>
+absl::Status Parse(NodeAttrs* attrs) {
+  RETURN_IF_ERROR(ParamParser<P>(attrs));
+  const P& p = attrs->param<P>();
+  const size_t n = static_cast<size_t>(p.num_weights);
+  if (p.lrs.size() == n && p.wds.size() == n) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("parameters 'lrs' and 'wds' have ", p.lrs.size(), " and ",
+                                                 p.wds.size(), " elements; want num_weights, ", n));
+}
+
+template <class F>
+struct MultiStep {
+  using P = MultiParam<kHasMomentum<F>>;
+  static constexpr int kInputs = 2 + F::kStates;  // The number of inputs for each weight.
+
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const P& p = attrs.param<P>();
+    for (size_t k = 0; k < out.size(); ++k) {
+      typename F::P one{};
+      static_cast<Common&>(one) = {p.lrs[k], p.wds[k], p.rescale_grad, p.clip_gradient};
+      if constexpr (kHasMomentum<F>) one.momentum = p.momentum;
+      const TBlob* const x = in.data() + k * kInputs;
+      RETURN_IF_ERROR((Update<D, F::kStates>(ctx, MakeStep<F>(one, x[0].dtype), x[0], x[1], x + 2, req[k], out[k])));
+    }
+    return absl::OkStatus();
+  }
+
+  // Calls infer(inputs, outputs) for each weight with its inputs and outputs, and keeps what becomes known of them.
+  template <class Vector, class Infer>
+  static absl::StatusOr<bool> ForEachWeight(Vector* in, Vector* out, const Infer& infer) {
+    bool known = true;
+    for (size_t k = 0; k < out->size(); ++k) {
+      const auto first = in->begin() + k * kInputs;
+      Vector x(first, first + kInputs), y = {(*out)[k]};
+      ASSIGN_OR_RETURN(const bool all, infer(&x, &y));
+      std::copy(x.begin(), x.end(), first);
+      (*out)[k] = y[0];
+      known = known && all;
+    }
+    return known;
+  }
+  static absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+    return ForEachWeight(in, out, [&](ShapeVector* x, ShapeVector* y) { return SameShape(attrs, x, y); });
+  }
+  static absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+    return ForEachWeight(in, out, [&](TypeVector* x, TypeVector* y) {
+      return UpdateType<F::kMultiPrecision>(attrs, x, y);
+    });
+  }
+  static uint32_t Inputs(const NodeAttrs& attrs) { return Count<&P::num_weights>(attrs) * kInputs; }
+  static std::vector<uint32_t> States(const NodeAttrs& attrs) {
+    std::vector<uint32_t> states;
+    for (uint32_t i = 0; i < Inputs(attrs); ++i) if (i % kInputs >= 2) states.push_back(i);
+    return states;
+  }
+  static std::vector<std::pair<int, int>> Inplace(const NodeAttrs& attrs) {
+    std::vector<std::pair<int, int>> pairs;
+    for (int k = 0; k < static_cast<int>(attrs.param<P>().num_weights); ++k) pairs.push_back({k * kInputs, k});
+    return pairs;
+  }
+};
+
+#define MULTI(name, F, one, inputs)                                              \
+  GLUOND_REGISTER_OP(name)                                                       \
+      .describe(one " on several weights at once.")                              \
+      .add_argument("data", "NDArray[]", inputs " of each weight in turn.")      \
+      .params<MultiStep<F>::P>(Parse<MultiStep<F>::P>)                           \
+      .set_num_inputs(MultiStep<F>::Inputs)                                      \
+      .set_num_outputs(Count<&MultiStep<F>::P::num_weights>)    \
+      .set_attr<FMutateInputs>("FMutateInputs", MultiStep<F>::States)            \
+      .infer(MultiStep<F>::InferShape, MultiStep<F>::InferType)                  \
+      .set_attr<FInplaceOption>("FInplaceOption", MultiStep<F>::Inplace)         \
+      .compute<MultiStep<F>>()
+
+MULTI(multi_sgd_update, Sgd, "sgd_update", "weight and grad");
+MULTI(multi_sgd_mom_update, SgdMomentum, "sgd_mom_update", "weight, grad and mom");
+MULTI(multi_mp_sgd_update, MultiPrecision<Sgd>, "mp_sgd_update", "weight, grad and weight32");
+MULTI(multi_mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mp_sgd_mom_update",
+      "weight, grad, mom and weight32");
 
 }  // namespace
 }  // namespace gluond::ops

@@ -1,11 +1,8 @@
 // Pad: elements added around a tensor: a number, its outermost elements, or its reflection there. The gradient sums dy
 // over all places that an element was copied to.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
-#include "ops/kernel/convert.h"
-#include "ops/kernel/launch.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 
 namespace gluond::ops {
 namespace {
@@ -60,7 +57,7 @@ struct PadGeometry {
     }
   }
 
-  // Where along the axis of x index i of y comes from; -1: from nowhere.
+  // The index along the axis of x that index i of y comes from, or -1.
   HOST_DEVICE int64_t Source(int axis, int64_t i) const {
     const int64_t at = i - before[axis], n = x[axis];
     if (at >= 0 && at < n) return at;
@@ -138,28 +135,20 @@ struct UnpadElement {
 
 struct Pad {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const PadParam& p = attrs.param<PadParam>();
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      const PadElement<C> pad{PadGeometry(p, x[0].shape, y[0].shape), Convert<C>(p.constant_value), In<C>(x[0]),
-                              Out<C>(y[0], req[0])};
-      return ForEach<D>(ctx, y[0].Size(), pad);
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return PadElement<C>{PadGeometry(p, x[0].shape, y[0].shape), Convert<C>(p.constant_value), In<C>(x[0]), out};
     });
   }
 };
 
 struct BackwardPad {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> dy,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs dy, Requests req, Blobs dx) {
     const PadGeometry g(attrs.param<PadParam>(), dx[0].shape, dy[0].shape);
-    return DispatchCompute(dx[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, dx[0].Size(), UnpadElement<C>{g, In<C>(dy[0]), Out<C>(dx[0], req[0])});
+    return ForEachElement<D>(ctx, req[0], dx[0], [&]<class C>(Out<C> out) {
+      return UnpadElement<C>{g, In<C>(dy[0]), out};
     });
   }
 };
@@ -168,25 +157,15 @@ GLUOND_REGISTER_OP(Pad)
     .describe("Elements added before and after along each axis.")
     .add_alias("pad")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(PadParam::__FIELDS__())
-    .set_attr_parser(ParamParser<PadParam>)
-    .set_attr<FInferShape>("FInferShape", PadShape)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_Pad", {dy[0], node->inputs[0]}, node->attrs.dict)};
-    })
+    .params<PadParam>()
+    .infer(PadShape, ElemwiseType<1, 1>)
+    .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_Pad"})
     .compute<Pad>();
 
 GLUOND_REGISTER_OP(_backward_Pad)
     .describe("The gradient of Pad.")
-    .set_num_inputs(2)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("like", "NDArray", "data; only its shape is used.")
-    .add_arguments(PadParam::__FIELDS__())
-    .set_attr_parser(ParamParser<PadParam>)
-    .set_attr<FInferShape>("FInferShape", GradientShape<PadShape>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .with(GradientByShape(GradientShape<PadShape>, ElemwiseType<2, 1>, "data; only its shape is used."))
+    .params<PadParam>()
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       AttrDict dict = node->attrs.dict;
       dict.erase("constant_value");

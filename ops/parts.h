@@ -1,4 +1,4 @@
-// Parts of a tensor along one axis: what joining and cutting are made of.
+// Parts of a tensor along one axis: operators that join and cut tensors copy such parts.
 
 #ifndef OPS_PARTS_H_
 #define OPS_PARTS_H_

@@ -1,10 +1,9 @@
-// pick and batch_take: one element of each row, by index; and one_hot, the rows that pick would pick ones from.
+// pick and batch_take: one element of each row, by index; and one_hot, the rows that pick would pick ones from. MXNet
+// keeps fill_element_0index and _onehot_encode for old programs: a matrix with one element of each row set.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/axes.h"
-#include "ops/gradient.h"
-#include "ops/indexed_type.h"
+#include "ops/elements.h"
 #include "ops/kernel/index.h"
 #include "ops/kernel/rows.h"
 
@@ -23,19 +22,13 @@ struct PickParam : Param<PickParam> {
   }
 };
 
-absl::StatusOr<uint32_t> PickedAxes(const PickParam& p, int ndim) {
-  if (!p.axis) return (1u << ndim) - 1;
-  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*p.axis, ndim));
-  return 1u << axis;
-}
-
 absl::StatusOr<bool> PickShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const Shape& x = (*in)[0];
   if (!x.rank_known()) return false;
   const PickParam& p = attrs.param<PickParam>();
-  ASSIGN_OR_RETURN(const uint32_t axes, PickedAxes(p, x.ndim()));
+  ASSIGN_OR_RETURN(const uint32_t axes, AxisOrAll(p.axis, x.ndim()));
   SHAPE_ASSIGN_CHECK(out, 0, ReducedShape(x, axes, p.keepdims));
-  // The index may keep the axis or not, as it likes.
+  // The index may have the axis or not.
   if ((*in)[1].ndim() == x.ndim() && x.ndim() > 1) {
     SHAPE_ASSIGN_CHECK(in, 1, ReducedShape(x, axes, true));
   } else {
@@ -45,13 +38,6 @@ absl::StatusOr<bool> PickShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
     return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), ": no element to pick"));
   }
   return AllKnown(*in);
-}
-
-absl::StatusOr<RowGeometry> GeometryOf(const NodeAttrs& attrs, const Shape& x) {
-  const PickParam& p = attrs.param<PickParam>();
-  if (!p.axis) return RowGeometry{1, x.Size(), 1};
-  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*p.axis, x.ndim()));
-  return RowsOf(x, axis);
 }
 
 template <class C>
@@ -66,7 +52,7 @@ struct PickElement {
   }
 };
 
-// Every element of dx: dy where it was picked, else 0.
+// An element of dx is dy where it was picked, else 0.
 template <class C>
 struct UnpickElement {
   RowGeometry rows;
@@ -81,11 +67,10 @@ struct UnpickElement {
 };
 
 template <class D>
-absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, absl::Span<const TBlob> x,
+absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, Blobs x,
                       OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
-  return DispatchCompute(y.dtype, [&](auto c) {
-    using C = decltype(c);
+  return DispatchCompute(y.dtype, [&]<class C>(C) {
     const PickElement<C> pick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(y, req)};
     return ForEach<D>(ctx, y.Size(), pick);
   });
@@ -93,31 +78,27 @@ absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode m
 
 struct Pick {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    ASSIGN_OR_RETURN(const RowGeometry rows, GeometryOf(attrs, x[0].shape));
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<PickParam>().axis, x[0].shape));
     return PickRows<D>(ctx, rows, static_cast<IndexMode>(attrs.param<PickParam>().mode), x, req[0], y[0]);
   }
 };
 
 struct BatchTake {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     return PickRows<D>(ctx, RowsOf(x[0].shape, 1), kClip, x, req[0], y[0]);
   }
 };
 
-// Inputs: dy, the index, and x, of which only the shape is used.
+// Inputs: dy, the index, and x, whose values are not used.
 struct BackwardPick {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const RowGeometry rows, GeometryOf(attrs, dx[0].shape));
+    ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<PickParam>().axis, dx[0].shape));
     const IndexMode mode = static_cast<IndexMode>(attrs.param<PickParam>().mode);
-    return DispatchCompute(dx[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchCompute(dx[0].dtype, [&]<class C>(C) {
       const UnpickElement<C> unpick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(dx[0], req[0])};
       return ForEach<D>(ctx, dx[0].Size(), unpick);
     });
@@ -130,37 +111,16 @@ GLUOND_REGISTER_OP(pick)
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "Any shape.")
     .add_argument("index", "NDArray", "The shape of data without the axis, or with 1 in its place; any type.")
-    .add_arguments(PickParam::__FIELDS__())
-    .set_attr_parser(ParamParser<PickParam>)
-    .set_attr<FInferShape>("FInferShape", PickShape)
-    .set_attr<FInferType>("FInferType", IndexedType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_pick", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
-    })
+    .params<PickParam>()
+    .infer(PickShape, IndexedType)
+    .set_attr<FGradient>("FGradient", FirstGradient<1, 0>{"_backward_pick"})
     .compute<Pick>();
 
 GLUOND_REGISTER_OP(_backward_pick)
     .describe("The gradient of pick's data.")
-    .set_num_inputs(3)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("index", "NDArray", "As given to pick.")
-    .add_argument("like", "NDArray", "data; only its shape is used.")
-    .add_arguments(PickParam::__FIELDS__())
-    .set_attr_parser(ParamParser<PickParam>)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
-      SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
-      ShapeVector forward = {(*in)[2], (*in)[1]}, dy = {(*in)[0]};
-      RETURN_IF_ERROR(PickShape(attrs, &forward, &dy).status());
-      (*in)[0] = dy[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", IndexedGradientType)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<2>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("pick", {dy[0], node->inputs[1]}, node->attrs.dict), {}, {}};
-    })
+    .with(GradientByIndex(GradientShape<PickShape>, "index", "As given to pick.", "data; only its shape is used."))
+    .params<PickParam>()
+    .set_attr<FGradient>("FGradient", FirstGradient<1>{"pick"})
     .compute<BackwardPick>();
 
 GLUOND_REGISTER_OP(batch_take)
@@ -209,14 +169,10 @@ struct OneHotElement {
 
 struct OneHot {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const OneHotParam& p = attrs.param<OneHotParam>();
-    return DispatchCompute(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, y[0].Size(), OneHotElement<C>{p.depth, Convert<C>(p.on_value), Convert<C>(p.off_value),
-                                                           In<int64_t>(x[0]), Out<C>(y[0], req[0])});
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return OneHotElement<C>{p.depth, Convert<C>(p.on_value), Convert<C>(p.off_value), In<int64_t>(x[0]), out};
     });
   }
 };
@@ -224,8 +180,7 @@ struct OneHot {
 GLUOND_REGISTER_OP(one_hot)
     .describe("y[..., k] is on_value where k is the index, else off_value; an index out of range is nowhere.")
     .add_argument("indices", "NDArray", "Any shape and type; fractions are cut off.")
-    .add_arguments(OneHotParam::__FIELDS__())
-    .set_attr_parser(ParamParser<OneHotParam>)
+    .params<OneHotParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];
@@ -236,13 +191,76 @@ GLUOND_REGISTER_OP(one_hot)
       SHAPE_ASSIGN_CHECK(out, 0, y);
       return x.known();
     })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, attrs.param<OneHotParam>().dtype);
-      return AllKnown(*in);
-    })
+    .set_attr<FInferType>("FInferType", TypeOfParam<OneHotParam>)
     .set_attr<FGradient>("FGradient", NoGradient)
     .compute<OneHot>();
+
+// An index out of range sets nothing.
+template <class C>
+struct FillElementOfRow {
+  int64_t columns;
+  In<C> x, value;
+  In<int64_t> index;
+  Out<C> y;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / columns;
+    y.Set(i, index[row] == i % columns ? value[row] : x[i]);
+  }
+};
+
+struct FillElements {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return FillElementOfRow<C>{y[0].shape[1], In<C>(x[0]), In<C>(x[1]), In<int64_t>(x[2]), out};
+    });
+  }
+};
+struct OneHotRows {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
+      return OneHotElement<C>{y[0].shape[1], C(1), C(0), In<int64_t>(x[0]), out};
+    });
+  }
+};
+
+// One matrix in and out, and vectors with an element for each of its rows.
+template <size_t matrix>
+absl::StatusOr<bool> ByRows(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(in, matrix, Shape::OfRank(2));
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[matrix]);
+  SHAPE_ASSIGN_CHECK(in, matrix, (*out)[0]);
+  for (size_t i = 0; i < in->size(); ++i) {
+    if (i != matrix) SHAPE_ASSIGN_CHECK(in, i, Shape({(*in)[matrix][0]}));
+  }
+  return AllKnown(*in);
+}
+
+GLUOND_REGISTER_OP(fill_element_0index)
+    .describe("lhs with element rhs[i] of row i replaced by mhs[i].")
+    .set_num_inputs(3)
+    .add_argument("lhs", "NDArray", "A matrix.")
+    .add_argument("mhs", "NDArray", "The new element of each row.")
+    .add_argument("rhs", "NDArray", "Its index; any type.")
+    .infer(ByRows<0>, TypeOfTwo<0, 1>)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      const NodeEntry& index = node->inputs[2];
+      return {Call("fill_element_0index", {dy[0], Call("zeros_like", {node->inputs[1]}), index}),
+              Call("pick", {dy[0], index}), {}};
+    })
+    .compute<FillElements>();
+
+GLUOND_REGISTER_OP(_onehot_encode)
+    .describe("Rows of the shape of rhs with 1 at index lhs[i], else 0.")
+    .set_num_inputs(2)
+    .add_argument("lhs", "NDArray", "The index in each row; any type.")
+    .add_argument("rhs", "NDArray", "A matrix; only its shape and type are used.")
+    .infer(ByRows<1>, TypeOfInput<1>)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .set_attr<FGradient>("FGradient", NoGradient)
+    .compute<OneHotRows>();
 
 }  // namespace
 }  // namespace gluond::ops

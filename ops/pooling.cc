@@ -3,12 +3,9 @@
 #include <limits>
 #include <optional>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/pool.h"
-#include "ops/spatial.h"
-#include "ops/types.h"
+#include "ops/window.h"
 
 namespace gluond::ops {
 namespace {
@@ -55,10 +52,7 @@ absl::Status Parse(NodeAttrs* attrs) {
   auto& param = *std::any_cast<PoolingParam>(&attrs->parsed);
   if (param.global_pool) return absl::OkStatus();
   const size_t axes = param.kernel.size();
-  if (axes < 1 || axes > 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameter 'kernel' has ", axes, " elements, expected 1, 2 or 3: one for each spatial axis"));
-  }
+  RETURN_IF_ERROR(CheckKernelRank(axes));
   RETURN_IF_ERROR(FillAxes("stride", axes, 1, &param.stride));
   RETURN_IF_ERROR(FillAxes("pad", axes, 0, &param.pad));
   for (size_t axis = 0; axis < axes; ++axis) {
@@ -73,6 +67,9 @@ absl::Status Parse(NodeAttrs* attrs) {
 bool IsMax(const NodeAttrs& attrs) {
   return attrs.param<PoolingParam>().pool_type == static_cast<int>(PoolType::kMax);
 }
+
+// The positions of maxima are a hidden output.
+uint32_t NumOutputs(const NodeAttrs& attrs) { return IsMax(attrs) ? 2 : 1; }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<PoolingParam>();
@@ -116,8 +113,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   if (out->size() > 1) TYPE_ASSIGN_CHECK(out, 1, DType::kInt32);
   RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
   return AllKnown(*in);
@@ -141,8 +137,7 @@ PoolSize SizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
 
 struct Pooling {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<PoolingParam>();
     const Shape &x = in[0].shape, &y = out[0].shape;
     const OpReqType index_req = out.size() < 2 ? kNullOp : req[1];
@@ -153,8 +148,7 @@ struct Pooling {
 
 struct BackwardPooling {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<PoolingParam>();
     const Shape &x = out[0].shape, &y = in[0].shape;
     const TBlob index = in.size() < 3 ? TBlob() : in[2];
@@ -168,7 +162,7 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   return {Call("_backward_Pooling", std::move(inputs), node->attrs.dict)};
 }
 
-// Averages and sums are linear in x, so that what goes back through them goes forward through the same windows.
+// Averages and sums are linear in x, so that the gradient of their gradient is the same pooling.
 absl::StatusOr<Gradients> GradientOfBackward(const NodePtr& node, const Gradients& g) {
   if (!IsMax(node->attrs)) return Gradients{Call("Pooling", {g[0]}, node->attrs.dict), {}};
   return absl::UnimplementedError("the gradient of max pooling cannot be differentiated again; use pool_type avg");
@@ -178,18 +172,11 @@ GLUOND_REGISTER_OP(Pooling)
     .describe("The maximum, average or sum of each window of each channel. Output size along an axis: "
               "floor((in + 2 pad - kernel) / stride) + 1, with ceil for pooling_convention full.")
     .add_argument("data", "NDArray", "(batch, channels, width), with height before the width, or depth and height.")
-    .add_arguments(PoolingParam::__FIELDS__())
-    .set_attr_parser(Parse)
-    .set_num_outputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 2u : 1u; })  // The maxima's positions, hidden.
+    .params<PoolingParam>(Parse)
+    .set_num_outputs(NumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs& attrs) {
-                                  std::vector<std::string> names = {"output"};
-                                  if (IsMax(attrs)) names.push_back("index");
-                                  return names;
-                                })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FListOutputNames>("FListOutputNames", FirstNames({"output", "index"}, NumOutputs))
+    .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<Pooling>();
@@ -199,20 +186,10 @@ GLUOND_REGISTER_OP(_backward_Pooling)
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "x, for its shape only.")
     .add_argument("index", "NDArray", "The positions of the maxima; for pool_type max only.")
-    .add_arguments(PoolingParam::__FIELDS__())
-    .set_attr_parser(Parse)
+    .params<PoolingParam>(Parse)
     .set_num_inputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 3u : 2u; })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; })
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-                            TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                            return AllKnown(*in) && AllKnown(*out);
-                          })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .infer(ShapesOfInputs<1>, TypesOfInputs<1>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", GradientOfBackward)
     .compute<BackwardPooling>();

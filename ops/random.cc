@@ -1,49 +1,33 @@
-// Random tensors: _random_uniform, _random_normal, and their forms with the shape of a tensor. Element i depends on the
-// model's seed, the node, the run and i only, so every device and every number of threads draws the same.
+// Random tensors: _random_uniform, _random_normal, and their forms with the shape of a tensor; and _random_randint,
+// uniform integers. Element i depends on the model's seed, the node, the run and i only, so every device and every
+// number of threads draws the same.
 
 #include <cmath>
 #include <type_traits>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/math.h"
 #include "ops/shape_param.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
 
-struct UniformParam : Param<UniformParam> {
-  double low, high;
-  std::vector<int64_t> shape;
-  std::string ctx;
-  std::optional<DType> dtype;
-  static void Fields(Schema<UniformParam>& s) {
-    s.Field("low", &UniformParam::low).Default(0.0).Describe("Lower bound.");
-    s.Field("high", &UniformParam::high).Default(1.0).Describe("Upper bound, which is left out.");
-    ShapeFields(s);
-    FloatDtypeField(s);
+struct Uniform {
+  template <class P> static void Fields(Schema<P>& s) {
+    s.template Field<double>("low", &P::a).Default(0.0).Describe("Lower bound.");
+    s.template Field<double>("high", &P::b).Default(1.0).Describe("Upper bound, which is left out.");
+  }
+};
+struct Normal {
+  template <class P> static void Fields(Schema<P>& s) {
+    s.template Field<double>("loc", &P::a).Default(0.0).Describe("Mean.");
+    s.template Field<double>("scale", &P::b).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
   }
 };
 
-struct NormalParam : Param<NormalParam> {
-  double loc, scale;
-  std::vector<int64_t> shape;
-  std::string ctx;
-  std::optional<DType> dtype;
-  static void Fields(Schema<NormalParam>& s) {
-    s.Field("loc", &NormalParam::loc).Default(0.0).Describe("Mean.");
-    s.Field("scale", &NormalParam::scale).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
-    ShapeFields(s);
-    FloatDtypeField(s);
-  }
-};
-
-// Elements that one block of the generator gives: one for each word, or, for a double, one for two.
+// The number of elements that one block of the generator gives: one for each word, or, of doubles, one for two words.
 template <class C>
 inline constexpr int64_t kPerBlock = std::is_same_v<C, double> ? 2 : 4;
 
@@ -100,84 +84,114 @@ struct NormalBlock {
   }
 };
 
-template <template <class> class Block, class C, class D>
-absl::Status Draw(const OpContext& ctx, double a, double b, OpReqType req, const TBlob& y) {
-  constexpr int64_t kBlockGrain = 1024;  // One block costs as much as some 60 additions.
-  return ForEach<D>(ctx, (y.Size() + kPerBlock<C> - 1) / kPerBlock<C>, Block<C>(ctx.random, a, b, y, req), kBlockGrain);
+template <template <class> class Block, class P>
+struct Draw {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    constexpr int64_t kBlockGrain = 1024;  // One block costs as much as some 60 additions.
+    const P& p = attrs.param<P>();
+    return DispatchReal(y[0].dtype, [&]<class C>(C) {
+      return ForEach<D>(ctx, (y[0].Size() + kPerBlock<C> - 1) / kPerBlock<C>,
+                        Block<C>(ctx.random, p.a, p.b, y[0], req[0]), kBlockGrain);
+    });
+  }
+};
+
+GLUOND_REGISTER_OP(_random_uniform)
+    .describe("Uniform random numbers in [low, high).")
+    .add_alias("random_uniform")
+    .add_alias("uniform")
+    .with(RandomFacts<RandomParam<Uniform>>)
+    .compute<Draw<UniformBlock, RandomParam<Uniform>>>();
+GLUOND_REGISTER_OP(_random_uniform_like)
+    .describe("Uniform random numbers in [low, high). In the shape and type of data.")
+    .with(RandomLikeFacts<LikeParam<Uniform>>)
+    .compute<Draw<UniformBlock, LikeParam<Uniform>>>();
+GLUOND_REGISTER_OP(_random_normal)
+    .describe("Normally distributed random numbers.")
+    .add_alias("random_normal")
+    .add_alias("normal")
+    .with(RandomFacts<RandomParam<Normal>>)
+    .compute<Draw<NormalBlock, RandomParam<Normal>>>();
+GLUOND_REGISTER_OP(_random_normal_like)
+    .describe("Normally distributed random numbers. In the shape and type of data.")
+    .with(RandomLikeFacts<LikeParam<Normal>>)
+    .compute<Draw<NormalBlock, LikeParam<Normal>>>();
+
+struct RandintParam : Param<RandintParam> {
+  int64_t low, high;
+  std::vector<int64_t> shape;
+  std::string ctx;
+  std::optional<DType> dtype;
+  static void Fields(Schema<RandintParam>& s) {
+    s.Field("low", &RandintParam::low).Describe("Lower bound.");
+    s.Field("high", &RandintParam::high).Describe("Upper bound, which is left out.");
+    ShapeFields(s);
+    s.Field("dtype", &RandintParam::dtype).Default(std::nullopt).Describe("The type of y; None: int32.")
+        .Check([](DType t) { return t == DType::kInt32 || t == DType::kInt64; }, "want int32 or int64");
+  }
+};
+
+absl::Status ParseRandint(NodeAttrs* attrs) {
+  RETURN_IF_ERROR(ParamParser<RandintParam>(attrs));
+  const RandintParam& p = attrs->param<RandintParam>();
+  if (p.low >= p.high) {
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'low' is ", p.low, " and 'high' ", p.high,
+                                                   "; want low below high"));
+  }
+  const bool wide = p.dtype == DType::kInt64;
+  if (!wide && (p.low < std::numeric_limits<int32_t>::min() || p.high - 1 > std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError(absl::StrCat("numbers from ", p.low, " to ", p.high,
+                                                   " do not fit in int32; want parameter 'dtype' int64"));
+  }
+  return absl::OkStatus();
 }
 
-// In the shape and type of a tensor.
-struct UniformLikeParam : Param<UniformLikeParam> {
-  double low, high;
-  static void Fields(Schema<UniformLikeParam>& s) {
-    s.Field("low", &UniformLikeParam::low).Default(0.0).Describe("Lower bound.");
-    s.Field("high", &UniformLikeParam::high).Default(1.0).Describe("Upper bound, which is left out.");
-  }
-};
-struct NormalLikeParam : Param<NormalLikeParam> {
-  double loc, scale;
-  static void Fields(Schema<NormalLikeParam>& s) {
-    s.Field("loc", &NormalLikeParam::loc).Default(0.0).Describe("Mean.");
-    s.Field("scale", &NormalLikeParam::scale).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
+// 64 random bits modulo the range. Bits below `unfair` are not used, as they would make some numbers likelier.
+struct RandintElement {
+  Philox random;
+  int64_t low;
+  uint64_t range, unfair;
+  Out<int64_t> y;
+  HOST_DEVICE void operator()(int64_t i) const {
+    Draws draws(random, i);
+    uint64_t bits;
+    do {
+      bits = uint64_t{draws.Word()} << 32;
+      bits |= draws.Word();
+    } while (bits < unfair);
+    y.Set(i, static_cast<int64_t>(static_cast<uint64_t>(low) + bits % range));
   }
 };
 
-template <class P>
-struct Uniform {
+struct Randint {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    const P& p = attrs.param<P>();
-    return DispatchReal(y[0].dtype, [&](auto c) {
-      return Draw<UniformBlock, decltype(c), D>(ctx, p.low, p.high, req[0], y[0]);
-    });
+    const RandintParam& p = attrs.param<RandintParam>();
+    const uint64_t range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
+    constexpr int64_t kDrawGrain = 1024;
+    return ForEach<D>(ctx, y[0].Size(),
+                      RandintElement{ctx.random, p.low, range, (0 - range) % range, Out<int64_t>(y[0], req[0])},
+                      kDrawGrain);
   }
 };
 
-template <class P>
-struct Normal {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob>,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
-    if (req[0] == kNullOp) return absl::OkStatus();
-    const P& p = attrs.param<P>();
-    return DispatchReal(y[0].dtype, [&](auto c) {
-      return Draw<NormalBlock, decltype(c), D>(ctx, p.loc, p.scale, req[0], y[0]);
-    });
-  }
-};
-
-#define RANDOM(name, P, text)                                         \
-  GLUOND_REGISTER_OP(name)                                            \
-      .describe(text)                                                 \
-      .set_num_inputs(0)                                              \
-      .add_arguments(P::__FIELDS__())                                 \
-      .set_attr_parser(ParamParser<P>)                                \
-      .set_attr<FInferShape>("FInferShape", ShapeOfParam<P>)          \
-      .set_attr<FInferType>("FInferType", FloatTypeOfParam<P>)        \
-      .set_attr<FResourceRequest>("FResourceRequest", Random)         \
-      .set_attr<FGradient>("FGradient", NoGradient)
-#define RANDOM_LIKE(name, P, text)                                    \
-  GLUOND_REGISTER_OP(name)                                            \
-      .describe(text " In the shape and type of data.")               \
-      .add_argument("data", "NDArray", "Only its shape and type are used.") \
-      .add_arguments(P::__FIELDS__())                                 \
-      .set_attr_parser(ParamParser<P>)                                \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)      \
-      .set_attr<FInferType>("FInferType", SameFloatType)              \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)            \
-      .set_attr<FResourceRequest>("FResourceRequest", Random)         \
-      .set_attr<FGradient>("FGradient", NoGradient)
-
-RANDOM(_random_uniform, UniformParam, "Uniform random numbers in [low, high).")
-    .add_alias("random_uniform").add_alias("uniform").compute<Uniform<UniformParam>>();
-RANDOM(_random_normal, NormalParam, "Normally distributed random numbers.")
-    .add_alias("random_normal").add_alias("normal").compute<Normal<NormalParam>>();
-RANDOM_LIKE(_random_uniform_like, UniformLikeParam, "Uniform random numbers in [low, high).")
-    .compute<Uniform<UniformLikeParam>>();
-RANDOM_LIKE(_random_normal_like, NormalLikeParam, "Normally distributed random numbers.")
-    .compute<Normal<NormalLikeParam>>();
+GLUOND_REGISTER_OP(_random_randint)
+    .describe("Uniform random integers in [low, high).")
+    .add_alias("random_randint")
+    .set_num_inputs(0)
+    .params<RandintParam>(ParseRandint)
+    .set_attr<FInferShape>("FInferShape", ShapeOfParam<RandintParam>)
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs& attrs, TypeVector*, TypeVector* out) -> absl::StatusOr<bool> {
+      TYPE_ASSIGN_CHECK(out, 0, attrs.param<RandintParam>().dtype.value_or(DType::kInt32));
+      return true;
+    })
+    .set_attr<FResourceRequest>("FResourceRequest", Random)
+    .set_attr<FGradient>("FGradient", NoGradient)
+    .compute<Randint>();
 
 }  // namespace
 }  // namespace gluond::ops

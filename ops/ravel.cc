@@ -1,8 +1,7 @@
-// _ravel_multi_index and _unravel_index: between the indices of elements along each axis and their places in a
+// _ravel_multi_index and _unravel_index convert between the indices of elements along each axis and their places in a
 // row-major tensor of a given shape. Nothing checks that they are inside it; the size of the first axis is not used.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
 
@@ -58,8 +57,7 @@ struct UnravelElement : Index {
 template <class Element, bool unravel>
 struct Indices {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
     const int64_t n = (unravel ? x : y)[0].Size();
     return ForEach<D>(ctx, n, Element(attrs, x[0], req[0], y[0], n));
@@ -87,15 +85,13 @@ absl::StatusOr<bool> UnravelShape(const NodeAttrs& attrs, ShapeVector* in, Shape
   return AllKnown(*in);
 }
 
-#define INDICES(name, Element, unravel, shape, text, data)                    \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe(text)                                                         \
-      .add_argument("data", "NDArray", data)                                  \
-      .add_arguments(RavelParam::__FIELDS__())                                \
-      .set_attr_parser(ParamParser<RavelParam>)                               \
-      .set_attr<FInferShape>("FInferShape", shape)                            \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)                 \
-      .set_attr<FGradient>("FGradient", NoGradient)                           \
+#define INDICES(name, Element, unravel, shape, text, data)    \
+  GLUOND_REGISTER_OP(name)                                    \
+      .describe(text)                                         \
+      .add_argument("data", "NDArray", data)                  \
+      .params<RavelParam>()                                   \
+      .infer(shape, ElemwiseType<1, 1>)                       \
+      .set_attr<FGradient>("FGradient", NoGradient)           \
       .compute<Indices<Element, unravel>>()
 
 INDICES(_ravel_multi_index, RavelElement, false, RavelShape,

@@ -1,13 +1,10 @@
-// Reductions over axes: sum, mean, prod, nansum, nanprod, max, min, norm. Their gradients are written with
+// Reductions over axes: sum, mean, prod, nansum, nanprod, max, min, norm, moments. Their gradients are written with
 // _spread, which puts a reduced tensor back to the shape that it came from.
 
-#include <cmath>
-
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/axes.h"
-#include "ops/gradient.h"
 #include "ops/kernel/arithmetic.h"
+#include "ops/kernel/broadcast.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/reduce.h"
 #include "ops/kernel/strided.h"
@@ -73,26 +70,18 @@ struct Prod : SumReducer {
 struct NanProd : Prod {
   template <class A> HOST_DEVICE static A Map(A x) { return IsNan(x) ? A(1) : x; }
 };
-// NaN when an element is.
-struct Max : SumReducer {
+// The maximum, or the minimum; NaN when an element is.
+template <bool max>
+struct Extreme : SumReducer {
   template <class A> HOST_DEVICE static A Init() {
+    using Limits = std::numeric_limits<A>;
     if constexpr (std::is_integral_v<A>) {
-      return std::numeric_limits<A>::min();
+      return max ? Limits::min() : Limits::max();
     } else {
-      return -std::numeric_limits<A>::infinity();
+      return max ? -Limits::infinity() : Limits::infinity();
     }
   }
-  template <class A> HOST_DEVICE static A Combine(A a, A b) { return a > b || IsNan(a) ? a : b; }
-};
-struct Min : SumReducer {
-  template <class A> HOST_DEVICE static A Init() {
-    if constexpr (std::is_integral_v<A>) {
-      return std::numeric_limits<A>::max();
-    } else {
-      return std::numeric_limits<A>::infinity();
-    }
-  }
-  template <class A> HOST_DEVICE static A Combine(A a, A b) { return a < b || IsNan(a) ? a : b; }
+  template <class A> HOST_DEVICE static A Combine(A a, A b) { return (max ? a > b : a < b) || IsNan(a) ? a : b; }
 };
 struct Norm1 : SumReducer {
   static constexpr bool kReal = true;
@@ -111,8 +100,7 @@ struct SquareSum : SumReducer {
 template <class R>
 struct ReduceAxes {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const ReduceParam& p = attrs.param<ReduceParam>();
     ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(x[0].shape.ndim(), p.axis, p.exclude));
     return Reduce<D>(ctx, axes, R(), x[0], req[0], y[0]);
@@ -121,8 +109,7 @@ struct ReduceAxes {
 
 struct Norm {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const NormParam& p = attrs.param<NormParam>();
     ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(x[0].shape.ndim(), p.axis, false));
     if (p.ord == 1) return Reduce<D>(ctx, axes, Norm1(), x[0], req[0], y[0]);
@@ -143,29 +130,33 @@ NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean = fals
 // 1 where the element is the one that was chosen.
 NodeEntry Chosen(const NodePtr& node) { return Call("broadcast_equal", {node->inputs[0], Spread(node, Output(node))}); }
 
-#define REDUCE(name, Reducer, gradient, text)                                         \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .describe(text)                                                                 \
-      .add_argument("data", "NDArray", "Any shape.")                                  \
-      .add_arguments(ReduceParam::__FIELDS__())                                       \
-      .set_attr_parser(ParamParser<ReduceParam>)                                      \
-      .set_attr<FInferShape>("FInferShape", ReduceShape<ReduceParam>)                 \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)                         \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& out_grads) -> Gradients { \
-        [[maybe_unused]] const NodeEntry x = node->inputs[0], y = Output(node), dy = out_grads[0]; \
-        return {gradient};                                                            \
-      })                                                                              \
+using At = const UnaryTerms&;
+
+NodeEntry NanProdGradient(At t) {
+  const NodeEntry is_number = Call("broadcast_equal", {t.x, t.x});
+  return Call("where", {is_number, Spread(t.node, t.dy * t.y) / t.x, Call("zeros_like", {t.x})});
+}
+
+#define REDUCE(name, Reducer, text, gradient)              \
+  GLUOND_REGISTER_OP(name)                                 \
+      .describe(text)                                      \
+      .add_argument("data", "NDArray", "Any shape.")       \
+      .params<ReduceParam>()                               \
+      .infer(ReduceShape<ReduceParam>, ElemwiseType<1, 1>) \
+      .set_attr<FGradient>("FGradient", Chain{gradient})   \
       .compute<ReduceAxes<Reducer>>()
 
-REDUCE(sum, Sum, Spread(node, dy), "The sum over axes.").add_alias("sum_axis");
-REDUCE(mean, Mean, Spread(node, dy, true), "The mean over axes.");
-REDUCE(_square_sum, SquareSum, 2 * (Spread(node, dy) * x), "The sum of squares over axes.");
-REDUCE(prod, Prod, Spread(node, dy * y) / x, "The product over axes.");
-REDUCE(nansum, NanSum, Spread(node, dy) * Call("broadcast_equal", {x, x}), "The sum over axes; NaN counts as 0.");
-REDUCE(nanprod, NanProd, Call("where", {Call("broadcast_equal", {x, x}), Spread(node, dy * y) / x, Call("zeros_like", {x})}),
-       "The product over axes; NaN counts as 1.");
-REDUCE(max, Max, Spread(node, dy) * Chosen(node), "The maximum over axes.").add_alias("max_axis");
-REDUCE(min, Min, Spread(node, dy) * Chosen(node), "The minimum over axes.").add_alias("min_axis");
+REDUCE(sum, Sum, "The sum over axes.", [](At t) { return Spread(t.node, t.dy); }).add_alias("sum_axis");
+REDUCE(mean, Mean, "The mean over axes.", [](At t) { return Spread(t.node, t.dy, true); });
+REDUCE(_square_sum, SquareSum, "The sum of squares over axes.", [](At t) { return 2 * (Spread(t.node, t.dy) * t.x); });
+REDUCE(prod, Prod, "The product over axes.", [](At t) { return Spread(t.node, t.dy * t.y) / t.x; });
+REDUCE(nansum, NanSum, "The sum over axes; NaN counts as 0.",
+       [](At t) { return Spread(t.node, t.dy) * Call("broadcast_equal", {t.x, t.x}); });
+REDUCE(nanprod, NanProd, "The product over axes; NaN counts as 1.", NanProdGradient);
+REDUCE(max, Extreme<true>, "The maximum over axes.",
+       [](At t) { return Spread(t.node, t.dy) * Chosen(t.node); }).add_alias("max_axis");
+REDUCE(min, Extreme<false>, "The minimum over axes.",
+       [](At t) { return Spread(t.node, t.dy) * Chosen(t.node); }).add_alias("min_axis");
 
 Gradients NormGradient(const NodePtr& node, const Gradients& dy) {
   const NodeEntry& x = node->inputs[0];
@@ -177,8 +168,7 @@ Gradients NormGradient(const NodePtr& node, const Gradients& dy) {
 GLUOND_REGISTER_OP(norm)
     .describe("The norm over axes: of order 2, sqrt(sum x^2), or 1, sum |x|.")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(NormParam::__FIELDS__())
-    .set_attr_parser(ParamParser<NormParam>)
+    .params<NormParam>()
     .set_attr<FInferShape>("FInferShape", ReduceShape<NormParam>)
     .set_attr<FInferType>("FInferType",
                           [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
@@ -201,8 +191,7 @@ struct SpreadParam : Param<SpreadParam> {
 
 struct SpreadOver {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const SpreadParam& p = attrs.param<SpreadParam>();
     const Shape& to = y[0].shape;
     ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(to.ndim(), p.axis, p.exclude));
@@ -220,8 +209,7 @@ GLUOND_REGISTER_OP(_spread)
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "What the reduction made.")
     .add_argument("like", "NDArray", "What it was made of; only the shape is used.")
-    .add_arguments(SpreadParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SpreadParam>)
+    .params<SpreadParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
@@ -241,6 +229,76 @@ GLUOND_REGISTER_OP(_spread)
       return {Call(node->param<SpreadParam>().mean ? "mean" : "sum", {dy[0]}, std::move(dict)), {}};
     })
     .compute<SpreadOver>();
+
+// moments: the mean and the variance over axes.
+struct MomentsParam : Param<MomentsParam> {
+  AxisList axes;
+  bool keepdims;
+  static void Fields(Schema<MomentsParam>& s) {
+    s.Field("axes", &MomentsParam::axes).Default(std::nullopt).Describe("The axes to reduce over; None or (): all.");
+    s.Field("keepdims", &MomentsParam::keepdims).Default(false).Describe("Keeps the reduced axes with size 1.");
+  }
+};
+
+absl::StatusOr<bool> MomentsShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const Shape& x = (*in)[0];
+  if (!x.rank_known()) return false;
+  const MomentsParam& p = attrs.param<MomentsParam>();
+  ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(x.ndim(), p.axes, false));
+  for (size_t i = 0; i < 2; ++i) SHAPE_ASSIGN_CHECK(out, i, ReducedShape(x, axes, p.keepdims));
+  return AllKnown(*in);
+}
+
+struct MeanSquare : Mean {
+  template <class A> HOST_DEVICE static A Map(A x) { return x * x; }
+};
+
+// Two passes, as the sum of squares minus the square of the mean cancels. The tensors between them have the type that
+// the kernel computes in.
+struct Moments {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    const Shape& shape = x[0].shape;
+    ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(shape.ndim(), attrs.param<MomentsParam>().axes, false));
+    RETURN_IF_ERROR(Reduce<D>(ctx, axes, Mean(), x[0], req[0], y[0]));
+    if (req[1] == kNullOp || y[1].Size() == 0) return absl::OkStatus();
+    const DType type = x[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const auto space = [&](const Shape& s) -> absl::StatusOr<TBlob> {
+      ASSIGN_OR_RETURN(void* data, ctx.scratch->Get(static_cast<size_t>(s.Size() * SizeOf(type))));
+      return TBlob{data, s, type, x[0].device};
+    };
+    ASSIGN_OR_RETURN(const TBlob mean, space(ReducedShape(shape, axes, /*keepdims=*/true)));
+    ASSIGN_OR_RETURN(const TBlob centered, space(shape));
+    RETURN_IF_ERROR(Reduce<D>(ctx, axes, Mean(), x[0], kWriteTo, mean));
+    const TBlob terms[2] = {x[0], mean};
+    RETURN_IF_ERROR(Broadcast<D>(ctx, Sub(), terms, kWriteTo, centered));
+    return Reduce<D>(ctx, axes, MeanSquare(), centered, req[1], y[1]);
+  }
+};
+
+// d mean: dy / n; d variance: 2 (x - mean) dy / n.
+Gradients MomentsGradient(const NodePtr& node, const Gradients& dy) {
+  const NodeEntry& x = node->inputs[0];
+  const auto spread = [&](const NodeEntry& reduced, bool mean) {
+    AttrDict dict = {{"mean", mean ? "True" : "False"}};
+    for (const auto& [from, to] : {std::pair("axes", "axis"), std::pair("keepdims", "keepdims")}) {
+      if (const auto it = node->attrs.dict.find(from); it != node->attrs.dict.end()) dict[to] = it->second;
+    }
+    return Call("_spread", {reduced, x}, std::move(dict));
+  };
+  return {spread(dy[0], true) + 2 * ((x - spread(Output(node), false)) * spread(dy[1], true))};
+}
+
+GLUOND_REGISTER_OP(moments)
+    .describe("The mean over axes, and the variance around it.")
+    .add_argument("data", "NDArray", "Any shape.")
+    .params<MomentsParam>()
+    .set_num_outputs(2)
+    .infer(MomentsShape, SameFloatType)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
+    .set_attr<FGradient>("FGradient", MomentsGradient)
+    .compute<Moments>();
 
 }  // namespace
 }  // namespace gluond::ops

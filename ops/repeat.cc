@@ -1,9 +1,7 @@
 // tile and repeat: y is x with axes repeated as a whole (tile) or element by element (repeat). Their gradient sums over
 // the repetitions.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/reduce.h"
 #include "ops/kernel/strided.h"
@@ -95,8 +93,7 @@ std::vector<Step> StepsOf(const Axes& axes) {
 template <class P>
 struct CopyRepeated {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp || y[0].Size() == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(const Axes axes, AxesOf(attrs.param<P>(), x[0].shape));
     const std::vector<Step> steps = StepsOf(axes);
@@ -124,8 +121,7 @@ struct CopyRepeated {
 template <class P>
 struct SumRepeated {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> dy,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs dy, Requests req, Blobs dx) {
     ASSIGN_OR_RETURN(const Axes axes, AxesOf(attrs.param<P>(), dx[0].shape));
     if (dy[0].Size() == 0) return Fill<D>(ctx, 0, req[0], dx[0]);
     int64_t stride = dy[0].Size();
@@ -139,32 +135,21 @@ struct SumRepeated {
   }
 };
 
-#define REPEAT(name, P, backward, text)                                               \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .describe(text)                                                                 \
-      .add_argument("data", "NDArray", "Any shape.")                                  \
-      .add_arguments(P::__FIELDS__())                                                 \
-      .set_attr_parser(ParamParser<P>)                                                \
-      .set_attr<FInferShape>("FInferShape", RepeatShape<P>)                           \
-      .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)                         \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients { \
-        return {Call(#backward, {dy[0], node->inputs[0]}, node->attrs.dict)};         \
-      })                                                                              \
+#define REPEAT(name, P, backward, text)                              \
+  GLUOND_REGISTER_OP(name)                                           \
+      .describe(text)                                                \
+      .add_argument("data", "NDArray", "Any shape.")                 \
+      .params<P>()                                                   \
+      .infer(RepeatShape<P>, ElemwiseType<1, 1>)                     \
+      .set_attr<FGradient>("FGradient", FirstGradient<0>{#backward}) \
       .compute<CopyRepeated<P>>()
-#define BACKWARD_REPEAT(name, P, forward)                                             \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .describe("The gradient of " #forward ".")                                      \
-      .set_num_inputs(2)                                                              \
-      .add_argument("dy", "NDArray", "dL/dy.")                                        \
-      .add_argument("like", "NDArray", "What was repeated; only the shape is used.")  \
-      .add_arguments(P::__FIELDS__())                                                 \
-      .set_attr_parser(ParamParser<P>)                                                \
-      .set_attr<FInferShape>("FInferShape", GradientShape<RepeatShape<P>>)            \
-      .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)                         \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)                            \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients { \
-        return {Call(#forward, {dy[0]}, node->attrs.dict), {}};                       \
-      })                                                                              \
+#define BACKWARD_REPEAT(name, P, forward)                                      \
+  GLUOND_REGISTER_OP(name)                                                     \
+      .describe("The gradient of " #forward ".")                               \
+      .with(GradientByShape(GradientShape<RepeatShape<P>>, ElemwiseType<2, 1>, \
+                            "What was repeated; only the shape is used."))     \
+      .params<P>()                                                             \
+      .set_attr<FGradient>("FGradient", FirstGradient<>{#forward})             \
       .compute<SumRepeated<P>>()
 
 REPEAT(tile, TileParam, _backward_tile, "x repeated as a whole along axes.");

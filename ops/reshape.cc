@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/axes.h"
-#include "ops/gradient.h"
 #include "ops/kernel/copy.h"
+#include "ops/parts.h"
 
 namespace gluond::ops {
 namespace {
@@ -90,7 +89,7 @@ absl::StatusOr<Shape> ReshapeTo(const Shape& x, const Dims& codes, bool reverse)
   return y;
 }
 
-// When one axis of `shape` is unknown, and how many elements there are is known.
+// Sets the one unknown axis of `shape`, of which the number of elements is known.
 void FillFromSize(Shape* shape, int64_t size) {
   int unknown = -1;
   int64_t product = 1;
@@ -107,17 +106,17 @@ void FillFromSize(Shape* shape, int64_t size) {
 }
 
 #define SAME_ELEMENTS(name) SAME_ELEMENTS_AS(name, "data")
-#define SAME_ELEMENTS_AS(name, input)                                                 \
-  GLUOND_REGISTER_OP(name)                                                            \
-      .add_argument(input, "NDArray", "Any shape.")                                   \
-      .set_attr<FInferType>("FInferType", SameType)                                   \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                       \
+#define SAME_ELEMENTS_AS(name, input)                                                                           \
+  GLUOND_REGISTER_OP(name)                                                                                      \
+      .add_argument(input, "NDArray", "Any shape.")                                                             \
+      .set_attr<FInferType>("FInferType", SameType)                                                             \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                                 \
       .set_attr<FInplaceIdentity>("FInplaceIdentity", [](const NodeAttrs&) { return std::vector<bool>{true}; }) \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) { \
-        Gradients dx(node->num_inputs());                                             \
-        dx[0] = Call("reshape_like", {dy[0], node->inputs[0]});                       \
-        return dx;                                                                    \
-      })                                                                              \
+      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {                          \
+        Gradients dx(node->num_inputs());                                                                       \
+        dx[0] = Call("reshape_like", {dy[0], node->inputs[0]});                                                 \
+        return dx;                                                                                              \
+      })                                                                                                        \
       .compute<CopyFirst>()
 
 struct ReshapeParam : Param<ReshapeParam> {
@@ -126,7 +125,8 @@ struct ReshapeParam : Param<ReshapeParam> {
   bool keep_highest, reverse;
   static void Fields(Schema<ReshapeParam>& s) {
     s.Field("shape", &ReshapeParam::shape).Default(std::nullopt).Describe(
-        "Required. Sizes, or codes: 0 keeps an axis, -1 is what is left, -2 keeps all further axes, -3 joins two, -4 splits one.");
+        "Required. Sizes, or codes: 0 keeps an axis, -1 is what is left, -2 keeps all further axes, -3 joins two, -4 "
+        "splits one.");
     s.Field("reverse", &ReshapeParam::reverse).Default(false).Describe("Reads shape and codes from the right.");
     s.Field("target_shape", &ReshapeParam::target_shape).Default(Dims())
         .Describe("The shape in old models, where `shape` is missing; 0 is what is left.");
@@ -148,8 +148,7 @@ struct ReshapeParam : Param<ReshapeParam> {
 SAME_ELEMENTS(Reshape)
     .describe("The same elements in another shape.")
     .add_alias("reshape")
-    .add_arguments(ReshapeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ReshapeParam>)
+    .params<ReshapeParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const ReshapeParam& p = attrs.param<ReshapeParam>();
@@ -210,8 +209,7 @@ SAME_ELEMENTS_AS(reshape_like, "lhs")
     .describe("lhs in the shape of rhs, or with some of its axes replaced by some of rhs'.")
     .set_num_inputs(2)
     .add_argument("rhs", "NDArray", "Only its shape is used.")
-    .add_arguments(ReshapeLikeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ReshapeLikeParam>)
+    .params<ReshapeLikeParam>()
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FInferShape>("FInferShape", ReshapeLikeShape);
 
@@ -243,8 +241,7 @@ struct ExpandDimsParam : Param<ExpandDimsParam> {
 
 SAME_ELEMENTS(expand_dims)
     .describe("Inserts an axis of size 1.")
-    .add_arguments(ExpandDimsParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ExpandDimsParam>)
+    .params<ExpandDimsParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const int ndim = (*in)[0].rank_known() ? (*in)[0].ndim() : (*out)[0].ndim() - 1;
@@ -253,13 +250,9 @@ SAME_ELEMENTS(expand_dims)
         return absl::InvalidArgumentError(absl::StrCat("input 0 has rank ", ndim, " already, the highest there is"));
       }
       ASSIGN_OR_RETURN(const int at, NormalizeAxis(attrs.param<ExpandDimsParam>().axis, ndim + 1));
-      Shape y = Shape::OfRank(ndim + 1);
-      y[at] = 1;
-      for (int axis = 0; axis < ndim && (*in)[0].rank_known(); ++axis) y[axis + (axis >= at)] = (*in)[0][axis];
-      SHAPE_ASSIGN_CHECK(out, 0, y);
-      Shape x = Shape::OfRank(ndim);
-      for (int axis = 0; axis < ndim; ++axis) x[axis] = (*out)[0][axis + (axis >= at)];
-      SHAPE_ASSIGN_CHECK(in, 0, x);
+      const Shape x = (*in)[0].rank_known() ? (*in)[0] : Shape::OfRank(ndim);
+      SHAPE_ASSIGN_CHECK(out, 0, Inserted(x, at, 1));
+      SHAPE_ASSIGN_CHECK(in, 0, Removed((*out)[0], at));
       return AllKnown(*in);
     });
 
@@ -272,8 +265,7 @@ struct SqueezeParam : Param<SqueezeParam> {
 
 SAME_ELEMENTS(squeeze)
     .describe("Removes axes of size 1.")
-    .add_arguments(SqueezeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SqueezeParam>)
+    .params<SqueezeParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];

@@ -1,9 +1,7 @@
 // reverse: the elements of some axes in the opposite order.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/axes.h"
-#include "ops/gradient.h"
 #include "ops/kernel/strided.h"
 
 namespace gluond::ops {
@@ -28,8 +26,7 @@ absl::StatusOr<bool> ReverseShape(const NodeAttrs& attrs, ShapeVector* in, Shape
 
 struct Reverse {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     ASSIGN_OR_RETURN(const uint32_t axes, ReversedAxes(attrs, x[0].shape.ndim()));
     StridedCopy copy{.dims = y[0].shape};
     DenseStrides(x[0].shape, copy.x_strides);
@@ -47,13 +44,9 @@ GLUOND_REGISTER_OP(reverse)
     .describe("The elements of some axes in the opposite order.")
     .add_alias("flip")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(ReverseParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ReverseParam>)
-    .set_attr<FInferShape>("FInferShape", ReverseShape)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("reverse", {dy[0]}, node->attrs.dict)};
-    })
+    .params<ReverseParam>()
+    .infer(ReverseShape, ElemwiseType<1, 1>)
+    .set_attr<FGradient>("FGradient", FirstGradient<>{"reverse"})
     .compute<Reverse>();
 
 }  // namespace

@@ -1,13 +1,11 @@
-// RNN: layers of recurrent cells over whole sequences, with MXNet's flat vector of parameters. The forward pass keeps
-// what the backward one needs in a hidden output. ops/kernel/rnn.h tells the layouts, rnn_cells.h the formulas.
+// RNN: layers of recurrent cells over whole sequences, with MXNet's flat vector of parameters. A hidden
+// output, the reserve, keeps the intermediate results that the backward pass needs. ops/kernel/rnn.h tells the layouts,
+// rnn_cells.h the formulas.
 
 #include <optional>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/rnn.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -112,7 +110,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// One floating-point type for all but the lengths, which may have any, and the reserve, which is float32 or float64.
+// All tensors have one floating-point type but the lengths, which may have any, and the reserve, which is float32 or
+// float64.
 absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const auto& p = attrs.param<RNNParam>();
   TypeVector values(in->begin(), in->begin() + LengthInput(p));
@@ -127,7 +126,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
   return true;
 }
 
-RnnInputs InputsOf(const RNNParam& p, absl::Span<const TBlob> in) {
+RnnInputs InputsOf(const RNNParam& p, Blobs in) {
   RnnInputs inputs = {in[kData], in[kParameters], in[kState], {}, {}};
   if (p.lstm()) inputs.cell = in[kCell];
   if (p.use_sequence_length) inputs.length = in[LengthInput(p)];
@@ -136,8 +135,7 @@ RnnInputs InputsOf(const RNNParam& p, absl::Span<const TBlob> in) {
 
 struct RNN {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<RNNParam>();
     const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
     return RnnForward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), output(0),
@@ -147,14 +145,13 @@ struct RNN {
   }
 };
 
-// Inputs: those of RNN, the reserve, and the gradients of the visible outputs. Outputs: those of the inputs but the
-// lengths.
+// Inputs: RNN's inputs, the reserve, and the gradients of the visible outputs. Outputs: the gradients of all inputs but
+// the lengths.
 struct BackwardRNN {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<RNNParam>();
-    const absl::Span<const TBlob> heads = in.subspan(NumInputs(attrs) + 1);
+    const Blobs heads = in.subspan(NumInputs(attrs) + 1);
     const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
     return RnnBackward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), in[NumInputs(attrs)], heads[0],
                           heads.size() > 1 ? heads[1] : TBlob(), heads.size() > 2 ? heads[2] : TBlob(), output(kData),
@@ -182,53 +179,38 @@ GLUOND_REGISTER_OP(RNN)
     .add_argument("state", "NDArray", "The first h: (layers * directions, batch, state_size).")
     .add_argument("state_cell", "NDArray", "The first c, for lstm only.")
     .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length only.")
-    .add_arguments(RNNParam::__FIELDS__())
-    .set_attr_parser(ParamParser<RNNParam>)
+    .params<RNNParam>()
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs)
-    .set_attr<FListInputNames>("FListInputNames",
-                               [](const NodeAttrs& attrs) {
-                                 const auto& p = attrs.param<RNNParam>();
-                                 std::vector<std::string> names = {"data", "parameters", "state"};
-                                 if (p.lstm()) names.push_back("state_cell");
-                                 if (p.use_sequence_length) names.push_back("sequence_length");
-                                 return names;
-                               })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs& attrs) {
-                                  std::vector<std::string> names = {"output", "state_output", "statecell_output"};
-                                  names.resize(VisibleOutputs(attrs));
-                                  names.push_back("reserve");
-                                  return names;
-                                })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
-    .set_attr<FResourceRequest>("FResourceRequest",
-                                [](const NodeAttrs& attrs) {
-                                  std::vector<ResourceRequest> requests = {ResourceRequest::kTempSpace};
-                                  if (attrs.param<RNNParam>().p > 0) requests.push_back(ResourceRequest::kRandom);
-                                  return requests;
-                                })
+    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
+      const auto& p = attrs.param<RNNParam>();
+      std::vector<std::string> names = {"data", "parameters", "state"};
+      if (p.lstm()) names.push_back("state_cell");
+      if (p.use_sequence_length) names.push_back("sequence_length");
+      return names;
+    })
+    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs& attrs) {
+      std::vector<std::string> names = {"output", "state_output", "statecell_output"};
+      names.resize(VisibleOutputs(attrs));
+      names.push_back("reserve");
+      return names;
+    })
+    .infer(InferShape, InferType)
+    .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs& attrs) {
+      std::vector<ResourceRequest> requests = {ResourceRequest::kTempSpace};
+      if (attrs.param<RNNParam>().p > 0) requests.push_back(ResourceRequest::kRandom);
+      return requests;
+    })
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<RNN>();
 
 GLUOND_REGISTER_OP(_backward_RNN)
     .describe("The gradients of RNN's data, parameters and states.")
-    .add_arguments(RNNParam::__FIELDS__())
-    .set_attr_parser(ParamParser<RNNParam>)
+    .params<RNNParam>()
     .set_num_inputs([](const NodeAttrs& attrs) { return NumInputs(attrs) + NumOutputs(attrs); })
     .set_num_outputs([](const NodeAttrs& attrs) { return LengthInput(attrs.param<RNNParam>()); })
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-                            for (size_t i = 0; i < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, (*in)[i]);
-                            return AllKnown(*in) && AllKnown(*out);
-                          })
+    .infer(ShapesOfInputs<0>, TypesOfInputs<0>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BackwardRNN>();
 

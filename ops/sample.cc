@@ -3,13 +3,11 @@
 
 #include <type_traits>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
 #include "ops/shape_param.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -32,7 +30,7 @@ absl::StatusOr<bool> SampleShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
   return AllKnown(*in);
 }
 
-// The type of y: what is asked for, or that of the parameters.
+// y has the type that is asked for, or else the type of the parameters.
 absl::StatusOr<bool> SampleType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   TypeVector none;
   RETURN_IF_ERROR(SameType(attrs, in, &none).status());
@@ -69,12 +67,10 @@ struct SampleElement {
 template <class Sampler>
 struct Sample {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp || y[0].Size() == 0) return absl::OkStatus();
     constexpr int64_t kDrawGrain = 512;
-    return DispatchReal(y[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(y[0].dtype, [&]<class C>(C) {
       const SampleElement<Sampler, C> sample{MakeSampler<Sampler>(y[0].dtype), ctx.random, y[0].Size() / x[0].Size(),
                                              In<double>(x[0]), In<double>(x.back()), Out<C>(y[0], req[0])};
       return ForEach<D>(ctx, y[0].Size(), sample, kDrawGrain);
@@ -82,16 +78,15 @@ struct Sample {
   }
 };
 
-#define SAMPLE(name, Sampler, inputs, text)                                   \
-  GLUOND_REGISTER_OP(_sample_##name)                                          \
-      .describe(text)                                                         \
-      .add_alias("sample_" #name)                                             \
-      .set_num_inputs(inputs)                                                 \
-      .set_attr_parser(ParamParser<SampleParam>)                              \
-      .set_attr<FInferShape>("FInferShape", SampleShape)                      \
-      .set_attr<FInferType>("FInferType", SampleType)                         \
-      .set_attr<FResourceRequest>("FResourceRequest", Random)                 \
-      .set_attr<FGradient>("FGradient", NoGradient)                           \
+#define SAMPLE(name, Sampler, inputs, text)                   \
+  GLUOND_REGISTER_OP(_sample_##name)                          \
+      .describe(text)                                         \
+      .add_alias("sample_" #name)                             \
+      .set_num_inputs(inputs)                                 \
+      .set_attr_parser(ParamParser<SampleParam>)              \
+      .infer(SampleShape, SampleType)                         \
+      .set_attr<FResourceRequest>("FResourceRequest", Random) \
+      .set_attr<FGradient>("FGradient", NoGradient)           \
       .compute<Sample<Sampler>>()
 #define SAMPLE_ONE(name, Sampler, a, a_text, text)                            \
   SAMPLE(name, Sampler, 1, text)                                              \

@@ -1,14 +1,11 @@
 // _sample_multinomial: class numbers drawn with the probabilities of each row, and the logarithms of the probabilities
 // that they were drawn with, through which a gradient flows back.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
 #include "ops/shape_param.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -80,15 +77,13 @@ struct SetLogProbability {
 
 struct Multinomial {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const int64_t n = y[0].Size(), classes = x[0].shape.back();
     if (n == 0) return absl::OkStatus();
     const int64_t grain = std::max<int64_t>(1, kGrain / classes);
     const ClassOf of{ctx.random, n / (x[0].Size() / classes), classes, In<double>(x[0])};
     if (req[0] != kNullOp) {
-      RETURN_IF_ERROR(DispatchCompute(y[0].dtype, [&](auto c) {
-        using C = decltype(c);
+      RETURN_IF_ERROR(DispatchCompute(y[0].dtype, [&]<class C>(C) {
         return ForEach<D>(ctx, n, SetClass<C>{of, Out<C>(y[0], req[0])}, grain);
       }));
     }
@@ -97,7 +92,7 @@ struct Multinomial {
   }
 };
 
-// dL/dp of each class: dy / p of those samples that are of it.
+// dL/dp of each class: the sum of dy / p over the samples of that class.
 template <class C>
 struct BackwardElement {
   int64_t block, classes;
@@ -116,12 +111,10 @@ struct BackwardElement {
 };
 struct BackwardMultinomial {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dp) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs dp) {
     if (req[0] == kNullOp || dp[0].Size() == 0) return absl::OkStatus();
     const int64_t classes = dp[0].shape.back(), block = x[0].Size() / (dp[0].Size() / classes);
-    return DispatchReal(dp[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(dp[0].dtype, [&]<class C>(C) {
       const BackwardElement<C> backward{block, classes, In<C>(x[0]), In<int64_t>(x[1]), In<C>(x[2]),
                                         Out<C>(dp[0], req[0])};
       return ForEach<D>(ctx, dp[0].Size(), backward, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, block)));
@@ -133,11 +126,9 @@ GLUOND_REGISTER_OP(_sample_multinomial)
     .describe("Random classes, with the probabilities along the last axis of data.")
     .add_alias("sample_multinomial")
     .add_argument("data", "NDArray", "Probabilities; they sum up to 1 along the last axis.")
-    .add_arguments(MultinomialParam::__FIELDS__())
-    .set_attr_parser(ParamParser<MultinomialParam>)
+    .params<MultinomialParam>()
     .set_num_outputs([](const NodeAttrs& attrs) { return attrs.param<MultinomialParam>().get_prob ? 2u : 1u; })
-    .set_attr<FInferShape>("FInferShape", MultinomialShape)
-    .set_attr<FInferType>("FInferType", MultinomialType)
+    .infer(MultinomialShape, MultinomialType)
     .set_attr<FResourceRequest>("FResourceRequest", Random)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       if (!node->param<MultinomialParam>().get_prob) return NoGradient(node, dy);
@@ -157,13 +148,7 @@ GLUOND_REGISTER_OP(_backward_sample_multinomial)
       SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
       return AllKnown(*in);
     })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TypeVector values = {(*in)[0], (*in)[2]};
-      RETURN_IF_ERROR(SameType(attrs, &values, out).status());
-      (*in)[0] = (*in)[2] = values[0];
-      return AllKnown(*in);
-    })
+    .set_attr<FInferType>("FInferType", TypeOfTwo<0, 2>)
     .compute<BackwardMultinomial>();
 
 }  // namespace

@@ -3,9 +3,7 @@
 
 #include <cmath>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 
@@ -35,7 +33,7 @@ struct WithScalar {
   }
 };
 
-// The output is of the input's type, but for integers with a number that is none (MXNet 1.9.1).
+// The output has the input's type. For integers with a number that is no integer it is float64 (MXNet 1.9.1).
 absl::StatusOr<bool> ScalarType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const bool is_int = attrs.param<ScalarParam>().is_int;
   const DType x = (*in)[0];
@@ -51,46 +49,53 @@ absl::StatusOr<bool> ScalarType(const NodeAttrs& attrs, TypeVector* in, TypeVect
   return true;
 }
 
-using E = const NodeEntry&;
-using ScalarGradient = NodeEntry (*)(E x, E y, E dy, double s);
+// FGradient from an expression of dL/dx, in which s is the number.
+struct ScalarTerms {
+  NodeEntry x, y, dy;
+  double s;
+};
+struct ScalarChain {
+  NodeEntry (*dx)(const ScalarTerms&);
+  Gradients operator()(const NodePtr& node, const Gradients& dy) const {
+    return {dx({node->inputs[0], Output(node), dy[0], node->param<ScalarParam>().scalar})};
+  }
+};
+using At = const ScalarTerms&;
 
-#define SCALAR_OP(name, Op, reversed, text)                                   \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe(text)                                                         \
-      .add_argument("data", "NDArray", "Any shape.")                          \
-      .add_arguments(ScalarParam::__FIELDS__())                               \
-      .set_attr_parser(ParamParser<ScalarParam>)                              \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)              \
-      .set_attr<FInferType>("FInferType", ScalarType)                         \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)               \
+#define SCALAR_OP(name, Op, reversed, text)                     \
+  GLUOND_REGISTER_OP(name)                                      \
+      .describe(text)                                           \
+      .add_argument("data", "NDArray", "Any shape.")            \
+      .params<ScalarParam>()                                    \
+      .infer(ElemwiseShape<1, 1>, ScalarType)                   \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Unary<WithScalar<Op, reversed>>>()
-#define SCALAR(name, Op, reversed, gradient, text)                            \
-  SCALAR_OP(name, Op, reversed, text)                                         \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& out_grads) -> Gradients { \
-        [[maybe_unused]] const NodeEntry x = node->inputs[0], y = Output(node);  \
-        [[maybe_unused]] const double s = node->param<ScalarParam>().scalar;  \
-        const NodeEntry dy = out_grads[0];                                    \
-        return {gradient};                                                    \
-      })
+#define SCALAR(name, Op, reversed, text, gradient) \
+  SCALAR_OP(name, Op, reversed, text).set_attr<FGradient>("FGradient", ScalarChain{gradient})
 #define SCALAR_CONSTANT(name, Op, text) SCALAR_OP(name, Op, false, text).set_attr<FGradient>("FGradient", NoGradient)
 
-SCALAR(_plus_scalar, Add, false, dy, "x + scalar.").add_alias("_PlusScalar").add_alias("_scatter_plus_scalar");
-SCALAR(_minus_scalar, Sub, false, dy, "x - scalar.").add_alias("_MinusScalar").add_alias("_scatter_minus_scalar");
-SCALAR(_rminus_scalar, Sub, true, -dy, "scalar - x.").add_alias("_RMinusScalar");
-SCALAR(_mul_scalar, Mul, false, s * dy, "x scalar.").add_alias("_MulScalar");
-SCALAR(_div_scalar, Div, false, dy / s, "x / scalar.").add_alias("_DivScalar");
-SCALAR(_rdiv_scalar, Div, true, -(dy * y / x), "scalar / x.").add_alias("_RDivScalar");
-SCALAR(_mod_scalar, Mod, false, dy, "x modulo scalar, with the sign of scalar.").add_alias("_ModScalar");
-SCALAR(_rmod_scalar, Mod, true, -(dy * Call("floor", {CallScalar("_rdiv_scalar", x, s)})),
-       "scalar modulo x, with the sign of x.").add_alias("_RModScalar");
-SCALAR(_power_scalar, Power, false, dy * (s * CallScalar("_power_scalar", x, s - 1)), "x^scalar.")
-    .add_alias("_PowerScalar");
-SCALAR(_rpower_scalar, Power, true, std::log(s) * (dy * y), "scalar^x.").add_alias("_RPowerScalar");
-SCALAR(_maximum_scalar, Maximum, false, dy * CallScalar("_greater_equal_scalar", x, s), "max(x, scalar).")
-    .add_alias("_MaximumScalar");
-SCALAR(_minimum_scalar, Minimum, false, dy * CallScalar("_lesser_equal_scalar", x, s), "min(x, scalar).")
-    .add_alias("_MinimumScalar");
-SCALAR(_hypot_scalar, Hypot, false, dy * (x / y), "sqrt(x^2 + scalar^2).").add_alias("_HypotScalar");
+SCALAR(_plus_scalar, Add, false, "x + scalar.",
+       [](At t) { return t.dy; }).add_alias("_PlusScalar").add_alias("_scatter_plus_scalar");
+SCALAR(_minus_scalar, Sub, false, "x - scalar.",
+       [](At t) { return t.dy; }).add_alias("_MinusScalar").add_alias("_scatter_minus_scalar");
+SCALAR(_rminus_scalar, Sub, true, "scalar - x.", [](At t) { return -t.dy; }).add_alias("_RMinusScalar");
+SCALAR(_mul_scalar, Mul, false, "x scalar.", [](At t) { return t.s * t.dy; }).add_alias("_MulScalar");
+SCALAR(_div_scalar, Div, false, "x / scalar.", [](At t) { return t.dy / t.s; }).add_alias("_DivScalar");
+SCALAR(_rdiv_scalar, Div, true, "scalar / x.", [](At t) { return -(t.dy * t.y / t.x); }).add_alias("_RDivScalar");
+SCALAR(_mod_scalar, Mod, false, "x modulo scalar, with the sign of scalar.",
+       [](At t) { return t.dy; }).add_alias("_ModScalar");
+SCALAR(_rmod_scalar, Mod, true, "scalar modulo x, with the sign of x.",
+       [](At t) { return -(t.dy * Call("floor", {CallScalar("_rdiv_scalar", t.x, t.s)})); }).add_alias("_RModScalar");
+SCALAR(_power_scalar, Power, false, "x^scalar.",
+       [](At t) { return t.dy * (t.s * CallScalar("_power_scalar", t.x, t.s - 1)); }).add_alias("_PowerScalar");
+SCALAR(_rpower_scalar, Power, true, "scalar^x.",
+       [](At t) { return std::log(t.s) * (t.dy * t.y); }).add_alias("_RPowerScalar");
+SCALAR(_maximum_scalar, Maximum, false, "max(x, scalar).",
+       [](At t) { return t.dy * CallScalar("_greater_equal_scalar", t.x, t.s); }).add_alias("_MaximumScalar");
+SCALAR(_minimum_scalar, Minimum, false, "min(x, scalar).",
+       [](At t) { return t.dy * CallScalar("_lesser_equal_scalar", t.x, t.s); }).add_alias("_MinimumScalar");
+SCALAR(_hypot_scalar, Hypot, false, "sqrt(x^2 + scalar^2).",
+       [](At t) { return t.dy * (t.x / t.y); }).add_alias("_HypotScalar");
 SCALAR_CONSTANT(_equal_scalar, Equal, "1 where x = scalar, else 0.").add_alias("_EqualScalar");
 SCALAR_CONSTANT(_not_equal_scalar, NotEqual, "1 where x != scalar, else 0.").add_alias("_NotEqualScalar");
 SCALAR_CONSTANT(_greater_scalar, Greater, "1 where x > scalar, else 0.").add_alias("_GreaterScalar");
@@ -130,10 +135,8 @@ Gradients ClipGradient(const NodePtr& node, const Gradients& dy) {
 GLUOND_REGISTER_OP(clip)
     .describe("min(max(x, a_min), a_max).")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(ClipParam::__FIELDS__())
-    .set_attr_parser(ParamParser<ClipParam>)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
+    .params<ClipParam>()
+    .infer(ElemwiseShape<1, 1>, ElemwiseType<1, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", ClipGradient)
     .compute<Unary<Clip>>();
@@ -163,10 +166,8 @@ Gradients SmoothL1Gradient(const NodePtr& node, const Gradients& dy) {
 GLUOND_REGISTER_OP(smooth_l1)
     .describe("0.5 (sigma x)^2 where |x| < 1 / sigma^2, else |x| - 0.5 / sigma^2.")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(SmoothL1Param::__FIELDS__())
-    .set_attr_parser(ParamParser<SmoothL1Param>)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
+    .params<SmoothL1Param>()
+    .infer(ElemwiseShape<1, 1>, ElemwiseType<1, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", SmoothL1Gradient)
     .compute<Unary<SmoothL1>>();

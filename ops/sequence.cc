@@ -1,13 +1,11 @@
 // Sequences of unequal length in one tensor, (steps, batch, ...), or (batch, steps, ...) with axis 1: SequenceMask
-// overwrites what lies beyond the end, SequenceLast takes each one's last element, SequenceReverse turns each around.
+// overwrites the elements beyond the end, SequenceLast takes each one's last element, SequenceReverse reverses each.
 // Lengths may have any type; fractions are cut off.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/length.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -46,7 +44,7 @@ struct SequenceReverseParam : Param<SequenceReverseParam> {
   }
 };
 
-// Where the element of a step, a sequence and an index inside lies, and back.
+// Maps the place of an element to its step, sequence and index inside, and back.
 struct Steps {
   int64_t steps, batch, inner;
   bool steps_first;
@@ -70,7 +68,7 @@ struct Steps {
   }
 };
 
-// Of the data's shape; `length` is null when every sequence has all steps.
+// The steps of data of shape x; `length` is null when every sequence has all steps.
 template <class P>
 Steps StepsOf(const P& p, const Shape& x, const TBlob* length) {
   return {x[p.axis],       x[1 - p.axis],   x.Size(2, x.ndim()),
@@ -125,29 +123,21 @@ struct BackwardLastElement {
 
 struct SequenceMask {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<SequenceMaskParam>();
     if (!p.use_sequence_length) return Copy<D>(ctx, in[0], req[0], out[0]);
-    if (req[0] == kNullOp) return absl::OkStatus();
-    return DispatchCompute(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, out[0].Size(),
-                        MaskElement<C>{StepsOf(p, in[0].shape, &in[1]), In<C>(in[0]), Out<C>(out[0], req[0]),
-                                       Convert<C>(p.value)});
+    return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
+      return MaskElement<C>{StepsOf(p, in[0].shape, &in[1]), In<C>(in[0]), z, Convert<C>(p.value)};
     });
   }
 };
 
 struct SequenceReverse {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Steps steps = StepsOf(attrs.param<SequenceReverseParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
-    return DispatchCompute(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, out[0].Size(), ReverseElement<C>{steps, In<C>(in[0]), Out<C>(out[0], req[0])});
+    return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
+      return ReverseElement<C>{steps, In<C>(in[0]), z};
     });
   }
 };
@@ -168,13 +158,11 @@ absl::Status CheckLengths(const Steps& steps) {
 
 struct SequenceLast {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     const Steps steps = StepsOf(attrs.param<SequenceLastParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
     RETURN_IF_ERROR(CheckLengths<D>(steps));
-    return DispatchCompute(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchCompute(out[0].dtype, [&]<class C>(C) {
       return ForEach<D>(ctx, out[0].Size(), LastElement<C>{steps, In<C>(in[0]), Out<C>(out[0], req[0])});
     });
   }
@@ -182,18 +170,15 @@ struct SequenceLast {
 
 struct BackwardSequenceLast {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Steps steps = StepsOf(attrs.param<SequenceLastParam>(), out[0].shape, in.size() > 2 ? &in[2] : nullptr);
-    return DispatchCompute(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      return ForEach<D>(ctx, out[0].Size(), BackwardLastElement<C>{steps, In<C>(in[0]), Out<C>(out[0], req[0])});
+    return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
+      return BackwardLastElement<C>{steps, In<C>(in[0]), z};
     });
   }
 };
 
-// The rules for x and its lengths; `lengths`: the input that they are.
+// The rules for x and its lengths, which are the inputs of these numbers.
 template <class P>
 absl::Status InferLengths(const P& p, ShapeVector* in, int data, int lengths) {
   const Shape x = (*in)[data];
@@ -208,8 +193,7 @@ absl::Status InferLengths(const P& p, ShapeVector* in, int data, int lengths) {
 
 template <class P>
 absl::StatusOr<bool> SameAsData(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   RETURN_IF_ERROR(InferLengths(attrs.param<P>(), in, 0, 1));
   return AllKnown(*in) && AllKnown(*out);
 }
@@ -229,7 +213,7 @@ absl::StatusOr<bool> LastShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// Lengths may have any type; where nothing is said, that of x.
+// Lengths may have any type; where nothing is said, they have x's.
 template <int data>
 absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   for (int i = 0; i <= data; ++i) {
@@ -243,7 +227,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 template <class P>
 uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<P>().use_sequence_length ? 2 : 1; }
 
-// A call of `op` on x and what else it takes, and on the node's lengths if there are any after its first `data` inputs.
+// A call of `op` on x, and on the node's lengths if there are any after its first `data` inputs.
 Gradients OfData(const NodePtr& node, uint32_t data, const char* op, std::vector<NodeEntry> x, const AttrDict& dict) {
   if (node->num_inputs() > data) x.push_back(node->inputs.back());
   Gradients dx(node->num_inputs());
@@ -251,49 +235,42 @@ Gradients OfData(const NodePtr& node, uint32_t data, const char* op, std::vector
   return dx;
 }
 
-#define SEQUENCE(name, P)                                                                              \
-  GLUOND_REGISTER_OP(name)                                                                             \
-      .add_argument("data", "NDArray", "x: (steps, batch, ...); with axis 1, (batch, steps, ...).")    \
-      .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length.")   \
-      .add_arguments(P::__FIELDS__())                                                                  \
-      .set_attr_parser(ParamParser<P>)                                                                 \
-      .set_num_inputs(NumInputs<P>)                                                                    \
-      .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {                       \
-        std::vector<std::string> names = {"data", "sequence_length"};                                  \
-        names.resize(NumInputs<P>(attrs));                                                             \
-        return names;                                                                                  \
-      })                                                                                               \
+#define SEQUENCE(name, P)                                                                            \
+  GLUOND_REGISTER_OP(name)                                                                           \
+      .add_argument("data", "NDArray", "x: (steps, batch, ...); with axis 1, (batch, steps, ...).")  \
+      .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length.") \
+      .params<P>()                                                                                   \
+      .set_num_inputs(NumInputs<P>)                                                                  \
+      .set_attr<FListInputNames>("FListInputNames",                                                  \
+                                 FirstNames({"data", "sequence_length"}, NumInputs<P>))              \
       .set_attr<FInferType>("FInferType", InferType<0>)
 
 SEQUENCE(SequenceMask, SequenceMaskParam)
     .describe("y = x, with `value` beyond each sequence's end.")
     .set_attr<FInferShape>("FInferShape", SameAsData<SequenceMaskParam>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           AttrDict dict = node->attrs.dict;
-                           dict["value"] = "0";
-                           return OfData(node, 1, "SequenceMask", {dy[0]}, dict);
-                         })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+      AttrDict dict = node->attrs.dict;
+      dict["value"] = "0";
+      return OfData(node, 1, "SequenceMask", {dy[0]}, dict);
+    })
     .compute<SequenceMask>();
 
 SEQUENCE(SequenceReverse, SequenceReverseParam)
     .describe("Each sequence in reverse; what lies beyond its end stays.")
     .set_attr<FInferShape>("FInferShape", SameAsData<SequenceReverseParam>)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           return OfData(node, 1, "SequenceReverse", {dy[0]}, node->attrs.dict);
-                         })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+      return OfData(node, 1, "SequenceReverse", {dy[0]}, node->attrs.dict);
+    })
     .compute<SequenceReverse>();
 
 SEQUENCE(SequenceLast, SequenceLastParam)
     .describe("The last element of each sequence: (batch, ...). A length of 0 is an error on a CPU; on a GPU the first "
               "element is taken.")
     .set_attr<FInferShape>("FInferShape", LastShape)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) {
-                           return OfData(node, 1, "_backward_SequenceLast", {dy[0], node->inputs[0]}, node->attrs.dict);
-                         })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
+      return OfData(node, 1, "_backward_SequenceLast", {dy[0], node->inputs[0]}, node->attrs.dict);
+    })
     .compute<SequenceLast>();
 
 GLUOND_REGISTER_OP(_backward_SequenceLast)
@@ -301,8 +278,7 @@ GLUOND_REGISTER_OP(_backward_SequenceLast)
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "x, for its shape only.")
     .add_argument("sequence_length", "NDArray", "(batch), with use_sequence_length.")
-    .add_arguments(SequenceLastParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SequenceLastParam>)
+    .params<SequenceLastParam>()
     .set_num_inputs([](const NodeAttrs& attrs) { return NumInputs<SequenceLastParam>(attrs) + 1; })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FInferShape>("FInferShape",
@@ -312,10 +288,9 @@ GLUOND_REGISTER_OP(_backward_SequenceLast)
                              return AllKnown(*in) && AllKnown(*out);
                            })
     .set_attr<FInferType>("FInferType", InferType<1>)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& g) {
-                           return OfData(node, 2, "SequenceLast", {g[0]}, node->attrs.dict);
-                         })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) {
+      return OfData(node, 2, "SequenceLast", {g[0]}, node->attrs.dict);
+    })
     .compute<BackwardSequenceLast>();
 
 }  // namespace

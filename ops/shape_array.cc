@@ -1,8 +1,6 @@
-// shape_array and size_array: what shape a tensor has, as a tensor.
+// shape_array and size_array: the shape, and the number of elements, of a tensor, as a tensor.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
 
@@ -18,8 +16,7 @@ struct SetSize {
 template <bool each_axis>
 struct Sizes {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
     SetSize set{{}, Out<int64_t>(y[0], req[0])};
     if (each_axis) {
@@ -38,19 +35,13 @@ absl::StatusOr<bool> SizesShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   return AllKnown(*in);
 }
 
-absl::StatusOr<bool> SizesType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, DType::kInt64);
-  return AllKnown(*in);
-}
-
-#define SIZES(name, each_axis, text)                                          \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe(text)                                                         \
-      .add_argument("data", "NDArray", "Any shape.")                          \
-      .set_attr<FInferShape>("FInferShape", SizesShape<each_axis>)            \
-      .set_attr<FInferType>("FInferType", SizesType)                          \
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)                    \
-      .set_attr<FGradient>("FGradient", NoGradient)                           \
+#define SIZES(name, each_axis, text)                          \
+  GLUOND_REGISTER_OP(name)                                    \
+      .describe(text)                                         \
+      .add_argument("data", "NDArray", "Any shape.")          \
+      .infer(SizesShape<each_axis>, FixedType<DType::kInt64>) \
+      .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)    \
+      .set_attr<FGradient>("FGradient", NoGradient)           \
       .compute<Sizes<each_axis>>()
 
 SIZES(shape_array, true, "The size of each axis, as int64.");

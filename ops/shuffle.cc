@@ -1,8 +1,6 @@
-// _shuffle: the slices along the first axis in random order: that of random keys.
+// _shuffle: the slices along the first axis in random order, which is the order of random keys.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/gather.h"
@@ -24,8 +22,7 @@ struct SetKey {
 // Output 1 is the order, by which the gradient finds its way back.
 struct Shuffle {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const Shape& shape = x[0].shape;
     const int64_t n = shape[0];
     ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(n) * sizeof(int64_t)));
@@ -44,12 +41,10 @@ GLUOND_REGISTER_OP(_shuffle)
     .add_argument("data", "NDArray", "Rank 1 or more.")
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
-    .set_attr<FListOutputNames>("FListOutputNames",
-                                [](const NodeAttrs&) { return std::vector<std::string>{"output", "order"}; })
+    .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "order"}))
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-      SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+      RETURN_IF_ERROR(Alike(in, out));
       const Shape& x = (*in)[0];
       if (!x.rank_known()) return false;
       if (x.ndim() == 0) return absl::InvalidArgumentError("input 0 is a scalar; want rank 1 or more");
@@ -57,8 +52,7 @@ GLUOND_REGISTER_OP(_shuffle)
       return x.known();
     })
     .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-      TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+      RETURN_IF_ERROR(Alike(in, out));
       TYPE_ASSIGN_CHECK(out, 1, DType::kInt64);
       return AllKnown(*in);
     })

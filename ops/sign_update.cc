@@ -23,12 +23,8 @@ HOST_DEVICE C Sign(C v) { return v > 0 ? C(1) : v < 0 ? C(-1) : v == 0 ? C(0) : 
 struct SignSgdParam : Param<SignSgdParam>, Common {
   static void Fields(Schema<SignSgdParam>& s) { RateField(s), CommonFields(s); }
 };
-struct SignSgd {
-  static constexpr int kStates = 0;
-  static constexpr bool kMultiPrecision = false;
-  using P = SignSgdParam;
-  Common p;
-  explicit SignSgd(const P& param) : p(param) {}
+struct SignSgd : Step<SignSgdParam, 0> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C*) const { w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * Sign(g); }
 };
@@ -42,17 +38,12 @@ struct SignumParam : Param<SignumParam>, Common {
     s.Field("wd_lh", &SignumParam::wd_lh).Default(0.0).Describe("Weight decay outside of the sign.");
   }
 };
-struct Signum {
-  static constexpr int kStates = 1;
-  static constexpr bool kMultiPrecision = false;
-  using P = SignumParam;
-  Common p;
-  double momentum, wd_lh;
-  explicit Signum(const P& param) : p(param), momentum(param.momentum), wd_lh(param.wd_lh) {}
+struct Signum : Step<SignumParam, 1> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
-    s[0] = C(momentum) * s[0] - C(1 - momentum) * (C(p.wd) * w + p.Clip(p.Rescale(g)));
-    w = (1 - C(p.lr) * C(wd_lh)) * w + C(p.lr) * Sign(s[0]);
+    s[0] = C(p.momentum) * s[0] - C(1 - p.momentum) * (C(p.wd) * w + p.Clip(p.Rescale(g)));
+    w = (1 - C(p.lr) * C(p.wd_lh)) * w + C(p.lr) * Sign(s[0]);
   }
 };
 
@@ -65,20 +56,15 @@ struct FtrlParam : Param<FtrlParam>, Common {
     CommonFields(s);
   }
 };
-struct Ftrl {
-  static constexpr int kStates = 2;
-  static constexpr bool kMultiPrecision = false;
-  using P = FtrlParam;
-  Common p;
-  double lamda1, beta;
-  explicit Ftrl(const P& param) : p(param), lamda1(param.lamda1), beta(param.beta) {}
+struct Ftrl : Step<FtrlParam, 2> {
+  using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     const C clipped = p.Clip(p.Rescale(g)), n = s[1] + clipped * clipped;
     s[0] += clipped - (math::Sqrt(n) - math::Sqrt(s[1])) * w / C(p.lr);
     s[1] = n;
-    const C step = (Sign(s[0]) * C(lamda1) - s[0]) / ((C(beta) + math::Sqrt(n)) / C(p.lr) + C(p.wd));
-    w = math::Abs(s[0]) <= C(lamda1) ? C(0) : step;
+    const C step = (Sign(s[0]) * C(p.lamda1) - s[0]) / ((C(p.beta) + math::Sqrt(n)) / C(p.lr) + C(p.wd));
+    w = math::Abs(s[0]) <= C(p.lamda1) ? C(0) : step;
   }
 };
 
@@ -97,25 +83,18 @@ struct FtmlParam : Param<FtmlParam>, Common {
         .Describe("Limit of the gradient's magnitude; negative: none.");
   }
 };
-struct Ftml {
-  static constexpr int kStates = 3;
-  static constexpr bool kMultiPrecision = false;
-  using P = FtmlParam;
-  Common p;
-  double beta1, beta2, epsilon, rest1, rest2;
+struct Ftml : Step<FtmlParam, 3> {
+  double rest1, rest2;
   explicit Ftml(const P& param)
-      : p(param),
-        beta1(param.beta1),
-        beta2(param.beta2),
-        epsilon(param.epsilon),
+      : Step(param),
         rest1(1 - std::pow(param.beta1, static_cast<double>(param.t))),
         rest2(1 - std::pow(param.beta2, static_cast<double>(param.t))) {}
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     const C clipped = p.Clip(p.Rescale(g) + C(p.wd) * w);
-    s[1] = C(beta2) * s[1] + C(1 - beta2) * clipped * clipped;
-    const C d = C(rest1) / C(p.lr) * (math::Sqrt(s[1] / C(rest2)) + C(epsilon));
-    s[2] = C(beta1) * s[2] + C(1 - beta1) * clipped - (d - C(beta1) * s[0]) * w;
+    s[1] = C(p.beta2) * s[1] + C(1 - p.beta2) * clipped * clipped;
+    const C d = C(rest1) / C(p.lr) * (math::Sqrt(s[1] / C(rest2)) + C(p.epsilon));
+    s[2] = C(p.beta1) * s[2] + C(1 - p.beta1) * clipped - (d - C(p.beta1) * s[0]) * w;
     s[0] = d;
     w = -s[2] / d;
   }

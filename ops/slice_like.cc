@@ -1,8 +1,6 @@
 // slice_like: the beginning of a tensor, as much of it as another tensor has.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/strided.h"
 
@@ -16,7 +14,7 @@ struct SliceLikeParam : Param<SliceLikeParam> {
   }
 };
 
-// y's shape: x's, with the sizes of `like` along the axes.
+// The shape of y: x's shape, with the sizes of `like` along the axes.
 absl::StatusOr<Shape> CutShape(const SliceLikeParam& p, const Shape& x, const Shape& like) {
   std::vector<int64_t> axes = p.axes;
   if (axes.empty()) {
@@ -49,8 +47,7 @@ absl::StatusOr<bool> SliceLikeShape(const NodeAttrs& attrs, ShapeVector* in, Sha
 
 struct SliceLike {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     StridedCopy copy{.dims = y[0].shape};
     DenseStrides(x[0].shape, copy.x_strides);
     DenseStrides(y[0].shape, copy.y_strides);
@@ -61,8 +58,7 @@ struct SliceLike {
 // dy at the beginning, zeros behind it.
 struct BackwardSliceLike {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> dy,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs dy, Requests req, Blobs dx) {
     RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], dx[0]));
     StridedCopy copy{.dims = dy[0].shape};
     DenseStrides(dy[0].shape, copy.x_strides);
@@ -71,10 +67,9 @@ struct BackwardSliceLike {
   }
 };
 
-// Only the shape of the second input is used.
+// The second input may have any type, and need not have one.
 absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   return (*in)[0] != DType::kUnknown;
 }
 
@@ -83,10 +78,8 @@ GLUOND_REGISTER_OP(slice_like)
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "Any shape.")
     .add_argument("shape_like", "NDArray", "Only its shape is used.")
-    .add_arguments(SliceLikeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SliceLikeParam>)
-    .set_attr<FInferShape>("FInferShape", SliceLikeShape)
-    .set_attr<FInferType>("FInferType", FirstType)
+    .params<SliceLikeParam>()
+    .infer(SliceLikeShape, FirstType)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_backward_slice_like", {dy[0], node->inputs[0]}), {}};
@@ -95,17 +88,7 @@ GLUOND_REGISTER_OP(slice_like)
 
 GLUOND_REGISTER_OP(_backward_slice_like)
     .describe("The gradient of slice_like: dy, and zeros where nothing was taken.")
-    .set_num_inputs(2)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("like", "NDArray", "data; only its shape is used.")
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    .with(GradientByShape(ShapeOfInput<1>, ElemwiseType<2, 1>, "data; only its shape is used."))
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("slice_like", {dy[0], node->inputs[0]}), {}};
     })

@@ -1,14 +1,14 @@
 // softmax: y[i] = e^(x[i] / t) / sum_j e^(x[j] / t) along an axis; log_softmax, its logarithm; softmin, softmax of -x.
-// With lengths, each row is its first elements only; the others become 0.
+// With lengths, each row is its first elements only; the others become 0. SoftmaxActivation is softmax over each
+// sample, or over the channels of each position.
 
 #include <optional>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/axes.h"
+#include "ops/elements.h"
 #include "ops/kernel/length.h"
 #include "ops/kernel/softmax.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -50,8 +50,7 @@ struct PartOfRow {
 template <class F, int inputs, int sign>
 struct Along {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& param = attrs.param<SoftmaxParam>();
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(param.axis, out[0].shape.ndim()));
     const RowGeometry rows = RowsOf(out[0].shape, axis);
@@ -59,8 +58,7 @@ struct Along {
     if constexpr (inputs == 1) {
       if (param.use_length) {
         if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
-        return DispatchReal(out[0].dtype, [&](auto c) {
-          using C = decltype(c);
+        return DispatchReal(out[0].dtype, [&]<class C>(C) {
           return ForEachGroup<D>(
               ctx, rows.rows(), rows.n,
               PartOfRow<C, F>{f, rows, In<C>(in[0]), In<double>(in[1]), Out<C>(out[0], req[0])});
@@ -73,37 +71,23 @@ struct Along {
 
 uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<SoftmaxParam>().use_length ? 2 : 1; }
 
-// The shape of x without the axis: one element for each row.
-Shape RowsShape(const Shape& x, int axis) {
-  Shape rows = Shape::Scalar();
-  for (int i = 0; i < x.ndim(); ++i) {
-    if (i != axis) rows.Append(x[i]);
-  }
-  return rows;
-}
-
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   const auto& param = attrs.param<SoftmaxParam>();
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(param.axis, x.ndim()));
-  if (param.use_length) {
-    // MXNet has no scalars: the length of a vector has shape (1).
-    SHAPE_ASSIGN_CHECK(in, 1, x.ndim() == 1 ? Shape({1}) : RowsShape(x, axis));
-  }
+  if (param.use_length) SHAPE_ASSIGN_CHECK(in, 1, ReducedShape(x, 1u << axis, /*keepdims=*/false));
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// The lengths may have any type; where nothing is said, that of x.
+// The lengths may have any type; where nothing is said, they have x's.
 absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const auto& param = attrs.param<SoftmaxParam>();
   if (param.dtype.has_value()) {
     TYPE_ASSIGN_CHECK(out, 0, *param.dtype);
   } else {
-    TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-    TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+    RETURN_IF_ERROR(Alike(in, out));
   }
   RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
   if (param.use_length && (*in)[1] == DType::kUnknown) (*in)[1] = (*in)[0];
@@ -116,7 +100,7 @@ NodeEntry SumAlong(const NodePtr& node, const NodeEntry& x) {
 double Scale(const NodePtr& node) { return 1 / node->param<SoftmaxParam>().temperature.value_or(1); }
 
 // The gradient comes in y's type, and goes back to x's where they differ. Where y is 0 beyond a row's length, so is
-// softmax's gradient; log_softmax is told by a mask.
+// softmax's gradient; log_softmax's needs a mask.
 struct Gradient {
   const char* op;
   bool logarithm;
@@ -137,7 +121,7 @@ struct Gradient {
   }
 };
 
-// Of the backward operators' inputs dy and y, from the gradient g of dx. softmax's Jacobian is symmetric.
+// The gradients of the backward operators' inputs dy and y, from the gradient g of dx. softmax's Jacobian is symmetric.
 struct GradientOfBackward {
   const char* op;
   double sign;
@@ -155,23 +139,17 @@ Gradients GradientOfBackwardLog(const NodePtr& node, const Gradients& g) {
           Call("broadcast_mul", {weighted, SumAlong(node, dy)}) * -Scale(node)};
 }
 
-#define SOFTMAX(name, text, F, sign, logarithm)                                                       \
-  GLUOND_REGISTER_OP(name)                                                                            \
-      .describe(text)                                                                                 \
-      .add_argument("data", "NDArray", "x: rank 1 or more.")                                          \
-      .add_argument("length", "NDArray", "x's shape without the axis, any type; with use_length.")    \
-      .add_arguments(SoftmaxParam::__FIELDS__())                                                      \
-      .set_attr_parser(ParamParser<SoftmaxParam>)                                                     \
-      .set_num_inputs(NumInputs)                                                                      \
-      .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {                      \
-        std::vector<std::string> names = {"data", "length"};                                          \
-        names.resize(NumInputs(attrs));                                                               \
-        return names;                                                                                 \
-      })                                                                                              \
-      .set_attr<FInferShape>("FInferShape", InferShape)                                               \
-      .set_attr<FInferType>("FInferType", InferType)                                                  \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                       \
-      .set_attr<FGradient>("FGradient", Gradient{"_backward_" #name, logarithm})                      \
+#define SOFTMAX(name, text, F, sign, logarithm)                                                    \
+  GLUOND_REGISTER_OP(name)                                                                         \
+      .describe(text)                                                                              \
+      .add_argument("data", "NDArray", "x: rank 1 or more.")                                       \
+      .add_argument("length", "NDArray", "x's shape without the axis, any type; with use_length.") \
+      .params<SoftmaxParam>()                                                                      \
+      .set_num_inputs(NumInputs)                                                                   \
+      .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "length"}, NumInputs))     \
+      .infer(InferShape, InferType)                                                                \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                    \
+      .set_attr<FGradient>("FGradient", Gradient{"_backward_" #name, logarithm})                   \
       .compute<Along<F, 1, sign>>()
 
 SOFTMAX(softmax, "y[i] = exp(x[i] / temperature) / sum_j exp(x[j] / temperature) along an axis.", Softmax, 1, false);
@@ -180,23 +158,115 @@ SOFTMAX(softmin, "y[i] = exp(-x[i] / temperature) / sum_j exp(-x[j] / temperatur
 SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperature)) along an axis.", LogSoftmax, 1,
         true);
 
-#define BACKWARD_SOFTMAX(name, F, sign, gradient)                     \
-  GLUOND_REGISTER_OP(name)                                            \
-      .describe("The gradient of x, from that of y and from y.")      \
-      .add_argument("out_grad", "NDArray", "dL/dy.")                  \
-      .add_argument("output", "NDArray", "y.")                        \
-      .add_arguments(SoftmaxParam::__FIELDS__())                      \
-      .set_attr_parser(ParamParser<SoftmaxParam>)                     \
-      .set_num_inputs(2)                                              \
-      .set_attr<FInferShape>("FInferShape", SameShape)                \
-      .set_attr<FInferType>("FInferType", SameFloatType)              \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)      \
-      .set_attr<FGradient>("FGradient", gradient)                     \
+#define BACKWARD_SOFTMAX(name, F, sign, gradient)                \
+  GLUOND_REGISTER_OP(name)                                       \
+      .describe("The gradient of x, from that of y and from y.") \
+      .add_argument("out_grad", "NDArray", "dL/dy.")             \
+      .add_argument("output", "NDArray", "y.")                   \
+      .params<SoftmaxParam>()                                    \
+      .set_num_inputs(2)                                         \
+      .infer(SameShape, SameFloatType)                           \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceEither) \
+      .set_attr<FGradient>("FGradient", gradient)                \
       .compute<Along<F, 2, sign>>()
 
 BACKWARD_SOFTMAX(_backward_softmax, BackwardSoftmax, 1, (GradientOfBackward{"_backward_softmax", 1}));
 BACKWARD_SOFTMAX(_backward_softmin, BackwardSoftmax, -1, (GradientOfBackward{"_backward_softmin", -1}));
 BACKWARD_SOFTMAX(_backward_log_softmax, BackwardLogSoftmax, 1, GradientOfBackwardLog);
+
+// The mask that the gradient of log_softmax with lengths is multiplied by.
+struct LengthMaskParam : Param<LengthMaskParam> {
+  int axis;
+  static void Fields(Schema<LengthMaskParam>& s) {
+    s.Field("axis", &LengthMaskParam::axis).Default(-1).Describe("The axis that the lengths are along.");
+  }
+};
+
+template <class C>
+struct MaskElement {
+  RowGeometry rows;
+  In<double> length;
+  Out<C> y;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / (rows.n * rows.inner) * rows.inner + i % rows.inner, at = i / rows.inner % rows.n;
+    y.Set(i, at < ToLength(length[row], rows.n) ? C(1) : C(0));
+  }
+};
+
+struct LengthMask {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LengthMaskParam>().axis, out[0].shape.ndim()));
+    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
+      return MaskElement<C>{RowsOf(out[0].shape, axis), In<double>(in[1]), y};
+    });
+  }
+};
+
+absl::StatusOr<bool> MaskShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
+  const Shape x = (*in)[0];
+  if (!x.rank_known()) return false;
+  ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LengthMaskParam>().axis, x.ndim()));
+  SHAPE_ASSIGN_CHECK(in, 1, ReducedShape(x, 1u << axis, /*keepdims=*/false));  // As softmax takes them.
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+GLUOND_REGISTER_OP(_length_mask)
+    .describe("1 for the first `length` elements along an axis, else 0.")
+    .add_argument("data", "NDArray", "For its shape and type only.")
+    .add_argument("length", "NDArray", "The shape without the axis.")
+    .params<LengthMaskParam>()
+    .set_num_inputs(2)
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)
+    .infer(MaskShape, TypesOfInputs<0>)
+    .set_attr<FGradient>("FGradient", NoGradient)
+    .compute<LengthMask>();
+
+enum Mode { kInstance, kChannel };
+
+struct SoftmaxActivationParam : Param<SoftmaxActivationParam> {
+  int mode;
+  static void Fields(Schema<SoftmaxActivationParam>& s) {
+    s.Field("mode", &SoftmaxActivationParam::mode)
+        .Enum({{"instance", kInstance}, {"channel", kChannel}})
+        .Default("instance")
+        .Describe("What sums to 1: all of a sample (instance), or the channels of each position (channel).");
+  }
+};
+
+struct SoftmaxActivation {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const Shape& x = in[0].shape;
+    const bool channel = attrs.param<SoftmaxActivationParam>().mode == kChannel;
+    const RowGeometry rows = channel ? RowsOf(x, 1) : RowGeometry{x[0], x.Size(1, x.ndim()), 1};
+    return Rows<D, 1>(ctx, rows, Softmax{1}, in.data(), req[0], out[0]);
+  }
+};
+
+absl::StatusOr<bool> ActivationShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  ASSIGN_OR_RETURN(const bool known, SameShape(attrs, in, out));
+  RETURN_IF_ERROR(CheckRank((*in)[0], 2));
+  return known;
+}
+
+Gradients ActivationGradient(const NodePtr& node, const Gradients& dy) {
+  const NodeEntry y = Output(node);
+  if (node->param<SoftmaxActivationParam>().mode == kChannel) {
+    return {Call("_backward_softmax", {dy[0], y}, {{"axis", "1"}})};
+  }
+  return {Call("reshape_like", {Call("_backward_softmax", {Call("Flatten", {dy[0]}), Call("Flatten", {y})}), y})};
+}
+
+GLUOND_REGISTER_OP(SoftmaxActivation)
+    .describe("softmax over each sample, or over the channels of each position.")
+    .add_argument("data", "NDArray", "x: (batch, channels, ...).")
+    .params<SoftmaxActivationParam>()
+    .infer(ActivationShape, SameFloatType)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FGradient>("FGradient", ActivationGradient)
+    .compute<SoftmaxActivation>();
 
 }  // namespace
 }  // namespace gluond::ops

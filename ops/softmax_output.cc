@@ -1,13 +1,11 @@
 // SoftmaxOutput: softmax whose gradient is that of the cross-entropy with the labels, whatever head gradient comes in:
 // dx = grad_scale (y - onehot(label)) / normalization. And softmax_cross_entropy, that loss as a number.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/labels.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
-#include "ops/types.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
@@ -52,14 +50,10 @@ RowGeometry RowsOf(const SoftmaxOutputParam& p, const Shape& x) {
 // Labels are classes, one for each row, or probabilities of the shape of x.
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<SoftmaxOutputParam>();
-  SHAPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  SHAPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+  RETURN_IF_ERROR(Alike(in, out));
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
-  if (x.ndim() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected rank 2 or more"));
-  }
+  RETURN_IF_ERROR(CheckRank(x, 2));
   if (!x.known()) return false;
   const Shape label = (*in)[1];
   if (label == x) return true;
@@ -76,15 +70,6 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return true;
 }
 
-// The label may have any type; where nothing is said, that of x.
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-  TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
-  RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
-  if ((*in)[1] == DType::kUnknown) (*in)[1] = (*in)[0];
-  return AllKnown(*in);
-}
-
 struct Probabilities {
   template <class Group, class X, class Y>
   HOST_DEVICE void operator()(Group g, X x, Y y, int64_t n) const {
@@ -96,8 +81,7 @@ struct Probabilities {
 
 struct SoftmaxOutput {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     return Rows<D, 1>(ctx, RowsOf(attrs.param<SoftmaxOutputParam>(), in[0].shape), Probabilities(), in.data(), req[0],
                       out[0]);
   }
@@ -154,15 +138,13 @@ struct ProbabilityGradient {
 
 struct BackwardSoftmaxOutput {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& param = attrs.param<SoftmaxOutputParam>();
     const TBlob &y = in[0], &label = in[1], &dx = out[0];
     if (req[0] == kNullOp || y.Size() == 0) return absl::OkStatus();
     const TBlob& dy = param.out_grad ? in[2] : y;
     if (label.shape == y.shape) {
-      return DispatchReal(y.dtype, [&](auto c) {
-        using C = decltype(c);
+      return DispatchReal(y.dtype, [&]<class C>(C) {
         return ForEach<D>(ctx, y.Size(), ProbabilityGradient<C>{In<C>(y), In<C>(label), In<C>(dy), Out<C>(dx, req[0]),
                                                                 param.grad_scale, param.out_grad});
       });
@@ -173,15 +155,13 @@ struct BackwardSoftmaxOutput {
     double scale = param.grad_scale;
     double* count = nullptr;
     if (param.normalization == kValid) {
-      ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(sizeof(double)));
-      count = static_cast<double*>(space);
+      ASSIGN_OR_RETURN(count, Space<double>(ctx, 1));
       RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, rows.rows(), CountValid{labels, rows.rows(), count}));
     } else {
       scale /= rows.inner;
       if (param.normalization == kBatch) scale /= rows.outer;
     }
-    return DispatchReal(y.dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(y.dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), rows.n,
                              ClassGradient<C>{rows, labels, In<C>(y), In<C>(dy), Out<C>(dx, req[0]), scale,
                                               param.smooth_alpha, count, param.out_grad});
@@ -202,13 +182,11 @@ GLUOND_REGISTER_OP(SoftmaxOutput)
     .add_alias("Softmax")
     .add_argument("data", "NDArray", "x: (batch, classes), or more axes; see multi_output and preserve_shape.")
     .add_argument("label", "NDArray", "The class of each row, of any type; or probabilities, of the shape of x.")
-    .add_arguments(SoftmaxOutputParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SoftmaxOutputParam>)
+    .params<SoftmaxOutputParam>()
     .set_num_inputs(2)
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
+    .infer(InferShape, LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FBeginsGradient>("FBeginsGradient",
                                [](const NodeAttrs& attrs) { return !attrs.param<SoftmaxOutputParam>().out_grad; })
     .set_attr<FGradient>("FGradient", Gradient)
@@ -219,11 +197,9 @@ GLUOND_REGISTER_OP(_backward_SoftmaxOutput)
     .add_argument("output", "NDArray", "y.")
     .add_argument("label", "NDArray", "As SoftmaxOutput's.")
     .add_argument("out_grad", "NDArray", "dL/dy; with out_grad only.")
-    .add_arguments(SoftmaxOutputParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SoftmaxOutputParam>)
+    .params<SoftmaxOutputParam>()
     .set_num_inputs([](const NodeAttrs& attrs) { return attrs.param<SoftmaxOutputParam>().out_grad ? 3u : 2u; })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", InferType)
+    .infer(InferShape, LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BackwardSoftmaxOutput>();
@@ -258,16 +234,13 @@ struct SumOf {
 
 struct SoftmaxCrossEntropy {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     const RowGeometry rows = ops::RowsOf(in[0].shape, 1);
     const Labels labels = {In<double>(in[1]), rows.n};
     RETURN_IF_ERROR(CheckLabels<D>(labels, rows.rows()));
-    return DispatchReal(out[0].dtype, [&](auto c) -> absl::Status {
-      using C = decltype(c);
-      ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(rows.rows() * sizeof(C)));
-      C* loss = static_cast<C*>(space);
+    return DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
+      ASSIGN_OR_RETURN(C* loss, Space<C>(ctx, rows.rows()));
       RETURN_IF_ERROR(ForEachGroup<D>(ctx, rows.rows(), rows.n, RowLoss<C>{rows, labels, In<C>(in[0]), loss}));
       return ForEachGroup<D>(ctx, 1, rows.rows(), SumOf<C>{rows.rows(), loss, Out<C>(out[0], req[0])});
     });
@@ -295,21 +268,18 @@ struct CrossEntropyGradient {
 
 struct BackwardSoftmaxCrossEntropy {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     const RowGeometry rows = ops::RowsOf(in[1].shape, 1);
     const Labels labels = {In<double>(in[2]), rows.n};
     RETURN_IF_ERROR(CheckLabels<D>(labels, rows.rows()));
-    return DispatchReal(out[0].dtype, [&](auto c) {
-      using C = decltype(c);
+    return DispatchReal(out[0].dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), rows.n,
                              CrossEntropyGradient<C>{rows, labels, In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
     });
   }
 };
 
-// (softmax(x) - onehot(label)) is SoftmaxOutput's gradient; what it becomes when differentiated again is not offered.
 GLUOND_REGISTER_OP(softmax_cross_entropy)
     .describe(
         "The sum over the rows of log(sum_j exp(x[j])) - x[label]. A label that is no class is an error on a CPU; on "
@@ -325,7 +295,7 @@ GLUOND_REGISTER_OP(softmax_cross_entropy)
                              SHAPE_ASSIGN_CHECK(out, 0, Shape({1}));
                              return AllKnown(*in);
                            })
-    .set_attr<FInferType>("FInferType", InferType)
+    .set_attr<FInferType>("FInferType", LabelledType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>(
         "FGradient",
@@ -340,16 +310,7 @@ GLUOND_REGISTER_OP(_backward_softmax_cross_entropy)
     .add_argument("data", "NDArray", "x.")
     .add_argument("label", "NDArray", "The class of each row.")
     .set_num_inputs(3)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                             return AllKnown(*in) && AllKnown(*out);
-                           })
-    .set_attr<FInferType>("FInferType",
-                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-                            TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-                            return AllKnown(*in) && AllKnown(*out);
-                          })
+    .infer(ShapesOfInputs<1>, TypesOfInputs<1>)
     .compute<BackwardSoftmaxCrossEntropy>();
 
 }  // namespace

@@ -1,11 +1,10 @@
-// What a trainer asks of many gradients at once: multi_sum_sq, the sum of squares of each; all_finite and
+// Questions of a trainer about many gradients at once: multi_sum_sq, the sum of squares of each; all_finite and
 // multi_all_finite, whether every element is finite. Sums go by blocks of fixed size, so that they do not depend on the
 // number of threads.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
+#include "ops/operator.h"
 #include "ops/kernel/rows.h"
-#include "ops/types.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
@@ -34,12 +33,11 @@ struct SumBlock {
   }
 };
 
-// partial's block sums of `f` over x. `partial` has room for Blocks(x) numbers.
 int64_t BlocksOf(const TBlob& x) { return (x.Size() + kBlock - 1) / kBlock; }
+// Sets `partial`, of BlocksOf(x) numbers, to the block sums of F over x.
 template <class D, class F>
 absl::Status SumBlocks(const OpContext& ctx, const TBlob& x, double* partial) {
-  return DispatchReal(x.dtype, [&](auto c) {
-    using C = decltype(c);
+  return DispatchReal(x.dtype, [&]<class C>(C) {
     if (x.dtype == DTypeOf<C>) {
       return ForEachGroup<D>(ctx, BlocksOf(x), kBlock,
                              SumBlock<F, C, const C*>{static_cast<const C*>(x.data), x.Size(), partial});
@@ -77,33 +75,30 @@ struct MultiSumSqParam : Param<MultiSumSqParam> {
     s.Field("num_arrays", &MultiSumSqParam::num_arrays).AtLeast(1).Describe("Number of inputs.");
   }
 };
+template <class P>
+void InitField(Schema<P>& s) {
+  s.Field("init_output", &P::init_output).Default(true).Describe("Start from 1, not from the output's value.");
+}
 struct AllFiniteParam : Param<AllFiniteParam> {
   bool init_output;
-  static void Fields(Schema<AllFiniteParam>& s) {
-    s.Field("init_output", &AllFiniteParam::init_output)
-        .Default(true)
-        .Describe("Start from 1, not from the output's value.");
-  }
+  static void Fields(Schema<AllFiniteParam>& s) { InitField(s); }
 };
 struct MultiAllFiniteParam : Param<MultiAllFiniteParam> {
   int num_arrays;
   bool init_output;
   static void Fields(Schema<MultiAllFiniteParam>& s) {
     s.Field("num_arrays", &MultiAllFiniteParam::num_arrays).Default(1).AtLeast(1).Describe("Number of inputs.");
-    s.Field("init_output", &MultiAllFiniteParam::init_output).Default(true)
-        .Describe("Start from 1, not from the output's value.");
+    InitField(s);
   }
 };
 
 struct MultiSumSq {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     for (size_t k = 0; k < in.size(); ++k) {
       const int64_t blocks = BlocksOf(in[k]);
-      ASSIGN_OR_RETURN(void* space, ctx.scratch->Get((blocks + 1) * sizeof(double)));
-      double* partial = static_cast<double*>(space);
+      ASSIGN_OR_RETURN(double* partial, Space<double>(ctx, blocks + 1));
       RETURN_IF_ERROR((SumBlocks<D, Square>(ctx, in[k], partial)));
       RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, blocks,
                                       SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
@@ -115,13 +110,11 @@ struct MultiSumSq {
 template <class P>
 struct AllFinite {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     int64_t blocks = 0;
     for (const TBlob& x : in) blocks += BlocksOf(x);
-    ASSIGN_OR_RETURN(void* space, ctx.scratch->Get((blocks + 1) * sizeof(double)));
-    double* partial = static_cast<double*>(space);
+    ASSIGN_OR_RETURN(double* partial, Space<double>(ctx, blocks + 1));
     int64_t begin = 0;
     for (const TBlob& x : in) {
       RETURN_IF_ERROR((SumBlocks<D, Zero>(ctx, x, partial + begin)));
@@ -140,46 +133,30 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   SHAPE_ASSIGN_CHECK(out, 0, Shape({each ? static_cast<int64_t>(in->size()) : 1}));
   return AllKnown(*in);
 }
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  TYPE_ASSIGN_CHECK(out, 0, DType::kFloat32);
-  return AllKnown(*in);
-}
 
 GLUOND_REGISTER_OP(multi_sum_sq)
     .describe("y[k] = the sum of the squares of input k.")
     .add_argument("data", "NDArray[]", "Tensors of any shapes and types.")
-    .add_arguments(MultiSumSqParam::__FIELDS__())
-    .set_attr_parser(ParamParser<MultiSumSqParam>)
-    .set_num_inputs([](const NodeAttrs& attrs) {
-      return static_cast<uint32_t>(attrs.param<MultiSumSqParam>().num_arrays);
-    })
-    .set_attr<key_var_num_args>("key_var_num_args", "num_arrays")
-    .set_attr<FInferShape>("FInferShape", InferShape<true>)
-    .set_attr<FInferType>("FInferType", InferType)
+    .params<MultiSumSqParam>()
+    .with(Variadic<&MultiSumSqParam::num_arrays>("num_arrays"))
+    .infer(InferShape<true>, FixedType<DType::kFloat32>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<MultiSumSq>();
 
 GLUOND_REGISTER_OP(all_finite)
     .describe("1 if every element is finite, else 0.")
     .add_argument("data", "NDArray", "Any shape and type.")
-    .add_arguments(AllFiniteParam::__FIELDS__())
-    .set_attr_parser(ParamParser<AllFiniteParam>)
-    .set_attr<FInferShape>("FInferShape", InferShape<false>)
-    .set_attr<FInferType>("FInferType", InferType)
+    .params<AllFiniteParam>()
+    .infer(InferShape<false>, FixedType<DType::kFloat32>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<AllFinite<AllFiniteParam>>();
 
 GLUOND_REGISTER_OP(multi_all_finite)
     .describe("1 if every element of every input is finite, else 0.")
     .add_argument("data", "NDArray[]", "Tensors of any shapes and types.")
-    .add_arguments(MultiAllFiniteParam::__FIELDS__())
-    .set_attr_parser(ParamParser<MultiAllFiniteParam>)
-    .set_num_inputs([](const NodeAttrs& attrs) {
-      return static_cast<uint32_t>(attrs.param<MultiAllFiniteParam>().num_arrays);
-    })
-    .set_attr<key_var_num_args>("key_var_num_args", "num_arrays")
-    .set_attr<FInferShape>("FInferShape", InferShape<false>)
-    .set_attr<FInferType>("FInferType", InferType)
+    .params<MultiAllFiniteParam>()
+    .with(Variadic<&MultiAllFiniteParam::num_arrays>("num_arrays"))
+    .infer(InferShape<false>, FixedType<DType::kFloat32>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<AllFinite<MultiAllFiniteParam>>();
 

@@ -1,9 +1,6 @@
 // take: slices of a along an axis, by index. Its gradient adds each slice back to where it came from.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
-#include "ops/indexed_type.h"
+#include "ops/operator.h"
 #include "ops/kernel/gather.h"
 
 namespace gluond::ops {
@@ -41,8 +38,7 @@ absl::StatusOr<GatherGeometry> GeometryOf(const NodeAttrs& attrs, const Shape& a
 
 struct Take {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     ASSIGN_OR_RETURN(const GatherGeometry g, GeometryOf(attrs, x[0].shape, x[1].shape));
     const IndexMode mode = static_cast<IndexMode>(attrs.param<TakeParam>().mode);
     if (mode == kRaise) RETURN_IF_ERROR(CheckIndices<D>(ctx, x[1], g.n));
@@ -50,11 +46,10 @@ struct Take {
   }
 };
 
-// Inputs: dy, the indices, and a, of which only the shape is used.
+// Inputs: dy, the indices, and a, whose values are not used.
 struct BackwardTake {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> dx) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
     ASSIGN_OR_RETURN(const GatherGeometry g, GeometryOf(attrs, dx[0].shape, x[1].shape));
     return ScatterAdd<D>(ctx, g, static_cast<IndexMode>(attrs.param<TakeParam>().mode), x[0], x[1], req[0], dx[0]);
   }
@@ -65,37 +60,16 @@ GLUOND_REGISTER_OP(take)
     .set_num_inputs(2)
     .add_argument("a", "NDArray", "Rank 1 or more.")
     .add_argument("indices", "NDArray", "Any shape and type; fractions are cut off, and NaN is 0.")
-    .add_arguments(TakeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<TakeParam>)
-    .set_attr<FInferShape>("FInferShape", TakeShape)
-    .set_attr<FInferType>("FInferType", IndexedType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_take", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
-    })
+    .params<TakeParam>()
+    .infer(TakeShape, IndexedType)
+    .set_attr<FGradient>("FGradient", FirstGradient<1, 0>{"_backward_take"})
     .compute<Take>();
 
 GLUOND_REGISTER_OP(_backward_take)
     .describe("The gradient of take's a.")
-    .set_num_inputs(3)
-    .add_argument("dy", "NDArray", "dL/dy.")
-    .add_argument("indices", "NDArray", "As given to take.")
-    .add_argument("like", "NDArray", "a; only its shape is used.")
-    .add_arguments(TakeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<TakeParam>)
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
-      SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
-      ShapeVector forward = {(*in)[2], (*in)[1]}, dy = {(*in)[0]};
-      RETURN_IF_ERROR(TakeShape(attrs, &forward, &dy).status());
-      (*in)[0] = dy[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FInferType>("FInferType", IndexedGradientType)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<2>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("take", {dy[0], node->inputs[1]}, node->attrs.dict), {}, {}};
-    })
+    .with(GradientByIndex(GradientShape<TakeShape>, "indices", "As given to take.", "a; only its shape is used."))
+    .params<TakeParam>()
+    .set_attr<FGradient>("FGradient", FirstGradient<1>{"take"})
     .compute<BackwardTake>();
 
 }  // namespace

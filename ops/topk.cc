@@ -1,13 +1,13 @@
 // topk, sort and argsort: the elements of each row in order, or the first k of them. Equal elements keep their order,
-// and NaN is larger than any number. The values' gradient puts dy back where they came from.
+// and NaN is larger than any number. The values' gradient, _backward_topk, moves dy to where they came from, and its
+// own gradient takes elements from there.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
+#include "ops/axes.h"
+#include "ops/kernel/convert.h"
 #include "ops/kernel/fill.h"
+#include "ops/kernel/launch.h"
 #include "ops/kernel/sort.h"
-#include "ops/rows_along.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -69,7 +69,7 @@ struct ArgsortParam : Param<ArgsortParam> {
   DType index_type() const { return dtype; }
 };
 
-// Up to which number every integer is exact.
+// The largest number up to which the type holds every integer.
 int64_t LargestIndex(DType type) {
   switch (type) {
     case DType::kInt8: return 127;
@@ -110,8 +110,7 @@ template <class P>
 absl::StatusOr<bool> RankedType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const P& p = attrs.param<P>();
   if (p.ret_typ != kIndices) {
-    TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
-    TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
+    RETURN_IF_ERROR(Alike(in, out));
   }
   if (p.ret_typ != kMask) TYPE_ASSIGN_CHECK(out, out->size() - 1, p.index_type());
   return AllKnown(*in);
@@ -153,8 +152,7 @@ struct MarkRanked {
 template <class P>
 struct Ranked {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const P& p = attrs.param<P>();
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(p.axis, x[0].shape));
     const RowGeometry taken = {rows.outer, p.k == 0 ? rows.n : p.k, rows.inner};
@@ -164,8 +162,7 @@ struct Ranked {
       if (r == kNullOp) continue;
       const bool indices = p.ret_typ != kMask && i + 1 == y.size();
       if (p.ret_typ == kMask) RETURN_IF_ERROR(Fill<D>(ctx, 0, r, y[i]));
-      RETURN_IF_ERROR(DispatchCompute(y[i].dtype, [&](auto c) {
-        using C = decltype(c);
+      RETURN_IF_ERROR(DispatchCompute(y[i].dtype, [&]<class C>(C) {
         const Out<C> out(y[i], r);
         const int64_t n = taken.rows() * taken.n;
         if (p.ret_typ == kMask) return ForEach<D>(ctx, n, MarkRanked<C>{rows, taken, order, out});
@@ -177,23 +174,21 @@ struct Ranked {
   }
 };
 
-// dL/d(values), put back by the indices, which are output 1.
+// The gradient of the values is put back by the indices, which are output 1.
 Gradients RankedGradient(const NodePtr& node, const Gradients& dy) {
   AttrDict dict;
   if (const auto it = node->attrs.dict.find("axis"); it != node->attrs.dict.end()) dict.insert(*it);
   return {Call("_backward_topk", {dy[0], Output(node, 1), node->inputs[0]}, std::move(dict))};
 }
 
-#define RANKED(name, P, text)                                                 \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe(text)                                                         \
-      .add_argument("data", "NDArray", "Any shape.")                          \
-      .add_arguments(P::__FIELDS__())                                         \
-      .set_attr_parser(ParamParser<P>)                                        \
-      .set_attr<FInferShape>("FInferShape", RankedShape<P>)                   \
-      .set_attr<FInferType>("FInferType", RankedType<P>)                      \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)              \
-      .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)     \
+#define RANKED(name, P, text)                                             \
+  GLUOND_REGISTER_OP(name)                                                \
+      .describe(text)                                                     \
+      .add_argument("data", "NDArray", "Any shape.")                      \
+      .params<P>()                                                        \
+      .infer(RankedShape<P>, RankedType<P>)                               \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)          \
+      .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true) \
       .compute<Ranked<P>>()
 
 RANKED(topk, TopkParam, "The k largest elements of each row, in order, or where they are.")
@@ -214,6 +209,70 @@ RANKED(sort, SortParam, "The elements of each row in order.")
     .set_attr<FGradient>("FGradient", RankedGradient);
 RANKED(argsort, ArgsortParam, "Where the first, second, ... element of each row in order is.")
     .set_attr<FGradient>("FGradient", NoGradient);
+
+struct AlongParam : Param<AlongParam> {
+  std::optional<int> axis;
+  static void Fields(Schema<AlongParam>& s) {
+    s.Field("axis", &AlongParam::axis).Default(-1).Describe("The axis; None: all elements, as one row.");
+  }
+};
+
+// Between `whole` and `part`, element i of which belongs to element index[i] of its row in `whole`; `put` says which of
+// them is written. The indices of a row differ, and are in range: they come from sorting.
+template <class C, bool put>
+struct MoveAlong {
+  RowGeometry whole, part;
+  In<int64_t> index;
+  In<C> x;
+  Out<C> y;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / part.n, in_part = part.begin(row) + i % part.n * part.inner;
+    const int64_t in_whole = whole.begin(row) + index[in_part] * whole.inner;
+    y.Set(put ? in_whole : in_part, x[put ? in_part : in_whole]);
+  }
+};
+
+// Inputs: x, the indices, and for `put` a third one, of which only the shape is used.
+template <bool put>
+struct Along {
+  template <class D>
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const RowGeometry whole, RowsAlong(attrs.param<AlongParam>().axis, (put ? y : x)[0].shape));
+    const int64_t n = x[1].Size();
+    if (put) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], y[0]));
+    if (n == 0) return absl::OkStatus();
+    const RowGeometry part = {whole.outer, n / whole.rows(), whole.inner};
+    return DispatchCompute(y[0].dtype, [&]<class C>(C) {
+      return ForEach<D>(ctx, n, MoveAlong<C, put>{whole, part, In<int64_t>(x[1]), In<C>(x[0]), Out<C>(y[0], req[0])});
+    });
+  }
+};
+
+absl::StatusOr<bool> SortedShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
+  SHAPE_ASSIGN_CHECK(in, 2, (*out)[0]);
+  SHAPE_ASSIGN_CHECK(in, 0, (*in)[1]);
+  return AllKnown(*in);
+}
+
+GLUOND_REGISTER_OP(_backward_topk)
+    .describe("The gradient of sorted elements: dy where they came from, zeros elsewhere.")
+    .with(GradientByIndex(SortedShape, "indices", "Where each element of a row came from.",
+                          "What was sorted; only its shape is used."))
+    .params<AlongParam>()
+    .set_attr<FGradient>("FGradient", FirstGradient<1>{"_backward_backward_topk"})
+    .compute<Along<true>>();
+
+GLUOND_REGISTER_OP(_backward_backward_topk)
+    .describe("The gradient of _backward_topk's dy: the elements that the indices name, row by row.")
+    .set_num_inputs(2)
+    .add_argument("data", "NDArray", "Any shape.")
+    .add_argument("indices", "NDArray", "Where in its row each element of y is.")
+    .params<AlongParam>()
+    .infer(ShapesOfInputs<1>, IndexedType)
+    .set_attr<FGradient>("FGradient", FirstGradient<1, 0>{"_backward_topk"})
+    .compute<Along<false>>();
 
 }  // namespace
 }  // namespace gluond::ops

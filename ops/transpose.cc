@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/strided.h"
 
@@ -42,7 +40,8 @@ absl::StatusOr<Order> OrderOf(const TransposeParam& p, int ndim) {
   for (int64_t listed : p.axes) {
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(listed, ndim));
     if (std::find(order.begin(), order.end(), axis) != order.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("axes ", param_internal::FormatValue(p.axes), " repeats ", listed));
+      return absl::InvalidArgumentError(
+          absl::StrCat("axes ", param_internal::FormatValue(p.axes), " repeats ", listed));
     }
     order.push_back(axis);
   }
@@ -75,8 +74,7 @@ absl::StatusOr<bool> PermutedShape(const NodeAttrs& attrs, ShapeVector* in, Shap
 template <class P>
 struct Permute {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     ASSIGN_OR_RETURN(const Order order, OrderOf(attrs.param<P>(), x[0].shape.ndim()));
     StridedCopy copy{.dims = y[0].shape};
     Strides strides;
@@ -102,10 +100,8 @@ Gradients TransposeGradient(const NodePtr& node, const Gradients& dy) {
 GLUOND_REGISTER_OP(transpose)
     .describe("The axes in another order.")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(TransposeParam::__FIELDS__())
-    .set_attr_parser(ParamParser<TransposeParam>)
-    .set_attr<FInferShape>("FInferShape", PermutedShape<TransposeParam>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
+    .params<TransposeParam>()
+    .infer(PermutedShape<TransposeParam>, ElemwiseType<1, 1>)
     .set_attr<FGradient>("FGradient", TransposeGradient)
     .compute<Permute<TransposeParam>>();
 
@@ -113,13 +109,9 @@ GLUOND_REGISTER_OP(SwapAxis)
     .describe("Exchanges two axes.")
     .add_alias("swapaxes")
     .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(SwapAxisParam::__FIELDS__())
-    .set_attr_parser(ParamParser<SwapAxisParam>)
-    .set_attr<FInferShape>("FInferShape", PermutedShape<SwapAxisParam>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("SwapAxis", {dy[0]}, node->attrs.dict)};
-    })
+    .params<SwapAxisParam>()
+    .infer(PermutedShape<SwapAxisParam>, ElemwiseType<1, 1>)
+    .set_attr<FGradient>("FGradient", FirstGradient<>{"SwapAxis"})
     .compute<Permute<SwapAxisParam>>();
 
 }  // namespace

@@ -1,11 +1,9 @@
-// The family y = f(x), elementwise. One table at the end: operator, kernel, gradient, description.
-// Gradients are graphs, to be differentiated again; those that every training step needs are operators of their own.
+// The family y = f(x), elementwise. One table at the end: operator, kernel, description, gradient.
+// Gradients are graphs, to be differentiated again; gradients that every training step needs are operators.
 
 #include <cmath>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
@@ -106,7 +104,7 @@ Gradients HardSigmoidGradient(const NodePtr& node, const Gradients& dy) {
   return {dy[0] * (node->param<HardSigmoidParam>().alpha * inside)};
 }
 
-// Gradients that are worth a kernel of their own, by the head gradient and the output.
+// These gradients are worth a kernel of their own, a function of the head gradient and the output.
 struct BackwardRelu {
   template <class C>
   HOST_DEVICE C operator()(C dy, C y) const { return y > 0 ? dy : C(0); }
@@ -120,78 +118,84 @@ struct BackwardTanh {
   HOST_DEVICE C operator()(C dy, C y) const { return dy * (1 - y * y); }
 };
 
-using E = const NodeEntry&;
+using At = const UnaryTerms&;
 
-#define ELEMWISE(name, Kernel, inputs, text)                                  \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe(text)                                                         \
-      .set_num_inputs(inputs)                                                 \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<inputs, 1>)         \
-      .set_attr<FInferType>("FInferType", ElemwiseType<inputs, 1>)            \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)               \
+#define ELEMWISE(name, Kernel, inputs, text)                    \
+  GLUOND_REGISTER_OP(name)                                      \
+      .describe(text)                                           \
+      .set_num_inputs(inputs)                                   \
+      .infer(ElemwiseShape<inputs, 1>, ElemwiseType<inputs, 1>) \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Elemwise<Kernel, inputs>>()
-#define UNARY(name, Kernel, gradient, text)                                   \
-  ELEMWISE(name, Kernel, 1, text)                                             \
-      .add_argument("data", "NDArray", "Any shape.")                          \
-      .set_attr<FGradient>("FGradient", Chain{[](E x, E y, E dy) -> NodeEntry { (void)x, (void)y; return gradient; }})
-#define CONSTANT(name, Kernel, text)                                          \
-  ELEMWISE(name, Kernel, 1, text)                                             \
-      .add_argument("data", "NDArray", "Any shape.")                          \
-      .set_attr<FGradient>("FGradient", NoGradient)
+#define UNARY_OP(name, Kernel, text) ELEMWISE(name, Kernel, 1, text).add_argument("data", "NDArray", "Any shape.")
+#define UNARY(name, Kernel, text, gradient) \
+  UNARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", Chain{gradient})
+#define CONSTANT(name, Kernel, text) UNARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
+
+// Here a is dL/dy of the forward operator, and b its y.
 #define BACKWARD(name, Kernel, d_dy, d_y)                                     \
   ELEMWISE(name, Kernel, 2, "The gradient of x by those of y, and y.")        \
       .add_argument("dy", "NDArray", "dL/dy.")                                \
       .add_argument("y", "NDArray", "The forward operator's output.")         \
-      .set_attr<FGradient>("FGradient", Chain2{                               \
-          [](E dy, E y, E, E g) -> NodeEntry { (void)dy; return d_dy; },      \
-          [](E dy, E y, E, E g) -> NodeEntry { (void)dy, (void)y, (void)g; return d_y; }})
+      .set_attr<FGradient>("FGradient", Chain2{d_dy, d_y})
 
-UNARY(relu, Relu, Call("_backward_relu", {dy, y}), "max(x, 0).");
-UNARY(sigmoid, Sigmoid, Call("_backward_sigmoid", {dy, y}), "1 / (1 + exp(-x)).");
-UNARY(tanh, Tanh, Call("_backward_tanh", {dy, y}), "Hyperbolic tangent.");
-BACKWARD(_backward_relu, BackwardRelu, Call("_backward_relu", {g, y}), NodeEntry());
-BACKWARD(_backward_sigmoid, BackwardSigmoid, Call("_backward_sigmoid", {g, y}), g * dy * (1 - 2 * y));
-BACKWARD(_backward_tanh, BackwardTanh, Call("_backward_tanh", {g, y}), g * dy * (-2 * y));
+UNARY(relu, Relu, "max(x, 0).", [](At t) { return Call("_backward_relu", {t.dy, t.y}); });
+UNARY(sigmoid, Sigmoid, "1 / (1 + exp(-x)).", [](At t) { return Call("_backward_sigmoid", {t.dy, t.y}); });
+UNARY(tanh, Tanh, "Hyperbolic tangent.", [](At t) { return Call("_backward_tanh", {t.dy, t.y}); });
+BACKWARD(_backward_relu, BackwardRelu,
+         [](const BinaryTerms& t) { return Call("_backward_relu", {t.dy, t.b}); },
+         [](const BinaryTerms&) { return NodeEntry(); });
+BACKWARD(_backward_sigmoid, BackwardSigmoid,
+         [](const BinaryTerms& t) { return Call("_backward_sigmoid", {t.dy, t.b}); },
+         [](const BinaryTerms& t) { return t.dy * t.a * (1 - 2 * t.b); });
+BACKWARD(_backward_tanh, BackwardTanh,
+         [](const BinaryTerms& t) { return Call("_backward_tanh", {t.dy, t.b}); },
+         [](const BinaryTerms& t) { return t.dy * t.a * (-2 * t.b); });
 
-ELEMWISE(hard_sigmoid, HardSigmoid, 1, "min(1, max(0, alpha x + beta)).")
-    .add_argument("data", "NDArray", "Any shape.")
-    .add_arguments(HardSigmoidParam::__FIELDS__())
-    .set_attr_parser(ParamParser<HardSigmoidParam>)
+UNARY_OP(hard_sigmoid, HardSigmoid, "min(1, max(0, alpha x + beta)).")
+    .params<HardSigmoidParam>()
     .set_attr<FGradient>("FGradient", HardSigmoidGradient);
 
-UNARY(softsign, Softsign, dy * Call("reciprocal", {Call("square", {Call("abs", {x}) + 1})}), "x / (1 + |x|).");
-UNARY(exp, Exp, dy * y, "e^x.");
-UNARY(expm1, Expm1, dy * (y + 1), "e^x - 1, accurate near 0.");
-UNARY(log, Log, dy / x, "Natural logarithm.");
-UNARY(log1p, Log1p, dy / (x + 1), "log(1 + x), accurate near 0.");
-UNARY(log2, Log2, dy / (M_LN2 * x), "Logarithm to base 2.");
-UNARY(log10, Log10, dy / (M_LN10 * x), "Logarithm to base 10.");
-UNARY(sqrt, Sqrt, 0.5 * (dy / y), "Square root.");
-UNARY(rsqrt, Rsqrt, -0.5 * (dy * y * Call("square", {y})), "1 / sqrt(x).");
-UNARY(cbrt, Cbrt, dy / (3 * Call("square", {y})), "Cube root.");
-UNARY(rcbrt, Rcbrt, (-1.0 / 3) * (dy * y / x), "1 / cbrt(x).");
-UNARY(square, Square, 2 * (dy * x), "x^2.");
-UNARY(abs, Absolute, dy * Call("sign", {x}), "|x|.");
-UNARY(negative, Negative, -dy, "-x.");
-UNARY(reciprocal, Reciprocal, -(dy * Call("square", {y})), "1 / x.");
-UNARY(sin, Sin, dy * Call("cos", {x}), "Sine of x in radians.");
-UNARY(cos, Cos, -(dy * Call("sin", {x})), "Cosine of x in radians.");
-UNARY(tan, Tan, dy * (Call("square", {y}) + 1), "Tangent of x in radians.");
-UNARY(arcsin, Arcsin, dy * Call("rsqrt", {1 - Call("square", {x})}), "Inverse sine, -pi/2 to pi/2.");
-UNARY(arccos, Arccos, -(dy * Call("rsqrt", {1 - Call("square", {x})})), "Inverse cosine, 0 to pi.");
-UNARY(arctan, Arctan, dy / (Call("square", {x}) + 1), "Inverse tangent, -pi/2 to pi/2.");
-UNARY(sinh, Sinh, dy * Call("cosh", {x}), "Hyperbolic sine.");
-UNARY(cosh, Cosh, dy * Call("sinh", {x}), "Hyperbolic cosine.");
-UNARY(arcsinh, Arcsinh, dy * Call("rsqrt", {Call("square", {x}) + 1}), "Inverse hyperbolic sine.");
-UNARY(arccosh, Arccosh, dy * Call("rsqrt", {Call("square", {x}) + -1}), "Inverse hyperbolic cosine.");
-UNARY(arctanh, Arctanh, dy / (1 - Call("square", {x})), "Inverse hyperbolic tangent.");
-UNARY(degrees, Degrees, dy * (180 / M_PI), "Radians to degrees.");
-UNARY(radians, Radians, dy * (M_PI / 180), "Degrees to radians.");
-UNARY(erf, Erf, M_2_SQRTPI * (dy * Call("exp", {-Call("square", {x})})), "Error function.");
-UNARY(erfinv, Erfinv, (1 / M_2_SQRTPI) * (dy * Call("exp", {Call("square", {y})})), "Inverse error function.");
-UNARY(gamma, Gamma, dy * y * Call("_digamma", {x}), "Gamma function.");
-UNARY(gammaln, Gammaln, dy * Call("_digamma", {x}), "Logarithm of the gamma function's absolute value.");
-ELEMWISE(_digamma, Digamma, 1, "Derivative of gammaln.").add_argument("data", "NDArray", "Any shape.");
+UNARY(softsign, Softsign, "x / (1 + |x|).",
+      [](At t) { return t.dy * Call("reciprocal", {Call("square", {Call("abs", {t.x}) + 1})}); });
+UNARY(exp, Exp, "e^x.", [](At t) { return t.dy * t.y; });
+UNARY(expm1, Expm1, "e^x - 1, accurate near 0.", [](At t) { return t.dy * (t.y + 1); });
+UNARY(log, Log, "Natural logarithm.", [](At t) { return t.dy / t.x; });
+UNARY(log1p, Log1p, "log(1 + x), accurate near 0.", [](At t) { return t.dy / (t.x + 1); });
+UNARY(log2, Log2, "Logarithm to base 2.", [](At t) { return t.dy / (M_LN2 * t.x); });
+UNARY(log10, Log10, "Logarithm to base 10.", [](At t) { return t.dy / (M_LN10 * t.x); });
+UNARY(sqrt, Sqrt, "Square root.", [](At t) { return 0.5 * (t.dy / t.y); });
+UNARY(rsqrt, Rsqrt, "1 / sqrt(x).", [](At t) { return -0.5 * (t.dy * t.y * Call("square", {t.y})); });
+UNARY(cbrt, Cbrt, "Cube root.", [](At t) { return t.dy / (3 * Call("square", {t.y})); });
+UNARY(rcbrt, Rcbrt, "1 / cbrt(x).", [](At t) { return (-1.0 / 3) * (t.dy * t.y / t.x); });
+UNARY(square, Square, "x^2.", [](At t) { return 2 * (t.dy * t.x); });
+UNARY(abs, Absolute, "|x|.", [](At t) { return t.dy * Call("sign", {t.x}); });
+UNARY(negative, Negative, "-x.", [](At t) { return -t.dy; });
+UNARY(reciprocal, Reciprocal, "1 / x.", [](At t) { return -(t.dy * Call("square", {t.y})); });
+UNARY(sin, Sin, "Sine of x in radians.", [](At t) { return t.dy * Call("cos", {t.x}); });
+UNARY(cos, Cos, "Cosine of x in radians.", [](At t) { return -(t.dy * Call("sin", {t.x})); });
+UNARY(tan, Tan, "Tangent of x in radians.", [](At t) { return t.dy * (Call("square", {t.y}) + 1); });
+UNARY(arcsin, Arcsin, "Inverse sine, -pi/2 to pi/2.",
+      [](At t) { return t.dy * Call("rsqrt", {1 - Call("square", {t.x})}); });
+UNARY(arccos, Arccos, "Inverse cosine, 0 to pi.",
+      [](At t) { return -(t.dy * Call("rsqrt", {1 - Call("square", {t.x})})); });
+UNARY(arctan, Arctan, "Inverse tangent, -pi/2 to pi/2.", [](At t) { return t.dy / (Call("square", {t.x}) + 1); });
+UNARY(sinh, Sinh, "Hyperbolic sine.", [](At t) { return t.dy * Call("cosh", {t.x}); });
+UNARY(cosh, Cosh, "Hyperbolic cosine.", [](At t) { return t.dy * Call("sinh", {t.x}); });
+UNARY(arcsinh, Arcsinh, "Inverse hyperbolic sine.",
+      [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + 1}); });
+UNARY(arccosh, Arccosh, "Inverse hyperbolic cosine.",
+      [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + -1}); });
+UNARY(arctanh, Arctanh, "Inverse hyperbolic tangent.", [](At t) { return t.dy / (1 - Call("square", {t.x})); });
+UNARY(degrees, Degrees, "Radians to degrees.", [](At t) { return t.dy * (180 / M_PI); });
+UNARY(radians, Radians, "Degrees to radians.", [](At t) { return t.dy * (M_PI / 180); });
+UNARY(erf, Erf, "Error function.", [](At t) { return M_2_SQRTPI * (t.dy * Call("exp", {-Call("square", {t.x})})); });
+UNARY(erfinv, Erfinv, "Inverse error function.",
+      [](At t) { return (1 / M_2_SQRTPI) * (t.dy * Call("exp", {Call("square", {t.y})})); });
+UNARY(gamma, Gamma, "Gamma function.", [](At t) { return t.dy * t.y * Call("_digamma", {t.x}); });
+UNARY(gammaln, Gammaln, "Logarithm of the gamma function's absolute value.",
+      [](At t) { return t.dy * Call("_digamma", {t.x}); });
+UNARY_OP(_digamma, Digamma, "Derivative of gammaln.");
 
 CONSTANT(sign, Sign, "-1, 0 or 1.");
 CONSTANT(floor, Floor, "The next integer that is not above x.");
@@ -201,6 +205,32 @@ CONSTANT(fix, Trunc, "The next integer towards 0.");
 CONSTANT(round, Round, "The nearest integer; n.5 away from 0.");
 CONSTANT(rint, Rint, "The nearest integer; n.5 becomes n.");
 CONSTANT(logical_not, LogicalNot, "1 where x is 0, else 0.");
+
+// _contrib_div_sqrt_dim: the scale of attention.
+struct Times {
+  double factor;
+  template <std::floating_point C>
+  HOST_DEVICE C operator()(C x) const { return x * static_cast<C>(factor); }
+};
+
+struct DivSqrtDim {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    const Shape& shape = x[0].shape;
+    const double n = shape.ndim() == 0 ? 1 : static_cast<double>(shape.back());
+    return Map<D, 1>(ctx, Times{1 / std::sqrt(n)}, x.data(), req[0], y[0]);
+  }
+};
+
+GLUOND_REGISTER_OP(_contrib_div_sqrt_dim)
+    .describe("x / sqrt(n), with n the size of the last axis.")
+    .add_argument("data", "NDArray", "Any shape.")
+    .infer(ElemwiseShape<1, 1>, SameFloatType)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) -> Gradients {
+      return {Call("_contrib_div_sqrt_dim", {dy[0]})};
+    })
+    .compute<DivSqrtDim>();
 
 }  // namespace
 }  // namespace gluond::ops

@@ -2,12 +2,9 @@
 // the size that the first becomes, and they are joined along the channels, or added up. bilinear is a Deconvolution of
 // each channel with a weight of its own, whose initial values make it interpolate.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
+#include "ops/operator.h"
 #include "ops/kernel/conv_volume.h"
 #include "ops/kernel/fill.h"
-#include "ops/types.h"
 
 namespace gluond::ops {
 namespace {
@@ -33,7 +30,7 @@ struct UpSamplingParam : Param<UpSamplingParam> {
         .Describe("Accepted for MXNet's sake; temporary space is as needed.");
   }
 
-  int64_t kernel() const { return 2 * scale - scale % 2; }  // Of bilinear.
+  int64_t kernel() const { return 2 * scale - scale % 2; }  // For bilinear.
   int64_t pad() const { return scale / 2; }
 };
 
@@ -51,8 +48,8 @@ absl::Status Parse(NodeAttrs* attrs) {
 
 // How an input of (batch, channels, height, width) lies in the output.
 struct Placing {
-  int64_t channels, height, width, factor;   // Of the input.
-  int64_t all_channels, first_channel;       // Of the output.
+  int64_t channels, height, width, factor;   // The input's.
+  int64_t all_channels, first_channel;       // The output's.
 
   // The output's element for (batch, channel), row and column.
   HOST_DEVICE int64_t At(int64_t plane, int64_t row, int64_t col) const {
@@ -66,7 +63,7 @@ struct Repeat {
   Placing p;
   In<C> x;
   Out<C> y;
-  HOST_DEVICE void operator()(int64_t i) const {  // Over the input's part of the output.
+  HOST_DEVICE void operator()(int64_t i) const {  // i: an element of the input's part of the output.
     const int64_t wide = p.width * p.factor, high = p.height * p.factor;
     const int64_t col = i % wide, row = i / wide % high, plane = i / wide / high;
     y.Set(p.At(plane, row, col), x[(plane * p.height + row / p.factor) * p.width + col / p.factor]);
@@ -77,7 +74,7 @@ struct SumBlock {
   Placing p;
   In<C> dy;
   Out<C> dx;
-  HOST_DEVICE void operator()(int64_t i) const {  // Over the input.
+  HOST_DEVICE void operator()(int64_t i) const {  // i: an element of the input.
     const int64_t col = i % p.width, row = i / p.width % p.height, plane = i / p.width / p.height;
     C sum = 0;
     for (int64_t r = 0; r < p.factor; ++r) {
@@ -89,7 +86,7 @@ struct SumBlock {
 
 // Calls run(i, placing) for each input; `y` is the output's shape.
 template <class Run>
-absl::Status ForEachInput(const UpSamplingParam& p, absl::Span<const TBlob> x, const Shape& y, const Run& run) {
+absl::Status ForEachInput(const UpSamplingParam& p, Blobs x, const Shape& y, const Run& run) {
   int64_t channel = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const Shape& s = x[i].shape;
@@ -99,7 +96,7 @@ absl::Status ForEachInput(const UpSamplingParam& p, absl::Span<const TBlob> x, c
   return absl::OkStatus();
 }
 
-// Of bilinear: the convolution whose gradient it is, of the output's shape y to that of the data, x.
+// The convolution whose gradient bilinear upsampling is: from the output's shape y to the data's shape x.
 ConvSize Bilinear(const UpSamplingParam& p, const Shape& x, const Shape& y) {
   return {x[0], y[1], y[1], x[1], {1, y[2], y[3]}, {1, x[2], x[3]}, {1, p.kernel(), p.kernel()}, {1, p.scale, p.scale},
           {1, 1, 1}, {0, p.pad(), p.pad()}};
@@ -107,8 +104,7 @@ ConvSize Bilinear(const UpSamplingParam& p, const Shape& x, const Shape& y) {
 
 struct UpSampling {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<UpSamplingParam>();
     const TBlob& y = out[0];
     if (req[0] == kNullOp || y.Size() == 0) return absl::OkStatus();
@@ -117,8 +113,7 @@ struct UpSampling {
     }
     return ForEachInput(p, in, y.shape, [&](size_t i, const Placing& placing) {
       const OpReqType to = p.multi_input_mode == kSum && i > 0 ? kAddTo : req[0];
-      return DispatchReal(y.dtype, [&](auto c) {
-        using C = decltype(c);
+      return DispatchReal(y.dtype, [&]<class C>(C) {
         return ForEach<D>(ctx, in[i].Size() * placing.factor * placing.factor,
                           Repeat<C>{placing, In<C>(in[i]), Out<C>(y, to)});
       });
@@ -126,11 +121,10 @@ struct UpSampling {
   }
 };
 
-// Inputs: dy, then those of UpSampling; of nearest only their shapes are used.
+// Inputs: dy, then UpSampling's inputs, of which `nearest` uses the shapes only.
 struct BackwardUpSampling {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<UpSamplingParam>();
     const TBlob& dy = in[0];
     if (dy.Size() == 0) {
@@ -145,15 +139,14 @@ struct BackwardUpSampling {
     }
     return ForEachInput(p, out, dy.shape, [&](size_t i, const Placing& placing) {
       if (req[i] == kNullOp) return absl::OkStatus();
-      return DispatchReal(dy.dtype, [&](auto c) {
-        using C = decltype(c);
+      return DispatchReal(dy.dtype, [&]<class C>(C) {
         return ForEach<D>(ctx, out[i].Size(), SumBlock<C>{placing, In<C>(dy), Out<C>(out[i], req[i])});
       });
     });
   }
 };
 
-uint32_t NumArgs(const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<UpSamplingParam>().num_args); }
+constexpr auto NumArgs = Count<&UpSamplingParam::num_args>;
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<UpSamplingParam>();
@@ -182,17 +175,12 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return true;
 }
 
-absl::StatusOr<bool> BackwardShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, (*in)[i + 1]);
-  return AllKnown(*in) && AllKnown(*out);
-}
-
 Gradients Backward(const NodePtr& node, std::vector<NodeEntry> inputs, const NodeEntry& dy) {
   inputs.insert(inputs.begin(), dy);
   return OutputsOf(Call("_backward_UpSampling", std::move(inputs), node->attrs.dict));
 }
 
-// Of dy, and, for bilinear, of x and the weight.
+// The gradients of dy, and, for bilinear, of x and the weight.
 Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   Gradients gradients(node->num_inputs());
   if (node->param<UpSamplingParam>().sample_type == kNearest) {
@@ -209,26 +197,23 @@ GLUOND_REGISTER_OP(UpSampling)
               "(bilinear: a Deconvolution of each channel, kernel 2 scale - scale % 2, stride scale).")
     .add_argument("data", "NDArray[]",
                   "(batch, channels, height, width), one or more for nearest; for bilinear data and weight.")
-    .add_arguments(UpSamplingParam::__FIELDS__())
-    .set_attr_parser(Parse)
+    .params<UpSamplingParam>(Parse)
     .set_attr<key_var_num_args>("key_var_num_args", "num_args")
     .set_num_inputs(NumArgs)
-    .set_attr<FListInputNames>("FListInputNames",
-                               [](const NodeAttrs& attrs) {
-                                 const auto& p = attrs.param<UpSamplingParam>();
-                                 std::vector<std::string> names = {"data", "weight"};
-                                 if (p.sample_type == kBilinear) return names;
-                                 names.clear();
-                                 for (int i = 0; i < p.num_args; ++i) names.push_back(absl::StrCat("arg", i));
-                                 return names;
-                               })
+    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
+      const auto& p = attrs.param<UpSamplingParam>();
+      std::vector<std::string> names = {"data", "weight"};
+      if (p.sample_type == kBilinear) return names;
+      names.clear();
+      for (int i = 0; i < p.num_args; ++i) names.push_back(absl::StrCat("arg", i));
+      return names;
+    })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
                                          [](const NodeAttrs& attrs, NodeAttrs* variable, int index) {
                                            if (index == 1 && attrs.param<UpSamplingParam>().sample_type == kBilinear)
                                              variable->dict.emplace("__init__", "[\"bilinear\", {}]");
                                          })
-    .set_attr<FInferShape>("FInferShape", InferShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(InferShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& dy) { return Backward(node, node->inputs, dy[0]); })
@@ -236,12 +221,10 @@ GLUOND_REGISTER_OP(UpSampling)
 
 GLUOND_REGISTER_OP(_backward_UpSampling)
     .describe("The gradients of UpSampling's inputs.")
-    .add_arguments(UpSamplingParam::__FIELDS__())
-    .set_attr_parser(Parse)
+    .params<UpSamplingParam>(Parse)
     .set_num_inputs([](const NodeAttrs& attrs) { return NumArgs(attrs) + 1; })
     .set_num_outputs(NumArgs)
-    .set_attr<FInferShape>("FInferShape", BackwardShape)
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(ShapesOfInputs<1>, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", GradientOfBackward)
     .compute<BackwardUpSampling>();

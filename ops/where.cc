@@ -1,10 +1,7 @@
 // where: elements of x or of y, by a condition of their shape, or of one element for each row.
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "ops/gradient.h"
-#include "ops/kernel/launch.h"
-#include "ops/kernel/convert.h"
+#include "ops/operator.h"
+#include "ops/elements.h"
 
 namespace gluond::ops {
 namespace {
@@ -24,16 +21,9 @@ absl::StatusOr<bool> WhereShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in);
 }
 
-absl::StatusOr<bool> WhereType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-  TypeVector values = {(*in)[1], (*in)[2]};
-  RETURN_IF_ERROR(SameType(attrs, &values, out).status());
-  (*in)[1] = (*in)[2] = values[0];
-  return AllKnown(*in);
-}
-
 template <class C>
 struct WhereElement {
-  int64_t row;  // Elements for each element of the condition.
+  int64_t row;  // The number of elements for each element of the condition.
   In<double> condition;
   In<C> x, y;
   Out<C> z;
@@ -42,14 +32,11 @@ struct WhereElement {
 
 struct Where {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> z) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs z) {
     if (req[0] == kNullOp || z[0].Size() == 0) return absl::OkStatus();
     const int64_t row = z[0].Size() / x[0].Size();
-    return DispatchCompute(z[0].dtype, [&](auto c) {
-      using C = decltype(c);
-      const WhereElement<C> where{row, In<double>(x[0]), In<C>(x[1]), In<C>(x[2]), Out<C>(z[0], req[0])};
-      return ForEach<D>(ctx, z[0].Size(), where);
+    return ForEachElement<D>(ctx, req[0], z[0], [&]<class C>(Out<C> out) {
+      return WhereElement<C>{row, In<double>(x[0]), In<C>(x[1]), In<C>(x[2]), out};
     });
   }
 };
@@ -60,8 +47,7 @@ GLUOND_REGISTER_OP(where)
     .add_argument("condition", "NDArray", "The shape of x, or as many elements as x has rows; any type.")
     .add_argument("x", "NDArray", "Any shape.")
     .add_argument("y", "NDArray", "The shape of x.")
-    .set_attr<FInferShape>("FInferShape", WhereShape)
-    .set_attr<FInferType>("FInferType", WhereType)
+    .infer(WhereShape, TypeOfTwo<1, 2>)
     .set_attr<FInplaceOption>("FInplaceOption", [](const NodeAttrs&) {
       return std::vector<std::pair<int, int>>{{1, 0}, {2, 0}};
     })

@@ -122,6 +122,8 @@ class OpRegistration {
   template <class... A> OpRegistration& set_num_inputs(const A&...) { return *this; }
   template <class... A> OpRegistration& set_num_outputs(const A&...) { return *this; }
   template <class... A> OpRegistration& set_attr_parser(const A&...) { return *this; }
+  template <class P, class... A> OpRegistration& params(const A&...) { return *this; }
+  OpRegistration& infer(const FInferShape&, const FInferType&) { return *this; }
   template <class T> OpRegistration& set_attr(absl::string_view key, T value) {
     if (key == "FCompute<gpu>") Set(key, std::any(std::move(value)));
     return *this;
@@ -140,6 +142,14 @@ class OpRegistration {
   OpRegistration& set_num_outputs(uint32_t n);
   OpRegistration& set_num_outputs(FCount count);
   OpRegistration& set_attr_parser(FAttrParser parser);
+  // The fields of P as arguments, behind the tensors, and their parser.
+  template <class P> OpRegistration& params(FAttrParser parser = ParamParser<P>) {
+    return add_arguments(P::__FIELDS__()).set_attr_parser(std::move(parser));
+  }
+  // FInferShape and FInferType.
+  OpRegistration& infer(FInferShape shape, FInferType type, int line = __builtin_LINE()) {
+    return set_attr("FInferShape", std::move(shape), line).set_attr("FInferType", std::move(type), line);
+  }
 
   template <class T>
   OpRegistration& set_attr(absl::string_view key, T value, int line = __builtin_LINE()) {
@@ -152,6 +162,9 @@ class OpRegistration {
     return set_attr<FCompute>("FCompute<cpu>", &K::template Run<cpu>, line);
   }
 #endif
+
+  // Facts that operators share: a function that sets them.
+  template <class Facts> OpRegistration& with(const Facts& facts) { return facts(*this), *this; }
 
   static bool DeclareAttr(const char* key, std::type_index type, const char* file, int line);
 

@@ -17,7 +17,7 @@ class BuildIdTest(unittest.TestCase):
 
   def test_covers_parameters_of_operators_and_the_types_that_carry_them(self):
     covered = labels("inside_the_build_id")
-    for label in ("//ops:convolution.cc", "//ops:conv_size.h", "//ops/kernel:cuda/conv.cu", "//engine/core:node_attrs.h"):
+    for label in ("//ops:convolution.cc", "//ops:window.h", "//ops/kernel:cuda/conv.cu", "//engine/core:node_attrs.h"):
       self.assertIn(label, covered)
 
 

@@ -80,7 +80,7 @@ TEST(Elemwise, NeverBroadcasts) {
   EXPECT_EQ(ErrorOf("elemwise_add", {{{2}, {1, 2}}, {{1}, {1}}}).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// What would trap or be undefined in C++.
+// Operations that would trap or be undefined in C++.
 TEST(Elemwise, IntegersHaveNoUndefinedValues) {
   const auto divide = [](const char* op, double a, double b, DType type) {
     std::vector<HostTensor> inputs = {HostTensor::Of({{1}, {a}}, type), HostTensor::Of({{1}, {b}}, type)};

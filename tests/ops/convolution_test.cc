@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
-// 0, 1/8, -2/8, 3/8, ...: no two neighbours equal, and of few bits.
+// 0, 1/8, -2/8, 3/8, ...: no two neighbours are equal, and each has few bits.
 Numbers Varied(const Shape& shape, int step = 7) {
   Numbers n = {shape, {}};
   for (int64_t i = 0; i < shape.Size(); ++i) n.values.push_back((i * step % 31 - 15) / 8.0);
@@ -88,7 +88,7 @@ OP_CASES(Pooling, {
            {{{0, 1, 1, 1}, {}}}},
 });
 
-// In every type, which GradientMatchesDifferences does not look at. The second input gives its shape only.
+// The gradients in every type; GradientMatchesDifferences looks at float64 only. The second input gives its shape only.
 const Numbers kSlopes = {{1, 1, 2, 3}, {1, 2, 4, 8, 16, 32}}, kSlopesOfFull = {{1, 1, 2, 2}, {1, 2, 4, 8}};
 
 OP_CASES(BackwardPooling, {
@@ -118,7 +118,7 @@ TEST(Convolution, InfersTheParameters) {
   EXPECT_EQ(out[0], Shape({5, 8, 5, 5}));
 }
 
-// Each says what is wrong, and where.
+// Each error says what is wrong, and where.
 TEST(Convolution, RefusesWhatDoesNotFit) {
   const Numbers x = Varied({1, 3, 4, 4}), w = Varied({2, 3, 2, 2}), b = Varied({2});
   const auto error = [&](AttrDict attrs) {

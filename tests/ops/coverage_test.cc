@@ -1,4 +1,4 @@
-// Every operator has a case. This program links those of all of them.
+// Every operator has a case. This program links all cases.
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
@@ -8,13 +8,13 @@
 namespace gluond::testing {
 namespace {
 
-// What FGradient is made of, and nobody else calls, is run by the gradient checks.
+// The gradient checks run these operators, which only gradients call.
 bool IsPartOfGradients(const std::string& op) {
   static const std::set<std::string> kParts = {"_cast_like", "_digamma", "_spread", "_sum_like", "_widen"};
   return absl::StartsWith(op, "_backward_") || kParts.count(op) > 0;
 }
 
-// What a client computes is tested with a client: tests/client/python/custom_*_test.py.
+// Operators that a client computes are tested with a client: tests/client/python/custom_*_test.py.
 bool IsOfClients(const std::string& op) { return op == "Custom" || op == "_CustomFunction"; }
 
 TEST(Coverage, EveryOperatorHasACase) {

@@ -8,7 +8,7 @@
 namespace gluond::testing {
 namespace {
 
-// Multiples of 1/8: no two neighbours equal, and of few bits.
+// Multiples of 1/8: no two neighbours are equal, and each has few bits.
 Numbers Varied(const Shape& shape, int step = 7) {
   Numbers n = {shape, {}};
   for (int64_t i = 0; i < shape.Size(); ++i) n.values.push_back((i * step % 31 - 15) / 8.0);

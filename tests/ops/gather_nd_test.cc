@@ -1,4 +1,4 @@
-// Indices along several axes: gather_nd and its like, and places of elements.
+// Indices along several axes: gather_nd, scatter_nd and others, and places of elements.
 
 #include "tests/ops/op_case.h"
 

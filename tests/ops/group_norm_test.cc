@@ -44,7 +44,7 @@ OP_CASES(GroupNorm, {
            {{{0, 2, 3}, {}}}},
 });
 
-// The gradients in every type: of numbers whose squares are beyond float16's, and whose sums bfloat16 cannot hold.
+// The gradients in every type, for numbers whose squares float16 cannot hold, and whose sums bfloat16 cannot hold.
 const std::vector<double> kLarge = {1024, -512, 256, 0, -1024, 2048, 512, 1536}, kSteep = {512, -256, 128, 1024, 256, 512, -256, 384};
 
 OP_CASES(BackwardGroupNorm, {

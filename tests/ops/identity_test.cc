@@ -39,7 +39,7 @@ std::vector<double> GradientOf(const std::string& op, const AttrDict& attrs, DTy
   return result.values();
 }
 
-// The types of the outputs, from those of the inputs.
+// The types of the outputs, inferred from the types of the inputs.
 std::vector<DType> TypesOf(const std::string& op, AttrDict attrs, const std::vector<DType>& in) {
   std::vector<NodeEntry> xs;
   std::vector<HostTensor> inputs;

@@ -82,7 +82,7 @@ TEST(Random, NormalHasItsMoments) {
   }
 }
 
-// The generator is a function of the element's position, whatever the shape and the pieces it is drawn in.
+// A random element depends on its position only, whatever the shape and the pieces of the loop.
 TEST(Random, TheFirstElementsOfALongTensorAreThoseOfAShortOne) {
   for (const char* op : {"_random_uniform", "_random_normal"}) {
     const std::vector<double> shorter = Draw(op, {{"shape", "(7,)"}}).values(), longer = Draw(op, {{"shape", "(50,)"}}).values();

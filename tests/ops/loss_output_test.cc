@@ -26,7 +26,7 @@ OP_CASES(LossOutputs, {
         .Indices({1}).WithoutGradient(),
 });
 
-// The gradients are operators of their own: y and the labels, or x.
+// The gradients are operators, of y and the labels, or of x.
 OP_CASES(LossGradients, {
     OpCase{"Linear", "_backward_LinearRegressionOutput", {kX, kLabel}, {{"grad_scale", "2"}},
            {{{2, 3}, {0, 0.16666667, 0.33333333, 0.5, 0.66666667, -1.75}}}},

@@ -1,5 +1,5 @@
-// dot, batch_dot, linalg_gemm2 and FullyConnected: values by hand, and, being what Dense is made of, their gradients
-// and the gradients of those. Every transposition has a row.
+// dot, batch_dot, linalg_gemm2 and FullyConnected, which Dense is made of: values by hand, their gradients and the
+// gradients of those. Every transposition has a row.
 
 #include "tests/ops/op_case.h"
 
@@ -85,7 +85,7 @@ TEST(FullyConnected, InfersTheWeightFromTheData) {
   EXPECT_EQ(in[0], Shape({2, 7}));
 }
 
-// However many rows it adds up: to the last bit of float32, and of what those of 16 bits hold.
+// Sums of any number of rows are right to the last bit, in float32 and in the types of 16 bits.
 TEST(FullyConnected, TheBiasGradientIsExact) {
   const int64_t rows = 1 << 16, cols = 3;
   for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {

@@ -97,7 +97,7 @@ TEST(Move, AttributesOutOfRangeAreRefused) {
   EXPECT_EQ(CodeOf("_split_v2", {{"indices", "(0, 1)"}, {"squeeze_axis", "1"}}), kRefused);
 }
 
-// More axes than one copy has: each of the highest rank's is one of x and one of repetitions.
+// More axes than one copy has: each axis of the highest rank is one of x and one of repetitions.
 TEST(Tile, OfTheHighestRank) {
   Numbers x = {{2, 2, 2, 2, 2, 2, 2, 2}, std::vector<double>(256)};
   std::iota(x.values.begin(), x.values.end(), 0);

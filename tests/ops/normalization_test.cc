@@ -47,19 +47,19 @@ OP_CASES(BatchNorm, {
     OpCase{"PredictingOverTheLastAxis", "BatchNorm",
            {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta, kMovingMean, kMovingVar}, {{"axis", "-1"}}}
         .Constant({3, 4}).Predicting().Tolerance(4),
-    // A variance of one element: 0, and no unbiased one.
+    // The variance of one element is 0; it has no unbiased one.
     OpCase{"OfOneElement", "BatchNorm", {{{1, 3}, {5, 6, 7}}, kGamma, kBeta, kMovingMean, kMovingVar}, {},
            {{{1, 3}, {0, 1, -1}}}}.Constant({3, 4}),
     OpCase{"OfAnEmptyBatch", "BatchNorm", {{{0, 3}, {}}, kGamma, kBeta, kMovingMean, kMovingVar}, {}, {{{0, 3}, {}}}}
         .Constant({3, 4}),
-    // As models have them: data of 16 bits beside parameters of float32.
+    // Models have data of 16 bits beside parameters of float32.
     OpCase{"WithFloat32Parameters", "BatchNorm", kInputs, {{"fix_gamma", "False"}}}.Indices({1, 2, 3, 4}).Tolerance(4),
     OpCase{"WithFloat32ParametersAndGammaFixedToOne", "BatchNorm", kInputs, {}}.Indices({1, 2, 3, 4}).Tolerance(4),
     OpCase{"PredictingWithFloat32Parameters", "BatchNorm", kInputs, {{"fix_gamma", "False"}}}
         .Indices({1, 2, 3, 4}).Predicting().Tolerance(4),
 });
 
-// In every type, which GradientMatchesDifferences does not look at. The statistics are kX's.
+// The gradients in every type; GradientMatchesDifferences looks at float64 only. The statistics are kX's.
 const Numbers kSlopes = {{2, 3, 2}, {1, -0.5, 2, 0.25, -1, 3, 0.5, -2, 1, 1.5, -0.25, 2}};
 const std::vector<Numbers> kBackwardInputs = {
     kSlopes, kX, kGamma, {{3}, {5.375, 9.875, 16.375}}, {{3}, {0.18604329, 0.11908423, 0.08749016}}};
@@ -86,7 +86,7 @@ OP_CASES(LayerNorm, {
         .TwiceDifferentiable().Tolerance(4),
 });
 
-// The gradient in every type: of numbers whose squares are beyond float16's, and whose sums bfloat16 cannot hold.
+// The gradient in every type, for numbers whose squares float16 cannot hold, and whose sums bfloat16 cannot hold.
 const std::vector<double> kLarge = {1024, -512, 256, 0, -1024, 2048, 512, 1536}, kSteep = {512, -256, 128, 1024, 256, 512, -256, 384};
 
 OP_CASES(BackwardLayerNorm, {
@@ -155,7 +155,7 @@ TEST(Dropout, KeepsThePartThatItShould) {
   std::vector<HostTensor> x = Tensors({{{n}, std::vector<double>(n, 1)}}, DType::kFloat32);
   const auto ys = OneByOne(true).Call(*NodeOf("Dropout", 1, {{"p", "0.25"}}), &x);
   ASSERT_TRUE(ys.ok()) << ys.status();
-  EXPECT_EQ((*ys)[0].values(), (*ys)[1].values());  // Of ones the output is the mask.
+  EXPECT_EQ((*ys)[0].values(), (*ys)[1].values());  // The input is ones, so that the output is the mask.
   int kept = 0;
   for (double v : (*ys)[0].values()) {
     EXPECT_TRUE(v == 0 || std::abs(v - 4.0 / 3) < 1e-6) << v;

@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   const Device device = TestDevice();
   ASSIGN_OR_RETURN(DeviceDriver* const driver, FindDriver(device));
   ASSIGN_OR_RETURN(void* const stream, driver->CreateStream());
-  // Goes last: blocks and scratch space are read and freed on the stream.
+  // The stream is destroyed last, as blocks and scratch space are read and freed on it.
   const absl::Cleanup destroy = [driver, stream] { driver->DestroyStream(stream); };
   ShapeVector shapes;
   TypeVector types;

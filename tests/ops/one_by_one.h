@@ -33,13 +33,13 @@ struct HostTensor {
   std::vector<double> values() const;
 };
 
-// The device that tests run on: a CPU, or what the environment variable GLUOND_TEST_DEVICE says.
+// The device that tests run on: a CPU, or the one that the environment variable GLUOND_TEST_DEVICE names.
 Device TestDevice();
 
-// How one node is called; what the tests of OpReqType vary.
+// How one node is called. The tests of OpReqType vary it.
 struct CallOptions {
   OpReqType req = kWriteTo;
-  double fill = 0;         // For kNullOp and kAddTo: what the outputs hold before.
+  double fill = 0;         // For kNullOp and kAddTo: the number that the outputs hold before.
   int inplace_input = -1;  // For kWriteInplace: the input in whose memory output `inplace_output` lies.
   int inplace_output = -1;
   bool hidden = true;  // False: nobody reads the hidden outputs, which get kNullOp.

@@ -11,7 +11,7 @@
 namespace gluond::testing {
 namespace {
 
-// What a result may be off by, relative to its size or to 1. Literals in tables have some 7 digits.
+// The error that a result may have, relative to its size or to 1. Literals in tables have some 7 digits.
 double ToleranceOf(DType type) {
   switch (type) {
     case DType::kFloat64: return 2e-7;
@@ -82,7 +82,7 @@ void ForEachType(const OpCase& c, const Node& node, const Check& check) {
     if (!std::all_of(c.outputs.begin(), c.outputs.end(), holds)) continue;
     std::vector<HostTensor> inputs = InputsOf(c, type);
     const absl::StatusOr<std::vector<HostTensor>> ys = OneByOne(c.is_train).Call(node, &inputs);
-    if (!ys.ok() && !IsFloating(type) && absl::IsInvalidArgument(ys.status())) continue;  // It says that it does not.
+    if (!ys.ok() && !IsFloating(type) && absl::IsInvalidArgument(ys.status())) continue;  // It refuses the type.
     ASSERT_TRUE(ys.ok()) << type << ": " << ys.status();
     check(type, *ys);
     ++checked;
@@ -107,7 +107,7 @@ TEST_P(OpTest, Forward) {
   });
 }
 
-// Against kWriteTo, on the first call of which Forward has looked at the numbers.
+// Compares with the results of kWriteTo, which Forward has checked.
 TEST_P(OpTest, HonoursEveryRequest) {
   const OpCase& c = GetParam();
   const absl::StatusOr<Call> call = MakeCall(c);

@@ -30,21 +30,21 @@ struct OpCase {
   std::string op;
   std::vector<Numbers> inputs;
   AttrDict attrs = {};
-  std::vector<Numbers> outputs = {};  // The visible ones, or the first of them.
+  std::vector<Numbers> outputs = {};  // The visible outputs, or the first of them.
 
-  // What the rest of a row may say, as in OpCase(...).WithoutGradient().
+  // Further settings of a row, as in OpCase(...).WithoutGradient().
   bool gradient = true;              // False at a kink, or where FGradient is no derivative on purpose (losses).
   bool second_order = false;         // Checks the gradient's gradient, too.
   bool integers = true;              // False: only floating-point types.
   std::set<int> float32_inputs = {}; // Indices: inputs that keep float32 whatever type the others have.
   std::set<int> constants = {};      // Inputs that are not differentiated: labels, indices.
-  double tolerance = 1;              // Times what the type allows.
+  double tolerance = 1;              // Multiplies the error that the type allows.
   bool is_train = true;
 
   OpCase&& WithoutGradient() && { return gradient = false, std::move(*this); }
   OpCase&& TwiceDifferentiable() && { return second_order = true, std::move(*this); }
   OpCase&& OnlyFloats() && { return integers = false, std::move(*this); }
-  // Inputs of float32, not differentiated.
+  // These inputs are float32, and not differentiated.
   OpCase&& Indices(std::set<int> inputs) && { return float32_inputs = constants = inputs, std::move(*this); }
   OpCase&& Constant(std::set<int> inputs) && { return constants = inputs, std::move(*this); }
   OpCase&& Tolerance(double times) && { return tolerance = times, std::move(*this); }
@@ -55,7 +55,7 @@ struct OpCase {
 
 // The names of operators that have cases in this program; see coverage_test.cc.
 std::set<std::string>& CoveredOps();
-// Adds what is tested otherwise.
+// Adds operators that are tested otherwise.
 struct Covers {
   Covers(std::initializer_list<std::string> ops) { CoveredOps().insert(ops.begin(), ops.end()); }
 };

@@ -78,7 +78,7 @@ std::vector<OpCase> Rows() {
 
 OP_CASES(Optimizers, (Rows()));
 
-// weight32 is that of before the weight was set.
+// weight32 is the value from before the weight was set.
 OP_CASES(MultiPrecision, {
     {"BeginsFromAWeightThatWasSet", "mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}}, With(), {{{3}, {0.974, -2.048, 0.5995}}}},
     {"OfSeveralWeights", "multi_mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}},
@@ -104,7 +104,7 @@ OP_CASES(Lamb, {
      {{"eta", "0.5"}, {"eps", "0.001"}, {"rescale_grad", "0.5"}}, {{{3}, {0.1919385797, 0.2, 0.3}}}},
 });
 
-// The steps of above on two weights of different sizes.
+// The steps from above on two weights of different sizes.
 AttrDict ForTwo(AttrDict more = {}) {
   AttrDict attrs = {{"lrs", "(0.1, 0.5)"}, {"wds", "(0.01, 0)"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}, {"num_weights", "2"}};
   attrs.merge(more);

@@ -1,4 +1,4 @@
-// RNN against MXNet 1.9.1's in float64, and what its parameters look like; _rnn_param_concat.
+// RNN against MXNet 1.9.1's in float64, and the layout of its parameters; _rnn_param_concat.
 
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
@@ -6,7 +6,7 @@
 namespace gluond::testing {
 namespace {
 
-// Multiples of 1/8, or of 1/16 with `half`: no two neighbours equal, and of few bits.
+// Multiples of 1/8, or of 1/16 with `half`: no two neighbours are equal, and each has few bits.
 Numbers Varied(const Shape& shape, int step = 7, bool half = false) {
   Numbers n = {shape, {}};
   for (int64_t i = 0; i < shape.Size(); ++i) n.values.push_back((i * step % 31 - 15) / (half ? 16.0 : 8.0));
@@ -75,7 +75,7 @@ OP_CASES(RNN, {
                          -0.66070881}}}}.Predicting(),
 });
 
-// What each sequence would give alone, cut to its length.
+// Each sequence gives the result that it would give alone, cut to its length.
 OP_CASES(RNNOfLengths, {
     OpCase{"Lstm", "RNN",
            {Varied({3, 2, 2}), Parameters(96), Varied({2, 2, 2}, 5, true), Varied({2, 2, 2}, 3), {{2}, {3, 1}}},
@@ -158,7 +158,7 @@ OP_CASES(RnnParamConcat, {
         .TwiceDifferentiable(),
 });
 
-// What is not known of the inputs shares equally what the known ones leave.
+// Inputs of unknown size share equally the elements that the known ones leave.
 TEST(RnnParamConcat, InfersUnknownSizes) {
   const Op* op = Op::Find("_rnn_param_concat");
   NodeAttrs attrs;

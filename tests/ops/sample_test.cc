@@ -1,4 +1,4 @@
-// Random numbers of every distribution, by their moments; and what they must not depend on.
+// Random numbers of every distribution, by their moments. They depend neither on threads nor on shapes.
 
 #include <algorithm>
 #include <cmath>
@@ -96,7 +96,7 @@ TEST(Uniform, KnowsTheLargestNumberBelow) {
   EXPECT_EQ(ops::LargestBelow(DType::kFloat16, -1), -1 - 0x1p-10);
 }
 
-// The largest random words would round to the end; of 40000 numbers of 16 bits, many would.
+// The largest random words would round to the end, and so would many of 40000 numbers of 16 bits.
 TEST(Uniform, LeavesTheRightEndOut) {
   EXPECT_EQ(1.0f + 1.0f * Philox::ToUniform(~0u), 2);
   EXPECT_EQ(ops::UniformTop(DType::kFloat32, 1, 2), 2 - 0x1p-23);

@@ -1,4 +1,4 @@
-// SequenceMask, SequenceLast, SequenceReverse; what lengths may be.
+// SequenceMask, SequenceLast, SequenceReverse; the lengths that they take.
 
 #include <limits>
 

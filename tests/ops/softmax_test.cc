@@ -1,4 +1,4 @@
-// softmax and its relatives, by formula; SoftmaxOutput's gradient, which is no derivative, by its own.
+// softmax and its relatives, by formula; SoftmaxOutput's gradient, which is no derivative, by a formula of its own.
 
 #include <cmath>
 #include <limits>
@@ -103,7 +103,7 @@ TEST(SoftmaxOutput, IgnoredLabelsHaveNoGradient) {
   std::vector<double> want = kGradient;
   for (int i = 3; i < 6; ++i) want[i] = 0;
   ExpectNear(OutputGradient(kX, {{2}, {2, -1}}, {{"use_ignore", "True"}}), want);
-  // Of two labels one counts.
+  // One of the two labels counts.
   ExpectNear(OutputGradient(kX, {{2}, {2, -1}}, {{"use_ignore", "True"}, {"normalization", "valid"}}), want);
   ExpectNear(OutputGradient(kX, {{2}, {2, 0}}, {{"use_ignore", "True"}, {"normalization", "valid"}}), Times(0.5, kGradient));
 }

@@ -70,7 +70,7 @@ OP_CASES(Smooth, (Cases({
     {"erf", [](double x) { return std::erf(x); }, kAny},
 }, true)));
 
-// FGradient of these is right, and cannot be differentiated again; or they are flat.
+// These operators have a gradient that cannot be differentiated again, or they are flat.
 std::vector<OpCase> OnceDifferentiable() {
   std::vector<OpCase> cases = Cases({
       {"gamma", [](double x) { return std::tgamma(x); }, {-1.5, -0.5, 0.5, 1.5, 2.5, 4}},

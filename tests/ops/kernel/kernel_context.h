@@ -1,4 +1,4 @@
-// What a kernel test runs a CPU kernel with: two threads, scratch space, and numbers to compute with.
+// The context in which a kernel test runs a CPU kernel: two threads, scratch space, and numbers to compute with.
 
 #ifndef TESTS_OPS_KERNEL_KERNEL_CONTEXT_H_
 #define TESTS_OPS_KERNEL_KERNEL_CONTEXT_H_

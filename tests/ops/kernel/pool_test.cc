@@ -95,7 +95,7 @@ TEST_P(PoolTest, EqualsItsDefinition) {
           ASSERT_TRUE(
               PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, y.blob(out), kWriteTo, index.blob(out)).ok());
           ASSERT_TRUE(PoolBackward<cpu>(context.ctx, s, dy_values.blob(out), index.blob(out), req, dx.blob(in)).ok());
-          Values alone(type, std::vector<double>(dy.size(), 1));  // The positions of the maxima unasked.
+          Values alone(type, std::vector<double>(dy.size(), 1));  // Nobody asks for the positions of the maxima.
           ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, alone.blob(out), kNullOp, {}).ok());
           Pooled r = want;
           if (req == kAddTo) {

@@ -36,7 +36,7 @@ std::vector<int64_t> Stable(int64_t n, bool ascending, const std::vector<double>
 TEST(Sort, MergePassesSortEveryLengthStably) {
   for (int64_t n : {1, 2, 3, 5, 8, 31, 64, 100, 129}) {
     for (bool ascending : {true, false}) {
-      const std::vector<double> keys = Numbers(3 * n, static_cast<uint32_t>(n));  // Of 65 values: some are equal.
+      const std::vector<double> keys = Numbers(3 * n, static_cast<uint32_t>(n));  // 65 values: some are equal.
       EXPECT_EQ(Merged(n, ascending, keys), Stable(n, ascending, keys)) << n << (ascending ? " up" : " down");
     }
   }
