@@ -3,7 +3,7 @@
 #include "client/cpp/tensor_message.h"
 
 #include "google/protobuf/util/message_differencer.h"
-#include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "gtest/gtest.h"
 #include "proto/training.pb.h"
 
@@ -12,9 +12,8 @@ namespace {
 
 v1::TrainStepRequest Received(grpc::ByteBuffer buffer) {
   v1::TrainStepRequest request;
-  const grpc::Status status =
-      grpc::SerializationTraits<v1::TrainStepRequest>::Deserialize(&buffer, &request);
-  EXPECT_TRUE(status.ok()) << status.error_message();
+  grpc::ProtoBufferReader reader(&buffer);
+  EXPECT_TRUE(request.ParseFromZeroCopyStream(&reader));
   return request;
 }
 
