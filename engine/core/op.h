@@ -124,6 +124,7 @@ class OpRegistration {
   template <class... A> OpRegistration& set_attr_parser(const A&...) { return *this; }
   template <class P, class... A> OpRegistration& params(const A&...) { return *this; }
   OpRegistration& infer(const FInferShape&, const FInferType&) { return *this; }
+  template <class... A> OpRegistration& with(const A&...) { return *this; }
   template <class T> OpRegistration& set_attr(absl::string_view key, T value) {
     if (key == "FCompute<gpu>") Set(key, std::any(std::move(value)));
     return *this;
@@ -161,10 +162,9 @@ class OpRegistration {
   template <class K> OpRegistration& compute(int line = __builtin_LINE()) {
     return set_attr<FCompute>("FCompute<cpu>", &K::template Run<cpu>, line);
   }
-#endif
-
-  // Facts that operators share: a function that sets them.
+  // Facts that operators share: a function that sets them, and no kernel.
   template <class Facts> OpRegistration& with(const Facts& facts) { return facts(*this), *this; }
+#endif
 
   static bool DeclareAttr(const char* key, std::type_index type, const char* file, int line);
 

@@ -58,13 +58,17 @@ F MakeFunctor(const NodeAttrs& attrs) {
   }
 }
 
-// y = f(x[0], ..., x[inputs - 1]). Requires: all have y's number of elements. y may be one of them.
+// y = f(x[0], ..., x[inputs - 1]), computed in C. Requires: all have y's number of elements. y may be one of them.
+template <class D, class C, int inputs, class F>
+absl::Status MapIn(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y) {
+  if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
+  return map_internal::Run<C>(D(), ctx, f, x, req, y, std::make_index_sequence<inputs>());
+}
+
+// The same, computed in the type that goes with y's.
 template <class D, int inputs, class F>
 absl::Status Map(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y) {
-  if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
-  const auto run = [&](auto c) {
-    return map_internal::Run<decltype(c)>(D(), ctx, f, x, req, y, std::make_index_sequence<inputs>());
-  };
+  const auto run = [&](auto c) { return MapIn<D, decltype(c), inputs>(ctx, f, x, req, y); };
   if constexpr (kTakesIntegers<F, inputs>) {
     return DispatchCompute(y.dtype, run);
   } else {

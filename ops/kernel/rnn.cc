@@ -148,12 +148,13 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
       const Direction<C> d(s, reserve, layer, direction);
       const int64_t at = (layer * s.directions + direction) * s.state();
       const auto load = [&](const TBlob& first, C* slots) {
-        return ConvertTo<D>(ctx, Section(first, at, s.state()), kWriteTo, VectorOf(ctx, slots + d.first(), s.state()));
+        const TBlob to = VectorOf(ctx, slots + d.first(), s.state());
+        return ConvertTo<D, C>(ctx, Section(first, at, s.state()), kWriteTo, to);
       };
       const auto store = [&](const C* slots, const Target& last) {
         if (last.req == kNullOp) return absl::OkStatus();
-        return ConvertTo<D>(ctx, VectorOf(ctx, slots + d.last(), s.state()), last.req,
-                            Section(last.blob, at, s.state()));
+        return ConvertTo<D, C>(ctx, VectorOf(ctx, slots + d.last(), s.state()), last.req,
+                               Section(last.blob, at, s.state()));
       };
       RETURN_IF_ERROR(load(in.state, d.h));
       if (s.lstm()) RETURN_IF_ERROR(load(in.cell, d.extra));
@@ -254,11 +255,11 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
       const auto begin = [&](const TBlob& last, C* to) {
         const TBlob y = VectorOf(ctx, to, s.state());
         return last.data == nullptr ? Fill<D>(ctx, 0, kWriteTo, y)
-                                    : ConvertTo<D>(ctx, Section(last, at, s.state()), kWriteTo, y);
+                                    : ConvertTo<D, C>(ctx, Section(last, at, s.state()), kWriteTo, y);
       };
       const auto end = [&](const Target& first, C* from) {
         if (first.req == kNullOp) return absl::OkStatus();
-        return ConvertTo<D>(ctx, VectorOf(ctx, from, s.state()), first.req, Section(first.blob, at, s.state()));
+        return ConvertTo<D, C>(ctx, VectorOf(ctx, from, s.state()), first.req, Section(first.blob, at, s.state()));
       };
       RETURN_IF_ERROR(begin(dstate, space.dh));
       if (s.lstm()) RETURN_IF_ERROR(begin(dcell, space.dc));

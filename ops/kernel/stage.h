@@ -34,10 +34,10 @@ absl::StatusOr<C*> Space(const OpContext& ctx, int64_t n) {
   return static_cast<C*>(space);
 }
 
-// y = x, converted.
-template <class D>
+// y = x, converted from or to elements of type C.
+template <class D, class C>
 absl::Status ConvertTo(const OpContext& ctx, const TBlob& x, OpReqType req, const TBlob& y) {
-  return Map<D, 1>(ctx, Identity(), &x, req, y);
+  return MapIn<D, C, 1>(ctx, Identity(), &x, req, y);
 }
 
 // A tensor as elements of type C: itself, or a copy.
@@ -45,7 +45,7 @@ template <class D, class C>
 absl::StatusOr<const C*> As(const OpContext& ctx, const TBlob& x) {
   if (x.dtype == DTypeOf<C>) return static_cast<const C*>(x.data);
   ASSIGN_OR_RETURN(C* copy, Space<C>(ctx, x.Size()));
-  RETURN_IF_ERROR(ConvertTo<D>(ctx, x, kWriteTo, VectorOf(ctx, copy, x.Size())));
+  RETURN_IF_ERROR((ConvertTo<D, C>(ctx, x, kWriteTo, VectorOf(ctx, copy, x.Size()))));
   return copy;
 }
 
@@ -71,7 +71,7 @@ struct Stage {
   }
   absl::Status Finish(const OpContext& ctx) const {
     if (data == out.blob.data || out.req == kNullOp) return absl::OkStatus();
-    return ConvertTo<D>(ctx, VectorOf(ctx, data, out.blob.Size()), out.req, out.blob);
+    return ConvertTo<D, C>(ctx, VectorOf(ctx, data, out.blob.Size()), out.req, out.blob);
   }
 };
 
