@@ -61,7 +61,7 @@ absl::StatusOr<Shot> Prepare(const LoadOptions& options) {
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, request.get());
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--request is no ", method->input_type()->name(),
-                                                   " in JSON: ", parsed.message().ToString()));
+                                                   " in JSON: ", std::string(parsed.message())));
   }
   Shot shot{absl::StrCat("/", method->service()->full_name(), "/", method->name()), {}};
   bool own_buffer = false;

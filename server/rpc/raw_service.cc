@@ -5,9 +5,9 @@
 
 namespace gluond::server {
 
-RawService::Row& RawService::AddRow(const char* method, const std::string& request_type, Weight weight) {
+RawService::Row& RawService::AddRow(const char* method, absl::string_view request_type, Weight weight) {
   const std::string path = absl::StrCat("/", name_, "/", method);
-  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, request_type}));
+  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, std::string(request_type)}));
   return *rows_.back();
 }
 

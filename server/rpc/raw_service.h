@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "server/rpc/stream.h"
 #include "server/rpc/unary.h"
 
@@ -73,7 +74,7 @@ class RawService {
   }
 
  private:
-  Row& AddRow(const char* method, const std::string& request_type, Weight weight);
+  Row& AddRow(const char* method, absl::string_view request_type, Weight weight);
 
   Runner& runner_;
   const std::string name_;
