@@ -8,13 +8,18 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
-#include "google/protobuf/stubs/logging.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
 #include "server/services/reflection_service.h"
 #include "server/services/server_service.h"
 #include "server/services/session_service.h"
 #include "server/services/training_service.h"
+
+// Newer releases of protobuf log by Abseil (server/rpc/log.h).
+#if __has_include("google/protobuf/stubs/logging.h")
+#include "google/protobuf/stubs/logging.h"
+#define GLUOND_PROTOBUF_HAS_LOG_HANDLER
+#endif
 
 namespace gluond::server {
 namespace {
@@ -74,7 +79,9 @@ absl::Status CheckLimits(const Limits& limits) {
 void SetUpLibraries() {
   static const bool once = [] {
     // A reply says, and its line in the log, how a message is malformed.
+#ifdef GLUOND_PROTOBUF_HAS_LOG_HANDLER
     google::protobuf::SetLogHandler(nullptr);
+#endif
     // Debian builds Abseil so that each lock of gRPC is looked up in a graph, under one lock of the whole process.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     return true;
