@@ -8,9 +8,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "grpc/support/log.h"
+#include "grpcpp/version_info.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log_writer.h"
+
+// From 1.65 on gRPC logs by Abseil.
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65
+#include "grpc/support/log.h"
+#else
+#include "absl/base/log_severity.h"
+#include "absl/log/globals.h"
+#include "absl/log/initialize.h"
+#include "absl/log/log_entry.h"
+#include "absl/log/log_sink.h"
+#include "absl/log/log_sink_registry.h"
+#define GLUOND_GRPC_LOGS_BY_ABSEIL
+#endif
 
 namespace gluond::server {
 namespace {
@@ -24,6 +37,24 @@ LogWriter& Stderr() {
   static LogWriter& writer = *new LogWriter(STDERR_FILENO);
   return writer;
 }
+
+void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, absl::string_view message) {
+  static LogLimit& limit = *new LogLimit;
+  const std::string where = absl::StrCat(file, ":", line);
+  const std::optional<int64_t> left_out = limit.Admit(where);
+  if (!left_out.has_value()) return;
+  LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(severity), ",\"where\":", JsonQuoted(where),
+                           ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
+}
+
+#ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
+class GrpcLogSink final : public absl::LogSink {
+ public:
+  void Send(const absl::LogEntry& entry) override {
+    LogOfGrpc(absl::LogSeverityName(entry.log_severity()), entry.source_filename(), entry.source_line(), entry.text_message());
+  }
+};
+#endif
 
 }  // namespace
 
@@ -57,15 +88,17 @@ void FlushLogs(std::chrono::milliseconds timeout) {
 }
 
 void LogGrpcToStderr() {
+#ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
+  // Errors, as gRPC itself has it where Abseil is not told; the variable GRPC_VERBOSITY still asks for more.
+  absl::SetMinLogLevel(absl::LogSeverityAtLeast::kError);
+  absl::AddLogSink(new GrpcLogSink);
+  absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
+  absl::InitializeLog();
+#else
   gpr_set_log_function([](gpr_log_func_args* args) {
-    static LogLimit& limit = *new LogLimit;
-    const std::string where = absl::StrCat(args->file, ":", args->line);
-    const std::optional<int64_t> left_out = limit.Admit(where);
-    if (!left_out.has_value()) return;
-    LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(gpr_log_severity_string(args->severity)),
-                             ",\"where\":", JsonQuoted(where), ",\"message\":", JsonExcerpt(args->message),
-                             ",\"left_out\":", *left_out, "}\n"));
+    LogOfGrpc(gpr_log_severity_string(args->severity), args->file, args->line, args->message);
   });
+#endif
 }
 
 void FailureLog::Failed(const FailedRequest& request) {
