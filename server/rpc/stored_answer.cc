@@ -79,7 +79,7 @@ std::string ToStoredAnswer(const Message& response, const Attachments& attachmen
     for (int j = 0; j < reflection.FieldSize(*kept, field); ++j) {
       Message* entry = reflection.MutableRepeatedMessage(kept.get(), field, j);
       Message* value = entry->GetReflection()->MutableMessage(entry, field->message_type()->map_value());
-      Shrink(google::protobuf::DynamicCastToGenerated<v1::Tensor>(value), attachments);
+      Shrink(static_cast<v1::Tensor*>(value), attachments);
     }
   }
   return kept->SerializeAsString();

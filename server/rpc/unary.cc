@@ -28,7 +28,7 @@ uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
     google::protobuf::io::StringOutputStream stream(&text);
     google::protobuf::io::CodedOutputStream out(&stream);
     out.SetSerializationDeterministic(true);
-    request.SerializePartialToCodedStream(&out);
+    (void)request.SerializePartialToCodedStream(&out);
   }
   attachments.Summarize(&text);
   return absl::Hash<std::string>{}(absl::StrCat(request.GetTypeName(), ":", text));
@@ -151,7 +151,7 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
     total = Bytes(*reply).size();
   } else if (size <= limit) {
     reply->emplace_back(size);
-    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(reply->front().begin()));
+    (void)response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(reply->front().begin()));
   }
   if (total > limit) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -130,8 +130,8 @@ class Call {
   struct State final : Rpc {
     using Rpc::Rpc;
     google::protobuf::Arena arena;
-    Request* request = google::protobuf::Arena::CreateMessage<Request>(&arena);
-    Response* response = google::protobuf::Arena::CreateMessage<Response>(&arena);
+    Request* request = Request::default_instance().New(&arena);
+    Response* response = Response::default_instance().New(&arena);
   };
 
   explicit Call(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -49,7 +49,7 @@ using SessionProgramFactory =
 // A request as it came in.
 struct SessionMessage {
   google::protobuf::Arena arena;
-  v1::SessionRequest* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
+  v1::SessionRequest* const request = v1::SessionRequest::default_instance().New(&arena);
   Attachments attachments;
   int64_t bytes = 0;  // The memory that it takes.
   Reservation memory;

@@ -83,8 +83,7 @@ std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type,
     if ((tag & 7) == 2 && field != nullptr) {
       if (field->type() == FieldDescriptor::TYPE_MESSAGE) {
         if (auto damage = Check(in, field_end, *field->message_type(), name, depth + 1)) return damage;
-      } else if (field->type() == FieldDescriptor::TYPE_STRING &&
-                 !IsUtf8(in.text.substr(in.at, length))) {
+      } else if (field->type() == FieldDescriptor::TYPE_STRING && !IsUtf8(in.text.substr(in.at, length))) {
         return absl::StrCat(name, " is not UTF-8");
       } else if (field->is_packable() && field->is_repeated() && field->type() != FieldDescriptor::TYPE_FLOAT &&
                  field->type() != FieldDescriptor::TYPE_DOUBLE) {
