@@ -43,15 +43,16 @@ void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, abs
   const std::string where = absl::StrCat(file, ":", line);
   const std::optional<int64_t> left_out = limit.Admit(where);
   if (!left_out.has_value()) return;
-  LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(severity), ",\"where\":", JsonQuoted(where),
-                           ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
+  LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(severity), ",\"where\":",
+                           JsonQuoted(where), ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
 }
 
 #ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
 class GrpcLogSink final : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    LogOfGrpc(absl::LogSeverityName(entry.log_severity()), entry.source_filename(), entry.source_line(), entry.text_message());
+    LogOfGrpc(absl::LogSeverityName(entry.log_severity()), entry.source_filename(), entry.source_line(),
+              entry.text_message());
   }
 };
 #endif

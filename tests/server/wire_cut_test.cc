@@ -6,10 +6,16 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
 #include "proto/operator.pb.h"
 #include "proto/training.pb.h"
 #include "server/wire/wire_check.h"
+
+// Newer releases of protobuf log by Abseil.
+#if __has_include("google/protobuf/stubs/logging.h")
+#include "google/protobuf/stubs/logging.h"
+#endif
 
 namespace gluond::server {
 namespace {
@@ -170,6 +176,25 @@ TEST(FindDamage, NamesTheFieldAndThePlace) {
   EXPECT_EQ(damage("\x0a\x03" "a\xff" "b"), "op is not UTF-8, at byte 2 of 5");
   EXPECT_EQ(damage("\x0b"), "op has the unknown wire type 3, at byte 1 of 1");
   EXPECT_EQ(damage("\x12\x03\x0a\x01\xff"), "inputs.shape ends in the middle of a number, at byte 5 of 5");
+}
+
+// Bytes at the borders of what UTF-8 allows, in every order of up to four.
+TEST(FindDamage, CallsTheStringsUtf8ThatProtobufTakes) {
+  const std::string borders("\x00\x41\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xed\xef\xf0\xf4\xf5\xf8\xff", 21);
+  int refused = 0;
+#if __has_include("google/protobuf/stubs/logging.h")
+  google::protobuf::LogSilencer silencer;  // A line for each refused string would be 20 MB.
+#endif
+  for (size_t i = 0; i < borders.size() * borders.size() * borders.size() * borders.size(); ++i) {
+    std::string text;
+    for (size_t rest = i; rest != 0; rest /= borders.size()) text += borders[rest % borders.size()];
+    const std::string message = std::string({'\x0a', static_cast<char>(text.size())}) + text;
+    const bool taken = v1::InvokeRequest().ParseFromString(message);
+    refused += taken ? 0 : 1;
+    const std::string damage = FindDamage(message, *v1::InvokeRequest::descriptor());
+    ASSERT_EQ(damage.find("op is not UTF-8") == std::string::npos, taken) << absl::CHexEscape(text);
+  }
+  EXPECT_GT(refused, 100'000);
 }
 
 }  // namespace
