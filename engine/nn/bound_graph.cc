@@ -149,6 +149,7 @@ Task<absl::Status> BoundGraph::Run(Request request) {
       executor_->StartHere(std::move(run_), std::move(done));
     });
     run_ = executor_->TakeRun();
+    if (!executor_->idle()) executor_ = {};  // A client's late answer keeps it: it holds the parameters until then.
   }
   for (Tensor& input : run_.inputs) input = Tensor();  // The values' owner may write them in place now.
   co_return status;

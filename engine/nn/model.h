@@ -94,7 +94,8 @@ class Model : public std::enable_shared_from_this<Model> {
                 OnBackward done);
 
   // The state at one moment, to be read only. It holds the parameters' own memory, or is copied to the host beside the
-  // lane: later calls do not wait for that, and write to other memory where they meet it (or are RESOURCE_EXHAUSTED).
+  // lane. Later calls wait for a copy of one tensor at most, and write to other memory where they meet it (or are
+  // RESOURCE_EXHAUSTED).
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
   // Values and random state of a model of the same definition. All or none.
   // `then` goes on where the values are there, before any other call: with the trainer that belongs to them.

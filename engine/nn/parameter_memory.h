@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/status_macros.h"
 #include "engine/core/tensor.h"
 #include "engine/nn/named_tensor.h"
 #include "engine/nn/parameter.h"
@@ -45,7 +46,10 @@ class ParameterMemory {
   NamedTensors Hold() const;
   // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: a snapshot holds
   // them, and there is no memory for a copy.
-  absl::Status Own(size_t parameter) { return gluond::Own(&store_.data(parameter), lane_.lanes(), *device_); }
+  absl::Status Own(size_t parameter) {
+    return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_),
+                    "a snapshot, such as one being saved, holds the values, and a change of them needs other memory");
+  }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
   // As if no backward pass had been.

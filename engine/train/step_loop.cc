@@ -46,6 +46,10 @@ class Trainer::StepLoop {
     request.random = model_.runs().random();
     request.cancellation = cancellation_;
     request.client_time = client_time_;
+    if (train_) {  // Memory first: a step for which there is none has changed nothing, and can be taken again.
+      CO_RETURN_IF_ERROR(co_await graph_->Prepare(request.inputs, cancellation_));
+      CO_RETURN_IF_ERROR(parts_.updater.MakeWritable(graph_->gradients()));
+    }
     CO_RETURN_IF_ERROR(co_await graph_->Run(std::move(request)));
     co_return Absorb();
   }

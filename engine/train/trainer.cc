@@ -214,6 +214,7 @@ absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stal
         absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
                      "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
   }
+  RETURN_IF_ERROR(parts_->updater.MakeWritable(fresh));
   RETURN_IF_ERROR(StartNorm(fresh));
   RETURN_IF_ERROR(Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report));
   report.step = step();

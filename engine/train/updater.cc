@@ -117,14 +117,18 @@ absl::Status Updater::Run(absl::Span<const size_t> updates, bool norm) {
   return result;
 }
 
-absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm) {
+absl::Status Updater::MakeWritable(absl::Span<const size_t> parameters) {
   if (parameters.empty()) return absl::OkStatus();
-  // Memory for all first: no parameter changes when there is not enough.
   RETURN_IF_ERROR(Prepare(parameters));
   for (size_t i : parameters) {
     RETURN_IF_ERROR(model_.memory().Own(i));
     RETURN_IF_ERROR(OwnStates(i));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm) {
+  if (parameters.empty()) return absl::OkStatus();
   for (size_t i : parameters) {
     const Parameter& p = model_.parameters()[i];
     NodeAttrs* const attrs = &slots_[i].update->attrs;

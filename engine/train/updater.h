@@ -30,9 +30,12 @@ class Updater {
 
   const Optimizer& optimizer() const { return *optimizer_; }
 
-  // Updates the parameters (by index) with the learning rate `lr` times their own multipliers, from their gradients
-  // times `rescale`. Allocates states, zero at first, when it meets a parameter for the first time. `with_norm`: computes
-  // what GradientNorm tells in the same run, whose end that call waits for; otherwise this one does.
+  // Finds memory for an update of these parameters (by index), which have gradients: states, zero at first, where it
+  // meets a parameter for the first time, and copies of what a snapshot holds. RESOURCE_EXHAUSTED: nothing has changed.
+  absl::Status MakeWritable(absl::Span<const size_t> parameters);
+  // Updates the parameters with the learning rate `lr` times their own multipliers, from their gradients times
+  // `rescale`. Requires: MakeWritable within the same task of the strand. `with_norm`: computes what GradientNorm tells
+  // in the same run, whose end that call waits for; otherwise this one does.
   absl::Status Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm);
 
   // Puts the L2 norm of the gradients of these parameters together on the lane's stream, and no update.

@@ -80,7 +80,7 @@ TEST_F(SnapshotTest, WithoutOneStepsAreInPlace) {
 }
 
 TEST_F(SnapshotTest, AStepThatFindsNoOtherMemoryChangesNothing) {
-  const auto straight = Begin({"Dense", "", {{"units", "3"}}}), disturbed = Begin({"Dense", "", {{"units", "3"}}});
+  const auto straight = Begin(Mlp(8, 3, /*dropout=*/0.5)), disturbed = Begin(Mlp(8, 3, /*dropout=*/0.5));
   for (int i = 0; i < 2; ++i) ASSERT_OK(Train(*straight));
   ASSERT_OK(Train(*disturbed));
   {
@@ -95,6 +95,20 @@ TEST_F(SnapshotTest, AStepThatFindsNoOtherMemoryChangesNothing) {
     ASSERT_OK(Train(*disturbed));
   }
   EXPECT_EQ(BytesOf(Snapshot(*disturbed)), BytesOf(Snapshot(*straight)));
+}
+
+TEST_F(SnapshotTest, AStepByHandThatFindsNoOtherMemoryCanBeRepeated) {
+  const auto trainer = Begin(Mlp(8, 3));
+  ASSERT_OK(Train(*trainer));
+  ASSERT_OK(Forward(*trainer->model(), {{"data", MakeNoise({6, 4}, 5)}}));
+  ASSERT_OK(Backward(*trainer->model()));
+  const States held = Snapshot(*trainer);
+  std::optional<Tensor> rest = *Tensor::Empty(*memory_, {budget_->limit() - budget_->used()}, DType::kUint8);
+  const absl::Status refused = Step(*trainer, 6).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("snapshot"), absl::string_view::npos) << refused;
+  rest.reset();
+  EXPECT_OK(Step(*trainer, 6).status());
 }
 
 TEST_F(SnapshotTest, StaysAsItIsWhateverWrites) {
