@@ -239,7 +239,7 @@ int Listener::HandOver() {
   }
   for (Descriptor& fd : due) {
     Acceptor::NewConnectionParameters connection;
-    connection.listener_fd = -1;
+    connection.listener_fd = listening_.front().get();
     connection.fd = fd.Release();
     acceptor_->HandleNewConnection(&connection);
   }
