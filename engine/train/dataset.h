@@ -67,7 +67,8 @@ class Dataset {
   // All row numbers, int64 [rows()], in the order of an epoch. The last few orders are kept while there is memory for
   // them: they may be larger than the rows. RESOURCE_EXHAUSTED: as Allocator::Allocate.
   absl::StatusOr<Tensor> Order(uint64_t seed, uint64_t epoch) const;
-  // The row numbers of a range, int64 [range.count]. INVALID_ARGUMENT: outside [0, rows()]. RESOURCE_EXHAUSTED: as Order.
+  // The row numbers of a range, int64 [range.count]. INVALID_ARGUMENT: outside [0, rows()]. RESOURCE_EXHAUSTED: as
+  // Order.
   absl::StatusOr<Tensor> Rows(const RowRange& range) const;
 
   // Copies rows of a column into `batch`, whose first axis has one place per row; scales, shifts and converts them to

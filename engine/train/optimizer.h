@@ -20,7 +20,7 @@ struct OptimizerParam {
   double learning_rate;
   double wd;
   double clip_gradient;  // Each element of a gradient is cut to [-clip_gradient, clip_gradient]; not positive: not cut.
-  bool multi_precision;  // A float32 weight stands behind a parameter of 16 bits and takes the updates.
+  bool multi_precision;  // Updates of a 16-bit parameter add up in a float32 weight, its state.
 
   // Its name in the update operators.
   AttrDict UpdateAttrs() const;

@@ -355,7 +355,8 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         return None
 
     def _has_history(self) -> Optional[bool]:
-        """Whether a gradient goes on from here: it is marked, or depends on such arrays. None: only the server knows."""
+        """Whether a gradient goes on from here: the array is marked, or depends on such arrays. None: only the server
+        knows."""
         if self._grad is not None:
             return True
         kept = getattr(self, "_kept", _NOT_KEPT)
@@ -384,7 +385,7 @@ _own_version: Any = vars(Array)["_version"]
 
 
 class Gradient(NDArray):
-    """An array that backward() may write: nobody here sees when, so its views trust nothing from before a backward()."""
+    """An array that backward() may write, unseen by this client: views forget its values at each backward()."""
 
     __slots__ = ()  # Any NDArray can become one.
 

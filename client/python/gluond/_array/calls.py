@@ -94,7 +94,7 @@ class Array:
     """The part of an NDArray that calls need: its name in a session, and this client's knowledge of it."""
 
     # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
+    # them. _version tells values before a write from those after it. _kept: a Kept, or not set.
     __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
     _session: Any
     _name: Any

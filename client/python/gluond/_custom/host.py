@@ -1,9 +1,9 @@
 """The stream over which the server calls this process: OperatorService.HostOperators.
 
-There is one for each server, opened when it is first needed and again when it breaks, each time with all that is offered.
-Its threads take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and
-runs the call itself. So a call costs no change of threads, and many calls may be under way: an operator's code may wait for
-values, and for other custom operators. How many: see pool.py.
+Each server has one stream, opened at the first need and again when it breaks, each time with all offers. Its threads
+take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and runs the
+call itself. So a call costs no change of threads, and many calls may be under way (pool.py has the limits): an
+operator's code may wait for values, and for other custom operators.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Results of recorded functions.
 
-The server hears of a function only when an operator reads one of its results. A backward pass that begins at results of which
-it has not heard, as at a loss, begins here instead: the function's own backward pass runs in the calling thread, and the
-server goes on from the function's inputs. So the usual loss costs no callback, and is never sent.
+The server learns of a function only when an operator reads one of its results. A backward pass that begins at results
+unknown to the server, as at a loss, begins here instead: the function's own backward pass runs in the calling thread,
+and the server goes on from the function's inputs. So the usual loss costs no callback, and is never sent.
 """
 
 from __future__ import annotations

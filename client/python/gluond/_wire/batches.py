@@ -55,8 +55,8 @@ class Batch:
 
 
 class LongBatch(Batch):
-    """Another batch's commands and a long one, which is in two pieces, copied when it is made: the second may be as large as a
-    message."""
+    """Another batch's commands and a long command in two pieces, which are copied at once: the second may be as large
+    as a message."""
 
     __slots__ = ("_body",)
 

@@ -111,7 +111,7 @@ class Connection:
                 raise
 
     def _is_of_old(self, link: Link, error: BaseException) -> bool:
-        """Whether something has failed because another thread has given the link up: there is a new one, which sends again."""
+        """Whether an error came because another thread gave the link up: the new link sends everything again."""
         return link is not self._link and isinstance(error, Exception)
 
     def _receive(self, link: Link, response: Any, size: int) -> None:

@@ -83,7 +83,7 @@ def _started(work: Work, pipes_of_others: Sequence[Any]) -> _Worker:
 
 
 def _serve(work: Work, pipe: Any, others: Sequence[Any]) -> None:
-    """In the worker: answers until the other end is closed, by the parent or by its end."""
+    """Runs in the worker: answers until the parent closes the pipe's other end, or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains.
     for other in others:
         other.close()
