@@ -42,7 +42,7 @@ class ABSL_LOCKABLE Mutex {
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex& mu) ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) : mu_(mu) { mu.Lock(); }
-  // Of a mutex that the thread holds already.
+  // The thread holds the mutex already.
   MutexLock(Mutex& mu, std::adopt_lock_t) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) : mu_(mu) {}
   ~MutexLock() ABSL_UNLOCK_FUNCTION() {
     if (held_) mu_.Unlock();

@@ -1,5 +1,5 @@
-// Array: what the imperative API calls an NDArray: a value, and how it came about where that was recorded. The tape is
-// a graph of the engine's own nodes, so that what differentiates a graph differentiates it.
+// Array is the imperative API's NDArray: a value, and its place on the tape if its making was recorded. The tape is a
+// graph of the engine's own nodes, so that BuildGradient differentiates it as it does any graph.
 
 #ifndef ENGINE_IMPERATIVE_ARRAY_H_
 #define ENGINE_IMPERATIVE_ARRAY_H_
@@ -15,7 +15,7 @@
 
 namespace gluond {
 
-// That an array's gradient is wanted. The array keeps its mark when it gets a new value.
+// A Mark says that an array's gradient is wanted. The array keeps its mark when it gets a new value.
 struct Mark {
   enum Request { kWrite, kAdd };
   Request request = kWrite;
@@ -26,17 +26,17 @@ using MarkPtr = std::shared_ptr<Mark>;
 
 // A node of the tape: all nodes behind an Array's entry are of this type.
 struct RecordedNode : Node {
-  // `count`: of the nodes that live.
+  // `count` is the number of nodes alive.
   explicit RecordedNode(std::shared_ptr<std::atomic<int64_t>> count) : count_(std::move(count)) { ++*count_; }
   ~RecordedNode() { --*count_; }
 
-  // By output: kept where the node's own gradient, or that of a node that reads it, will want it. Else null.
+  // By output: the values that this node's gradient, or a reader's gradient, will read. Null for the others.
   std::vector<ValuePtr> values;
-  MarkPtr mark;           // A variable's, whose gradient is wanted.
-  uint64_t state = 0;     // As of the Array that it stands for.
-  bool is_freed = false;  // By a Backward that did not retain the tape.
+  MarkPtr mark;           // A variable's, if its gradient is wanted.
+  uint64_t state = 0;     // The Array's, for which the node stands.
+  bool is_freed = false;  // A Backward that did not retain the tape freed it.
 
-  // Lets go of the values and of what lies before. Variables stay: other tapes may begin at them.
+  // Releases the values and the history. Variables stay: other tapes may begin at them.
   void Free() {
     if (is_variable()) return;
     is_freed = true;
@@ -50,10 +50,10 @@ struct RecordedNode : Node {
 using RecordedNodePtr = std::shared_ptr<RecordedNode>;
 
 struct Array {
-  ValuePtr value;   // Null: no array.
-  NodeEntry entry;  // Its place on the tape; without a node: a constant, as far as gradients go.
+  ValuePtr value;   // Null: an empty array.
+  NodeEntry entry;  // The place on the tape. No node: a constant for gradients.
   MarkPtr mark;     // Null: no gradient is wanted.
-  uint64_t state = 0;  // The caller's name of what a call writes, by which its gradient finds it again; 0: none.
+  uint64_t state = 0;  // The caller's name of an array that calls write; a gradient finds it by this. 0: none.
 
   explicit operator bool() const { return value != nullptr; }
   RecordedNode& recorded() const { return static_cast<RecordedNode&>(*entry.node); }

@@ -18,10 +18,10 @@ constexpr char kNotRecorded[] =
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
     "you need to pass retain_graph=True to backward.";
 
-// A longer operator is invoked to be computed later, in turns with the lane's other users, and costs some more.
+// Operators that begin after this time are queued, and take turns with the lane's other users at some extra cost.
 constexpr std::chrono::milliseconds kTurn{5};
 
-// The part of the tape that there is to differentiate.
+// The part of the tape that is differentiated.
 struct History {
   std::vector<NodePtr> nodes;  // All of them RecordedNode, in topological order.
   absl::flat_hash_set<const Node*> known;
@@ -43,16 +43,16 @@ std::vector<NodePtr> NodesBeside(const History& history, const Gradients& gradie
   return PostOrder(gradients, [&history](const Node* node) { return history.known.contains(node); });
 }
 
-// A call of the node, which does not keep what lies before it.
+// A call of the node that does not keep the node's inputs alive.
 PreparedOpPtr PreparedAlone(const NodePtr& node, bool recordable) {
   auto alone = std::make_shared<Node>();
-  alone->attrs = std::move(node->attrs);  // Nobody else looks at them.
+  alone->attrs = std::move(node->attrs);  // Nobody else reads the attributes.
   alone->inputs.resize(node->num_inputs());
   for (size_t i = 0; recordable && i < alone->inputs.size(); ++i) alone->inputs[i] = MakeVariable("input");
   return Prepared(std::move(alone), recordable);
 }
 
-// The variables whose gradients are wanted, and whose they are.
+// The variables whose gradients are wanted, and their marks.
 struct Variables {
   std::vector<NodeEntry> entries;
   std::vector<MarkPtr> marks;  // Empty where the caller named the variables.
@@ -84,7 +84,7 @@ absl::Status Lost(const NodeEntry& entry) {
                                           "', which the gradient needs; please report it"));
 }
 
-// The head gradient, or, where it turns out not to be like the head, a failure.
+// The head gradient, or a failure if it turns out not to be like the head.
 absl::StatusOr<ValuePtr> LikeHead(const std::shared_ptr<Scheduler>& scheduler, const ValuePtr& gradient,
                                   const ValuePtr& head, uint64_t command) {
   // A failure stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
@@ -147,7 +147,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
       ASSIGN_OR_RETURN(gradient.value, LikeHead(imperative_.scheduler_, gradient.value, heads[places[i]].value,
                                                 options_.command));
     } else if (options_.create_graph) {
-      // Not recorded as computed from the head: what frees the gradient's history would free the head's.
+      // The ones are not recorded as computed from the head: freeing the gradient's history would free the head's.
       ASSIGN_OR_RETURN(const PreparedOpPtr ones, PrepareOp("ones_like", {}, 1));
       gradient.value = imperative_.Invoke(ones, {{heads[places[i]].value, {}, nullptr}}, ConstantOptions()).outputs[0].value;
     } else {
@@ -200,7 +200,7 @@ absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
     Options invoke = InvokeOptions();
     invoke.wanted = &wanted;
     const PreparedOpPtr op = imperative_.GradientCall(node, options_.create_graph);
-    // A whole graph takes long. Later: first comes what the client asks for meanwhile, the loss above all.
+    // A whole graph takes long, so it runs later, behind requests that the client makes meanwhile, such as the loss.
     const bool now = op->graph == nullptr && Lane::Clock::now() < turn_ends;
     std::vector<Array*> states;
     for (const uint32_t i : op->facts().mutated) states.push_back(TakeState(&inputs_[i]));
@@ -211,7 +211,7 @@ absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
   return nullptr;
 }
 
-// The array whose state it is, if there is one: its value is in the input now.
+// The array whose state the input is, or null. Moves that array's value into the input.
 Array* Imperative::BackwardWalk::TakeState(Array* input) const {
   Array* const array = input->state != 0 && options_.find_state ? options_.find_state(input->state) : nullptr;
   if (array != nullptr) input->value = std::move(array->value);
@@ -246,8 +246,8 @@ Imperative::Options Imperative::BackwardWalk::ConstantOptions() const {
   return options;
 }
 
-// The gradient of a linear function is computed from the head alone. Its tape has the variable all the same, by a node
-// through which no gradient flows: differentiated again, it gives zeros.
+// The gradient of a linear function is computed from the head alone. Its tape holds the variable all the same, by a
+// node through which no gradient flows: a second differentiation gives zeros.
 void Imperative::BackwardWalk::Tie(Array* gradient, const NodeEntry& variable) const {
   NodeEntry from = gradient->entry;
   if (!from) from = {imperative_.tape_.NewNode(), 0};  // A constant.
@@ -260,7 +260,7 @@ void Imperative::BackwardWalk::Tie(Array* gradient, const NodeEntry& variable) c
 
 absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::BackwardWalk::Take() {
   std::vector<Gradient> found;
-  absl::flat_hash_map<const Mark*, size_t> by_mark;  // An array may be on the tape with several of its values.
+  absl::flat_hash_map<const Mark*, size_t> by_mark;  // Several values of one array may be on the tape.
   for (size_t i = 0; i < gradients_.size(); ++i) {
     const MarkPtr mark = i < marks_.size() ? marks_[i] : nullptr;
     Array gradient = values_.Use(gradients_[i]);

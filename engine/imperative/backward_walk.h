@@ -1,5 +1,5 @@
-// A backward pass: the gradient of what the tape holds is a graph of the engine's operators; its nodes are invoked one by
-// one, each with the values that the tape kept for it.
+// A backward pass: the gradient of the recorded calls is a graph of the engine's operators; its nodes are invoked one
+// by one, each with the values that the tape kept for it.
 
 #ifndef ENGINE_IMPERATIVE_BACKWARD_WALK_H_
 #define ENGINE_IMPERATIVE_BACKWARD_WALK_H_
@@ -17,7 +17,7 @@
 
 namespace gluond {
 
-// It belongs to one Imperative, which outlives it.
+// A walk belongs to one Imperative, which outlives it.
 class Imperative::BackwardWalk {
  public:
   BackwardWalk(Imperative& imperative, const BackwardOptions& options) : imperative_(imperative), options_(options) {}
@@ -29,14 +29,14 @@ class Imperative::BackwardWalk {
   absl::StatusOr<const Node*> Run();
   // The inputs of the node where it stopped.
   const std::vector<Array>& inputs() const { return inputs_; }
-  // Gives that node its outputs, each with the history that it has. Requires: each is like the input of its index, which
-  // is checked. Run goes on behind it.
+  // Gives that node its outputs with their history; Run goes on behind the node. Each output must be like the input of
+  // the same index; this is checked.
   absl::Status Continue(std::vector<Array> outputs);
   // The gradients, at the end.
   absl::StatusOr<std::vector<Gradient>> Take();
 
  private:
-  // The values of entries, each let go of after its last use.
+  // The values of entries, each released after its last use.
   class Values {
    public:
     void AddUses(const std::vector<NodeEntry>& entries) {
@@ -74,9 +74,9 @@ class Imperative::BackwardWalk {
   std::vector<NodeEntry> xs_;   // By gradient, with create_graph.
   Gradients gradients_;
   std::vector<NodePtr> order_;  // The gradient's own nodes, each after those that it reads.
-  size_t next_ = 0;             // Among these.
+  size_t next_ = 0;             // The next of order_.
   Values values_;
-  std::vector<Array> inputs_;  // The present node's.
+  std::vector<Array> inputs_;  // The current node's.
 };
 
 }  // namespace gluond

@@ -1,5 +1,5 @@
 // Calls that copy an array to another device: `_CopyTo` and `_CopyLike`, which Imperative runs itself. The gradient
-// goes back to where the array came from.
+// goes back to the device that the array came from.
 
 #ifndef ENGINE_IMPERATIVE_COPY_OP_H_
 #define ENGINE_IMPERATIVE_COPY_OP_H_
@@ -11,7 +11,7 @@ namespace gluond {
 
 PreparedOpPtr PrepareCopy(Device to);
 bool IsCopyOp(const Op& op);
-// Where a call of `_CopyTo` copies to; null for `_CopyLike`: to where its input 1 is.
+// The device that a `_CopyTo` names; null for `_CopyLike`, which copies to the device of its input 1.
 const Device* CopiesTo(const PreparedOp& op);
 
 }  // namespace gluond

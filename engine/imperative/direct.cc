@@ -15,7 +15,7 @@
 namespace gluond {
 namespace {
 
-// The inputs that the call writes, in memory that may be written.
+// Gives each input that the call writes memory that nobody else holds.
 absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
   run->written.clear();
   for (const uint32_t i : indices) {

@@ -15,7 +15,7 @@
 namespace gluond {
 
 struct DirectRun {
-  std::vector<Tensor> inputs;  // May be overwritten where nobody else holds the memory.
+  std::vector<Tensor> inputs;  // The call may overwrite an input whose memory nobody else holds.
   std::vector<bool> wanted;    // By output.
   bool training = false;
   Philox random;
@@ -23,17 +23,17 @@ struct DirectRun {
   std::vector<Tensor> outputs;
   std::vector<Tensor> written;  // By OpFacts::mutated.
 
-  // RunDirectly's own, here so that it allocates nothing for each run.
+  // RunDirectly's own, kept here so that a run allocates nothing for them.
   ShapeVector in_shapes, out_shapes;
   TypeVector in_types, out_types;
   std::vector<TBlob> in, out;
   std::vector<OpReqType> req;
 };
 
-// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Lets go of the inputs.
+// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Releases the inputs.
 absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run);
 
-// A Run of the graph on the inputs. Takes run->written from them.
+// A Run of the graph on the inputs. Takes run->written from the inputs.
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
                               DirectRun* run);
 

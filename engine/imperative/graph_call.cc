@@ -28,10 +28,10 @@ PreparedOpPtr PrepareGraph(const char* op, GraphCallPtr call) {
   return Prepared(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
 }
 
-// Copies the gradient's nodes, and puts variables in the place of what they read of the forward pass.
+// Copies the gradient's nodes, and replaces the forward entries that they read by variables.
 class Cut {
  public:
-  // `prefix`: of the variables' names.
+  // The variables' names begin with `prefix`.
   Cut(const Graph& forward, std::string prefix) : prefix_(std::move(prefix)) {
     PostOrderVisit(forward.outputs, [this](const NodePtr& node) { forward_.insert(node.get()); });
   }
@@ -76,8 +76,8 @@ class Cut {
   absl::flat_hash_set<const Node*> forward_;
   absl::flat_hash_map<const Node*, NodePtr> copies_;
   absl::flat_hash_map<std::pair<const Node*, uint32_t>, NodeEntry> places_;
-  std::vector<NodeEntry> saved_;                // Entries of the forward pass that the gradient reads, in order,
-  absl::flat_hash_set<std::string> variables_;  // and its variables.
+  std::vector<NodeEntry> saved_;                // Entries of the forward pass that the gradient reads, in order.
+  absl::flat_hash_set<std::string> variables_;  // Variables of the forward pass that it reads.
 };
 
 // One call gives the gradients of all inputs that have one.
@@ -187,13 +187,13 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
   });
-  auto forward = std::make_shared<GraphCall>();  // No copy, which would have the plain graph's executors.
+  auto forward = std::make_shared<GraphCall>();  // A copy would have the plain graph's executors.
   forward->inputs = plain_->inputs;
   forward->written = plain_->written;
   forward->num_visible = plain_->num_visible;
   forward->begins_gradient = plain_->begins_gradient;
   auto backward = std::make_shared<GraphCall>();
-  // Names that the graph does not use.
+  // A prefix that no name of the graph begins with.
   std::string prefix = "__";
   while (std::any_of(plain_->inputs.begin(), plain_->inputs.end(),
                      [&](const std::string& name) { return absl::StartsWith(name, prefix); })) {

@@ -1,6 +1,6 @@
-// GraphCall: a graph that is called like an operator, as a hybridized Block is: `_CachedOp`. Its gradient is a graph as
-// well, `_backward_CachedOp`, made from the values that the forward pass leaves for it: they are the hidden outputs of
-// the recorded call, so that nothing is computed twice.
+// GraphCall: a graph that is called like an operator, as a hybridized Block is: `_CachedOp`. Its gradient is a graph
+// too, `_backward_CachedOp`. It reads values that the forward pass keeps as hidden outputs of the recorded call, so
+// that nothing is computed twice.
 
 #ifndef ENGINE_IMPERATIVE_GRAPH_CALL_H_
 #define ENGINE_IMPERATIVE_GRAPH_CALL_H_
@@ -28,25 +28,25 @@ class GraphCall {
   std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
-  bool begins_gradient = false;        // One of its operators does.
+  bool begins_gradient = false;        // One of the operators begins a gradient.
   // A forward call whose gradient is wanted has the backward call, the inputs that have gradients (its outputs), and
   // the inputs that it reads after the head gradients and the hidden outputs.
   std::shared_ptr<const GraphCall> backward;
   std::vector<uint32_t> gradients;
   std::vector<uint32_t> backward_reads;
-  absl::Status no_gradient;  // Why it has none.
+  absl::Status no_gradient;  // Why `backward` is null.
 
-  // The one that `attrs` holds, or null.
+  // The graph that `attrs` holds, or null.
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
 
-  // The executor that runs it on such inputs. Used by one lane only.
+  // The key of the executor that runs the graph on such inputs. Used by one lane only.
   ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training) const;
 
  private:
   mutable SignatureTable<ExecutorKeyPtr> keys_[2];  // [training].
 };
 
-// A graph with the calls that were made of it.
+// A graph with its GraphCalls.
 class CachedGraph {
  public:
   // INVALID_ARGUMENT: as Validate, or `inputs` are not just the graph's variables.
@@ -57,8 +57,8 @@ class CachedGraph {
   // Whether operators write the input.
   bool is_auxiliary(size_t input) const { return auxiliary_[input]; }
 
-  // A call without a gradient, or one that leaves what the gradients of the inputs in `wanted` need; where an operator
-  // has no gradient, Backward says so. Kept for the next time.
+  // A call without a gradient, or one that keeps the values that the gradients of the inputs in `wanted` need. If an
+  // operator has no gradient, Backward says so. Calls are kept for the next time.
   const PreparedOpPtr& plain() const { return plain_call_; }
   PreparedOpPtr Differentiable(const std::vector<bool>& wanted);
 

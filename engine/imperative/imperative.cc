@@ -6,7 +6,7 @@
 
 namespace gluond {
 
-// Gradients of operators that wait have calls that are kept, with their compiled executors.
+// Calls of gradients that need a compiled executor are kept with it, up to this number.
 constexpr size_t kMostGradientCalls = 256;
 
 Imperative::Imperative(std::shared_ptr<Scheduler> scheduler, int64_t most_nodes)
@@ -36,7 +36,7 @@ Imperative::Results Imperative::Begin(const PreparedOpPtr& op, std::vector<Array
   if (options.recording) recorded = tape_.Record(absl::MakeSpan(inputs), &invoked, absl::MakeSpan(results.outputs));
   invoked.in.reserve(inputs.size());
   for (Array& input : inputs) invoked.in.push_back(std::move(input.value));
-  inputs.clear();  // A variable that was on no tape but this array's is nobody's now.
+  inputs.clear();  // Frees variables that only these arrays had on the tape.
   recorded.ok() ? scheduler_->Run(std::move(invoked), now) : scheduler_->Refuse(std::move(invoked), recorded);
   return results;
 }

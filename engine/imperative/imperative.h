@@ -1,13 +1,13 @@
-// Imperative runs operators on arrays as they come, records them where asked, and computes gradients of what was
-// recorded: the engine behind an NDArray API.
+// Imperative is the engine behind an NDArray API: it runs operators on arrays as they come, records calls on request,
+// and computes gradients of recorded calls.
 //
 //   Imperative imperative(Scheduler::Create({{device, &lane, allocator}}));
 //   Array y = imperative.Invoke(*PrepareOp("sigmoid", {}, 1), {x}, {.recording = true}).outputs[0];
 //   auto dx = imperative.Backward({y}, {}, {x}, {});
 //
 // An operator runs within Invoke when its inputs are known, otherwise later (scheduler.h). An error makes the outputs
-// fail; Invoke itself never fails. A gradient of many operators takes turns with the lane's other users. Used by the
-// scheduler's lane; what is under way may outlive the object.
+// fail; Invoke itself never fails. A gradient of many operators takes turns with the lane's other users. Only the
+// scheduler's lane uses an Imperative; work under way may outlive it.
 
 #ifndef ENGINE_IMPERATIVE_IMPERATIVE_H_
 #define ENGINE_IMPERATIVE_IMPERATIVE_H_
@@ -36,7 +36,7 @@ class Imperative {
   explicit Imperative(std::shared_ptr<Scheduler> scheduler, int64_t most_nodes = 1'000'000);
 
   struct Options {
-    bool recording = false;  // Where an input's gradient is wanted.
+    bool recording = false;  // Records the call if an input's gradient is wanted.
     bool training = false;
     Device device = {};      // For an operator without inputs.
     uint64_t command = 0;    // The caller's number, for failures.
@@ -46,11 +46,11 @@ class Imperative {
     std::vector<Array> outputs;  // The visible ones, or, with Options::wanted, all; empty where not wanted.
     std::vector<std::pair<uint32_t, ValuePtr>> written;  // New values of inputs that the call writes.
   };
-  // An input that nobody else holds may be overwritten: so move in what is about to be replaced.
+  // The call may overwrite an input that nobody else holds: so move in an array that is about to be replaced.
   Results Invoke(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options);
   Results InvokeGraph(CachedGraph& graph, std::vector<Array> inputs, const Options& options);
 
-  // The array in memory of `device`: itself where it is known to be there already.
+  // The array in memory of `device`: `array` itself if it is known to be there already.
   Array CopyTo(Array array, Device device, const Options& options);
 
   struct BackwardOptions {
@@ -59,7 +59,7 @@ class Imperative {
     bool training = true;
     bool skip_constants = false;  // Leaves out heads that were not recorded.
     std::string stop_at;          // For BackwardWalk: the operator whose nodes the caller computes. Empty: none.
-    // The array of an Array::state, null if there is none any more: a gradient that writes it reads it as it is then.
+    // The array of an Array::state, null if it is gone: a gradient that writes it reads its value of that moment.
     std::function<Array*(uint64_t)> find_state;
     uint64_t command = 0;
   };
@@ -73,10 +73,10 @@ class Imperative {
   // gradient that is not like its head.
   absl::StatusOr<std::vector<Gradient>> Backward(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
                                                  absl::Span<const Array> variables, const BackwardOptions& options);
-  // The same in steps: backward_walk.h.
+  // Backward in steps: backward_walk.h.
   class BackwardWalk;
 
-  // For the random operators that run from now on.
+  // Counts for the random operators that run from now on.
   void Seed(uint64_t seed) { seed_ = seed, draws_ = 0; }
 
   Scheduler& scheduler() const { return *scheduler_; }
@@ -85,7 +85,7 @@ class Imperative {
  private:
   // `now`: as of Scheduler::Run.
   Results Begin(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options, bool now);
-  // A call of a gradient's node. The same one again where an executor would have to be compiled for another.
+  // A call of a gradient's node. Calls that need a compiled executor are kept and returned again.
   PreparedOpPtr GradientCall(const NodePtr& node, bool recordable);
 
   const std::shared_ptr<Scheduler> scheduler_;

@@ -1,4 +1,4 @@
-// LruMap: a map that holds a bounded number of values; the one that was used least recently goes first. Not thread-safe.
+// LruMap: a map that holds a bounded number of values and drops the least recently used one first. Not thread-safe.
 
 #ifndef ENGINE_IMPERATIVE_LRU_MAP_H_
 #define ENGINE_IMPERATIVE_LRU_MAP_H_

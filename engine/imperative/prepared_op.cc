@@ -14,7 +14,7 @@
 namespace gluond {
 namespace {
 
-// Marks what the gradient's nodes read of `node` and of its inputs.
+// Marks the outputs and inputs of `node` that the gradient's nodes read.
 void FindGradientReads(const NodePtr& node, PreparedOp* op) {
   const OpFacts& facts = node->facts();
   const FGradient* gradient = facts.gradient;
@@ -26,7 +26,7 @@ void FindGradientReads(const NodePtr& node, PreparedOp* op) {
   const absl::StatusOr<Gradients> gradients = (*gradient)(node, heads);
   if (!gradients.ok()) return;  // Backward will say so.
   std::vector<bool> reads_head(facts.num_outputs, false);
-  // The marks of inputs and heads by their nodes, until something reads these: a call may have tens of thousands.
+  // The marks of inputs and heads that nothing has read so far, by node: a call may have tens of thousands.
   absl::flat_hash_map<const Node*, absl::InlinedVector<std::vector<bool>::reference, 1>> unread;
   for (uint32_t i = 0; i < node->num_inputs(); ++i) {
     unread[node->inputs[i].node.get()].push_back(op->gradient_reads_input[i]);
@@ -43,7 +43,7 @@ void FindGradientReads(const NodePtr& node, PreparedOp* op) {
   PostOrderVisit(*gradients, [&](const NodePtr& visited) {
     if (visited != node) for (const NodeEntry& input : visited->inputs) read(input);
   });
-  // Where an output has no head gradient, zeros like it stand for that. A single visible output has one, unless the
+  // Zeros like the output stand for a missing head gradient. A single visible output has a head gradient, unless the
   // node begins a gradient.
   const bool first_has_head = facts.num_visible == 1 && !facts.begins_gradient;
   for (uint32_t i = first_has_head ? 1 : 0; i < facts.num_outputs; ++i) {

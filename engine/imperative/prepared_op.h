@@ -1,5 +1,5 @@
-// PreparedOp: an operator with its attributes, and all that the tape and the scheduler have to know of it. Immutable,
-// and may be run any number of times, on any inputs.
+// PreparedOp: an operator with its attributes, and all facts of it that the tape and the scheduler need. It is
+// immutable and runs any number of times, on any inputs.
 
 #ifndef ENGINE_IMPERATIVE_PREPARED_OP_H_
 #define ENGINE_IMPERATIVE_PREPARED_OP_H_
@@ -22,11 +22,11 @@ namespace gluond {
 class GraphCall;
 
 struct PreparedOp {
-  NodePtr node;  // Its operator, attributes and number of inputs; what the inputs are does not matter.
+  NodePtr node;  // Only its operator, attributes and number of inputs count.
   bool copies = false;  // From one device to another (copy_op.h).
   std::shared_ptr<const GraphCall> graph;  // Runs instead of a kernel: the graph of _CachedOp, or of an async operator.
 
-  // Whether the gradient reads an input, and an output.
+  // By input, and by output: whether the gradient reads it.
   std::vector<bool> gradient_reads_input;
   std::vector<bool> gradient_reads_output;
 
@@ -36,16 +36,16 @@ using PreparedOpPtr = std::shared_ptr<const PreparedOp>;
 
 // NOT_FOUND: no such operator. INVALID_ARGUMENT: attributes or the number of inputs.
 absl::StatusOr<PreparedOpPtr> PrepareOp(absl::string_view op, const AttrDict& attrs, size_t num_inputs);
-// The node's operator. `recordable`: also finds out what the gradient reads. Requires then: the inputs are variables,
-// each another one.
+// The node's operator. `recordable`: also finds the inputs and outputs that the gradient reads; this requires that
+// the node's inputs are distinct variables.
 PreparedOpPtr Prepared(NodePtr node, bool recordable);
-// PreparedOps keeps a bounded number of them, the most recently used, for a caller who needs the same ones again: the
-// same one finds its executors, where a new one would have them compiled. Not thread-safe.
+// PreparedOps keeps a bounded number of prepared operators, the most recently used, for reuse: a kept one finds its
+// compiled executors again, a new one has none. Not thread-safe.
 class PreparedOps {
  public:
   explicit PreparedOps(size_t most) : ops_(most) {}
 
-  // The one that `make`, or an earlier caller's, made for these.
+  // The operator that `make`, or an earlier caller's `make`, made for these arguments.
   absl::StatusOr<PreparedOpPtr> Find(absl::string_view op, const AttrDict& attrs, size_t num_inputs,
                                      absl::FunctionRef<absl::StatusOr<PreparedOpPtr>()> make);
 

@@ -12,7 +12,7 @@
 
 namespace gluond {
 
-// Idle executors keep memory for their next run: it goes before a call is refused.
+// Idle executors keep memory for their next run; this allocator frees it before it refuses a call.
 class Scheduler::Memory final : public Allocator {
  public:
   explicit Memory(std::shared_ptr<Allocator> memory) : memory_(std::move(memory)) {}
@@ -114,7 +114,7 @@ absl::Status Scheduler::CheckCancelled(const Invocation& invoked) const {
   return invoked.cancellation == nullptr ? absl::OkStatus() : invoked.cancellation->Check();
 }
 
-// Tensors are moved where the invocation is the only holder, which is how RunDirectly knows what it may overwrite.
+// A tensor is moved if the invocation is its only holder: so RunDirectly knows which memory it may overwrite.
 void Scheduler::Gather(Invocation& invoked, DirectRun* direct) const {
   direct->training = invoked.training;
   direct->random = {invoked.seed, 0, invoked.draw};
@@ -158,7 +158,7 @@ void Scheduler::Start(InvocationPtr invoked) {
   Fail(*invoked, Failed(OperatorError(*invoked->op->node, status), invoked->command)->failure());
 }
 
-// The other lane gives back what it holds: the home lane alone lets go of values.
+// The other lane gives its tensors and values back: the home lane alone releases values.
 void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
   auto direct = std::make_shared<DirectRun>();
   Gather(*invoked, direct.get());
@@ -184,7 +184,7 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
     direct->outputs = {from};
     return Finish(*invoked, absl::OkStatus(), *direct);
   }
-  // The GPU's lane does it; between two GPUs, the one that has the values.
+  // The GPU's lane copies; between two GPUs, the lane of the source.
   const Place* const by = from.device().type == DeviceType::kCpu ? to : Find(from.device());
   by->lane->Post([self = shared_from_this(), from = std::move(from), to, by, invoked = std::move(invoked),
                   direct]() mutable {

@@ -1,9 +1,10 @@
-// Scheduler runs calls on values: each as soon as its inputs are known, on the lane of the device where they are, while
-// other calls go on. What goes wrong makes a call's outputs fail, and what is computed from them. What has waited takes
+// Scheduler runs calls on values: each as soon as its inputs are known, on the lane of the inputs' device, while other
+// calls go on. An error makes a call's outputs fail, and all values computed from them. Calls that have waited take
 // turns with the lane's other users.
 //
-// All of it belongs to one lane, the first place's: everything is called there, or beside it while none of its work
-// begins (Lane::GoOnBeside); what is called beside the lane runs on it later. What is under way keeps the object alive.
+// A scheduler belongs to one lane, the first place's. Its functions are called on that lane, or beside it while none of
+// the lane's work begins (Lane::GoOnBeside); a call made beside the lane runs on it later. Calls under way keep the
+// scheduler alive.
 
 #ifndef ENGINE_IMPERATIVE_SCHEDULER_H_
 #define ENGINE_IMPERATIVE_SCHEDULER_H_
@@ -27,7 +28,7 @@
 
 namespace gluond {
 
-// A call, what it reads, and what it will make known.
+// A call, the values that it reads, and the values that it will make known.
 struct Invocation {
   // Pending values for the inputs that the call writes, and for those outputs that `is_wanted(i)` asks for.
   template <class IsWanted>
@@ -39,7 +40,7 @@ struct Invocation {
 
   using Values = absl::InlinedVector<ValuePtr, 3>;
   PreparedOpPtr op;
-  Values in;       // A value that nobody else holds may be overwritten.
+  Values in;       // The call may overwrite a value that nobody else holds.
   Values out;      // By output of the call; null: nobody wants it.
   Values written;  // By OpFacts::mutated: the inputs' new values.
   bool training = false;
@@ -57,7 +58,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     Lane* lane;  // Outlives all work.
     std::shared_ptr<Allocator> allocator;
   };
-  // `on_failure` hears of each call that fails by itself.
+  // `on_failure` hears of each call that fails, but not of calls that fail because an input has failed.
   using OnFailure = std::function<void(const FailurePtr&)>;
   // `most_idle_bytes`: as of each place's ExecutorCache.
   static std::shared_ptr<Scheduler> Create(std::vector<Place> places,
@@ -68,14 +69,14 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Run(Invocation&& invoked, bool now);
   // The call does not run, because of `status`.
   void Refuse(Invocation&& invoked, const absl::Status& status);
-  // A value that will never be, because of `status`. on_failure hears of it.
+  // A value that has failed with `status`. on_failure hears of it.
   ValuePtr Failed(const absl::Status& status, uint64_t command);
-  // Ends what is under way, with CANCELLED; later calls fail. on_failure hears no more.
+  // Ends the calls under way with CANCELLED; later calls fail. on_failure hears nothing more.
   void Cancel();
 
-  // Calls begun that have not come to an end, and what is to be done when they have.
+  // The number of calls that have begun and not ended, and of works that wait in the queue.
   int64_t pending() const { return pending_ + queue_->size(); }
-  // Executors of graphs and of operators that wait, in all.
+  // The number of executors of graphs and of operators that wait.
   int64_t num_compiled() const;
   const Place& home() const { return places_[0]; }
   // Null: no such place.
@@ -85,11 +86,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
  private:
   class Memory;
   using InvocationPtr = std::shared_ptr<Invocation>;
-  using DirectPtr = std::shared_ptr<DirectRun>;  // Tensors that a call runs on, on whichever lane.
+  using DirectPtr = std::shared_ptr<DirectRun>;  // A call's tensors, on any lane.
 
   Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes);
 
-  // Does the call within this one. False: it takes longer than that, or another lane.
+  // Runs the call before it returns. False: the call has to wait, or runs on another lane.
   bool StartHere(Invocation& invoked);
   void Start(InvocationPtr invoked);
   void StartThere(InvocationPtr invoked, const Place& place);
@@ -100,7 +101,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Gather(Invocation& invoked, DirectRun* direct) const;
   void Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct);
   void Fail(Invocation& invoked, const FailurePtr& failure);
-  // On the home lane, now if this is it.
+  // Does `work` on the home lane: now if the caller is on that lane.
   void AtHome(std::function<void()> work);
 
   const std::vector<Place> places_;
@@ -110,7 +111,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool cancelled_ = false;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   std::vector<std::unique_ptr<ExecutorCache>> caches_;  // By place.
-  DirectPtr direct_;  // The home lane's, for one kernel after the other: each would allocate its own.
+  DirectPtr direct_;  // The home lane's, reused so that a kernel allocates none.
 };
 
 }  // namespace gluond

@@ -41,7 +41,7 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
       constant->attrs.name = "constant";
       constant->state = input.state;
       input.entry = {std::move(constant), 0};
-      // The gradient sees what the call has made of it.
+      // The gradient reads the input's new value.
       const std::vector<uint32_t>& mutated = op.facts().mutated;
       const auto written = std::find(mutated.begin(), mutated.end(), i);
       if (written != mutated.end()) value = &invoked->written[static_cast<size_t>(written - mutated.begin())];

@@ -1,4 +1,4 @@
-// Tape: records calls on arrays, as a graph of the engine's own nodes that keeps the values which gradients will read.
+// Tape: records calls on arrays as a graph of the engine's own nodes, which keep the values that gradients will read.
 
 #ifndef ENGINE_IMPERATIVE_TAPE_H_
 #define ENGINE_IMPERATIVE_TAPE_H_
@@ -15,18 +15,18 @@
 
 namespace gluond {
 
-// Used as the arrays' values are: by one lane.
+// Only one lane uses a tape and the values of its arrays.
 class Tape {
  public:
   // `most_nodes`: see size(). Errors name --max_session_arrays.
   explicit Tape(int64_t most_nodes) : most_nodes_(most_nodes) {}
 
-  // `array`'s place on the tape: a marked array that was not recorded gets one.
+  // Gives a marked array that was not recorded a place on the tape.
   void Put(Array* array) const;
-  // Records the call, where the gradient of one of its inputs is wanted: `outputs`, the call's first ones, get their
-  // places. The call makes what the gradient will read, wanted or not. RESOURCE_EXHAUSTED: the tape is full.
+  // Records the call if the gradient of one of its inputs is wanted: `outputs`, the call's first outputs, get their
+  // places. The call then makes all values that its gradient will read. RESOURCE_EXHAUSTED: the tape is full.
   absl::Status Record(absl::Span<Array> inputs, Invocation* invoked, absl::Span<Array> outputs) const;
-  // A constant, until its maker says otherwise.
+  // The node of a constant, until its maker changes it.
   RecordedNodePtr NewNode() const { return std::make_shared<RecordedNode>(size_); }
 
   // Recorded calls and variables that somebody can still differentiate.

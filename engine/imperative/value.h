@@ -1,6 +1,6 @@
-// Value: a tensor that is there now, or will be, or never, because its making failed. Immutable once known, so that all
-// who hold it see the same: what would change an array makes a new Value. Used by one lane only, or beside it while none
-// of its work begins (Lane::GoOnBeside).
+// Value: a tensor that is known now, or will be, or has failed. A known value never changes, so that all its holders
+// see the same: a change of an array makes a new Value. Only one lane uses a value, or a thread beside that lane while
+// none of its work begins (Lane::GoOnBeside).
 
 #ifndef ENGINE_IMPERATIVE_VALUE_H_
 #define ENGINE_IMPERATIVE_VALUE_H_
@@ -21,16 +21,17 @@
 
 namespace gluond {
 
-// Why values are missing: shared by all that one failure has cost.
+// Why values are missing. All values that fail for one reason share one Failure.
 struct Failure {
   absl::Status status;
   uint64_t command = 0;  // The number of the caller's command that failed.
-  bool told = false;     // The caller's mark: somebody has heard of it.
+  bool told = false;     // The caller's mark: somebody has heard of the failure.
 };
 using FailurePtr = std::shared_ptr<Failure>;
 
-// ReadyQueue: work that the lane does next, beside the stack: values that become known set off others, in chains of any
-// length. After a while it gives way to what else the lane has to do, and goes on behind that.
+// ReadyQueue: work that the lane does next. A value that becomes known sets off work on others, in chains of any
+// length; the queue keeps such chains off the stack. After kTurn the lane's other work goes first, and the queue goes
+// on behind that.
 class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
  public:
   // How long a lane's user holds it while others wait.
@@ -38,7 +39,7 @@ class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
 
   explicit ReadyQueue(Lane& lane) : lane_(lane) {}
 
-  // Does `work`: now, or when what is before it is done; beside the lane, when the lane gets to it.
+  // Does `work` now, or behind earlier work. A caller beside the lane leaves it to the lane.
   void Do(std::function<void()> work);
   void Do(std::vector<std::function<void()>> work);
   // Does `work` when the lane gets to it.
@@ -52,7 +53,7 @@ class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
 
   Lane& lane_;
   std::deque<std::function<void()>> queue_;
-  bool is_taken_up_ = false;  // It runs, or the lane will see to it.
+  bool is_taken_up_ = false;  // The queue runs, or the lane will run it.
 };
 
 class Value {
@@ -62,7 +63,7 @@ class Value {
   explicit Value(FailurePtr failure) : known_(true), failure_(std::move(failure)) {}
 
   bool known() const { return known_; }
-  // Null unless it is known to have failed.
+  // Null unless the value is known to have failed.
   const FailurePtr& failure() const { return failure_; }
   // Requires: known(), and failure() is null.
   const Tensor& tensor() const { return tensor_; }

@@ -9,7 +9,7 @@
 namespace gluond {
 namespace {
 
-// The names of all that lies in a block begin with its path.
+// The names of all nodes and parameters in a block begin with its path.
 constexpr size_t kLongestPath = 512;
 
 absl::Status CheckChildName(absl::string_view name) {

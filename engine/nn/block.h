@@ -22,7 +22,7 @@ namespace gluond {
 
 struct BlockSpec {
   std::string type;  // "Dense".
-  std::string name = {};  // Among its siblings; empty: its index.
+  std::string name = {};  // Unique among siblings; empty: the index.
   AttrDict attrs = {};
   std::vector<BlockSpec> children = {};
 };
@@ -38,7 +38,7 @@ struct BlockLimits {
 absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<ModelInput> inputs,
                                             const BlockLimits& limits = {});
 
-// Where a block puts its operators and parameters. `path` is "" for the root.
+// A BlockScope takes the operators and parameters of one block. `path` is "" for the root.
 class BlockScope {
  public:
   BlockScope(ModelDefinition* definition, std::string path) : definition_(definition), path_(std::move(path)) {}
@@ -46,7 +46,7 @@ class BlockScope {
   const std::string& path() const { return path_; }
   BlockScope Child(absl::string_view name) const { return {definition_, Join(name)}; }
 
-  // A new parameter "<path>.<name>" of this shape, as a variable of the graph.
+  // A new parameter "<path>.<name>", as a variable of the graph.
   NodeEntry NewParameter(absl::string_view name, Parameter parameter) const;
   // Output 0 of a call of `op`, its node named "<path>.<suffix>".
   absl::StatusOr<NodeEntry> Call(absl::string_view op, absl::string_view suffix, std::vector<NodeEntry> inputs,

@@ -1,4 +1,4 @@
-// Parts that the families of blocks share. For blocks*.cc only.
+// Parts that the families of blocks share. Only blocks*.cc include this file.
 
 #ifndef ENGINE_NN_BLOCKS_H_
 #define ENGINE_NN_BLOCKS_H_

@@ -94,7 +94,7 @@ struct LeakyReluParam : Param<LeakyReluParam> {
   }
 };
 
-// The operator's first input is x; what else it takes becomes parameters named as its inputs.
+// The operator's first input is x; its other inputs become parameters of the same names.
 absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope, NodeEntry x, const ExpandChild&) {
   if (!block.children.empty()) return absl::InvalidArgumentError("takes no children");
   NodeAttrs attrs;

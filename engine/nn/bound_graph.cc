@@ -109,7 +109,7 @@ absl::Status BoundGraph::FillRun(Request* request) {
 
 Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
   const Compiled* const known = compiled_.Find(inputs);
-  // An executor that is not idle was cancelled in an operator that has not come back: it is no use.
+  // An executor that is not idle was cancelled in an operator that has not returned: it cannot be reused.
   if (known != current_ || (executor_ && !executor_->idle())) executor_ = {}, run_ = {};
   current_ = known;
   if (known != nullptr && !executor_) executor_ = cache_.TakeIdle(known->key);
@@ -120,7 +120,7 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
   } else {
     absl::StatusOr<Signatures> signatures;
     while (true) {
-      co_await Beside(lane_);  // To infer shapes and to make first values takes long.
+      co_await Beside(lane_);  // Inferring shapes and making first values takes long.
       signatures = CompleteSignatures(inputs);
       co_await BackOn(lane_);
       if (signatures.ok()) break;

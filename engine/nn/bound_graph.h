@@ -1,5 +1,5 @@
-// BoundGraph: a graph over a model's parameters and some inputs, and the way from their names to their memory. The model's
-// cache compiles it, once for each signature of the inputs. For work on the model's strand only.
+// BoundGraph: a graph over a model's parameters and some inputs, and the way from their names to their memory. The
+// model's cache compiles it, once for each signature of the inputs. Only the model's strand uses it.
 
 #ifndef ENGINE_NN_BOUND_GRAPH_H_
 #define ENGINE_NN_BOUND_GRAPH_H_
@@ -25,7 +25,7 @@ namespace gluond {
 
 struct GraphOutput {
   enum Kind {
-    kValue,     // In memory on the device that is reused by later calls, unless somebody holds the tensor.
+    kValue,     // Later calls reuse its memory on the device, unless somebody holds the tensor.
     kGradient,  // The gradient of `parameter`, with its grad_req.
     kUnwanted,  // Only its place in the order of nodes counts.
   };
@@ -56,16 +56,16 @@ class BoundGraph {
     std::shared_ptr<Cancellation> cancellation;
     std::shared_ptr<ClientTime> client_time;  // May be null.
   };
-  // Compiles for inputs like these, unless that is done already; a client may have to be asked for the shapes of its
-  // operators first. Begins and ends on the lane; until the end, nothing else. FAILED_PRECONDITION: a parameter is not
-  // initialized, or a shape cannot be inferred.
+  // Compiles for inputs like these, unless that is done; the server may have to ask a client for the shapes of its
+  // operators first. Begins and ends on the lane; until the end, no other function may be called. FAILED_PRECONDITION:
+  // a parameter is not initialized, or a shape cannot be inferred.
   Task<absl::Status> Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation);
   // Prepares and runs.
   Task<absl::Status> Run(Request request);
-  // Output i of the last run, until the next one.
+  // Output i of the last run; valid until the next run.
   const Tensor& output(size_t i) const { return run_.outputs[i]; }
 
-  // The parameters whose gradients it writes.
+  // The parameters whose gradients the graph writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
 
 
@@ -82,7 +82,8 @@ class BoundGraph {
 
   BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
              std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane);
-  // The signatures of all variables. Shapes of parameters that the inputs tell are stored, and these initialized.
+  // The signatures of all variables. Stores the parameter shapes that follow from the inputs, and initializes these
+  // parameters.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
   // FAILED_PRECONDITION: a parameter has no value.
   absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
@@ -98,9 +99,9 @@ class BoundGraph {
   std::shared_ptr<const Graph> graph_;
   std::vector<size_t> gradients_;
   SignatureTable<Compiled> compiled_;
-  const Compiled* current_ = nullptr;  // For the inputs that were prepared for last; null where that failed.
+  const Compiled* current_ = nullptr;  // For the last prepared inputs; null if that failed.
   ExecutorLease executor_;             // For current_, or empty.
-  gluond::Run run_;  // The executor's last one. Holds no inputs between runs.
+  gluond::Run run_;  // The executor's last run. Holds no inputs between runs.
 };
 
 }  // namespace gluond

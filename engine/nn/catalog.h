@@ -1,6 +1,6 @@
 // Catalog: the things of one kind that a client can name (block types, initializers, losses, optimizers, schedules,
-// metrics), each with a description and typed, documented attributes. Explicit tables, so that reading one file
-// tells all of them. Immutable, thread-safe.
+// metrics), each with a description and typed, documented attributes. Each catalog is one explicit table, so that one
+// file lists all its entries. Immutable, thread-safe.
 //
 //   ASSIGN_OR_RETURN(const auto* entry, Losses().Find("L2Loss"));
 //   for (const ArgumentDoc& attribute : entry->attributes) ...
@@ -22,7 +22,7 @@
 
 namespace gluond {
 
-// A name from a catalog with attributes as text: what a client sends and a checkpoint keeps.
+// A name from a catalog with attributes as text, as a client sends it and a checkpoint keeps it.
 struct Spec {
   std::string type = {};
   AttrDict attrs = {};
@@ -36,7 +36,7 @@ absl::StatusOr<P> ParseAttrs(const AttrDict& dict) {
   return param;
 }
 
-// The attributes of an entry that has none.
+// The parameter struct of an entry without attributes.
 struct NoParam : Param<NoParam> {
   static void Fields(Schema<NoParam>&) {}
 };
@@ -56,7 +56,7 @@ class Catalog {
 
   const std::vector<Entry>& entries() const { return entries_; }
 
-  // NOT_FOUND names the closest entries, and all of them.
+  // NOT_FOUND names the closest entries, then all entries.
   absl::StatusOr<const Entry*> Find(absl::string_view name) const {
     std::vector<std::string> names;
     for (const Entry& entry : entries_) {

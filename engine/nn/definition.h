@@ -1,4 +1,4 @@
-// ModelDefinition: what a model is before it has values. Made from a tree of Blocks (block.h), from a list of nodes
+// ModelDefinition: a model without values. It is made from a tree of Blocks (block.h), from a list of nodes
 // (node_spec.h), or by hand.
 
 #ifndef ENGINE_NN_DEFINITION_H_
@@ -19,7 +19,7 @@ namespace gluond {
 
 struct ModelInput {
   std::string name;
-  Shape shape;  // -1: any size, as the batch's axis. Unknown rank: any shape.
+  Shape shape;  // -1: any size, as on the batch's axis. Unknown rank: any shape.
   DType dtype = DType::kFloat32;
 };
 
@@ -41,7 +41,7 @@ struct ModelOptions {
 
 struct ModelOutput {
   std::string name;
-  Signature signature;  // As far as it is known without a batch; -1 for the batch's axis.
+  Signature signature;  // As far as known without a batch; -1 on the batch's axis.
 };
 
 // Marks as auxiliary the parameters that an operator of the graph mutates, and sets their grad_req to kNull.

@@ -1,4 +1,4 @@
-// GradientOutputs: the gradients of a graph that go to a model's parameters.
+// GradientOutputs: a graph's gradients for a model's parameters.
 
 #ifndef ENGINE_NN_GRADIENTS_H_
 #define ENGINE_NN_GRADIENTS_H_

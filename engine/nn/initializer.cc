@@ -38,7 +38,7 @@ void FillConstant(const InitializerTarget& to, double value) {
   for (float& v : to.values) v = static_cast<float>(value);
 }
 
-// sqrt(magnitude / fan): Glorot's and He's scale of the weights that enter, or leave, one unit.
+// The scale is sqrt(magnitude / fan), as Glorot's and He's; the fan is the number of weights into, or out of, one unit.
 absl::Status FillXavier(const InitializerTarget& to, int distribution, int factor, double magnitude) {
   if (to.shape.ndim() < 2) {
     return absl::InvalidArgumentError(

@@ -28,7 +28,7 @@ const InitializerCatalog& Initializers();
 // catalog, letter case ignored. An empty text is an empty Spec. NOT_FOUND, INVALID_ARGUMENT.
 absl::StatusOr<Spec> ParseInitializer(absl::string_view text);
 
-// MXNet's rule for variables that say nothing themselves: by the end of the name. Empty where it has none.
+// MXNet's rule for variables without an initializer: the end of the name decides. Empty if the rule has none.
 Spec InitializerByName(absl::string_view name);
 
 }  // namespace gluond

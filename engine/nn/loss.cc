@@ -21,7 +21,7 @@ void CommonFields(Schema<P>& s, std::optional<double> weight = std::nullopt) {
   s.template Field<int>("batch_axis", &P::batch_axis).Default(0).Describe("The axis of the samples.");
 }
 
-// Writes formulas as calls of operators; the first error stays and is told at the end.
+// A Formula turns operators of C++ into calls of engine operators; it keeps the first error until Finish.
 class Formula {
  public:
   NodeEntry operator()(absl::string_view op, std::vector<NodeEntry> inputs, AttrDict attrs = {}) {

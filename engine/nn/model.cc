@@ -30,7 +30,7 @@ absl::StatusOr<std::shared_ptr<Model>> Model::Create(ModelDefinition definition,
   return model;
 }
 
-// An input's memory is the caller's.
+// An input's memory belongs to the caller, so no operator may write it.
 absl::Status Model::CheckInputsAreOnlyRead() const {
   const absl::flat_hash_set<std::string> mutated = MutatedVariables(definition_.outputs);
   for (const ModelInput& input : definition_.inputs) {
@@ -41,7 +41,7 @@ absl::Status Model::CheckInputsAreOnlyRead() const {
   return absl::OkStatus();
 }
 
-// Unknown batch sizes stay unknown; what follows from the rest is stored.
+// Unknown batch sizes stay unknown; all shapes that follow from the rest are stored.
 absl::Status Model::InferAtDefinition() {
   const IndexedGraph graph(Graph{definition_.outputs});
   Signatures known;
@@ -74,7 +74,7 @@ absl::Status Model::InferAtDefinition() {
 
 void Model::Initialize(const InitializeOptions& options, OnStatus done) {
   const auto initialize = [](Model& model, InitializeOptions options) -> Task<absl::Status> {
-    co_await Beside(*model.options_.lane);  // To make values takes long.
+    co_await Beside(*model.options_.lane);  // Making values takes long.
     absl::Status status = model.memory_.Initialize(options.initializer, options.force_reinit, model.runs_.random().seed);
     if (!absl::IsNotFound(status)) model.runs_.ForgetForward();
     co_await BackOn(*model.options_.lane);

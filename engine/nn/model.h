@@ -6,9 +6,9 @@
 //   model->Predict({{"data", batch}}, {}, nullptr, [](absl::StatusOr<NamedTensors> outputs) { ... });
 //
 // Thread-safe; no call waits. Every call but the getters runs on the model's strand: in the order of arrival, one at a
-// time, on the lane. A call therefore sees all that came before it and nothing of what came after: Predict reads
+// time, on the lane. A call therefore sees the effects of all earlier calls and of no later one: Predict reads
 // parameters between two steps, never in the middle of one, and needs no copy of them. One exception lets a model be
-// served while it is trained: a Predict that is next in line behind a call of many steps runs between two of these.
+// served while it is trained: a Predict that is next in line behind a call of many steps runs between two of the steps.
 // A callback runs once, on the lane's thread; it must not block, and may call the model again.
 //
 // Tensors from callers lie on the host and are copied to the device if that is another; those given to callbacks lie on
@@ -35,13 +35,13 @@ namespace gluond {
 
 struct InitializeOptions {
   Spec initializer = {"Uniform", {}};  // For parameters without one of their own.
-  bool force_reinit = false;           // Also those that have values; otherwise they keep them.
+  bool force_reinit = false;           // Also initializes parameters that have values; otherwise they keep them.
 };
 
 // A model as a checkpoint keeps it.
 struct ModelState {
   ModelDefinition definition;
-  NamedTensors parameters;  // Those that are initialized; on the host.
+  NamedTensors parameters;  // The initialized ones; on the host.
   RandomState random;
 };
 
@@ -59,7 +59,7 @@ class Model : public std::enable_shared_from_this<Model> {
   const ModelOptions& options() const { return options_; }
   const std::vector<ModelInput>& inputs() const { return definition_.inputs; }
   const std::vector<ModelOutput>& outputs() const { return outputs_; }
-  // Without tensors; shapes as they were at definition.
+  // The definition has no tensors; its shapes are those given at creation.
   const ModelDefinition& definition() const { return definition_; }
   // The parameter table: names, shapes, requests. Their memory belongs to the strand.
   const ParameterStore& parameters() const { return memory_.store(); }
@@ -69,42 +69,42 @@ class Model : public std::enable_shared_from_this<Model> {
   void Initialize(const InitializeOptions& options, OnStatus done);
   // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
   void SetParameters(NamedTensors values, OnStatus done);
-  // Empty `names`: all that are initialized. FAILED_PRECONDITION: one is not initialized (has no gradient).
+  // Empty `names`: all initialized parameters. FAILED_PRECONDITION: one is not initialized (or has no gradient).
   void GetParameters(std::vector<std::string> names, OnTensors done);
   void GetGradients(std::vector<std::string> names, OnTensors done);
   void ZeroGradients(OnStatus done);
   void Configure(std::string name, ParameterOptions options, OnStatus done);
 
-  // `outputs`: which; empty: all. INVALID_ARGUMENT: a missing or unknown input, a wrong shape.
+  // `outputs`: names of the outputs; empty: all. INVALID_ARGUMENT: a missing or unknown input, a wrong shape.
   // FAILED_PRECONDITION: parameters are not initialized.
   void Predict(NamedTensors inputs, std::vector<std::string> outputs, CancellationPtr cancellation, OnTensors done);
 
   // Forward in kTrain mode remembers the inputs, the auxiliary states as they were, and the number of its random run;
   // Backward computes forward and backward again from these in one graph, so that it sees the same dropout masks and
-  // updates no running mean twice. That costs a second forward pass, and nothing is kept alive between the calls but
-  // inputs; who wants speed calls Trainer::TrainStep. A Backward consumes its Forward, as does any change of
-  // parameters. One that failed or was cancelled can be called again, unless it may have added to a gradient already.
+  // updates no running mean twice. That costs a second forward pass, but no activations are kept between the calls;
+  // Trainer::TrainStep is faster. A Backward consumes its Forward, as does any change of parameters. A Backward that
+  // failed or was cancelled can be called again, unless it may have added to a gradient already.
   void Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done);
   // Head gradients by output name; an output without one contributes nothing; none at all: ones for every output.
-  // `gradients`: names of parameters whose gradients the report is to have.
+  // `gradients`: names of parameters whose gradients the report will have.
   // FAILED_PRECONDITION: no Forward in kTrain mode to go back from; one of `gradients` has none. NOT_FOUND: no such
   // parameter.
   using OnBackward = std::function<void(absl::StatusOr<BackwardReport>)>;
   void Backward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
                 OnBackward done);
 
-  // The state at one moment, to be read only. It holds the parameters' own memory, or is copied to the host beside the
-  // lane. Later calls wait for a copy of one tensor at most, and write to other memory where they meet it (or are
+  // The state at one moment; callers only read it. The state holds the parameters' own memory, or is copied to the host
+  // beside the lane. Later calls wait for a copy of one tensor at most; they write to other memory (or fail with
   // RESOURCE_EXHAUSTED).
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
   // Values and random state of a model of the same definition. All or none.
-  // `then` goes on where the values are there, before any other call: with the trainer that belongs to them.
+  // `then` runs when the values are there, before any other call: it restores the trainer that belongs to them.
   void Restore(ModelState state, OnStatus done, std::function<absl::Status()> then = nullptr);
 
-  // For Trainer and other parts that work on the model's memory, in order with the calls.
+  // Trainer and other users of the model's memory run on this strand, in order with the calls.
   Strand& strand() { return strand_; }
 
-  // The rest is for work on the strand.
+  // Only work on the strand uses the functions below.
   ParameterMemory& memory() { return memory_; }
   ModelRuns& runs() { return runs_; }
   // A snapshot whose tensors lie on the device.

@@ -88,8 +88,8 @@ absl::StatusOr<BoundGraph*> ModelRuns::ForwardGraph(Mode mode, const std::vector
   return graph.get();
 }
 
-// The forward outputs come first although nobody wants them: nodes that draw random numbers are then numbered as in
-// the forward graph, and draw the same.
+// The forward outputs come first although they are unwanted: nodes that draw random numbers then have the same numbers
+// as in the forward graph, and draw the same values.
 absl::StatusOr<BoundGraph*> ModelRuns::BackwardGraph(const std::vector<size_t>& heads) {
   if (graphs_version_ != parameters_.version() || graphs_.size() > kMaxGraphs) graphs_.clear();
   graphs_version_ = parameters_.version();
@@ -213,7 +213,7 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
   request.random = forward_->random;
   request.cancellation = cancellation;
   request.client_time = std::make_shared<ClientTime>();
-  // A pass that fails leaves them as they are for the next try.
+  // A pass that fails leaves the remembered states as they are for the next try.
   for (const auto& [parameter, tensor] : forward_->auxiliary) {
     Tensor copy = tensor;
     CO_RETURN_IF_ERROR(Own(&copy, options_.lane->lanes(), *options_.allocator));
@@ -222,7 +222,7 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
   if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &request.inputs));
   CO_ASSIGN_OR_RETURN(BoundGraph* const graph, BackwardGraph(heads));
   CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));
-  // Everything that can fail before a gradient changes.
+  // All steps that can fail come before a gradient changes.
   BackwardReport report;
   CO_ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
   if (cancellation != nullptr) CO_RETURN_IF_ERROR(cancellation->Check());
@@ -231,13 +231,13 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
   bool adds = false;
   for (const size_t parameter : graph->gradients()) {
     const Parameter& p = parameters_[parameter];
-    // A gradient that a run has left behind when it was cut short is neither the last pass's nor this one's.
+    // A gradient that an interrupted run left behind belongs to neither the last pass nor this one.
     memory_.set_fresh(parameter, status.ok());
     report.written.push_back(p.name);
     adds = adds || p.grad_req == GradReq::kAdd;
   }
-  // A backward pass that failed can be tried again. One that may have added to some gradients can not: it would add
-  // to them twice.
+  // A failed backward pass can be tried again, unless it may have added to some gradients: a second try would add to
+  // them twice.
   if (status.ok() || adds) ForgetForward();
   CO_RETURN_IF_ERROR(status);
   CO_RETURN_IF_ERROR(EndBackward(request, report.gradients));
@@ -246,7 +246,7 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
 
 absl::Status ModelRuns::EndBackward(const BoundGraph::Request& request, const NamedTensors& gradients) {
   Lane& lane = *options_.lane;
-  // The states as this pass leaves them: computed as by Forward, and then perhaps changed by a client's own gradient.
+  // The pass has computed the states as Forward did; a client's own gradient may then have changed them.
   for (const auto& [parameter, tensor] : request.instead) memory_.mutable_store().data(parameter) = tensor;
   for (const auto& [name, values] : gradients) {
     RETURN_IF_ERROR(CopyToHost(parameters_[*parameters_.Find(name)].grad, lane.lanes(), values));

@@ -27,7 +27,7 @@ enum class Mode { kPredict, kTrain };
 
 struct BackwardReport {
   std::vector<std::string> written;  // The parameters whose gradients were written.
-  NamedTensors gradients;            // Those that were asked for, as this backward pass left them.
+  NamedTensors gradients;            // The requested ones, as this backward pass left them.
 };
 
 class ModelRuns {
@@ -44,7 +44,7 @@ class ModelRuns {
   // See Model::Backward.
   Task<absl::StatusOr<BackwardReport>> Backward(NamedTensors head_gradients, std::vector<std::string> gradients,
                                                 CancellationPtr cancellation);
-  // A compiled-on-demand graph over the model's parameters.
+  // A graph over the model's parameters, compiled on demand.
   absl::StatusOr<std::unique_ptr<BoundGraph>> Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options);
 
   // Parameters have changed: a remembered Forward is void.
@@ -52,23 +52,24 @@ class ModelRuns {
   // Counts training runs that succeeded.
   RandomState& random() { return random_; }
   const RandomState& random() const { return random_; }
-  // The time that the last run has spent on operators that clients compute. Null: it has run no operators.
+  // The time that the last run spent on operators that clients compute. Null: the last call ran no operators.
   const std::shared_ptr<const ClientTime>& client_time() const { return client_time_; }
   void set_client_time(std::shared_ptr<const ClientTime> time) { client_time_ = std::move(time); }
 
  private:
-  // All that Backward needs to compute the last Forward again.
+  // The state from which Backward computes the last Forward again.
   struct RememberedForward {
     std::vector<Tensor> inputs;                        // On the device.
-    std::vector<std::pair<size_t, Tensor>> auxiliary;  // As they were before the forward pass, by parameter.
+    std::vector<std::pair<size_t, Tensor>> auxiliary;  // States before the forward pass, by parameter.
     RandomState random;
   };
 
   absl::StatusOr<std::vector<size_t>> FindOutputs(const std::vector<std::string>& names) const;
-  // `value`, which lies on the host, as a tensor of that type on the model's device: itself, if it is that already.
+  // A tensor of that type on the model's device with the values of `value`, which lies on the host; `value` itself if
+  // it fits.
   absl::StatusOr<Tensor> ToDevice(const Tensor& value, DType dtype) const;
   absl::StatusOr<std::vector<Tensor>> PrepareInputs(NamedTensors inputs) const;
-  // The outputs that have head gradients, and these on the device.
+  // The outputs that have head gradients, and the head gradients on the device.
   absl::Status PrepareHeads(const NamedTensors& given, std::vector<size_t>* heads, std::vector<Tensor>* inputs) const;
   // Host memory for the gradients of these parameters, which have one.
   absl::StatusOr<NamedTensors> MemoryForGradients(const std::vector<std::string>& names) const;
@@ -85,7 +86,7 @@ class ModelRuns {
   const ParameterStore& parameters_;
 
   RandomState random_;
-  RandomState predict_random_;  // Apart from it, so that predictions change no training.
+  RandomState predict_random_;  // Separate, so that predictions change no training.
   std::shared_ptr<const RememberedForward> forward_;
   std::shared_ptr<const ClientTime> client_time_;
   ExecutorCache cache_;

@@ -25,7 +25,7 @@ absl::StatusOr<double> Multiplier(const AttrDict& attrs, absl::string_view key) 
   return value;
 }
 
-// A node may have a thousand inputs and outputs, all nodes together so many for each.
+// A node may have a thousand inputs and outputs, but all nodes together have at most this many per node.
 constexpr int64_t kEntriesPerNode = 16;
 
 class NodeExpansion {

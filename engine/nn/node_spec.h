@@ -25,16 +25,16 @@ struct NodeSpec {
   AttrDict attrs = {};  // A variable's: __shape__, __dtype__, __init__, __lr_mult__, __wd_mult__.
 };
 
-// INVALID_ARGUMENT: a graph cannot name a node so.
+// INVALID_ARGUMENT: this cannot be a node's name.
 absl::Status CheckNodeName(absl::string_view name);
 
-// The operator that a client names. NOT_FOUND: none. INVALID_ARGUMENT: a gradient's, which trusts that the shapes it gets
-// are those of a forward pass.
+// The operator that a client names. NOT_FOUND: none. INVALID_ARGUMENT: a gradient's operator, which relies on a forward
+// pass's shapes and does not check them.
 absl::StatusOr<const Op*> OfferedOp(absl::string_view name);
 
 // The model whose variables are `inputs` and, all others, parameters. Nodes may come in any order. As in MXNet,
-// inputs that a call leaves out become variables "<node>_<input>" ("fc1_weight"); `parameters` adds what is known of
-// some by name. Without outputs, every output that nothing uses is one. An output is named like its node.
+// inputs that a call leaves out become variables "<node>_<input>" ("fc1_weight"); `parameters` adds known facts of
+// some by name. If `outputs` is empty, every unused output of a node is an output. An output is named like its node.
 // INVALID_ARGUMENT: a cycle, a name twice, an unknown node, an index out of range, wrong attributes or counts; the
 // message names the node. NOT_FOUND: an unknown operator. RESOURCE_EXHAUSTED: over `max_nodes`.
 absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, std::vector<ModelInput> inputs,

@@ -10,8 +10,8 @@
 
 namespace gluond {
 
-// `matrix` is row-major; afterwards each row (column) has length `scale`. Where MXNet takes a factor of the singular
-// value decomposition, this takes Gram and Schmidt's, in double precision, twice: as orthogonal, and simpler.
+// `matrix` is row-major; afterwards each row (column) has length `scale`. MXNet takes a factor of the singular value
+// decomposition; Gram and Schmidt's method in double precision, applied twice, is as orthogonal and simpler.
 // INVALID_ARGUMENT: there are more than 2^26 elements, or the work, rows * cols * min(rows, cols), is over 2^37.
 absl::Status Orthogonalize(absl::Span<float> matrix, int64_t rows, int64_t cols, double scale);
 

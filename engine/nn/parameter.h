@@ -1,5 +1,5 @@
 // Parameter: a trainable tensor of a model, or one of its auxiliary states (a running mean).
-// ParameterStore: all of one model, by structural name ("features.0.weight"), in the order of definition.
+// ParameterStore: all parameters of one model, by structural name ("features.0.weight"), in the order of definition.
 
 #ifndef ENGINE_NN_PARAMETER_H_
 #define ENGINE_NN_PARAMETER_H_
@@ -18,7 +18,7 @@
 
 namespace gluond {
 
-// A backward pass does this with a gradient.
+// How a backward pass stores a gradient.
 enum class GradReq : int8_t { kNull = 0, kWrite = 1, kAdd = 3 };  // MXNet's numbers.
 
 absl::string_view Name(GradReq req);  // "null", "write", "add".
@@ -36,7 +36,7 @@ struct Parameter {
   Spec initializer;        // An empty type stands for the default of Model::Initialize.
   Spec deferred;           // With a type: the initializer that waits for the shape to be known.
 
-  bool initialized = false;  // It has values.
+  bool initialized = false;  // The parameter has values.
 };
 
 // A parameter with its memory on the model's device.
@@ -52,8 +52,8 @@ struct ParameterOptions {
   std::optional<double> wd_mult;
 };
 
-// Thread-safe. Parameters are added while the model is defined, and never removed. The strand of the model alone
-// changes them afterwards, and it alone may look at their memory; a Parameter that is handed out is a copy without it.
+// Thread-safe. Parameters are added while the model is defined, and never removed. Afterwards only the model's strand
+// changes them, and only it may read their memory; a Parameter from Get or List is a copy without memory.
 class ParameterStore {
  public:
   // ALREADY_EXISTS; INVALID_ARGUMENT: an empty name, or one of over 1,024 bytes.
@@ -67,18 +67,18 @@ class ParameterStore {
 
   // Fills in unknown dimensions. INVALID_ARGUMENT: the shapes contradict each other.
   absl::Status MergeShape(size_t index, const Shape& shape);
-  // Gives the parameter its memory. Requires: of its shape and dtype.
+  // Gives the parameter its memory. Requires: the tensors have its shape and dtype.
   void SetTensors(size_t index, Tensor data, Tensor grad);
   void SetDeferred(size_t index, Spec deferred);
   // INVALID_ARGUMENT: a gradient is asked of a parameter that has none, or a multiplier is negative or not finite.
   absl::Status Configure(absl::string_view name, const ParameterOptions& options);
 
-  // For the strand, which needs no copy: valid while the store lives. None is added any more then, and only the strand
-  // changes one, so that it reads without the lock.
+  // For the strand, which needs no copy: valid while the store lives. Once the strand works, no parameter is added, and
+  // only the strand changes one, so that it reads without the lock.
   const LiveParameter& operator[](size_t index) const ABSL_NO_THREAD_SAFETY_ANALYSIS { return *parameters_[index]; }
-  // Where a parameter with values has them. To be changed for a tensor of the same shape and dtype alone.
+  // The tensor of a parameter with values. It may be replaced only by one of the same shape and dtype.
   Tensor& data(size_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS { return parameters_[index]->data; }
-  // Grows whenever a grad_req changed: which gradients a compiled graph makes is then out of date.
+  // Grows whenever a grad_req changes: compiled graphs then make the wrong set of gradients.
   uint64_t version() const;
 
  private:

@@ -108,7 +108,7 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
     }
     indices.push_back(i);
   }
-  std::vector<Memory> memory;  // All of it first, so that nothing is half done when there is no more.
+  std::vector<Memory> memory;  // All allocated first, so that a failure changes nothing.
   for (size_t k = 0; k < values.size(); ++k) {
     ASSIGN_OR_RETURN(Memory one, MemoryFor(indices[k], values[k].tensor.shape()));
     memory.push_back(std::move(one));
@@ -162,7 +162,7 @@ absl::Status ParameterMemory::Configure(const std::string& name, const Parameter
   RETURN_IF_ERROR(store_.Configure(name, options));
   if (p.initialized) {
     absl::StatusOr<Tensor> grad = GradientOf(i, p.shape);
-    if (!grad.ok()) {  // A gradient that is asked for has memory, or is not asked for.
+    if (!grad.ok()) {  // Without memory for the gradient, grad_req goes back to its old value.
       RETURN_IF_ERROR(store_.Configure(name, before));
       return grad.status();
     }

@@ -1,5 +1,5 @@
-// ParameterMemory: the values and gradients of a model's parameters, on its device. For work on the model's strand, but for
-// what store() allows to others.
+// ParameterMemory: the values and gradients of a model's parameters, on its device. Only the model's strand uses it;
+// the thread-safe functions of store() are the exception.
 //
 // A snapshot holds the values' tensors as they are. Values are written in place; while a snapshot holds their tensor,
 // they move to other memory first.
@@ -33,16 +33,16 @@ class ParameterMemory {
   const ParameterStore& store() const { return store_; }
   ParameterStore& mutable_store() { return store_; }
 
-  // Gives values to the parameters that have none, or with `again` to all. Those whose shape is not known yet get theirs from
-  // InitializeDeferred, when it is. The values depend on `seed`, the parameter's name and shape, and nothing else.
+  // Gives values to the parameters that have none, or with `again` to all. A parameter of unknown shape gets its values
+  // from InitializeDeferred once the shape is known. Values depend on `seed`, the parameter's name and shape only.
   absl::Status Initialize(const Spec& initializer, bool again, uint64_t seed);
   absl::Status InitializeDeferred(uint64_t seed);
   // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
   absl::Status Set(const NamedTensors& values);
-  // Copies on the host. Empty `names`: all that are there. FAILED_PRECONDITION: one is not initialized (has no gradient).
+  // Copies on the host. Empty `names`: all there are. FAILED_PRECONDITION: one is not initialized (has no gradient).
   absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
-  // The tensors of all values that are there. They keep their contents as long as somebody holds them.
+  // The tensors of all parameters with values. A tensor keeps its contents as long as somebody holds it.
   NamedTensors Hold() const;
   // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: a snapshot holds
   // them, and there is no memory for a copy.
@@ -52,7 +52,7 @@ class ParameterMemory {
   }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
-  // As if no backward pass had been.
+  // Afterwards the gradients are as if no backward pass had run.
   absl::Status ForgetGradients();
 
   // Whether the parameter's gradient was written since the last step.
@@ -64,8 +64,8 @@ class ParameterMemory {
     Tensor data;
     Tensor grad;
   };
-  // Memory for new values, as it comes, and for the gradient. The parameter gets it from SetTensors when its values are
-  // there: it must not show what the memory held before.
+  // Uninitialized memory for new values, and the gradient. The parameter gets it from SetTensors once the values are
+  // written: nobody may see the memory's old contents.
   absl::StatusOr<Memory> MemoryFor(size_t parameter, const Shape& shape);
   // The parameter's gradient, or zeros where it has none yet. Undefined where grad_req is null.
   absl::StatusOr<Tensor> GradientOf(size_t parameter, const Shape& shape);

@@ -1,5 +1,5 @@
-// Strand: runs tasks one at a time, in the order of arrival, on a lane. A long one may yield between two parts of its own:
-// readers that would come next go first. Thread-safe.
+// Strand: runs tasks one at a time, in the order of arrival, on a lane. A long task may yield between two of its parts:
+// readers that are next in the queue then run first. Thread-safe.
 
 #ifndef ENGINE_NN_STRAND_H_
 #define ENGINE_NN_STRAND_H_
@@ -18,11 +18,12 @@ namespace gluond {
 
 class Strand {
  public:
-  // The lane must outlive all work. The strand itself may go before its work has run.
+  // The lane must outlive all work. The strand itself may be destroyed before its work has run.
   explicit Strand(Lane& lane) : queue_(std::make_shared<Queue>(lane)) {}
 
-  // Runs the task that `make` makes, on the lane, when all tasks before it have ended, and tells `done` its result when the
-  // next one may begin. The task may refer to what `make` holds. A `reader` changes nothing that a yielding task goes by.
+  // Runs the task that `make` makes, on the lane, when all earlier tasks have ended, and tells `done` its result when
+  // the next one may begin. The task may refer to objects that `make` holds. A `reader` changes nothing that a yielding
+  // task relies on.
   template <class T>
   void Run(std::function<Task<T>()> make, std::function<void(T)> done, bool reader = false) {
     Enqueue([make = std::move(make), done = std::move(done)](Finished finished) mutable {
@@ -32,7 +33,7 @@ class Strand {
       });
     }, reader);
   }
-  // The same for what does not wait.
+  // The same for a function that does not wait.
   template <class T>
   void Do(std::function<T()> work, std::function<void(T)> done) {
     Enqueue([work = std::move(work), done = std::move(done)](const Finished& finished) {
@@ -42,7 +43,7 @@ class Strand {
     }, /*reader=*/false);
   }
 
-  // For the task that runs, and goes on when the readers that wait first in the queue, now and not later, have run.
+  // The running task awaits this: it goes on when the readers that are first in the queue now have run.
   Callback<absl::Status> Yield() {
     return Callback<absl::Status>([queue = queue_](const Callback<absl::Status>::Done& resume) {
       size_t readers = 0;
@@ -57,7 +58,7 @@ class Strand {
     });
   }
 
-  // On the lane: when the task began that runs, or whose `done` is told.
+  // On the lane: when the running task began, or the task whose `done` is running.
   std::chrono::steady_clock::time_point begun() const { return queue_->begun; }
 
  private:
@@ -88,7 +89,7 @@ class Strand {
 
   static void Post(const std::shared_ptr<Queue>& queue, Work work) {
     queue->lane.Post([queue, work = std::move(work)]() mutable {
-      Work now = std::move(work);  // Gone, with all that it holds, before the next one begins.
+      Work now = std::move(work);  // Destroyed, with all that it holds, before the next one begins.
       queue->begun = std::chrono::steady_clock::now();
       now([queue] { Next(queue); });
     });
@@ -109,7 +110,7 @@ class Strand {
     Post(queue, std::move(next.work));
   }
 
-  // `by`: the account of the task that yields.
+  // `by`: the yielding task's account.
   static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume,
                       const AccountPtr& by) {
     if (readers == 0) {

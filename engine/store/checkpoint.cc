@@ -16,7 +16,7 @@
 namespace gluond {
 namespace {
 
-constexpr char kLock[] = ".lock-";  // And the checkpoint's name. No checkpoint's can begin like that.
+constexpr char kLock[] = ".lock-";  // The checkpoint's name follows; no such name begins with a dot.
 constexpr char kCurrent[] = "CURRENT";
 constexpr char kNextCurrent[] = "CURRENT.tmp";
 constexpr char kManifest[] = "manifest.json";
@@ -39,7 +39,7 @@ CheckpointSummary Summarize(absl::string_view name, const Manifest& manifest) {
   return summary;
 }
 
-// The size that the files will have, within a few percent: of the tensors, and of the entries for each and each node.
+// The size of the files, within a few percent: the tensors, and an entry for each tensor and node.
 int64_t AboutBytes(const Checkpoint& checkpoint) {
   constexpr int64_t kOfEach = 256, kManifestBytes = 4096;
   int64_t bytes = kManifestBytes;
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSyste
   if (directory.empty()) return absl::InvalidArgumentError("the directory of the checkpoint store has no name");
   auto store = std::unique_ptr<CheckpointStore>(new CheckpointStore(files, directory, max_bytes, limits));
   RETURN_IF_ERROR(files.MakeDirectory(store->directory_));
-  // A parent that cannot be opened is one where we have made nothing.
+  // If the parent cannot be opened, this process has made nothing in it.
   files.SyncDirectory(store->directory_ + "..").IgnoreError();
   RETURN_IF_ERROR(store->RemoveLeftovers());
   return store;
@@ -97,7 +97,7 @@ absl::Status CheckpointStore::MissingCheckpoint(absl::string_view name) const {
 
 absl::StatusOr<CheckpointStore::Current> CheckpointStore::ReadCurrent(absl::string_view name) const {
   const std::string directory = Path(name);
-  if (!files_.IsDirectory(directory)) return MissingCheckpoint(name);  // Nor is a link one.
+  if (!files_.IsDirectory(directory)) return MissingCheckpoint(name);  // A link is no checkpoint.
   const absl::StatusOr<std::string> text = ReadWhole(files_, In(directory, kCurrent), 64);
   if (absl::IsNotFound(text.status())) return MissingCheckpoint(name);
   Current current;
@@ -138,7 +138,7 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::SaveLocked(absl::string_view 
   RETURN_IF_ERROR(files_.SyncDirectory(directory_));
 
   const absl::StatusOr<Manifest> manifest = WriteVersion(directory, version, checkpoint);
-  if (!manifest.ok()) {  // The disk may be full: give back what was taken.
+  if (!manifest.ok()) {  // The disk may be full: remove the written files.
     RemoveOthers(directory, version - 1);
     if (!current.ok()) RemoveIfEmpty(directory);
     return At(name, manifest.status());
@@ -158,7 +158,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
     return absl::FailedPreconditionError(absl::StrCat(version_directory, " holds files that are no checkpoint's; "
                                                       "choose another name"));
   }
-  RETURN_IF_ERROR(files_.RemoveTree(version_directory));  // A stopped save may have left it behind.
+  RETURN_IF_ERROR(files_.RemoveTree(version_directory));  // A stopped save may have left this directory.
   RETURN_IF_ERROR(files_.MakeDirectory(version_directory));
   VersionWriter writer(files_, version_directory);
   Manifest manifest;
@@ -183,7 +183,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
   return manifest;
 }
 
-// The moment of truth: CURRENT names the new version, or still the old one. When an error leaves open which, both stay.
+// After the rename CURRENT names the new version, before it the old one. If an error leaves open which, both stay.
 absl::Status CheckpointStore::Publish(const std::string& directory) {
   RETURN_IF_ERROR(files_.Rename(In(directory, kNextCurrent), In(directory, kCurrent)));
   return files_.SyncDirectory(directory);
@@ -214,7 +214,7 @@ void CheckpointStore::RemoveIfEmpty(const std::string& directory) {
   if (entries.ok() && entries->empty()) files_.RemoveTree(directory).IgnoreError();
 }
 
-// Others that wait for the lock meanwhile take another file.
+// A save that waits for this lock then locks a new file.
 void CheckpointStore::RemoveUnusedLock(absl::string_view name) {
   if (!files_.IsDirectory(Path(name))) files_.RemoveTree(LockPath(name)).IgnoreError();
 }
@@ -251,7 +251,7 @@ absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, c
 
 absl::StatusOr<Checkpoint> CheckpointStore::Load(absl::string_view name, Allocator& host_allocator) const {
   RETURN_IF_ERROR(CheckName("checkpoint", name));
-  if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);  // Its lock would leave a file behind.
+  if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);  // Locking would leave a file behind.
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kShared));
   if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
   absl::StatusOr<Checkpoint> checkpoint = LoadLocked(name, host_allocator);
@@ -312,7 +312,7 @@ absl::Status CheckpointStore::Delete(absl::string_view name) {
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
   if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
   const std::string directory = Path(name);
-  // Without CURRENT it is no checkpoint any more, whatever of its files is still there.
+  // Without CURRENT the rest of the directory is no checkpoint.
   RETURN_IF_ERROR(At(name, files_.RemoveTree(In(directory, kCurrent))));
   RETURN_IF_ERROR(At(name, files_.SyncDirectory(directory)));
   RETURN_IF_ERROR(At(name, files_.RemoveTree(directory)));

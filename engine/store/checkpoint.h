@@ -9,12 +9,12 @@
 //
 // On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
 // trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names the version and the
-// checksum of its manifest. Save writes a new version, makes it durable, and then replaces CURRENT by a rename: whoever
-// stops the program or the power at any moment finds the old checkpoint or the new one, whole. The old version is
-// removed after that; what a stopped save left behind, at the next Open, or the next Save of that name.
+// checksum of its manifest. Save writes a new version, makes it durable, and then replaces CURRENT by a rename: if the
+// program or the power stops at any moment, the old checkpoint or the new one is there, whole. Save then removes the
+// old version; the next Open, or the next Save of that name, removes the files of a stopped save.
 //
-// Several processes may share the directory. <directory>/.lock-<name> keeps a save from all that others do with that name
-// meanwhile; other names do not wait for it, and List waits for nobody.
+// Several processes may share the directory. <directory>/.lock-<name> keeps a save apart from all other uses of that
+// name; other names do not wait for it, and List never waits.
 
 #ifndef ENGINE_STORE_CHECKPOINT_H_
 #define ENGINE_STORE_CHECKPOINT_H_
@@ -48,7 +48,7 @@ struct CheckpointSummary {
   int64_t saved_unix_seconds = 0;
 };
 
-// OK for [A-Za-z0-9][A-Za-z0-9._-]{0,127}, the names of models, datasets and checkpoints. INVALID_ARGUMENT says that.
+// OK for [A-Za-z0-9][A-Za-z0-9._-]{0,127}, the names of models, datasets and checkpoints. INVALID_ARGUMENT tells this.
 absl::Status CheckName(absl::string_view kind, absl::string_view name);
 
 // Thread-safe. Its functions wait for the disk: call them on a thread that may wait, neither a lane's nor gRPC's.
@@ -63,18 +63,18 @@ class CheckpointStore {
                                                                const StoreLimits& limits = {});
 
   // Replaces a checkpoint of that name; without `overwrite` that is ALREADY_EXISTS. INVALID_ARGUMENT: the name, or a
-  // model that could not be read back. RESOURCE_EXHAUSTED: it would be over a limit, and nothing was written; or the disk
-  // is full. DATA_LOSS: the old checkpoint is so damaged that it must be deleted first. After an error the old checkpoint
-  // is as it was (or, if the disk fails in the last moment, the new one is whole).
+  // model that could not be read back. RESOURCE_EXHAUSTED: it would exceed a limit, and nothing was written,
+  // or the disk is full. DATA_LOSS: the old checkpoint is so damaged that it must be deleted first. After an error the
+  // old checkpoint is as it was (or, if the disk fails in the last moment, the new one is whole).
   absl::StatusOr<CheckpointSummary> Save(absl::string_view name, const Checkpoint& checkpoint, bool overwrite = true);
   // Tensors lie in `host_allocator`'s memory. NOT_FOUND lists the closest names, or names an operator that this server
   // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
   // RESOURCE_EXHAUSTED: no memory, or a file over the limit.
   absl::StatusOr<Checkpoint> Load(absl::string_view name, Allocator& host_allocator) const;
-  // Sorted by name. A checkpoint without a readable manifest is left out. Waits for no save: it lists the old version
-  // until the new one is whole.
+  // Sorted by name. Leaves out a checkpoint without a readable manifest. Does not wait for a save: lists the old
+  // version until the new one is whole.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
-  // Damaged ones, too. NOT_FOUND lists the closest names.
+  // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
 
  private:
@@ -92,14 +92,14 @@ class CheckpointStore {
   std::string Path(absl::string_view name) const;
   std::string LockPath(absl::string_view name) const;
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(absl::string_view name, FileSystem::LockMode mode) const;
-  // Removes the lock's file where there is no such checkpoint. Requires: it is locked exclusively.
+  // Removes the lock's file if there is no such checkpoint. Requires: the caller holds the exclusive lock.
   void RemoveUnusedLock(absl::string_view name);
   absl::Status MissingCheckpoint(absl::string_view name) const;
   // NOT_FOUND: there is no checkpoint of that name.
   absl::StatusOr<Current> ReadCurrent(absl::string_view name) const;
   absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current,
                                         std::string* version_directory) const;
-  // The manifest of the version that is current at some moment of the call, although nothing is locked.
+  // The manifest of a version that is current at some moment of the call. Takes no lock.
   absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name) const;
   absl::StatusOr<Checkpoint> LoadLocked(absl::string_view name, Allocator& host_allocator) const;
 
@@ -107,7 +107,7 @@ class CheckpointStore {
   // Writes a version, with the next CURRENT beside it, all durable.
   absl::StatusOr<Manifest> WriteVersion(const std::string& directory, int64_t version, const Checkpoint& checkpoint);
   absl::Status Publish(const std::string& directory);
-  // Removes all versions but `keep`. Touches nothing that could be anybody else's.
+  // Removes all versions but `keep`, and no other files.
   void RemoveOthers(const std::string& directory, int64_t keep);
   void RemoveIfEmpty(const std::string& directory);
   bool IsOurVersion(const std::string& directory, const std::string& entry) const;

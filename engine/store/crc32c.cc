@@ -18,17 +18,18 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
-// Without the inversions before and after, as all that follows here.
+// The functions of this file leave out the inversions before and after, except Crc32c.
 uint32_t Portable(const char* p, size_t n, uint32_t crc) {
   for (; n > 0; --n, ++p) crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(*p)) & 255];
   return crc;
 }
 
 #ifdef __x86_64__
-// The instruction takes three cycles, but one can begin in each: three stretches of so many bytes run side by side.
+// The instruction takes three cycles, but one can begin in each cycle: three stretches of this many bytes run side by
+// side.
 constexpr size_t kStretch = 2048;
 
-// The checksum that another becomes when kStretch zero bytes follow: linear in its bits, so one table per byte.
+// Tables from a checksum to that of the same bytes followed by kStretch zeros: linear in the bits, so one per byte.
 using Shifts = std::array<std::array<uint32_t, 256>, 4>;
 
 constexpr Shifts MakeShifts() {

@@ -30,7 +30,7 @@ absl::Status Failed(absl::string_view what, const std::string& path, int error) 
   }
 }
 
-// A file descriptor that is closed at the end.
+// A file descriptor; the destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -103,7 +103,7 @@ class LocalReadableFile : public ReadableFile {
   const std::string path_;
 };
 
-// The descriptor's end gives the lock back.
+// Closing the descriptor releases the lock.
 class LocalFileLock : public FileLock {
  public:
   explicit LocalFileLock(Descriptor fd) : fd_(std::move(fd)) {}
@@ -138,7 +138,7 @@ class Local : public FileSystem {
   }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override {
-    // O_NONBLOCK: a pipe must not stop us.
+    // O_NONBLOCK: opening a pipe must not wait.
     ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("read", path, O_RDONLY | O_NONBLOCK));
     struct stat stat;
     if (fstat(fd.get(), &stat) != 0) return Failed("read", path, errno);
@@ -188,7 +188,7 @@ class Local : public FileSystem {
       if (result != 0) return Failed("lock", path, errno);
       struct stat stat;
       if (fstat(fd.get(), &stat) != 0) return Failed("lock", path, errno);
-      // The holder before may have removed the file: whoever comes next locks another one.
+      // The last holder may have removed the file: later callers would lock another one.
       if (stat.st_nlink > 0) return std::make_unique<LocalFileLock>(std::move(fd));
     }
   }

@@ -154,7 +154,7 @@ class JsonParser {
     return AppendUtf8(code, out), absl::OkStatus();
   }
 
-  // Four digits after at_, which ends on the last.
+  // Reads the four digits behind at_, and moves at_ to the last.
   bool ReadHex(uint32_t* code) {
     const absl::string_view digits = text_.substr(at_ + 1, 4);
     if (digits.size() != 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != absl::string_view::npos ||

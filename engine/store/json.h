@@ -20,7 +20,7 @@ class Json {
 
   Json() = default;  // null
   Json(bool value) : kind_(kBool), text_(value ? "true" : "false") {}
-  Json(double value);  // One that is not finite becomes a string.
+  Json(double value);  // A value that is not finite becomes a string.
   Json(int value) : Json(static_cast<int64_t>(value)) {}
   Json(int64_t value);
   Json(uint64_t value);
@@ -29,8 +29,8 @@ class Json {
   static Json Array() { return Json(kArray); }
   static Json Object() { return Json(kObject); }
 
-  // INVALID_ARGUMENT tells the offset; deeper than `max_depth` and more than kMaxValues are refused, too: a value takes
-  // many times the memory of its text.
+  // INVALID_ARGUMENT tells the offset. A depth over `max_depth` and more than kMaxValues values are refused, too: a
+  // value takes many times the memory of its text.
   static constexpr int64_t kMaxValues = int64_t{1} << 24;
   static absl::StatusOr<Json> Parse(absl::string_view text, int max_depth = 32);
   std::string Dump() const;
@@ -45,7 +45,7 @@ class Json {
   // nullptr: not an object, or no such key.
   const Json* Find(absl::string_view key) const;
 
-  // The value as a T. INVALID_ARGUMENT: it is something else.
+  // The value in that type. INVALID_ARGUMENT: the value has another type.
   absl::Status Get(bool* value) const;
   absl::Status Get(double* value) const;
   absl::Status Get(int64_t* value) const;

@@ -1,5 +1,5 @@
-// Manifest: what a checkpoint's manifest.json says: the sizes and checksums of the files beside it, and the state that
-// is no tensor.
+// Manifest: the contents of a checkpoint's manifest.json: the sizes and checksums of the files beside it, and all state
+// but tensors.
 
 #ifndef ENGINE_STORE_MANIFEST_H_
 #define ENGINE_STORE_MANIFEST_H_

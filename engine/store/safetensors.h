@@ -1,7 +1,7 @@
-// Safetensors: tensors by name in one file. Eight bytes, little-endian: the length of a JSON header; the header, a
-// member for each tensor {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]} and "__metadata__", strings by
-// name; then the bytes, row-major and little-endian, without gaps. What the Python package `safetensors` reads and
-// writes.
+// Safetensors: tensors by name in one file, in the format of the Python package `safetensors`. Eight bytes,
+// little-endian: the length of a JSON header; the header, a member for each tensor {"dtype": "F32", "shape": [2, 3],
+// "data_offsets": [begin, end]} and "__metadata__", strings by name; then the bytes, row-major and little-endian,
+// without gaps.
 
 #ifndef ENGINE_STORE_SAFETENSORS_H_
 #define ENGINE_STORE_SAFETENSORS_H_
@@ -27,9 +27,8 @@ struct Safetensors {
   AttrDict metadata;
 };
 
-// Takes the file, of `size` bytes, from `read`, which gives the next bytes, to the last one. Every size is checked
-// against `size` before memory is allocated; tensors are read to where they stay. INVALID_ARGUMENT: not such a file;
-// says what is wrong.
+// Reads a whole file of `size` bytes by `read`, which gives the next bytes. Every size is checked against `size` before
+// memory is allocated; bytes are read straight into the tensors. INVALID_ARGUMENT tells why this is no such file.
 absl::StatusOr<Safetensors> ReadSafetensors(uint64_t size, const std::function<absl::Status(void* to, size_t)>& read,
                                             Allocator& host_allocator);
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes, Allocator& host_allocator);

@@ -140,7 +140,7 @@ absl::Status Read(const Json& json, ModelInput* input) {
   return Read(json, "dtype", &input->dtype);
 }
 
-// A list of things that have a ToJson and a Read.
+// A list of elements with a ToJson and a Read.
 template <class T>
 Json ListToJson(const std::vector<T>& list) {
   Json json = Json::Array();

@@ -1,4 +1,4 @@
-// The JSON of a checkpoint: what graph.json and the trainer's part of manifest.json hold.
+// The JSON of a checkpoint: the contents of graph.json and the trainer's part of manifest.json.
 
 #ifndef ENGINE_STORE_STATE_JSON_H_
 #define ENGINE_STORE_STATE_JSON_H_

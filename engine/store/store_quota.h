@@ -1,8 +1,8 @@
-// StoreQuota: what the checkpoints of a store may take of the disk. Thread-safe; looks at the disk.
+// StoreQuota: the bytes of the disk that the checkpoints of a store may take. Thread-safe; its functions read the disk.
 //
-// A save reserves its room before it writes, so that saves at the same time share what is left. What counts is what will
-// stay: an overwritten checkpoint's bytes are its successor's room, though both lie there until the new one is whole.
-// Other processes' saves count once they have written.
+// A save reserves its room before it writes, so that saves at the same time share the rest. Only bytes that will stay
+// count: an overwritten checkpoint's bytes are its successor's room, though both are on the disk until the new one is
+// whole. Other processes' saves count once they have written.
 
 #ifndef ENGINE_STORE_STORE_QUOTA_H_
 #define ENGINE_STORE_STORE_QUOTA_H_
@@ -21,7 +21,7 @@
 
 namespace gluond {
 
-// The server's flags of these names; errors name them.
+// The server has flags of these names; errors name them.
 struct StoreLimits {
   int64_t max_store_bytes = 0;  // 0: as much as the disk has.
   int64_t max_checkpoints = std::numeric_limits<int64_t>::max();
@@ -37,7 +37,7 @@ class StoreQuota {
   // Gives the room back when it is destroyed: the save has ended.
   using Room = std::shared_ptr<const void>;
 
-  // Room for `bytes` as the checkpoint `name`. RESOURCE_EXHAUSTED names the limit, what is used and what is wanted.
+  // Room for `bytes` as the checkpoint `name`. RESOURCE_EXHAUSTED tells the limit, the bytes used and the bytes wanted.
   absl::StatusOr<Room> Reserve(const std::string& name, int64_t bytes);
 
  private:

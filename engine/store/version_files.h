@@ -16,7 +16,7 @@
 
 namespace gluond {
 
-// The whole text is in memory, and its tree takes many times more.
+// The limit of a JSON file: its whole text is in memory, and the parsed tree takes many times more.
 inline constexpr int64_t kMaxJsonBytes = int64_t{1} << 28;
 
 // Each Write returns when the file is on the disk (its directory's entry needs a SyncDirectory).
@@ -54,8 +54,8 @@ class VersionReader {
   const int64_t max_bytes_;
 };
 
-// The error of reading `file` as a caller of CheckpointStore gets it: what is wrong with a file that this server wrote
-// is DATA_LOSS, but for the memory, the disk, the rights and the version, which are not the file's.
+// The error of reading `file` as a caller of CheckpointStore gets it. A wrong file that this server wrote is DATA_LOSS;
+// errors of memory, disk, rights and version are not the file's and keep their codes.
 absl::Status Damaged(const absl::Status& status, absl::string_view file);
 
 }  // namespace gluond

@@ -118,7 +118,7 @@ class FromDataset : public BatchSource {
   Staging* const staging_;
   DatasetPosition position_;
   int64_t drawn_ = 0;   // Batches.
-  int64_t given_ = 0;   // Rows that were drawn from options_.rows.
+  int64_t given_ = 0;   // Rows of options_.rows drawn so far.
   Tensor order_;
   uint64_t order_epoch_ = 0;
   Tensor plain_;  // Rows in their own order.

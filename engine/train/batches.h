@@ -1,4 +1,4 @@
-// BatchSource: where a pass of a trainer takes its batches from: one that a client sent, or rows of a dataset.
+// BatchSource: the batches of a trainer's pass: one batch that a client sent, or rows of a dataset.
 
 #ifndef ENGINE_TRAIN_BATCHES_H_
 #define ENGINE_TRAIN_BATCHES_H_
@@ -13,21 +13,21 @@
 
 namespace gluond {
 
-// Where the next step of a dataset draws its rows.
+// The position in a dataset from which the next step draws its rows.
 struct DatasetPosition {
   uint64_t seed = 0;
   uint64_t epoch = 0;
   int64_t row = 0;
 };
 
-// In the order of the trainer's inputs; an optional input that a batch does not have is undefined.
+// Tensors are in the order of the trainer's inputs; a missing optional input is undefined.
 struct Batch {
   std::vector<Tensor> host;
   std::vector<Tensor> device;
   int64_t samples = 0;
 };
 
-// Memory for batches, reused from step to step as long as their shapes stay. For work on the model's strand.
+// Memory for batches, reused from step to step while their shapes stay the same. Only the model's strand uses it.
 class Staging {
  public:
   Staging(const Model& model, size_t num_inputs) : options_(model.options()), host_(num_inputs), device_(num_inputs) {}
@@ -35,7 +35,7 @@ class Staging {
   absl::StatusOr<Tensor> Host(size_t input, const Shape& shape, DType dtype) {
     return Reuse(&host_[input], shape, dtype, *options_.host_allocator);
   }
-  // `value`, which lies on the host, on the device.
+  // A copy on the device of `value`, which lies on the host.
   absl::StatusOr<Tensor> ToDevice(size_t input, const Tensor& value);
 
  private:
@@ -48,11 +48,11 @@ class Staging {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // There are no more.
+  // Whether there are no more batches.
   virtual bool done() const = 0;
   // Requires: not done().
   virtual absl::Status Next(Batch* batch) = 0;
-  // Where the batch after the last one begins; null when it is not from a dataset.
+  // The position behind the last batch; null if the batches are not from a dataset.
   virtual const DatasetPosition* position() const { return nullptr; }
 };
 
@@ -63,12 +63,12 @@ std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::v
 struct DatasetBatchesOptions {
   std::shared_ptr<const Dataset> dataset;
   int64_t batch_size = 0;
-  int64_t batches = 0;        // 0: to `end`, in one epoch.
+  int64_t batches = 0;        // The number of batches. 0: to `end`, in one epoch.
   DatasetPosition from;
   int64_t end = 0;            // One after the last row of an epoch that is used; 0: all.
   bool shuffle = true;
-  bool keep_last = false;     // A smaller last batch of an epoch is used.
-  Tensor rows;                // int64 [n], on the CPU. If defined, these instead.
+  bool keep_last = false;     // Uses a smaller last batch of an epoch.
+  Tensor rows;                // int64 [n], on the CPU. If defined, the batches are these rows.
 };
 
 // FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the

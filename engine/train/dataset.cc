@@ -114,7 +114,7 @@ int64_t Dataset::bytes() const {
   return sum;
 }
 
-// Kept orders make room for it.
+// Drops kept orders if there is no memory.
 absl::StatusOr<Tensor> Dataset::Numbers(int64_t count) const {
   absl::StatusOr<Tensor> numbers = Tensor::Empty(host_allocator_, {count}, DType::kInt64);
   if (numbers.ok() || !absl::IsResourceExhausted(numbers.status())) return numbers;
@@ -132,7 +132,7 @@ absl::StatusOr<Tensor> Dataset::Order(uint64_t seed, uint64_t epoch) const {
       if (order.seed == seed && order.epoch == epoch) return order.rows;
     }
   }
-  // Without the lock: an order of many rows takes long. Two who want the same one make it twice.
+  // The lock is not held: an order of many rows takes long. Two threads that want the same order both make it.
   ASSIGN_OR_RETURN(Tensor rows, Numbers(rows_));
   Permute(seed, epoch, {rows.data<int64_t>(), static_cast<size_t>(rows_)});
   MutexLock lock(mu_);

@@ -27,12 +27,12 @@ struct Column {
   std::string name;
   Shape row_shape;  // One row's; Shape::Scalar() for a label.
   DType dtype = DType::kFloat32;
-  // A batch holds scale * value + shift, converted to the type that the model wants: 1/255 for bytes of images.
+  // A batch holds scale * value + shift, in the type that the model wants. A scale of 1/255 suits bytes of images.
   double scale = 1;
   double shift = 0;
 };
 
-// Which rows, in which order.
+// A range of an epoch's order.
 struct RowRange {
   uint64_t seed = 0;
   uint64_t epoch = 0;
@@ -52,7 +52,7 @@ class Dataset {
   // The next bytes of a column, row-major and little-endian. OUT_OF_RANGE: more than the column holds.
   // FAILED_PRECONDITION: the dataset is committed.
   absl::Status Append(absl::string_view column, absl::string_view bytes);
-  // Bytes of the column so far: where an interrupted upload goes on.
+  // The number of bytes that the column has so far; an interrupted upload goes on from there.
   absl::StatusOr<int64_t> bytes_appended(absl::string_view column) const;
   // FAILED_PRECONDITION: a column is not full; says how many bytes it lacks.
   absl::Status Commit();
@@ -64,14 +64,15 @@ class Dataset {
   // NOT_FOUND lists the closest names.
   absl::StatusOr<size_t> FindColumn(absl::string_view name) const;
 
-  // All row numbers, int64 [rows()], in the order of an epoch. The last few orders are kept while there is memory for them:
-  // they may take more of it than the rows. RESOURCE_EXHAUSTED: as Allocator::Allocate.
+  // All row numbers, int64 [rows()], in the order of an epoch. The last few orders are kept while there is memory for
+  // them: they may be larger than the rows. RESOURCE_EXHAUSTED: as Allocator::Allocate.
   absl::StatusOr<Tensor> Order(uint64_t seed, uint64_t epoch) const;
-  // The row numbers of a range, int64 [range.count]. INVALID_ARGUMENT: outside [0, rows()]. RESOURCE_EXHAUSTED: as Order.
+  // The row numbers of a range, int64 [range.count]. INVALID_ARGUMENT: outside [0, rows()]. RESOURCE_EXHAUSTED: as
+  // Order.
   absl::StatusOr<Tensor> Rows(const RowRange& range) const;
 
-  // Copies rows of column `column` into `batch`, whose first axis has one place for each; scaled, shifted and converted
-  // to its dtype. Requires: committed; a batch on the CPU, of the column's row shape. OUT_OF_RANGE: no such row.
+  // Copies rows of a column into `batch`, whose first axis has one place per row; scales, shifts and converts them to
+  // the batch's dtype. Requires: committed; a batch on the CPU, of the column's row shape. OUT_OF_RANGE: no such row.
   absl::Status Gather(size_t column, absl::Span<const int64_t> rows, const Tensor& batch) const;
 
  private:

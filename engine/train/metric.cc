@@ -23,8 +23,8 @@ const float* Floats(const Tensor& tensor, std::vector<float>* space) {
 }
 
 // The share of samples whose label is among the k classes of the largest predictions, ties in favour of the lower
-// class. Predictions are (batch, classes, ...), labels class numbers (batch, ...). Predictions as many as labels are
-// class numbers, too.
+// class. Predictions are (batch, classes, ...), labels class numbers (batch, ...). If there are as many predictions as
+// labels, predictions are class numbers, too.
 class TopK : public Metric {
  public:
   explicit TopK(int k) : k_(k) {}
@@ -60,7 +60,7 @@ class TopK : public Metric {
                                                    label.shape().ToString()));
   }
 
-  // How many classes come before `wanted`. NaN comes before all.
+  // The number of classes before `wanted`. NaN comes before all numbers.
   static int64_t Rank(const float* row, int64_t classes, int64_t stride, int64_t wanted) {
     const float value = row[wanted * stride];
     int64_t rank = 0;

@@ -1,5 +1,5 @@
-// Optimizer: which update operator a trainer calls for each parameter, with which states, and with which numbers at
-// each step. The operator does the arithmetic, on the model's own memory and device.
+// Optimizer: the update operator that a trainer calls for each parameter, its states, and its numbers at each step. The
+// operator does the arithmetic, on the model's own memory and device.
 
 #ifndef ENGINE_TRAIN_OPTIMIZER_H_
 #define ENGINE_TRAIN_OPTIMIZER_H_
@@ -20,7 +20,7 @@ struct OptimizerParam {
   double learning_rate;
   double wd;
   double clip_gradient;  // Each element of a gradient is cut to [-clip_gradient, clip_gradient]; not positive: not cut.
-  bool multi_precision;  // A parameter of 16 bits is updated by way of a float32 weight.
+  bool multi_precision;  // Updates of a 16-bit parameter add up in a float32 weight, its state.
 
   // Its name in the update operators.
   AttrDict UpdateAttrs() const;
@@ -41,14 +41,15 @@ class Optimizer {
 
   const OptimizerParam& param() const { return param_; }
 
-  // Its inputs are weight, gradient and states(); it has the parameters rescale_grad and clip_gradient. "mp_" before
-  // its name is the same with a float32 weight after the states: the weight that is updated, and the other's value.
+  // The update operator's name. Its inputs are weight, gradient and states(); it has the parameters rescale_grad and
+  // clip_gradient. The operator "mp_<name>" has one more input after the states: a float32 weight, which it updates,
+  // and of which the first weight becomes a copy.
   virtual std::string op() const = 0;
-  // Its attributes that stay the same.
+  // The operator's constant attributes.
   virtual AttrDict attrs() const = 0;
   // Names of the states: tensors of the weight's shape that begin as zeros.
   virtual std::vector<std::string> states() const { return {}; }
-  // Its numbers at update `t` of a parameter, from 1, where `lr` and `wd` are that parameter's.
+  // The operator's numbers at update `t` of a parameter, from 1; `lr` and `wd` are that parameter's.
   virtual StepNumbers numbers(int64_t t, double lr, double wd) const { (void)t; return {{"lr", lr}, {"wd", wd}}; }
 
  private:

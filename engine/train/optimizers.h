@@ -1,4 +1,4 @@
-// Parts that the optimizers share. For their own files only.
+// Parts that the optimizers share. Only their files include this one.
 
 #ifndef ENGINE_TRAIN_OPTIMIZERS_H_
 #define ENGINE_TRAIN_OPTIMIZERS_H_
@@ -28,7 +28,7 @@ void OptimizerFields(Schema<P>& s, double learning_rate) {
                 "for it. The other states are float32 in any case.");
 }
 
-// An O made from a P.
+// Makes an optimizer O from its parameters P.
 template <class O, class P>
 OptimizerCatalog::Entry MakeOptimizerEntry(const char* name, const char* description) {
   return {name, description, P::__FIELDS__(), [](const AttrDict& attrs) -> absl::StatusOr<std::unique_ptr<Optimizer>> {

@@ -1,5 +1,5 @@
 // RMSProp (Tieleman and Hinton): n <- (1 - gamma1) g^2 + gamma1 n, w <- w - lr g / sqrt(n + epsilon). Centered
-// (Graves): a is the average of g, d <- gamma2 d - lr g / sqrt(n - a^2 + epsilon), w <- w + d. g has wd w in it.
+// (Graves): a is the average of g, d <- gamma2 d - lr g / sqrt(n - a^2 + epsilon), w <- w + d. g includes wd w.
 
 #include "engine/train/optimizers.h"
 

@@ -12,8 +12,8 @@
 
 namespace gluond {
 
-// Runs the step's graph on one batch after the other, on the model's strand. Between two batches the lane takes other
-// models' work, and this one's predictions.
+// Runs the step's graph on one batch after the other, on the model's strand. Between two batches the lane runs other
+// models' work, and this model's predictions.
 class Trainer::StepLoop {
  public:
   StepLoop(Trainer& trainer, bool train, std::unique_ptr<BatchSource> source, double divisor, CancellationPtr cancellation)
@@ -24,11 +24,11 @@ class Trainer::StepLoop {
     absl::Status status;
     while (status.ok() && !source_->done()) {
       status = co_await Step();
-      // A cancellation after the last step comes too late: it is done.
+      // After the last step there is nothing left to cancel.
       if (status.ok() && !source_->done()) status = co_await model_.strand().Yield();
     }
-    // The steps that were taken stay: the caller must learn how far it came, or it would train on the same rows again.
-    // Whatever ended the call early, the next one meets it with nothing applied.
+    // The steps taken stay: the caller must learn how far the call came, or it would train on the same rows again. The
+    // next call meets an error that ended this one, with nothing applied.
     if (train_ && samples_ > 0) status = absl::OkStatus();
     model_.runs().set_client_time(client_time_);
     CO_RETURN_IF_ERROR(status);
@@ -61,8 +61,8 @@ class Trainer::StepLoop {
     return absl::InvalidArgumentError("the batch has 0 rows, which have no mean loss; send 1 or more");
   }
 
-  // Takes over the results of one run: the loss, metrics, and, in training, gradients to step by. The report tells of a
-  // batch only when all of that has succeeded.
+  // Takes over the results of one run: the loss, metrics, and, in training, the step. The report counts a batch only
+  // when all of these have succeeded.
   absl::Status Absorb() {
     if (train_) RETURN_IF_ERROR(trainer_.StartNorm(graph_->gradients()));  // A device computes on while the loss comes.
     ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));

@@ -71,7 +71,7 @@ absl::Status Trainer::Initialize() {
     ASSIGN_OR_RETURN(std::unique_ptr<Metric> metric, Metrics().Make(spec.type, spec.attrs));
     parts_->metrics.emplace_back(spec.type, std::move(metric));
   }
-  // Tells mistakes now rather than at the first step.
+  // Reports mistakes now rather than at the first step.
   return MakeStepGraph(/*train=*/true, /*weighted=*/false).status();
 }
 
@@ -169,7 +169,7 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   return absl::OkStatus();
 }
 
-// Zeroes the gradients that are added up: what is not finite would stay in them.
+// Zeroes the gradients of grad_req add: values that are not finite would stay in them.
 absl::Status Trainer::ForgetSums(absl::Span<const size_t> parameters) {
   Lane& lane = *model_->options().lane;
   for (size_t i : parameters) {

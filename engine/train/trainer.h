@@ -5,9 +5,8 @@
 //   trainer->TrainStep({{"data", images}, {"label", labels}}, {}, nullptr,
 //                      [](absl::StatusOr<StepReport> report) { ... report->loss ... });
 //
-// Thread-safe; no call waits: calls run on the model's strand, in order with the model's own (model.h says what that
-// promises, and what callbacks may do). A failed or cancelled step has changed no parameter and no state, but perhaps
-// running means.
+// Thread-safe; no call waits: calls run on the model's strand, in order with the model's own (see model.h, also for
+// the rules of callbacks). A failed or cancelled step has changed no parameter and no state, but perhaps running means.
 
 #ifndef ENGINE_TRAIN_TRAINER_H_
 #define ENGINE_TRAIN_TRAINER_H_
@@ -41,32 +40,33 @@ struct TrainerOptions {
   std::vector<Spec> metrics = {};
   // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
   double clip_global_norm = 0;
-  // A step with a loss or a gradient that is not finite changes nothing, but that gradients of grad_req add are zero
-  // afterwards. (So it is, too, where clip_global_norm is set and the norm has no number.)
+  // A step with a loss or a gradient that is not finite changes nothing, except that gradients of grad_req add become
+  // zero. (The same holds if clip_global_norm is set and the norm is not finite.)
   bool skip_nonfinite = false;
-  // Reports tell the gradients' norm, and whether these are finite. Off: only where the norm decides about the step, by
-  // one of the two options above; otherwise no step computes it.
+  // Reports tell the gradients' norm, and whether the gradients are finite. Off: a step computes the norm only if one
+  // of the two options above needs it.
   bool report_norm = true;
 };
 
 struct MetricValue {
   std::string name;
   double value = 0;   // Over the call's samples.
-  int64_t count = 0;  // How many.
+  int64_t count = 0;  // The number of samples.
 };
 
 struct StepReport {
   int64_t step = 0;           // Updates so far.
   double loss = 0;            // Mean over the call's samples; 0 for Step.
-  // L2, of the last step, after the division by the batch size and before clipping. See TrainerOptions::report_norm.
+  // The L2 norm of the last step's gradients, after the division by the batch size and before clipping. See
+  // TrainerOptions::report_norm.
   double gradient_norm = 0;
   bool nonfinite = false;     // A step of this call had a gradient or a loss that is not finite.
-  int64_t skipped = 0;        // How many steps were skipped for that.
+  int64_t skipped = 0;        // The number of steps skipped for that reason.
   double learning_rate = 0;   // The last step's.
   std::vector<MetricValue> metrics;
-  std::vector<std::string> stale;  // Parameters whose gradient nothing wrote since the step before; left as they are.
+  std::vector<std::string> stale;  // Parameters left as they are, with no new gradient since the last step.
   int64_t samples = 0;
-  uint64_t epoch = 0;         // Where the next step on the dataset goes on.
+  uint64_t epoch = 0;         // The next step on the dataset goes on from here.
   int64_t next_row = 0;
 };
 
@@ -80,15 +80,15 @@ struct TrainStepOptions {
   int64_t batch_size = 0;  // The divisor of gradients; 0: the first dimension of the first input.
 };
 
-// Rows of a dataset; its columns are named like the model's inputs, "label" and "sample_weight"; others are left out.
+// Steps over rows of a dataset. Its columns "label", "sample_weight" and those named like the model's inputs are used.
 struct DatasetSteps {
   std::shared_ptr<const Dataset> dataset = {};
   int64_t batch_size = 0;
   int64_t steps = 1;
-  // Where to begin; without it, where the last call on a dataset ended (a checkpoint keeps that).
+  // The first position; the default is the end of the last call on a dataset (a checkpoint keeps it).
   std::optional<DatasetPosition> from = {};
   bool shuffle = true;
-  bool keep_last = false;  // An epoch's last batch, if smaller, is trained on; otherwise left out.
+  bool keep_last = false;  // Trains on an epoch's last batch even if it is smaller.
   // int64 [n], on the CPU. If defined: these rows in this order, batch_size for each step; no shuffling.
   Tensor rows = {};
 };
@@ -117,19 +117,19 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   const std::shared_ptr<Model>& model() const { return model_; }
   const TrainerOptions& options() const { return options_; }
-  // TrainStep wants the model's inputs, then, with a loss, "label" and, left out at will, "sample_weight".
+  // The inputs of TrainStep: the model's, then, with a loss, "label" and "sample_weight", which is optional.
   const std::vector<ModelInput>& inputs() const { return inputs_; }
 
   // Updates from the gradients in the parameters (Model::Backward), divided by batch_size.
-  // FAILED_PRECONDITION: a gradient is stale and `ignore_stale_grad` is false: names the parameters.
+  // FAILED_PRECONDITION: a gradient is stale and `ignore_stale_grad` is false; the message names the parameters.
   void Step(int64_t batch_size, bool ignore_stale_grad, OnStep done);
 
   // Forward, backward and step in one run. `inputs` as inputs().
   void TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done);
-  // Many steps in one call. `steps` counts those that were tried, the skipped ones included.
-  // Whatever ends it after some steps (it is cancelled, or late, or the next step fails: a last batch that does not fit
-  // the model, no more memory), it reports those steps and is OK: `samples` tells how far it came. A call that goes on
-  // from there meets the error with nothing applied.
+  // Many steps in one call. `steps` counts the steps that were tried, skipped ones included.
+  // A call that ends early after some steps (cancelled, late, or the next step fails: a last batch that does not fit
+  // the model, no memory) reports those steps and is OK; `samples` tells how far it came. A call that goes on from
+  // there meets the error with nothing applied.
   void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
 
   // Loss and metrics in kPredict mode.
@@ -139,18 +139,19 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
                 CancellationPtr cancellation, OnEvaluate done);
 
   int64_t step() const;
-  // The next update's: set by hand, or by the schedule.
+  // The next update's learning rate, set by hand or by the schedule.
   double learning_rate() const;
   // FAILED_PRECONDITION: a schedule sets it. INVALID_ARGUMENT: negative or not finite. Counts from the next step on.
   absl::Status SetLearningRate(double learning_rate);
 
   // The trainer's and the model's state at one moment, between two steps. See Model::Snapshot.
   void Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done);
-  // States of a trainer of the same options. All or nothing. On the model's strand: as what follows Model::Restore.
+  // Takes the state of a trainer of the same options. All or nothing. Runs on the model's strand, as Model::Restore's
+  // `then`.
   absl::Status RestoreNow(const TrainerState& state);
-  // States by name ("<parameter>/<state>"); others stay as they are. With `step`: the step number, and that many
-  // updates of every trained parameter. All or nothing. NOT_FOUND: no such parameter. INVALID_ARGUMENT: a state that
-  // the optimizer does not have, or of another shape; a negative step.
+  // Sets states by name ("<parameter>/<state>"); others stay as they are. `step`, if given, becomes the step number and
+  // every trained parameter's number of updates. All or nothing. NOT_FOUND: no such parameter. INVALID_ARGUMENT: a
+  // state that the optimizer does not have, or of another shape; a negative step.
   void SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done);
 
  private:
@@ -159,18 +160,18 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
   absl::Status Initialize();
-  // The compiled-on-demand graph of a step (or of an evaluation), for batches with or without sample weights. Outputs:
+  // The graph of a step (or of an evaluation), for batches with or without sample weights; compiled on demand. Outputs:
   // the loss, the prediction if there are metrics, gradients.
   absl::StatusOr<BoundGraph*> StepGraph(bool train, bool weighted);
   absl::StatusOr<std::unique_ptr<BoundGraph>> MakeStepGraph(bool train, bool weighted) const;
   // Whether a step asks for the gradients' norm before it updates anything.
   bool NormDecides() const;
-  // Puts the norm that decides on the lane's stream.
+  // If NormDecides(), puts the computation of the norm on the lane's stream.
   absl::Status StartNorm(absl::Span<const size_t> parameters);
   // Updates `parameters` from their gradients divided by `divisor`, or skips that, and reports.
   absl::Status Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report);
   absl::Status ForgetSums(absl::Span<const size_t> parameters);
-  // Parameters that a step should update and that are not among `fresh`.
+  // Parameters that a step should update and that `fresh` lacks.
   std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
   using OpenSource = std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()>;
   void Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done);

@@ -1,4 +1,4 @@
-// The inside of Trainer. For trainer*.cc only.
+// The private parts of Trainer.
 
 #ifndef ENGINE_TRAIN_TRAINER_PARTS_H_
 #define ENGINE_TRAIN_TRAINER_PARTS_H_

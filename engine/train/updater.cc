@@ -109,7 +109,7 @@ absl::Status Updater::Run(absl::Span<const size_t> updates, bool norm) {
   run_.output_reqs.assign(outputs_.size(), kNullOp);
   for (size_t i : updates) run_.output_reqs[slots_[i].place] = kWriteTo;
   if (norm) run_.output_reqs.back() = kWriteTo;
-  absl::Status result;  // There within the call: the graph has no operator that waits.
+  absl::Status result;  // Set before the call returns: no operator of the graph waits.
   executor_->StartHere(std::move(run_), [&result](absl::Status status) { result = std::move(status); });
   run_ = executor_->TakeRun();
   run_.inputs.clear();
@@ -140,7 +140,7 @@ absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, dou
   }
   RETURN_IF_ERROR(Run(parameters, with_norm));
   for (size_t i : parameters) ++slots_[i].updates;
-  // A caller who hears of a step's success can rely on it.
+  // A step that is reported as a success has really ended.
   return with_norm ? absl::OkStatus() : lane_.driver().Synchronize(lane_.stream());
 }
 
@@ -202,7 +202,7 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
 
 absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<Target>& targets) {
   const auto to = [&](size_t k) -> const Tensor& { return slots_[targets[k].parameter].states[targets[k].state]; };
-  std::vector<Tensor> values;  // All first: no state changes where there is no memory to convert another.
+  std::vector<Tensor> values;  // All are converted first: without enough memory, no state changes.
   for (size_t k = 0; k < states.size(); ++k) {
     ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to(k).dtype(), *model_.options().host_allocator));
     values.push_back(std::move(value));

@@ -1,7 +1,7 @@
 """MXNet 1.x's Gluon, computed by a gluond server: `import gluond as mx`.
 
-Nothing is connected before the first array is made. Then it is the server at GLUOND_ADDRESS, or that of
-`mx.connect("host:port")`, or else a private one that this process starts for itself and that ends with it.
+The first array connects this process to a server: the one of `mx.connect("host:port")`, else the one at GLUOND_ADDRESS,
+else a private one that this process starts and that ends with it.
 """
 
 from __future__ import annotations

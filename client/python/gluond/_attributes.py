@@ -114,7 +114,7 @@ def unknown_argument(op: str, name: str, known: Iterable[str]) -> MXNetError:
 
 
 def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
-    """", did you mean 'x' or 'y'?" where there is something close."""
+    """", did you mean 'x' or 'y'?" if a known name is close, else nothing."""
     close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
     return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
 
@@ -125,5 +125,5 @@ def is_hidden(key: str) -> bool:
 
 
 def visible(attrs: Mapping[str, str]) -> dict[str, str]:
-    """Those that are the operator's own."""
+    """The attributes that the operator sees."""
     return {key: value for key, value in attrs.items() if not is_hidden(key)}

@@ -1,4 +1,4 @@
-"""Modules of MXNet that are not here, and their replacements."""
+"""Modules of MXNet that gluond lacks, and their replacements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hint(name: str) -> str:
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
-    """The error for a name that a module has not."""
+    """The error for a name that a module lacks."""
     return AttributeError(f"module '{module}' has no attribute '{name}'{hint(name)}")
 
 

@@ -195,7 +195,7 @@ def operators() -> Mapping[str, OperatorInfo]:
 
 
 def _forget() -> None:
-    """Another server may have other operators, or other parameters of the same."""
+    """Forgets the operators: another server may have others, or the same with other parameters."""
     global _operators
     with _lock:
         _operators = None

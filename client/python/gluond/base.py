@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_types", "string_types"]
 
-# Where MXNet raises a type that says less than another would, an exception here is of both.
+# If MXNet raises a less specific type than fits, the exception here has both types.
 
 
 class MXNetError(RuntimeError):
@@ -16,7 +16,7 @@ class MXNetError(RuntimeError):
 
 
 class NotImplementedForSymbol(MXNetError):
-    """A method that NDArray has and Symbol has not."""
+    """A method that NDArray has and Symbol lacks."""
 
     def __init__(self, function: Any, alias: Any, *args: Any) -> None:
         name = getattr(function, "__name__", function)
@@ -32,15 +32,15 @@ string_types: Tuple[Type, ...] = (str,)
 
 
 class WrongType(TypeError, AssertionError):
-    """An argument of another type than is wanted, which MXNet asserts."""
+    """An argument of a wrong type, which MXNet asserts."""
 
 
 class WrongValue(ValueError, AssertionError):
-    """An argument that is none of those that there are, which MXNet asserts."""
+    """An argument that is none of the possible values, which MXNet asserts."""
 
 
 class WrongShape(MXNetError, ValueError):
-    """Shapes that do not fit each other. MXNet raises the one in some places, the other in others."""
+    """Shapes that do not fit each other. MXNet raises one type in some places, the other type in others."""
 
 
 class FileError(OSError, MXNetError):

@@ -1,7 +1,7 @@
 """Devices: `mx.cpu()`, `mx.gpu(1)`, and the one that new arrays live on, `with mx.gpu(0): ...`.
 
-Devices are the server's. `cpu(1)`, `cpu(2)` and `cpu_pinned()` are names for its processor too: programs use them to try
-what they will do with several devices.
+Devices are the server's. `cpu(1)`, `cpu(2)` and `cpu_pinned()` are further names for its processor: programs use them
+to try out code for several devices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory
 
 
 class NoSuchDevice(MXNetError, KeyError):
-    """A kind of device that there is not."""
+    """An unknown kind of device."""
 
     __str__ = MXNetError.__str__  # Not KeyError's, which quotes the text.
 

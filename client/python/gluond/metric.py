@@ -1,4 +1,4 @@
-"""`mx.metric`: what is told of predictions. `metric.update(labels, preds)` for each batch, then `metric.get()`.
+"""`mx.metric`: measures of predictions. `metric.update(labels, preds)` for each batch, then `metric.get()`.
 
 Values are fetched and computed here, with numpy, so an update waits for the predictions.
 """

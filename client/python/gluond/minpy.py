@@ -1,4 +1,4 @@
-"""Functions with gradients of their own, as minpy's `customop` makes them: the shape of the result is known by running it.
+"""Functions with gradients of their own, as minpy's `customop` makes them: a run of the function tells its shapes.
 
     @mx.customop("numpy")
     def softplus(x):
@@ -117,7 +117,8 @@ class CustomFunction:
         return value
 
     def _closures(self, answer: Any, args: Sequence[Any], kwargs: Dict[str, Any], inputs: Dict[Owner, Any]) -> "Closures":
-        """For each input that has one, what makes its gradient, and which of its results that is (None: the only one)."""
+        """For each input with a gradient: the function that makes it, and its place among that function's results
+        (None: it is the only one)."""
         found: Closures = {}
         for func, numbers in self._together:
             if any(number in inputs for number in numbers):

@@ -44,7 +44,8 @@ class Progress:
         self._every = every
         self._values: Dict[str, Any] = {}
         self._history: Dict[str, List[Tuple[int, float]]] = after.history if after is not None else {}
-        # Drawings are counted in batches: calls that are only under way are quick, and the value waits for all of them.
+        # Drawings are scheduled by batches, not by time: a call only sends commands and is quick, and a drawing waits
+        # for all of them.
         self._done, self._next, self._last = 0, 1, 0
         self._before: int = after._before + after._done if after is not None else 0
         self._begin = self._drawn = 0.0

@@ -45,12 +45,12 @@ def default_context() -> _context.Context:
 
 
 def set_default_context(ctx: _context.Context) -> None:
-    """Makes `ctx` the context of this thread where none is given."""
+    """Makes `ctx` this thread's default context."""
     _context._current.value = ctx
 
 
 def default_dtype() -> type:
-    """The dtype of arrays that name none."""
+    """The default dtype of arrays: float32."""
     return np.float32
 
 

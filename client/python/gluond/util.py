@@ -1,4 +1,4 @@
-"""The functions of `mx.util`: numpy's shapes and arrays are MXNet 2's, and off here."""
+"""The functions of `mx.util`. MXNet 2's numpy shapes and arrays are always off here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def makedirs(d: str) -> None:
-    """Makes a folder and those that it lies in, unless they are there."""
+    """Makes a folder and its parents, unless they exist."""
     os.makedirs(os.path.expanduser(d), exist_ok=True)
 
 
@@ -40,7 +40,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Scope:
-    """`with` this, numpy's way would be on, or off."""
+    """A `with` block in which numpy's shapes or arrays are off; turning them on raises."""
 
     def __init__(self, name: str, active: bool) -> None:
         self._name = name
@@ -65,7 +65,7 @@ def np_array(active: bool = True) -> _Scope:
 
 
 def set_np_shape(active: bool) -> bool:
-    """False, which it was before. Raises where it is to be on."""
+    """Returns False, the mode before. Raises if `active`."""
     if active:
         _refuse("set_np_shape(True)")
     return False
@@ -78,11 +78,11 @@ def set_np(shape: bool = True, array: bool = True) -> None:
 
 
 def reset_np() -> None:
-    """Nothing: numpy's way is off."""
+    """Does nothing: numpy's shapes and arrays are always off."""
 
 
 def _refusing(decorator: str, func: T) -> T:
-    """A function, or a class, that raises when it is called: a library that has some may be imported."""
+    """A function, or a class, that raises when it is called, so that a library that has some can be imported."""
     if not callable(func):
         raise TypeError(f"{decorator} can only decorate classes and callable objects, not a {type(func).__name__}")
 

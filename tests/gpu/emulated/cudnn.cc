@@ -1,4 +1,4 @@
-// cuDNN's functions on the emulated GPU. cudnn_compute.h has what they compute.
+// cuDNN's functions on the emulated GPU. cudnn_compute.h has their computations.
 
 #include <cudnn.h>
 

@@ -1,5 +1,5 @@
-// The stand-in of cuDNN computes here what its functions (cudnn.cc) are asked for: convolutions, pooling and BatchNorm
-// by their definitions, in double, and the checks of their operands.
+// The computations of the stand-in of cuDNN, whose functions are in cudnn.cc: convolutions, pooling and BatchNorm by
+// their definitions, in double, and the checks of their operands.
 
 #ifndef TESTS_GPU_EMULATED_CUDNN_COMPUTE_H_
 #define TESTS_GPU_EMULATED_CUDNN_COMPUTE_H_
@@ -116,7 +116,7 @@ inline std::vector<double> LoadForConvolution(const cudnnConvolutionStruct& conv
   return values;
 }
 
-// Algorithm 0 is not deterministic and wants no memory; algorithm 1 wants some, by its math; algorithm 2 wants much.
+// Algorithm 0 is not deterministic and needs no workspace; algorithm 1 needs some, by its math; algorithm 2 needs much.
 inline constexpr int kGreedy = 2;
 inline size_t WorkspaceOf(int algorithm, cudnnMathType_t math) {
   if (algorithm == kGreedy) return TheOptions().workspace;
@@ -132,8 +132,8 @@ inline cudnnStatus_t CheckConvolution(const Planes& x, const Planes& w, const cu
   return IsRefused(x) ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
-// Ranks first the algorithm that gives other bits each time, then one that rounds float32 even where the descriptor
-// says FMA, and then the others. The math of a 16-bit convolution is not the one that its descriptor asked for.
+// Ranks first the algorithm that gives other bits each time, then one that rounds float32 even if the descriptor says
+// FMA, and then the others. A 16-bit convolution has another math than its descriptor asked for.
 template <class Perf>
 cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y, int most,
                    int* count, Perf* ranking) {

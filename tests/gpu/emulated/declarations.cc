@@ -1,5 +1,5 @@
-// What cuda_runtime.h, cublas_v2.h and cudnn.h declare, of that which the emulated GPU declares, too: compiled once
-// with its headers and once with NVIDIA's.
+// The declarations of cuda_runtime.h, cublas_v2.h and cudnn.h that the emulated GPU has, too. This file is compiled
+// once with the emulated GPU's headers and once with NVIDIA's.
 
 #include "tests/gpu/emulated/declarations.h"
 
@@ -14,7 +14,7 @@ namespace gluond::emulated {
 
 #define VALUE(x) list.push_back({#x, std::to_string(static_cast<long long>(x))})
 #define TYPE(x) list.push_back({#x, typeid(decltype(&x)).name()})
-// A function of several of its name, or with default arguments, which nvcc does not take the type of.
+// An overloaded function, or one with default arguments, whose type nvcc cannot deduce.
 #define OVERLOAD(x, type) list.push_back({#x, typeid(static_cast<type>(&x)).name()})
 #define FIELD(type, x) list.push_back({#type "::" #x, typeid(decltype(type::x)).name()})
 

@@ -1,4 +1,4 @@
-"""The server's GPUs under the Python client: two of them, their memory, and what they refuse."""
+"""A server's two GPUs under the Python client: their memory, and the calls that they refuse."""
 
 import os
 import subprocess
@@ -98,7 +98,7 @@ class DevicesTest(unittest.TestCase):
 class StartTest(unittest.TestCase):
 
   def output(self, emulated, *flags):
-    """What the server writes on a machine with such a GPU."""
+    """The server's output on a machine with such a GPU."""
     with tempfile.TemporaryDirectory() as folder:
       server = subprocess.Popen([SERVER, "--address=127.0.0.1:0", f"--port_file={folder}/port", *flags],
                                 env={**os.environ, "GLUOND_EMULATED_GPU": emulated}, stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-// The promises of the plugin's driver to the engine, and the functions that stand on it alone.
+// The promises of the plugin's driver to the engine, and the functions that need only the driver.
 
 #include <vector>
 
@@ -59,7 +59,7 @@ TEST_F(DriverTest, WaitsForEarlierWorkWhereMuchIsUnderWay) {
   EXPECT_THAT(Counts().waits - before, ::testing::AllOf(::testing::Ge(5), ::testing::Le(20)));
 }
 
-// A client may answer twice. What the second answer says concerns memory that may be another's by then.
+// A client may answer twice. By the second answer, the output's memory may belong to somebody else.
 TEST_F(DriverTest, AnOperatorOfTheHostCompletesOnce) {
   const Tensor y = *Tensor::Empty(*memory_, {2}, DType::kFloat32);
   ASSERT_EQ(driver_.Zero(y.data(), y.bytes(), stream_), absl::OkStatus());

@@ -53,7 +53,7 @@ constexpr int kWarp = 32;
 constexpr unsigned kMostThreads = 1024, kMostBlocks = (1u << 31) - 1;
 constexpr size_t kMostParameterBytes = 4096;
 
-// A stack, and where it was left.
+// A stack, and the point at which its code was left.
 class Fiber {
  public:
   explicit Fiber(void (*run)()) {
@@ -113,10 +113,10 @@ enum class State { kNew, kReady, kAtWarpBarrier, kAtBlockBarrier, kEnded };
 
 struct Thread {
   State state = State::kNew;
-  Fiber* fiber = nullptr;  // While it waits.
+  Fiber* fiber = nullptr;  // The fiber that a waiting thread keeps.
   unsigned mask = 0;
   Site site;
-  uint64_t given = 0, shown = 0;  // To its warp: what it came to a barrier with, and what others see behind it.
+  uint64_t given = 0, shown = 0;  // The bits brought to a warp's barrier, and the bits that others see behind it.
 };
 
 // Runs one block after another. Fibers are kept, so that most launches make none.
@@ -176,7 +176,7 @@ class Scheduler {
   std::minstd_rand random_;
 };
 
-// The calling thread's: a fiber does not change from one thread of the process to another.
+// The calling thread's scheduler: a fiber stays on one thread of the process.
 Scheduler& TheScheduler() {
   thread_local Scheduler scheduler;
   return scheduler;

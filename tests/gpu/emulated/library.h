@@ -1,5 +1,5 @@
-// Code that the stand-ins of cuBLAS and cuDNN share: elements of each type as doubles, and a handle's stream. They
-// compute in double by the definition of what is asked, and check every operand before they put the work on the stream.
+// Code that the stand-ins of cuBLAS and cuDNN share: elements of each type as doubles, and a handle's stream. The
+// stand-ins compute in double by definitions, and check every operand before they put the work on the stream.
 
 #ifndef TESTS_GPU_EMULATED_LIBRARY_H_
 #define TESTS_GPU_EMULATED_LIBRARY_H_
@@ -29,7 +29,7 @@ void Dispatch(Element type, const Fn& fn) {
   }
 }
 
-// Requires here and below: memory is open.
+// Load and Store require that memory is open.
 inline std::vector<double> Load(Element type, const void* data, int64_t n) {
   std::vector<double> values(n);
   Dispatch(type, [&](auto t) {
@@ -40,11 +40,11 @@ inline std::vector<double> Load(Element type, const void* data, int64_t n) {
   return values;
 }
 
-// Results are stored as alpha times them, plus beta times the old values, which are not read where beta is 0.
+// Stores alpha times the results plus beta times the old values, which are not read if beta is 0.
 struct Blend {
   double alpha, beta;
 
-  // The libraries take them as doubles for double, and else as floats.
+  // The libraries take alpha and beta as doubles for double, and else as floats.
   Blend(Element type, const void* alpha, const void* beta) : alpha(Read(type, alpha)), beta(Read(type, beta)) {}
 
  private:
@@ -91,7 +91,7 @@ struct Handle {
   cudaStream_t stream = nullptr;
 };
 
-// A new handle of type H. It lives until exit, as those of ops/ do.
+// A new handle of type H. It lives until exit, as the handles of ops/ do.
 template <class H>
 H* NewHandle() {
   const std::lock_guard lock(Machine());

@@ -1,4 +1,4 @@
-// The emulated GPU finds what a real one would do in silence. Each test plants one fault.
+// The emulated GPU finds mistakes that a real one would not report. Each test plants one fault.
 
 #include "tests/gpu/emulated/machine.h"
 

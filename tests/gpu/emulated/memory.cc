@@ -19,16 +19,16 @@ namespace gluond::emulated {
 namespace {
 
 constexpr size_t kArenaBytes = size_t{64} << 30, kPage = 4096, kAlignment = 256;
-constexpr size_t kRedZone = 1024;         // At least so much behind every allocation, and before the first.
-constexpr unsigned char kFill = 0xff;     // A NaN in every floating type: of fresh memory, of freed, and of red zones.
+constexpr size_t kRedZone = 1024;         // The least room behind every allocation, and before the first, in bytes.
+constexpr unsigned char kFill = 0xff;     // A NaN in every floating type. Fills fresh and freed memory and red zones.
 
 struct Allocation {
   size_t bytes, room;
   int device;
 };
 
-// Device memory, twice in the address space: where the GPU's code sees it, which is protected but while a queue runs,
-// and where this file fills and checks it.
+// Device memory, mapped twice: once for the GPU's code, protected except while a queue runs, and once for this file,
+// which fills and checks it.
 struct Arena {
   char *begin, *view;
   size_t used = 0;

@@ -1,4 +1,4 @@
-"""A GPU of 64 MiB: who asks for more gets RESOURCE_EXHAUSTED, and nobody else is hurt."""
+"""A GPU of 64 MiB: a client that asks for more gets RESOURCE_EXHAUSTED, and other clients go on."""
 
 import subprocess
 import tempfile

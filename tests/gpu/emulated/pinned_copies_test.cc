@@ -1,4 +1,4 @@
-// Copies of all sizes keep their contents, whatever becomes of the host's memory afterwards.
+// Copies of all sizes keep their contents when the host's memory changes afterwards.
 
 #include "ops/kernel/cuda/pinned_copies.h"
 
@@ -31,7 +31,7 @@ class PinnedCopiesTest : public ::testing::Test {
     EXPECT_EQ(cudaMallocAsync(&data, bytes, stream_), cudaSuccess);
     return data;
   }
-  // There and back, the host's memory overwritten in between.
+  // Copies to the device and back, and overwrites the host's memory in between.
   void ExpectKept(size_t n, int first) {
     std::vector<int> numbers = Numbers(n, first);
     void* const device = NewMemory(n * sizeof(int));

@@ -20,7 +20,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   int device;
-  cudaStream_t stream = nullptr;  // Where it was recorded last.
+  cudaStream_t stream = nullptr;  // The stream of the last cudaEventRecord.
   int recorded = 0;
   bool done = true;
 };
@@ -28,7 +28,7 @@ struct CUevent_st {
 namespace gluond::emulated {
 namespace {
 
-// A queue runs when it is so long, although nobody waits, as it holds memory.
+// A queue of this length runs although nobody waits, because its work holds memory.
 constexpr size_t kLongestQueue = 1000;
 
 thread_local int current_device = 0;
@@ -64,7 +64,7 @@ void CheckHostMemory(const void* p, size_t bytes, const char* what) {
   if (bytes > kLongCopy && !is_pinned) Fail("%s: %zu bytes at %p are not pinned", what, bytes, p);
 }
 
-// Runs it until `event` is done, or all is.
+// Runs the stream's queue until `event` is done, or to the end.
 void Run(cudaStream_t stream, cudaEvent_t event = nullptr) {
   if (stream->queue.empty()) return;
   const OpenMemory open;
@@ -75,7 +75,7 @@ void Run(cudaStream_t stream, cudaEvent_t event = nullptr) {
   }
 }
 
-// The same for one who waits.
+// Runs the queue as Run does, and counts a wait.
 void WaitFor(cudaStream_t stream, cudaEvent_t event = nullptr) {
   if (!stream->queue.empty()) ++TheCounts().waits;
   Run(stream, event);
@@ -129,8 +129,8 @@ Options ParseOptions(const char* text) {
   return options;
 }
 
-// A copy to or from the host takes place when the queue runs. Until then the host leaves its side alone: the source of
-// a copy keeps its contents, and the target gets some that nobody is to read or write.
+// A copy to or from the host takes place when the queue runs. Until then the host must not change the copy's source,
+// nor read or write its target, which holds arbitrary bytes.
 uint64_t Checksum(const void* data, size_t bytes) {
   return std::hash<std::string_view>()(std::string_view(static_cast<const char*>(data), bytes));
 }
@@ -260,7 +260,7 @@ cudaError_t cudaFree(void* data) {
   return Answer(FaultOf(FreeMemory(data)));
 }
 
-// There is one pool, which keeps nothing: how often memory is asked for is not emulated.
+// There is one pool, which keeps no memory: a pool's reuse of memory is not emulated.
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
   *pool = nullptr;
   return cudaSuccess;
@@ -395,7 +395,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 
 }  // extern "C"
 
-// By bisection: slow, and right to the last bits.
+// Bisection is slow, and right to the last bits.
 double erfinv(double x) {
   if (!(x > -1 && x < 1)) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -406,7 +406,7 @@ double erfinv(double x) {
   const double a = std::abs(x);
   for (int step = 0; step < 100; ++step) {
     const double y = (low + high) / 2;
-    const bool below = a > 0.5 ? std::erfc(y) > 1 - a : std::erf(y) < a;  // By erfc where erf is 1 to the last bits.
+    const bool below = a > 0.5 ? std::erfc(y) > 1 - a : std::erf(y) < a;  // erf is 1 to the last bits there.
     (below ? low : high) = y;
   }
   return std::copysign((low + high) / 2, x);

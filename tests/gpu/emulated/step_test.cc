@@ -1,4 +1,4 @@
-// A training step on a GPU asks for no memory and waits for nothing but what its reply needs.
+// A training step on a GPU allocates no memory and waits only for the contents of its reply.
 
 #include <future>
 #include <memory>
@@ -39,7 +39,7 @@ TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheLossAndTheEndAndTheNormThatDecides
   ASSERT_EQ(initialized.get_future().get(), absl::OkStatus());
   const NamedTensors batch = {{"data", Filled(network.Batch(kBatch))}, {"label", Filled({kBatch})}};
 
-  for (const bool norm_decides : {false, true}) {  // Otherwise the norm comes with the end.
+  for (const bool norm_decides : {false, true}) {  // If the norm does not decide, it comes with the step's end.
     const std::shared_ptr<Trainer> trainer =
         *Trainer::Create(model, {.optimizer = {"sgd", {{"momentum", "0.9"}}}, .skip_nonfinite = norm_decides});
     constexpr int kWarmUp = 3, kSteps = 5;

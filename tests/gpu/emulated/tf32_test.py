@@ -1,4 +1,4 @@
-"""--tf32: where a GPU rounds float32 to 10 bits of fraction before it multiplies. GLUOND_TF32 says which server runs."""
+"""--tf32: a GPU rounds float32 to 10 bits of fraction before it multiplies. GLUOND_TF32 says which server runs."""
 
 import os
 import unittest
@@ -16,7 +16,7 @@ ROUNDED, EXACT = 2e-3, 2e-6
 class Tf32Test(unittest.TestCase):
 
   def errors(self, compute):
-    """How far a GPU is from the CPU."""
+    """The differences between a GPU's results and the CPU's."""
     want = compute(mx.cpu()).asnumpy()
     return np.abs(compute(mx.gpu(0)).asnumpy() - want).max() / np.abs(want).max()
 

@@ -1,4 +1,4 @@
-"""Operators of Python on NDArrays: `a + b`, `2 ** a`, `a == b`, `a += 1`, and the functions `add`, `power`, ... of both."""
+"""Python's operators on NDArrays: `a + b`, `2 ** a`, `a == b`, `a += 1`; and the functions `add`, `power`, ..."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 def _like(lhs: Any, out: Any) -> Any:
-    """The output's dtype is the array's, but for booleans, which the server makes numbers of."""
+    """`out`, which has the array's dtype; for booleans, which the server turns into numbers, the dtype is unknown."""
     if lhs._dtype is _BOOL:
         out._dtype = None
     return out

@@ -23,9 +23,9 @@ from .view import Viewing
 
 
 class Kept(NamedTuple):
-    """This client's knowledge of an array's values. version: the array's. values: None where they are not here, else not
-    to be written. is_constant: the array was made of them. is_fetched: they came from the server, so no call that they
-    depend on has failed. reads: how often elements were asked for."""
+    """This client's knowledge of an array's values. version: the array's. values: read-only; None if they are not here.
+    is_constant: the array was made of them. is_fetched: they came from the server, so no call that they depend on has
+    failed. reads: how often elements were asked for."""
 
     version: int
     values: Optional[np.ndarray] = None
@@ -34,12 +34,12 @@ class Kept(NamedTuple):
     reads: int = 0
 
 
-# Numbers of writes: two threads that write at once never give an array a version that it had before.
+# The versions of arrays: two threads that write at once never give an array a version that it had before.
 _writes = itertools.count(1)
 _NOT_KEPT = Kept(-1)
 _NEVER_KEPT = Kept(-2)
-# Fetched values of so many bytes stay here in any case. Larger ones do when elements are read one by one, from the read on
-# that makes up for them: in the time of a round trip, as many bytes travel. There is a limit to that.
+# Fetched values of up to so many bytes stay here. Larger arrays are fetched whole, up to a limit, once so many elements
+# were read one by one that the round trips have cost as much time.
 _SMALL_BYTES = 4 << 10
 _BYTES_PER_READ = 16 << 10
 _MOST_BYTES = 1 << 20
@@ -312,25 +312,25 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         tape.backward([self], [out_grad], retain_graph, train_mode)
 
     def _computed_here(self, gradient: Optional["NDArray"]) -> Any:
-        """The function of this process, unknown to the server, whose result it is, and through which a backward pass with
-        this gradient goes on (see Recording.starts); else None."""
+        """The recorded function of this process, unknown to the server, that computed the array and through which a
+        backward pass with this gradient goes on (see Recording.starts); else None."""
 
     def _view(self, begin: int, shape: Tuple[int, ...]) -> "View":
         """Elements [begin, ...) in row-major order, in the given shape."""
         return View(self, begin, shape)
 
     def _known(self) -> Optional[np.ndarray]:
-        """The values, if they are here. Not to be written."""
+        """The values, if they are here. The caller must not write them."""
         kept = getattr(self, "_kept", _NOT_KEPT)
         return kept.values if kept.version == self._version else None
 
     def _fetched(self) -> Optional[np.ndarray]:
-        """The same, if asking the server for them could tell nothing else."""
+        """The values, if they are here and the server could neither return others nor report an error."""
         kept = getattr(self, "_kept", _NOT_KEPT)
         return kept.values if kept.is_fetched and kept.version == self._version and self._session.is_open else None
 
     def _fetch(self, most: int = _SMALL_BYTES) -> np.ndarray:
-        """The values from the server; of up to `most` bytes, they stay known."""
+        """The values from the server. They stay known here if they have at most `most` bytes."""
         version = self._version  # A write while they are on their way counts as later.
         values = transfer.fetch(self)
         if values.nbytes <= most and type(self) is NDArray:
@@ -340,7 +340,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         return values
 
     def _fetched_for_elements(self) -> Optional[np.ndarray]:
-        """All values, where one element is asked for; None where that alone is to be fetched."""
+        """All values for a read of one element; None if that element alone should be fetched."""
         values = self._fetched()
         if values is not None or type(self) is not NDArray or self._dtype is None or not self._session.is_open:
             return values
@@ -355,19 +355,20 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         return None
 
     def _has_history(self) -> Optional[bool]:
-        """Whether a gradient goes on from here: it is marked, or depends on such arrays. None: only the server knows."""
+        """Whether a gradient goes on from here: the array is marked, or depends on such arrays. None: only the server
+        knows."""
         if self._grad is not None:
             return True
         kept = getattr(self, "_kept", _NOT_KEPT)
         return False if kept.is_constant and kept.version == self._version else None
 
     def _keep_values(self, values: np.ndarray, version: int, is_constant: bool) -> None:
-        """These are the values that it had at this version; nobody else writes to them. is_constant: it was made of them."""
+        """Keeps the values of this version; nobody else writes to them. is_constant: the array was made of them."""
         if getattr(self, "_kept", _NOT_KEPT) is not _NEVER_KEPT:
             self._kept = Kept(version, values, is_constant)
 
     def _written_by_server(self) -> None:
-        """From now on, it may be written at times that nobody here sees."""
+        """From now on the server may write the array, unseen by this client."""
         self._kept = _NEVER_KEPT
         if type(self) is NDArray:
             self.__class__ = Gradient
@@ -384,7 +385,7 @@ _own_version: Any = vars(Array)["_version"]
 
 
 class Gradient(NDArray):
-    """An array that backward() may write: nobody here sees when, so its views trust nothing from before a backward()."""
+    """An array that backward() may write, unseen by this client: views forget its values at each backward()."""
 
     __slots__ = ()  # Any NDArray can become one.
 

@@ -1,7 +1,7 @@
-"""Operator calls, from names of arrays to bytes on their way. This is the path that every `a + b` takes: it is written
-for speed, and what it needs is made ready beforehand (a `Call` per operator, parameters and numbers of arrays).
+"""Operator calls, from names of arrays to bytes on their way. Every `a + b` takes this path, so it is written for
+speed: a `Call` is prepared once for each operator, its parameters, and its numbers of inputs and outputs.
 
-Arrays are made here without their constructor, of the class that they are said to have: `blank` is all that NDArray has.
+Arrays are made here without their constructor: `blank` sets all members that an NDArray has.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import Context
 
-# How an output's shape and dtype follow from the inputs', where that is known here without asking the server.
+# How an output's shape and dtype follow from the inputs', without asking the server.
 UNKNOWN, LIKE_FIRST, BROADCAST = range(3)
 
 _MOST_CALLS = 8192
 
 
 class _Prepared:
-    """A session's name for a call. The session forgets it when nobody has it any more: a thread may be about to use it while
-    another prepares the call for another session."""
+    """A session's name for a call. The session forgets the name when this object is freed: one thread may be about to
+    use it while another prepares the call for another session."""
 
     __slots__ = ("_session", "_number")
 
@@ -54,8 +54,8 @@ class Call:
         self.extra = extra  # Bytes of further fields.
         self.auxiliary = auxiliary  # Inputs that the operator writes.
         self.rule = rule
-        # Session, first piece, middle piece, and what keeps these in use. One tuple: threads read it at once, and hold it until
-        # they have submitted what they make of it.
+        # Session, first piece, middle piece, and the object that keeps the name in use. In one tuple, which a thread
+        # reads at once and holds until it has submitted the command.
         self.ready: Tuple[Any, bytes, bytes, Optional[_Prepared]] = (None, b"", b"", None)
 
     def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
@@ -73,13 +73,13 @@ _calls: dict[Any, Call] = {}
 
 def forget_oldest(known: dict) -> None:
     """Makes room in a dict to which other threads may add."""
-    with contextlib.suppress(RuntimeError, StopIteration):  # They just have.
+    with contextlib.suppress(RuntimeError, StopIteration):  # Another thread has just added one.
         known.pop(next(iter(known)), None)
 
 
 def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, extra: int = 0,
            auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN) -> Call:
-    """The one Call of these, so that the session learns of it once. The oldest of very many are forgotten."""
+    """The one Call of these arguments, so that the session learns of it once. The oldest of very many are forgotten."""
     items = tuple(attributes.items())
     key = (op, items, inputs, outputs, extra)
     call = _calls.get(key)
@@ -94,7 +94,7 @@ class Array:
     """The part of an NDArray that calls need: its name in a session, and this client's knowledge of it."""
 
     # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version tells values before a write from those after it. _kept: what is known of the values; else it is not set.
+    # them. _version tells values before a write from those after it. _kept: a Kept, or not set.
     __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
     _session: Any
     _name: Any

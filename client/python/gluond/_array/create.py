@@ -47,7 +47,7 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
 
 
 def _own(values: np.ndarray, source: Any) -> np.ndarray:
-    """The values, which np.asarray has made of the source, where nobody else has them; else a copy."""
+    """The values, which np.asarray has made of the source; a copy if somebody else has them, too."""
     is_new = type(source) in (list, tuple, np.ndarray) and values is not source and values.base is None
     return values if is_new else values.copy()
 

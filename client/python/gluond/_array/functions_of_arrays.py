@@ -1,4 +1,4 @@
-"""Functions of arrays that the server's operators become: `nd.FullyConnected(x, w, b, num_hidden=10)`, `x.sum(axis=0)`."""
+"""Functions of arrays for the server's operators: `nd.FullyConnected(x, w, b, num_hidden=10)`, `x.sum(axis=0)`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _rule(info: OperatorInfo) -> int:
 
 
 def function_of_arrays(info: OperatorInfo, name: str) -> Callable[..., Any]:
-    """The function for an operator that takes arrays. Calls of one form (as many arrays, the same keywords) are worked out once."""
+    """The function for an operator that takes arrays. Each form of call (number of arrays, keywords) is parsed once."""
     forms: dict[Any, calls.Call] = {}
     rule = _rule(info)
     invoke = calls.invoke

@@ -1,4 +1,4 @@
-"""The functions of `nd` that the server's operators become; those that make arrays of nothing: `nd.random_uniform(0, 1)`."""
+"""The functions of `nd` for the server's operators, also those without input arrays: `nd.random_uniform(0, 1)`."""
 
 from __future__ import annotations
 

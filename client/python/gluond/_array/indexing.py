@@ -127,7 +127,7 @@ def _set_all(x: Any, value: Any) -> None:
     except ValueError:
         raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                          f"{values.shape} and requested shape {x.shape}") from None
-    if mode.when_fresh:  # Whether an operator writes may depend on that.
+    if mode.when_fresh:  # Only an operator's write can depend on the gradient's freshness.
         return transfer.overwrite(x, transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
     transfer.send(x, values)
     x._written()
@@ -204,7 +204,7 @@ def _indices(x: Any, key: Advanced) -> Any:
 
 
 def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
-    """Writes by position: the positions of the chosen elements are computed here, the values may be the server's."""
+    """Writes by position: the client computes the positions of the chosen elements; the values may be on the server."""
     positions: Any = key.positions()
     if positions is None:
         fetched = parse(key.fetched(), x.shape)

@@ -1,4 +1,4 @@
-"""The meaning of an index: `parse(key, shape)` gives Basic or Advanced. Knows of NDArrays only how to tell one."""
+"""The meaning of an index: `parse(key, shape)` gives Basic or Advanced. Of NDArray this module knows the type only."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _masks(key: tuple) -> tuple:
 
 
 def _expand(items: tuple, shape: Tuple[int, ...]) -> tuple:
-    """With as many slices in the place of the Ellipsis (or at the end) as dimensions are left."""
+    """The items with slices for all dimensions left, in the place of the Ellipsis or at the end."""
     used = sum(item is not None and item is not Ellipsis for item in items)
     if used > len(shape):
         raise IndexError(f"too many indices ({used}) for array with {len(shape)} dimensions")
@@ -178,7 +178,8 @@ def _place(item: Any, size: int, axis: int) -> int:
 
 
 def _checked(item: Any, size: int, axis: int) -> Any:
-    """Index arrays of this program are checked, and negative ones counted from the end; the server's are clipped there."""
+    """Checks index arrays of this program, and counts negative ones from the end. The server clips index arrays of its
+    own."""
     if not isinstance(item, np.ndarray):
         return item
     if item.dtype.kind == "f" and np.array_equal(item, np.floor(item)):

@@ -23,7 +23,7 @@ from .array import NDArray
 
 _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-# In files, but no dtypes of the server: read as a dtype that holds all their values, or, for u64, nearly all.
+# Dtypes of files that the server lacks: each is read as a dtype that holds all its values, or, for u64, nearly all.
 _WIDER = {8: ("<i2", "int32"), 9: ("<u2", "int32"), 10: ("<u4", "int64"), 11: ("<u8", "int64")}
 _MOST_DIMENSIONS = 32
 
@@ -100,7 +100,7 @@ class _Reader:
         return struct.unpack("<" + form, self.bytes(struct.calcsize("<" + form)))[0]
 
     def broken(self, why: str) -> MXNetError:
-        """The error for a file that is none."""
+        """The error for a broken file."""
         return MXNetError(f"{self._what} is no file of NDArrays, or a damaged one: {why}")
 
 

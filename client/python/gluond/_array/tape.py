@@ -130,7 +130,7 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequenc
         _mark(variable, gradient, _request(request))
 
 
-# Fresh gradients: written by backward() since they were last used. The server knows; asking costs nothing but `is_fresh`.
+# A gradient is fresh if backward() has written it since it was last used. Only the server knows; only `is_fresh` waits.
 
 def is_fresh(variable: Array) -> bool:
     """Whether the gradient has been written since the last clear_fresh. Waits for the answer."""
@@ -149,14 +149,14 @@ def require_fresh(variables: Sequence[Array]) -> None:
 
 
 def clear_fresh(variables: Sequence[Array]) -> None:
-    """The gradients have been used: they are fresh again after the next backward()."""
+    """Marks the gradients as used: they are fresh again after the next backward()."""
     _submit(variables[0]._session, encoding.FRESH, session_pb2.Fresh(
         variables=[number_of(each._name) for each in variables], clear=True))
 
 
 @contextlib.contextmanager
 def only_if_fresh(variable: Array) -> Iterator[None]:
-    """Within, what is written to an existing array (`out=`, `x[:] = y`, `x += y`) is not, unless the variable's gradient is
+    """Within, writes to existing arrays (`out=`, `x[:] = y`, `x += y`) have no effect unless the variable's gradient is
     fresh. New arrays are made in any case."""
     before = mode.when_fresh
     mode.when_fresh = WHEN_FRESH + variable._name
@@ -167,7 +167,7 @@ def only_if_fresh(variable: Array) -> Iterator[None]:
 
 
 def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[session_pb2.Backward, Any]:
-    """A Backward with its heads, and the arrays that it names: to be kept until it has been submitted."""
+    """A Backward with its heads, and the arrays that it names; the caller keeps these until it has submitted it."""
     if isinstance(heads, Array):
         heads = [heads]
         head_grads = None if head_grads is None else [head_grads]
@@ -187,8 +187,8 @@ def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = 
 
 
 def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) -> Tuple[List[Tuple[Any, Any]], bool]:
-    """Where the server begins a backward pass: arrays and their gradients (None: ones). And whether some may have no
-    history."""
+    """The arrays at which the server begins a backward pass, with their gradients (None: ones); and whether some may
+    have no history."""
     found: List[Tuple[Any, Any]] = []
     here: Dict[Any, List[Tuple[Any, Any]]] = {}
     for head, gradient in zip(heads, gradients):
@@ -206,7 +206,7 @@ def submit_backward(session: Any, command: session_pb2.Backward) -> None:
 
 
 def count_backward() -> None:
-    """A backward pass has been submitted."""
+    """Counts a backward pass that has been submitted."""
     global _backwards
     _backwards += 1
 

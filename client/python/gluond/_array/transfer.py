@@ -47,7 +47,7 @@ def _send_whole(session: Any, name: bytes, values: np.ndarray, device: str) -> N
 
 
 def _send_in_pieces(array: Any, values: np.ndarray) -> None:
-    """A tensor that is larger than a message may be: as pieces, which the server joins."""
+    """Sends a tensor that is too large for a message in pieces, which the server joins."""
     session = array._session
     pieces = []
     for begin, end in split(values.size, session.max_tensor_bytes // values.itemsize):
@@ -75,7 +75,7 @@ def fetch(array: Any) -> np.ndarray:
 
 
 def fetch_all(session: Any, names: Sequence[bytes]) -> List[np.ndarray]:
-    """The values of several arrays, in one message if that holds them."""
+    """The values of several arrays, in one message if they fit."""
     try:
         return session.fetch(names)
     except TooLarge:
@@ -90,8 +90,8 @@ def _fit(session: Any, names: Sequence[bytes]) -> List[bool]:
 
 def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]] = None,
                      dtype: Optional[np.dtype] = None) -> np.ndarray:
-    """The values of a large array. They are those of one moment, whatever is written to it since."""
-    host = "cpu" if "cpu" in session.devices else ""  # Else the server copies all of the array for each piece.
+    """The values of a large array at one moment; later writes do not matter."""
+    host = "cpu" if "cpu" in session.devices else ""  # On a GPU the server would copy the whole array for each piece.
     snapshot = calls.blank(calls.Array, session, current_context(), shape, dtype)
     session.submit_later(encoding.assign(snapshot._name, name, host))
     if shape is None or dtype is None:

@@ -49,7 +49,7 @@ class Viewing:
         return self._own
 
     def asnumpy(self) -> np.ndarray:
-        """As NDArray.asnumpy: of the root's values, where these are here or soon would be."""
+        """As NDArray.asnumpy; takes the root's values if they are here, or would soon be."""
         values = self._root._fetched_for_elements()
         if values is None:
             return super().asnumpy()  # type: ignore[misc]

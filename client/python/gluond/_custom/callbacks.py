@@ -28,7 +28,7 @@ ArrayType = session_pb2.ArrayType
 # Values, and the dtypes that they become.
 Tensors = Sequence[Tuple[Any, np.dtype]]
 
-# Operator objects without a backward pass so far, and after theirs (the history may be kept for another).
+# Limits on the operator objects kept before their backward pass, and after it (for another pass over the same history).
 MOST_WAITING = 1024
 MOST_USED = 64
 
@@ -52,7 +52,7 @@ class _Instances:
         with self._lock:
             self._waiting[number] = instance
             forgotten = self._waiting.popitem(last=False) if len(self._waiting) > MOST_WAITING else None
-        del forgotten  # A user's object: its end may be anything. Not with the lock.
+        del forgotten  # Without the lock: freeing a user's object may run any code.
 
     def find(self, number: int, op_type: str) -> _Instance:
         with self._lock:

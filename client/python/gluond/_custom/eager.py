@@ -2,9 +2,9 @@
 
 Its code runs in the calling thread: an error is raised where the operator was called, data stays where it is unless the
 code asks for it, and output shapes need no round trip. While recording, the result is recorded as a function of this
-process, and its `backward` is called when the gradient arrives. (The operator `Custom`, which the server runs by calling
-back, is for graphs: see graph.py. Why not for this: the server's callback costs a round trip and a change of threads more,
-and moves all inputs and outputs.)
+process, and its `backward` is called when the gradient arrives. (The operator `Custom`, which the server runs by a
+callback, is for graphs: see graph.py. A callback costs one more round trip and change of threads, and moves all inputs
+and outputs.)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Functions that this process has computed and that a backward pass may come back to.
 
 A recorded function is the operator `_CustomFunction`: its inputs are the function's inputs and results, its outputs the
-results; for its gradient the server calls this process with the function's number. What is needed for that is kept here
-until the server says that no backward pass can reach it any more. Servers that do not say so leave it to a bound: the
-oldest of very many are forgotten, and soon after its backward pass each.
+results; for its gradient the server calls this process with the function's number. The function is kept here until the
+server says that no backward pass can reach it any more. For servers that do not say so there are bounds: the oldest of
+very many functions are forgotten, and fewer are kept after their backward pass.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .inside import Inside
 from .local import LocalArray, read_only, wanted_values
 from .values import Kind
 
-# Functions without a backward pass so far, and after theirs (the history may be kept for another).
+# Limits on the functions kept before their backward pass, and after it (for another pass over the same history).
 MOST_WAITING = 1 << 14
 MOST_USED = 64
 
@@ -45,7 +45,7 @@ class Recorded:
         self.num_results = num_results
 
     def reads_head(self, place: int) -> bool:
-        """Whether the gradients depend on that of a result."""
+        """Whether the gradients depend on the gradient of this result."""
         return True
 
     def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
@@ -84,7 +84,7 @@ class Functions:
         self.most_results = 0
 
     def add(self, function: Recorded) -> int:
-        """Its number."""
+        """Keeps the function, and returns its number."""
         number = next(self._numbers)
         self.most_results = max(self.most_results, function.num_results)
         with self._lock:
@@ -94,7 +94,7 @@ class Functions:
         return number
 
     def find(self, number: int) -> Recorded:
-        """For its backward pass. MXNetError: it is forgotten."""
+        """The function of this number, for its backward pass. MXNetError: it is forgotten."""
         with self._lock:
             function = self._waiting.pop(number, None) or self._used.pop(number, None)
             if function is None:
@@ -128,7 +128,7 @@ def _after_fork() -> None:
 
 
 def release(numbers: Sequence[int]) -> None:
-    """The server says that these are not needed any more."""
+    """Forgets functions that the server does not need any more."""
     functions.release(numbers)
 
 

@@ -1,7 +1,8 @@
 """The operator `Custom` in graphs: its answers to symbols, and its attributes for the server and for files.
 
-A symbol's node has the user's own attributes only. The server gets, besides, who computes it and what it takes and gives
-(proto/custom_operator.proto); so does a file, but for who computes it: any client may then, that shares the operator.
+A symbol's node has the user's own attributes only. The server also gets the process that computes it, and its inputs
+and outputs (proto/custom_operator.proto). A file gets the same without the process: any client that shares the operator
+may then compute it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from . import hosts, props, registry
 
 
 def _registered(attrs: Mapping[str, str]) -> Tuple[Optional[registry.Registered], props.Texts]:
-    """The operator of a node, None where it is not this process's, and its parameters."""
+    """The operator of a node, None if it is not this process's, and its parameters."""
     own = visible(attrs)
     op_type = own.pop("op_type", None)
     if op_type is None:
@@ -40,8 +41,8 @@ _forks = 0
 
 
 def edits() -> int:
-    """How often what a node means may have changed: what was made of a graph before is outdated. A graph is defined anew with a
-    new registration's version, or with a forked child's own scope."""
+    """A number that grows when the meaning of nodes may have changed: a graph is then defined anew, with a new
+    registration's version, or with a forked child's own scope."""
     return registry.replaced + _forks
 
 
@@ -67,7 +68,7 @@ def describe(attrs: Mapping[str, str], node: str) -> CallType:
 
 
 def needs_head_gradient(attrs: Mapping[str, str]) -> bool:
-    """Whether its gradient depends on what comes from above."""
+    """Whether its gradient depends on the head gradients."""
     registered, texts = _registered(attrs)
     if registered is not None:
         return props.spec(registered, texts).needs_head_gradient

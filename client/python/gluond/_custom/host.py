@@ -1,9 +1,9 @@
 """The stream over which the server calls this process: OperatorService.HostOperators.
 
-There is one for each server, opened when it is first needed and again when it breaks, each time with all that is offered.
-Its threads take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and
-runs the call itself. So a call costs no change of threads, and many calls may be under way: an operator's code may wait for
-values, and for other custom operators. How many: see pool.py.
+Each server has one stream, opened at the first need and again when it breaks, each time with all offers. Its threads
+take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and runs the
+call itself. So a call costs no change of threads, and many calls may be under way (pool.py has the limits): an
+operator's code may wait for values, and for other custom operators.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def scope_of(key: str) -> str:
 
 
 class Host:
-    """See above. Thread-safe. key: see scope_of. answer: computes what a call asks, with arrays of the session that it finds by
-    the function that it is given, as a HostRequest. release: lets go of functions that no backward pass can reach any more."""
+    """See above. Thread-safe. key: see scope_of. answer(call, find_session): the HostRequest that answers a call,
+    computed with arrays of the session. release: forgets functions that no backward pass can reach any more."""
 
     def __init__(self, session: Any, key: str, answer: Callable[[Any, Callable[[], Any]], bytes],
                  release: Callable[[Sequence[int]], None]) -> None:
@@ -63,7 +63,7 @@ class Host:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._leading = threading.Lock()
-        self._offered: Dict[str, bool] = {}  # Whether it is shared.
+        self._offered: Dict[str, bool] = {}  # By name: whether it is shared.
         self._known: Set[str] = set()  # The offers that the server has confirmed.
         self._answers_offers = True
         self._running: Set[int] = set()
@@ -91,7 +91,7 @@ class Host:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it never will again."""
+        """Whether the server can never call again."""
         return self._ended
 
     def add_session(self, session: Any) -> None:
@@ -99,7 +99,7 @@ class Host:
         self._sessions.add(session)
 
     def session(self) -> Any:
-        """That operators' arrays belong to."""
+        """The session of operators' arrays."""
         current = connect.current()
         return current if current.address == self.address else next(iter(self._sessions), current)
 
@@ -124,7 +124,7 @@ class Host:
             self._known.update(op_types)
 
     def renew(self, name: str, shared: bool) -> None:
-        """Offers an operator again that has been replaced: the server forgets what it was told of its shapes."""
+        """Offers a replaced operator again: the server forgets the shapes that it was told."""
         with self._lock:
             if name in self._offered and self._outgoing.stream is not None:
                 self._offered[name] = shared
@@ -139,7 +139,7 @@ class Host:
     # Threads.
 
     def _more_threads(self) -> None:
-        """Sees to it that somebody waits for the next message, and somebody for the turn after. With the lock held."""
+        """Starts threads until one waits for the next message, and one for the turn after. With the lock held."""
         while self._idle < 2:
             self._idle += 1
             threading.Thread(target=self._work, name="gluond-custom", daemon=True).start()
@@ -196,7 +196,7 @@ class Host:
     # Events.
 
     def _next(self) -> List[Any]:
-        """Waits for one event; the calls that it brings."""
+        """Waits for one event, and returns the calls that it brings."""
         stream = self._outgoing.stream
         if stream is None:
             self._connect()

@@ -1,4 +1,5 @@
-"""Where a user's code runs: recording off, training as it is said, new arrays on the operator's device and in this process."""
+"""The modes of a user's code: recording is off, training is as given, new arrays are on the operator's device and stay
+in this process."""
 
 from __future__ import annotations
 

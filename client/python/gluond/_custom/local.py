@@ -1,4 +1,4 @@
-"""Arrays that custom operators get: their values are here, and go to the server when an operator of it needs them.
+"""The arrays of custom operators: their values are here, and go to the server when one of its operators reads them.
 
 An operator that computes with numpy therefore sends and fetches nothing: `x.asnumpy()` copies, and what it assigns to an
 output stays here until the whole call is answered. One that computes with `mx.nd` works as well.
@@ -92,7 +92,7 @@ class LocalArray(NDArray):
         if source._shape == self._shape and source._dtype == self._dtype and source._context is self._context:
             if self._exists:
                 self._session.dead_arrays.append(self._own)
-            self._own, source._name = source._name, encoding.NO_ARRAY  # Nobody else has the source.
+            self._own, source._name = source._name, encoding.NO_ARRAY  # The source has no other user.
             self._sent = self._exists = True
             return
         self._sent = self._exists = True
@@ -109,7 +109,7 @@ class LocalArray(NDArray):
         return values
 
     def _known(self) -> Optional[np.ndarray]:
-        """The values for another array to have as well; None: they are not here."""
+        """The values, which other arrays may share; None: they are not here."""
         if self._values is not None:
             self._is_shared = True
         return self._values
@@ -127,7 +127,7 @@ class LocalArray(NDArray):
     # Writes.
 
     def _changed(self) -> None:
-        """It gets other values, and loses its history."""
+        """Called when the array gets other values: it loses its history."""
         self._version += 1
 
     def _written(self) -> None:
@@ -234,7 +234,7 @@ class LocalArray(NDArray):
 
 
 class AbsentArray(NDArray):
-    """Stands for what a backward pass has not declared that it reads. `why` is what every use of it says."""
+    """Stands for an array that a backward pass has not declared as read. Every use is an error that says `why`."""
 
     __slots__ = ("_why",)
 

@@ -1,9 +1,9 @@
 """The calls of the server that are under way in this process: each in a thread of its own, up to a limit; others wait.
 
-A call's code may need another call of this process: it waits for values that the server computes with one. So calls that
-wait for a thread are not left to wait where every thread waits for the server and nothing has come to its end for a while:
-they are refused, and the error ends the chain. The limits are for a server, or other clients of a shared operator, that ask
-for more than a program expects.
+A call's code may need another call of this process: it waits for values that the server computes with one. So if every
+thread waits for the server and no call has ended for a while, calls that wait for a thread are refused, and the error
+ends the chain. The limits protect against a server, or other clients of a shared operator, that ask for more than a
+program expects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pool:
         self._moved = time.monotonic()  # When one began or ended, or the server's answer came.
 
     def take(self, calls: List[Any]) -> Optional[Any]:
-        """Starts these calls, or has them wait, but for one, if any, that the caller has to give to `work`."""
+        """Starts these calls, or has them wait. Returns one that the caller must give to `work`, or None."""
         if not calls:
             return None
         begun, refused = [], []
@@ -82,7 +82,7 @@ class Pool:
             call = self._following()
 
     def _following(self) -> Any:
-        """The next call for a thread whose call has ended; None: it is no thread of the pool any more."""
+        """The next call for a thread whose call has ended; None: the thread has left the pool."""
         with self._lock:
             self._moved = time.monotonic()
             call = self._pop()
@@ -109,7 +109,7 @@ class Pool:
                 self._moved = time.monotonic()
 
     def refuse_if_stalled(self) -> None:
-        """To be called now and then."""
+        """Refuses waiting calls after a stall. The host calls this now and then."""
         with self._lock:
             stalled = (self._waiting and self._blocked >= self._threads
                        and time.monotonic() - self._moved > STALL_SECONDS)

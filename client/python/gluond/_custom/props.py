@@ -90,7 +90,7 @@ def _in_shape(shape: Shape) -> InShape:
 
 
 class _Memory:
-    """The last so many results, by key."""
+    """The latest results, by key, up to a number."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,8 +1,8 @@
 """Results of recorded functions.
 
-The server hears of a function only when an operator reads one of its results. A backward pass that begins at results of which
-it has not heard, as at a loss, begins here instead: the function's own backward pass runs in the calling thread, and the
-server goes on from the function's inputs. So the usual loss costs no callback, and is never sent.
+The server learns of a function only when an operator reads one of its results. A backward pass that begins at results
+unknown to the server, as at a loss, begins here instead: the function's own backward pass runs in the calling thread,
+and the server goes on from the function's inputs. So the usual loss costs no callback, and is never sent.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Recording:
                 names = self.names.copy()
                 tell(self.function, self.function.inputs, self.results, names, self._flags)
                 self.is_told = True
-                # The names of results that nobody has any more since.
+                # The names of results that nobody has any more.
                 self.function.session.dead_arrays.extend([name for name, now in zip(names, self.names) if name is not now])
 
     def starts(self, heads: Sequence[Tuple[NDArray, Optional[NDArray]]], retain_graph: bool) -> Starts:
-        """Where a backward pass goes on from results and their gradients (None: ones): inputs and theirs."""
+        """The inputs with their gradients, at which a backward pass goes on from results with theirs (None: ones)."""
         given: List[Optional[NDArray]] = [None] * len(self.results)  # None: zeros, or not read.
         for head, gradient in heads:
             place = head._place
@@ -108,7 +108,7 @@ class RecordedArray(LocalArray):
 
     def __del__(self) -> None:
         recording = self._recording
-        if recording is not None:  # Also where it is just being told: see there.
+        if recording is not None:  # Also while the server is being told: see Recording.tell.
             recording.names[self._place] = encoding.NO_ARRAY
         if recording is None or recording.is_told:
             super().__del__()

@@ -84,7 +84,7 @@ def attribute_text(value: Any) -> str:
 
 
 def attribute_texts(values: Dict[str, Any]) -> Tuple[Tuple[str, str], ...]:
-    """All of them, in the order of their names: calls that differ in it only are the same."""
+    """All parameters as text, sorted by name: the order of keywords makes no other call."""
     return tuple(sorted((key, attribute_text(value)) for key, value in values.items()))
 
 

@@ -1,4 +1,5 @@
-"""Functions around a fork, which copies this thread alone: no other may be within gRPC then, or hold a lock for ever.
+"""Functions around a fork. A fork copies only its own thread: no other thread may be within gRPC, or hold a lock, which
+the child would never see released.
 
 Before a fork, the last registered function is called first; after it, the first registered one.
 """
@@ -19,7 +20,8 @@ def in_child(function: Function) -> Function:
 
 
 def pause(streams: Callable[[], Iterable[Any]]) -> None:
-    """Has `pause()` of each called before a fork, and `resume()` after it, in the parent. streams: lists those of then."""
+    """Has each stream's `pause()` called before a fork, and its `resume()` after it, in the parent. streams: lists the
+    streams at the time of the fork."""
     paused: List[Any] = []
 
     def before() -> None:

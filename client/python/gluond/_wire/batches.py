@@ -1,7 +1,8 @@
 """Commands on their way: collected in batches, kept until the server has received them.
 
-A batch is one message. Its commands are numbered from `first`, so a batch that is sent twice is applied once, and every
-step here may be cut short by a KeyboardInterrupt: what has been appended is in some batch, perhaps in two lists.
+A batch is one message. Its commands are numbered from `first`, so a batch that is sent twice is applied once. A
+KeyboardInterrupt may cut every step here short: an appended command is then in some batch, and a batch perhaps in two
+lists.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from .source_lines import SourceLines
 # A batch is closed at this size, so that the server begins while the rest is still being made.
 BATCH_BYTES = 1 << 20
 BATCH_COMMANDS = 4096
-# From here on, the bytes that follow a command travel in a message of their own.
+# From this length on, the bytes that follow a command travel in a message of their own.
 LONG_BYTES = 1 << 16
 # Temporaries that wait for their Free, at most.
 DEAD_ARRAYS = 8
 # Bytes that a name takes in a Free, with its share of the bytes around the names.
 _FREED_BYTES = 32
-# A command that is longer does not wait for others.
+# A longer command does not wait for others.
 _LIGHT_BYTES = 1 << 10
 
 
 def leaves_at_once(command: bytes, tail: Any) -> bool:
-    """Whether a command (and what follows it) does not wait for company."""
+    """Whether a command, with the tail that follows it, does not wait for other commands."""
     return len(command) >= _LIGHT_BYTES or tail is not None and tail.nbytes >= _LIGHT_BYTES
 
 
@@ -49,13 +50,13 @@ class Batch:
         return self.first + len(self.commands) - 1
 
     def message(self, replies: int) -> bytes:
-        """As it travels. `replies`: the last one that has arrived."""
+        """The batch as a message. `replies`: the number of the last reply that has arrived."""
         return encoding.request(self.first, (encoding.received(replies), *self.commands))
 
 
 class LongBatch(Batch):
-    """Another batch's commands and a long one, which is in two pieces, copied when it is made: the second may be as large as a
-    message."""
+    """Another batch's commands and a long command in two pieces, which are copied at once: the second may be as large
+    as a message."""
 
     __slots__ = ("_body",)
 
@@ -72,7 +73,7 @@ class LongBatch(Batch):
 
 
 class Batches:
-    """Those that are not sent, the last of which is open, and those that are not known to be received. Not thread-safe."""
+    """The batches that are not sent, of which the last is open, and those not known to be received. Not thread-safe."""
 
     def __init__(self) -> None:
         self.unsent: Deque[Batch] = collections.deque((Batch(1),))
@@ -91,8 +92,8 @@ class Batches:
         return batch.first + len(batch.commands)
 
     def append(self, command: bytes, tail: Any, frame: Any) -> int:
-        """Adds a command, given in this frame. `tail`: bytes-like, the rest of it; or None. How many wait in the batch.
-        MXNetError: it is longer than a message may be."""
+        """Adds a command, given in this frame, and returns the number of commands in the batch. `tail`: the rest of the
+        command, bytes-like, or None. MXNetError: the command is longer than a message may be."""
         if tail is not None:
             if tail.nbytes >= LONG_BYTES:
                 self.append_long(command, tail, frame)
@@ -123,7 +124,7 @@ class Batches:
                              "message (--max_message_bytes); give it fewer arrays or attributes, or a graph in parts")
 
     def append_free(self) -> None:
-        """Adds a command that frees dead arrays, where it can leave with the next message."""
+        """Adds a command that frees dead arrays, if it can leave with the next message."""
         if len(self.unsent) == 1 and (self.dead_arrays or self.dead_calls):
             self._append_free(self.unsent[0])
 
@@ -176,7 +177,7 @@ class Batches:
             self.kept.popleft()
 
     def send_again(self) -> None:
-        """Everything that is kept is to be sent once more."""
+        """Has all kept batches sent once more."""
         while self.kept:
             self.unsent.appendleft(self.kept[-1])
             self.kept.pop()

@@ -1,13 +1,13 @@
-"""The way of a session's commands and answers: a link, which is opened again when it breaks, and given up where it may
-be in pieces. Commands in doubt are then sent once more; the server takes each command once, by its number.
+"""The way of a session's commands and answers: a link, which is opened again when it breaks, and given up when its
+state is in doubt. Commands in doubt are then sent once more; the server takes each command once, by its number.
 
 Messages are kept until the server says that it has received them, and are sent again over a new stream when the old one
 breaks.
 
-A KeyboardInterrupt may come anywhere in the program's main thread, also where grpcio holds a lock, which it then never
-lets go. So a channel that was interrupted is given up, and over a new one the session is taken up again, with whatever is
-in doubt. So it is where a signal's handler, or a finalizer, gives commands while its own thread waits here for an event, which
-it may have in its hands already.
+A KeyboardInterrupt may come anywhere in the program's main thread, also while grpcio holds a lock, which it then never
+releases. So an interrupted channel is given up, and the session goes on over a new one, with all commands in doubt. The
+same happens if a signal's handler, or a finalizer, gives commands while its own thread waits here for an event, which
+that thread may have taken already.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 MARGIN = 4096
 # Bytes for the fields around a command that is alone in its message.
 AROUND = 64
-# So long after a link was given up, its stream may still take the session over.
+# For so long after a link was given up, its stream may still take the session over.
 GIVEN_UP_SECONDS = 5.0
 
 
@@ -51,7 +51,7 @@ class Connection:
         self._client_id = client_id
         self._lost = lost
         self._is_gone = is_gone
-        self._lock = threading.RLock()  # Not to be taken twice, but to know whose it is.
+        self._lock = threading.RLock()  # Never taken twice; an RLock knows its owner.
         self._stopped: Optional[Exception] = None
         self._writing = True  # Until the stream stands.
         self._few = 0  # Commands that wait for others.
@@ -63,7 +63,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Until it has stopped."""
+        """Whether the connection has not stopped."""
         return self._stopped is None
 
     @property
@@ -111,14 +111,14 @@ class Connection:
                 raise
 
     def _is_of_old(self, link: Link, error: BaseException) -> bool:
-        """Whether something has failed because another thread has given the link up: there is a new one, which sends again."""
+        """Whether an error came because another thread gave the link up: the new link sends everything again."""
         return link is not self._link and isinstance(error, Exception)
 
     def _receive(self, link: Link, response: Any, size: int) -> None:
         with self._lock:
             self._batches.drop_received(response.received)
             for reply in response.replies:
-                if reply.index > self._replies:  # Else it came before, over another stream.
+                if reply.index > self._replies:  # Else the reply came before, over another stream.
                     waiter = self._waiters.get(reply.number)
                     if waiter is not None:
                         waiter.finish(reply)
@@ -157,7 +157,7 @@ class Connection:
             raise self._stopped or MXNetError("the session has ended")
 
     def _open(self, link: Link) -> Tuple[int, str]:
-        """Says hello; (0, "") when the session stands, else why not."""
+        """Says hello; returns (0, "") when the session stands, else gRPC's code and details."""
         stream, response, code, details = greet(link.channel, self.opened.session if self.opened else "", self._client_id)
         if code != 0:
             return code, details
@@ -189,7 +189,7 @@ class Connection:
             self.stop(self._lost(code, details))
 
     def _give_up(self, link: Link) -> None:
-        """Goes on over a new link, if this is the one of now."""
+        """Goes on over a new link, if this is the current one."""
         if link is not self._link or self._stopped is not None:
             return
         new = Link(self._new_channel())
@@ -217,7 +217,7 @@ class Connection:
             stream.cancel()
 
     def finish(self, seconds: float) -> None:
-        """Lets the server end the session now rather than with its lease, if that takes no longer."""
+        """Lets the server end the session now rather than with its lease, if that takes at most so many seconds."""
         link = self._link
         if self._stopped is not None or link.stream is None:
             return

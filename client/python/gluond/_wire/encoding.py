@@ -88,12 +88,12 @@ _FIRST, _RECEIVED = tag(session_pb2.SessionRequest, "first_number"), tag(session
 
 
 def request(first: int, commands: Iterable[bytes]) -> bytes:
-    """A SessionRequest of these commands, but for what has been received, which may stand before or behind them."""
+    """A SessionRequest of these commands, without `received`, which may stand before or behind them."""
     return b"".join((_FIRST, varint(first), *commands))
 
 
 def received(replies: int) -> bytes:
-    """That replies up to this one have been received."""
+    """The field that tells that replies up to this one have been received."""
     return _RECEIVED + varint(replies)
 
 
@@ -117,11 +117,11 @@ def invoke_device(device: str) -> bytes:
 class CallFrame:
     """The fixed pieces of an Invoke (or RunGraph) of one call with so many inputs and outputs.
 
-    head + input names + middle + output names + mode_flags(...) + extra is the whole command; `extra` is as long as
-    was said.
+    head + input names + middle + output names + mode_flags(...) + extra is the whole command; `extra` has the length
+    given to the constructor.
     """
 
-    # is_light: whether what it calls is known to take no longer than a round trip (see Pipeline.submit).
+    # is_light: whether the call is known to take no longer than a round trip (see Pipeline.submit).
     __slots__ = ("head", "middle", "is_light")
 
     def __init__(self, kind: bytes, call: int, inputs: int, outputs: int, extra: int = 0) -> None:

@@ -48,7 +48,7 @@ def _translated(text: str, renamed: Mapping[str, str]) -> str:
 def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Callable[[int], str]) -> MXNetError:
     """The error for a Failure in a Reply.
 
-    line: where its command was given, as a traceback prints it; nothing where the program is there now. renamed: nodes'
+    line: where its command was given, as a traceback prints it; empty if the program is still there. renamed: nodes'
     names by those on the wire. name_of: an array's description, by its number.
     """
     text = _translated(failure.message, renamed)

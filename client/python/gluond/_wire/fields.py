@@ -1,4 +1,4 @@
-"""Fields of messages that are written, or read, by hand: their numbers are those of the descriptors, so of proto/.
+"""Fields of messages that are written, or read, by hand: their numbers come from the descriptors, so from proto/.
 
     CALL = tag(session_pb2.Invoke, "call")                 # Once, when a module is imported.
     CALL + varint(7)                                       # The field, in a message.

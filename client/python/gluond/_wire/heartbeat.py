@@ -8,8 +8,8 @@ from typing import Callable, Optional
 
 
 def start(name: str, beat: Callable[[], Optional[float]]) -> None:
-    """Starts a background thread that calls `beat` again and again, which says after how many seconds it is due next; None:
-    never."""
+    """Starts a background thread that calls `beat` again and again. `beat` returns the seconds until its next call;
+    None ends the thread."""
     def run() -> None:
         while (pause := beat()) is not None:
             time.sleep(pause)

@@ -1,4 +1,4 @@
-"""A connection of the pipeline: channel, stream, and who asks it for events."""
+"""A connection of the pipeline: channel, stream, and the thread that asks it for events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRY = {UNAVAILABLE, grpc.StatusCode.CANCELLED.value[0], grpc.StatusCode.INTERN
 
 
 class Waiter:
-    """One who waits for the answer to a command. number: the command's; 0 where it has not been given yet."""
+    """A caller that waits for the answer to a command. number: the command's; 0 before the command has been given."""
 
     __slots__ = ("number", "reply", "done", "signal")
 
@@ -32,7 +32,7 @@ class Waiter:
         self.signal.acquire()
 
     def finish(self, reply: Any) -> None:
-        """Hands over the answer; None where there will be none. Again, if an interrupt may have cut it short."""
+        """Hands over the answer; None if there will be none. May be called again after an interrupt cut it short."""
         self.reply = reply
         self.done = True
         if self.signal.locked():
@@ -40,13 +40,13 @@ class Waiter:
 
 
 class Link:
-    """A channel with its stream, who asks it for events, and the background thread of both."""
+    """A channel with its stream, the thread that asks it for events, and the background thread of both."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.channel = channel
         self.stream: Any = None
-        self.poller: Optional[int] = None  # The thread that asks.
-        self.writer: Optional[int] = None  # The one that is about to write.
+        self.poller: Optional[int] = None  # The thread that asks for events.
+        self.writer: Optional[int] = None  # The thread that is about to write.
         self.parked = False  # Whether the background thread waits for the nudge.
         self.nudge = threading.Lock()
         self.nudge.acquire()
@@ -58,7 +58,7 @@ def client_id() -> str:
 
 
 def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, int, str]:
-    """Opens a stream and says hello: the stream, and the server's first message; else why not, as a gRPC code and text.
+    """Opens a stream and says hello; returns the stream and the server's first message, or gRPC's code and text.
 
     session: the name of the one to take up again; empty: a new one. client: see client_id.
     """

@@ -3,9 +3,8 @@ ends.
 
 A shell first starts the keeper, a part of itself that reads from a pipe of which this process has the other end; then it
 becomes the server. When the process is gone, the keeper reads the end of the pipe and kills the group of both. So the
-server is never without a keeper, it does not matter which thread has started it (PR_SET_PDEATHSIG would fire at the end
-of that), and nobody is killed whose process number was somebody else's before. A forked child closes its copy of the
-pipe's end.
+server is never without a keeper, the thread that started it may end (PR_SET_PDEATHSIG would then fire), and no reused
+process number is ever killed. A forked child closes its copy of the pipe's end.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ START_SECONDS = 60.0
 _START = """exec 3<&0 </dev/null >"$0/log" 2>&1
 { read -r _; /bin/rm -rf "$0"; kill -9 0; } <&3 >/dev/null 2>&1 &
 exec "$@" 3<&-"""
-# A socket's path has 107 bytes at most; that much of it is ours.
+# A socket's path has 107 bytes at most; the folder may have the rest.
 _LONGEST_FOLDER = 107 - len("/gluond-12345678/socket")
 
 _running: "weakref.WeakSet[LocalServer]" = weakref.WeakSet()

@@ -13,10 +13,11 @@ _FLAGS = {(recording, training): mode_flags(recording, training) for recording i
 
 
 class _Mode(threading.local):
-    """`flags` is what a command says of both. `when_fresh`: a field that goes with every call that writes to an existing
-    array, see only_if_fresh in _array/tape.py. `make_local`: what mx.nd.array() makes while the thread runs the code of a
-    custom operator, whose new arrays stay here until an operator of the server reads them. `called_back`: the server waits for
-    the thread, so it must not wait for all. `around_wait`: what its waits for the server are within."""
+    """`flags`: a command's fields for both modes. `when_fresh`: a field of every call that writes to an existing array,
+    see only_if_fresh in _array/tape.py. `make_local`: the maker of mx.nd.array()'s results while the thread runs the
+    code of a custom operator, whose new arrays stay here until an operator of the server reads them. `called_back`: the
+    server waits for the thread, so it must not wait for all commands. `around_wait`: the context of the thread's waits
+    for the server."""
 
     recording = False
     training = False
@@ -27,7 +28,7 @@ class _Mode(threading.local):
     around_wait: Callable[[], ContextManager] = contextlib.nullcontext
 
     def set(self, recording: bool, training: bool) -> None:
-        """For this thread, from now on."""
+        """Sets the modes of this thread."""
         self.recording = recording
         self.training = training
         self.flags = _FLAGS[recording, training]

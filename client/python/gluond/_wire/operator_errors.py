@@ -15,7 +15,7 @@ from typing import Any, Iterator, OrderedDict, Tuple, Type
 from ..base import MXNetError
 from .source_lines import INSIDE
 
-# Exceptions that the server has been told of and nobody here has seen yet, by their tracebacks.
+# The most exceptions kept that the server has been told of and nobody here has seen yet.
 _MOST_TOLD = 16
 _told: OrderedDict[str, BaseException] = collections.OrderedDict()
 _LONGEST = 60_000

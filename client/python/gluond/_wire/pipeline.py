@@ -1,11 +1,12 @@
 """The command stream of one session: commands leave in order, each is applied exactly once, answers find who waits.
 
-`submit` only appends; what is appended while a message is being written leaves with the next one, so a thousand commands go
-together. A few small ones wait for the next, which is usually the question for their result: one message costs less than two.
-Where none comes, the background thread sends them. While the program's thread appends, a signal's handler or a finalizer that
-gives commands gets an error.
+`submit` only appends. Commands appended while a message is being written leave with the next one, so a thousand
+commands go together. A few small commands wait for the next one, which usually asks for their result: one message costs
+less than two. If none comes, the background thread sends them. While the program's thread appends, a signal's handler
+or a finalizer that gives commands gets an error.
 
-poller.py says who asks gRPC for the answers, connection.py what becomes of the link, and of who waits, when it breaks.
+poller.py decides which thread asks gRPC for the answers; connection.py replaces a broken link, and ends waits with an
+error.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from .source_lines import INSIDE
 LOOK_EVERY = 64
 # Bytes that are not known to be received; a thread that adds more waits.
 MOST_BYTES = 64 << 20
-# So many small commands do not wait for others any more.
+# So many small commands leave without waiting for more.
 FEW = 8
-# A graph that has been run, and the answer to what was asked next, together take no longer than this if it is light.
+# A graph is light if its run and the next answer together take no longer than this.
 LIGHT_SECONDS = 0.001
 FIRST_CONTACT_SECONDS = 2.0
 
@@ -58,9 +59,9 @@ class Pipeline(Poller):
 
     def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None, later: bool = False,
                graph: Optional[CallFrame] = None) -> None:
-        """Appends a command. `tail`: bytes-like, the rest of it, copied before this returns. later: it may wait until another
-        command leaves. graph: what the command runs, which leaves at once unless its answer has come at once before: the
-        server has much to do, while this program gives more commands."""
+        """Appends a command. `tail`: the rest of it, bytes-like, copied before this returns. later: the command may
+        wait until another one leaves. graph: the graph that the command runs. The command leaves at once unless the
+        graph is known to be light: the server then computes while this program gives more commands."""
         frame = sys._getframe(1)
         while INSIDE[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
@@ -84,8 +85,8 @@ class Pipeline(Poller):
 
     def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any, later: bool,
                 graph: Optional[CallFrame]) -> Tuple[bool, int]:
-        """Appends a command, and writes what there is if nothing is being written. Whether there are too many bytes on their
-        way, and how many commands wait in the batch."""
+        """Appends a command, and starts to write if nothing is being written. Returns whether too many bytes are on
+        their way, and how many commands wait in the batch."""
         with self._lock:
             if self._stopped is not None:
                 raise self._stopped
@@ -157,7 +158,7 @@ class Pipeline(Poller):
         return waiter.reply
 
     def _judge_graphs(self) -> None:
-        """An answer has come, behind all that was given before."""
+        """Called when an answer has come, and so all earlier commands have ended: decides which graphs are light."""
         now = time.perf_counter()
         with self._lock:
             for graph, given in self._graphs:
@@ -170,7 +171,7 @@ class Pipeline(Poller):
                 del self._waiters[number]
 
     def _look(self, full: bool) -> None:
-        """Writes what has piled up, if the message before it has left; waits for room where there is none."""
+        """Writes the waiting commands, if the message before them has left. full: waits for room."""
         while True:
             link = self._link
             try:
@@ -187,7 +188,7 @@ class Pipeline(Poller):
                 return
 
     def line_of(self, number: int) -> str:
-        """Where a command was given, as a traceback prints it."""
+        """The line that gave a command, as a traceback prints it."""
         with self._lock:
             self._batches.close()
             return self._batches.lines.describe(number)

@@ -1,8 +1,8 @@
 """The thread that asks gRPC for events.
 
 There is no thread that must be woken for an answer: a thread that waits asks gRPC for the next event itself, if no
-other thread does (it is then the link's `poller`). A background thread does it only where nobody else would: when something
-is left to send while the program computes elsewhere, and in long pauses.
+other thread does (it is then the link's `poller`). A background thread does so only if no other would: when commands
+are left to send while the program computes elsewhere, and in long pauses.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Poller(Connection):
                 self._link.nudge.release()
 
     def _poll(self, link: Link) -> None:
-        """Waits for one event and handles it. As the link's poller."""
+        """Waits for one event and handles it. Requires: this thread is the link's poller."""
         if self._stopped is not None:
             return
         try:

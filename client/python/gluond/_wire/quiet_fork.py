@@ -1,8 +1,9 @@
 """While a process forks, no other thread asks for the interpreter's lock.
 
-grpcio's handlers run Python inside fork(), in the child before Python has repaired its lock there. Had another thread asked
-for it, the child would hand it over and wait for a thread that it does not have. A thread asks when it has waited for a
-switch interval; so that is made longer than a fork takes. Import before registering hooks that need other threads.
+grpcio's handlers run Python inside fork(), in the child before Python has repaired its lock there. If another thread
+had asked for the lock, the child would hand it over and wait for a thread that it does not have. A thread asks when it
+has waited for a switch interval, so the interval is made longer than a fork takes. Import this module before
+registering hooks that need other threads.
 """
 
 from __future__ import annotations

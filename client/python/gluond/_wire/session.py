@@ -42,10 +42,11 @@ class Session:
         self.local = local
         self.naive = os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine"
         self._calls = itertools.count(1)
-        # For messages: the user's names of nodes, by those on the wire where these differ; descriptions of some arrays.
+        # For messages: the user's names of nodes, by their names on the wire if these differ; descriptions of some
+        # arrays.
         self.renamed: Dict[str, str] = {}
         self._described: Dict[bytes, str] = {}
-        # For other calls than the session's own stream, which has a channel to itself.
+        # The channel of calls other than the session's stream, which has its own channel.
         self.channel = self.new_channel()
         self._pipeline = Pipeline(self.new_channel, client_id(), self._lost, self._is_gone)
         self._submit = self._pipeline.submit
@@ -123,8 +124,8 @@ class Session:
         return to_numpy(self.request(encoding.fetch_one(name)).tensors[0])
 
     def fetch_in_pieces(self, name: bytes, shape: Tuple[int, ...], dtype: np.dtype, piece: int) -> np.ndarray:
-        """As fetch_one, of a large array, which nothing writes meanwhile: each piece, of so many bytes, is copied to its place
-        while the next ones are on their way, and its memory is used again."""
+        """As fetch_one, for a large array that nothing writes meanwhile. Each piece is copied to its place while the
+        next ones are on their way, and its memory is used again."""
         values = np.empty(prod(shape), dtype)
         ranges = split(values.size, piece // dtype.itemsize)
         replies = self._pipeline.request_each([encoding.fetch_elements(name, begin, end) for begin, end in ranges])
@@ -139,7 +140,7 @@ class Session:
         return self.request(encoding.describe_one(name)).arrays[0]
 
     def wait_all(self) -> None:
-        """Waits for everything given so far; raises if something has failed that nobody was told of."""
+        """Waits for all commands given so far; raises an error that nobody was told of."""
         if mode.called_back:
             raise MXNetError("waitall() in a custom operator that the server has called would wait for the operator itself; "
                              "wait for one array: x.wait_to_read(), or x.asnumpy()")

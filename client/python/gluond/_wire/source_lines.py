@@ -1,4 +1,4 @@
-"""Which line of the user's program gave a command: remembered cheaply, looked up when the command has failed."""
+"""The lines of the user's program that gave commands: remembered cheaply, looked up when a command has failed."""
 
 from __future__ import annotations
 

@@ -2,11 +2,10 @@
 
 grpcio's own `stream_stream` hands every request to one thread and every answer to another: each costs a change of
 threads, and in a busy program a wait for the interpreter's lock (up to 5 ms). `Stream` starts its operations in the
-calling thread, and whoever wants to know what happened asks for the next event itself: a round trip takes 45 us where
-stream_stream's takes 70 to 85 and an empty unary call 57 (grpcio 1.51, 2 cores). It uses cygrpc, which is not public but
-has kept this part since 1.13. `PublicStream` does the same with the public API: `open_stream` gives one where something
-of cygrpc is not there, and from the moment on that something of it has failed, which ends the Stream, so that its user
-opens another one.
+calling thread, and the thread that wants an event asks for it: a round trip takes 45 us, stream_stream's 70 to 85, and
+an empty unary call 57 (grpcio 1.51, 2 cores). `Stream` uses cygrpc, which is not public but has kept this part since
+1.13. `PublicStream` does the same with the public API: `open_stream` gives one if a part of cygrpc is missing, or has
+failed before. Such a failure ends the Stream, so that its user opens another one.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ except ImportError:
     cygrpc = None
 
 # Kinds of events: (WRITTEN, None): the next message may be written. (MESSAGE, the bytes). (CLOSED, (code, details)): the
-# end. (NOTHING, None): something that is nobody's business, or a while without events.
+# end. (NOTHING, None): an event that needs no handling, or a while without events.
 WRITTEN, MESSAGE, CLOSED, NOTHING = "written", "message", "closed", "nothing"
 Event = Tuple[str, Any]
 CLOSE_SECONDS = 10.0
 
-# All of cygrpc that Stream uses, of a channel's own and of the module.
+# The members of a channel and of the module cygrpc that Stream uses.
 _OF_CHANNEL = ("integrated_call", "next_call_event")
 _OF_MODULE = ("ReceiveInitialMetadataOperation", "ReceiveMessageOperation", "ReceiveStatusOnClientOperation",
               "SendCloseFromClientOperation", "SendInitialMetadataOperation", "SendMessageOperation", "StatusCode")
@@ -60,7 +59,7 @@ class Stream:
             ((cygrpc.ReceiveInitialMetadataOperation(0),), other),
             ((cygrpc.ReceiveStatusOnClientOperation(0),), self._end),
         )
-        # Not a segregated call, although one has its events to itself: a forked child waits for its end for ever.
+        # A segregated call would have its events to itself, but a forked child would wait for its end for ever.
         self._call = channel._channel.integrated_call(0, method.encode(), None, None, (), None, start, None)
         self._channel = channel
         self._next = channel._channel.next_call_event
@@ -71,7 +70,7 @@ class Stream:
         self._is_closing = False
 
     def _fail(self, error: Exception) -> Event:
-        """cygrpc is not as this class knows it: the stream ends, and the next one will be public."""
+        """Ends the stream because cygrpc is not as this class knows it; the next stream will be a PublicStream."""
         global _has_failed
         _has_failed = True
         with contextlib.suppress(Exception):
@@ -100,7 +99,7 @@ class Stream:
         try:
             if self._is_closing:
                 return NOTHING, None
-            if not self._reads:  # Not with the message before: a thread that waited for that goes on at once.
+            if not self._reads:  # The read begins only now, so that a thread that got the last message went on at once.
                 self._read()
             event = self._next()
             tag = event.tag

@@ -47,7 +47,7 @@ class Block:
     number. `params` shares the parameters of another Block: `nn.Dense(20, params=other.params)`.
     """
 
-    _is_container = False  # Whether it is nothing but its children in a row, which a summary does not list.
+    _is_container = False  # Whether the Block only runs its children in a row; a summary then leaves it out.
 
     def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None, **unknown: Any) -> None:
         if unknown:

@@ -11,7 +11,7 @@ from .utils import dtype_name
 
 
 class _ConstantValue(initializer.Initializer):
-    """Writes the constant's value, whatever the name says."""
+    """Writes the constant's value, whatever the parameter's name is."""
 
     def __init__(self, value: NDArray) -> None:
         super().__init__()

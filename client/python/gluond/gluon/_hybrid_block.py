@@ -207,7 +207,7 @@ class HybridBlock(Block):
 
 
 def _in_client(block: Block) -> bool:
-    """Whether the Block, or one inside, computes here, as transforms of images do: it has no graph."""
+    """Whether the Block, or one inside, computes in this process, as transforms of images do, and so has no graph."""
     return getattr(block, "in_client", False) or any(map(_in_client, block._children.values()))
 
 

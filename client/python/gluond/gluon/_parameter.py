@@ -297,7 +297,7 @@ class Parameter:
 
     def _load_init(self, data: NDArray, ctx: Union[Context, Sequence[Context], None], cast_dtype: bool = False,
                    dtype_source: str = "current") -> None:
-        """Takes a saved value: checks shape and dtype, and initializes with it where nothing was before."""
+        """Takes a saved value: checks shape and dtype, and initializes the parameter with it if it has no value."""
         if self._shape is not None:
             if len(self._shape) != len(data.shape) or any(
                     own not in (0, -1, saved) for own, saved in zip(self._shape, data.shape)):

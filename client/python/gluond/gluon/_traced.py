@@ -1,4 +1,4 @@
-"""TracedGraph: a HybridBlock's computation for one way of giving it inputs, as a graph of Symbols."""
+"""TracedGraph: a HybridBlock's computation for one nesting of its inputs, as a graph of Symbols."""
 from __future__ import annotations
 
 import warnings

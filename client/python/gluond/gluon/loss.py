@@ -18,7 +18,7 @@ __all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "Sigmoid
 
 def _apply_weighting(F: Any, loss: Any, weight: Optional[float] = None,  # noqa: N803
                      sample_weight: Any = None) -> Any:
-    """Times both; under the name that losses of others import."""
+    """The loss times both weights. Other libraries' losses import this name."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is None:
@@ -29,7 +29,7 @@ def _apply_weighting(F: Any, loss: Any, weight: Optional[float] = None,  # noqa:
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
-    """`x` in the shape of `y`; under the name that losses of others import."""
+    """`x` in the shape of `y`. Other libraries' losses import this name."""
     return F.reshape_like(x, y)
 
 

@@ -120,7 +120,7 @@ def brief_list(names: Sequence[str], limit: int = 7) -> str:
 
 
 class HookHandle:
-    """A hook that was registered; `detach()`, or the end of a `with`, takes it away again."""
+    """A registered hook; `detach()`, or the end of a `with`, removes it."""
 
     def __init__(self, hooks: Dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
         self._hooks: Optional[Dict[int, Callable[..., Any]]] = hooks

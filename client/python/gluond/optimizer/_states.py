@@ -87,7 +87,7 @@ def _rebuild(name: str, shape: Any, arrays: Dict[str, NDArray]) -> State:
 
 
 def _attributes(optimizer: Optimizer) -> Dict[str, Any]:
-    """Numbers, strings and lists of them; other members of an optimizer are the program's."""
+    """The optimizer's members that are numbers, strings, or lists of these; other members are the program's."""
     found = {"class": type(optimizer).__name__, **_plain(optimizer)}
     found["tables"] = {name: list(table.items()) for name, table in vars(optimizer).items() if _is_table(name, table)}
     if optimizer.lr_scheduler is not None:
@@ -100,7 +100,7 @@ def _plain(value: Any) -> Dict[str, Any]:
 
 
 def _is_table(name: str, item: Any) -> bool:
-    """Numbers by index, as `_index_update_count`; the program's own multipliers are not among them."""
+    """Whether a member is a table of numbers by index, as `_index_update_count`; the program's multipliers are not."""
     return isinstance(item, dict) and name not in ("lr_mult", "wd_mult", "idx2name", "param_dict") and all(
         isinstance(value, (int, float)) for value in item.values())
 

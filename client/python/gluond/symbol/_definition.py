@@ -47,7 +47,7 @@ class Definition:
         self.variables: list[Node] = self._wire.variables
 
     def is_outdated(self) -> bool:
-        """Whether some node of some graph has been given other attributes since, or a custom operator has been replaced."""
+        """Whether any node of any graph got other attributes since, or a custom operator was replaced."""
         return self._edits != edits() + Node.edits
 
     def graph(self, session: "Session") -> int:

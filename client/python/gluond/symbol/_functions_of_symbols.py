@@ -1,4 +1,4 @@
-"""The functions that the server's operators become, for a class of symbols: `x.sum(axis=1)`, and what `mx.sym` is made of."""
+"""The functions for the server's operators, for a class of symbols: `x.sum(axis=1)`, and the functions of `mx.sym`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ..base import MXNetError
 from . import _server
 from ._outputs import Outputs
 
-# Operators whose gradient does not depend on what comes from above.
+# Operators whose gradient does not depend on the head gradient.
 _LOSSES = {"SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
            "SVMOutput", "MakeLoss", "make_loss", "BlockGrad", "stop_gradient"}
 

@@ -1,4 +1,4 @@
-"""Outputs of a graph: what a Symbol is to those who run it, differentiate it, or ask for its shapes."""
+"""Outputs of a graph: the part of a Symbol that running, differentiation and shape inference use."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def is_operator(name: str) -> bool:
 
 
 def custom_needs_head_gradient(attrs: Mapping[str, str]) -> bool:
-    """The type of a node of the operator `Custom`."""
+    """Whether a node of the operator `Custom` needs a head gradient."""
     return custom.needs_head_gradient(attrs)
 
 
@@ -45,7 +45,7 @@ def on_the_wire(op: Optional[str], attrs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_unknowns(shape: str) -> str:
-    """The shape that an operator is to make; 0 is a size that what uses it tells, as a recurrent cell's batch."""
+    """The shape that an operator makes; 0 is a size that follows from the operator's readers, as a cell's batch."""
     try:
         sizes = ast.literal_eval(shape)
     except (SyntaxError, ValueError):

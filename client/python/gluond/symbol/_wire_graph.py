@@ -1,7 +1,7 @@
 """A symbol's graph as the message that DefineGraph takes.
 
-Names on the wire are unique, printable and short. A node keeps its own name where that is possible; in what the server
-says of the others, the session puts it back (Session.renamed).
+Names on the wire are unique, printable and short. A node keeps its own name if possible; in the server's messages about
+the other nodes, the session puts their own names back (Session.renamed).
 """
 
 from __future__ import annotations

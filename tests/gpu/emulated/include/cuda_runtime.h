@@ -89,7 +89,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
 }
 
-// A kernel's view of the thread that runs it. One kernel runs at a time in the process.
+// The running thread's place, as the kernel sees it. One kernel runs at a time in the process.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
@@ -110,7 +110,7 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, con
 // A barrier of the block's threads, or of the lanes in `mask`. All must come, and to the same place in the source.
 void SyncBlock(const Site& site);
 void SyncWarp(unsigned mask, const Site& site);
-// Gives `bits`, and returns those of the lane whose number differs in the bits of `step`.
+// Gives `bits`, and returns the bits of the lane whose number is this lane's XOR `step`.
 uint64_t Exchange(unsigned mask, uint64_t bits, int step, const Site& site);
 
 }  // namespace gluond::emulated

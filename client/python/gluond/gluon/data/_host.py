@@ -1,8 +1,8 @@
 """Host mode: while batches are being made, samples are numpy arrays, and one upload moves a whole batch.
 
 A sample that the program itself asks for, `dataset[0]`, is an NDArray, as in MXNet. Datasets and transforms that work on
-numpy arrays as on NDArrays say so by an attribute `host_ready`. A program's own function is tried: if it makes the same
-of the first samples either way, the others are made from numpy arrays; if not, they stay NDArrays.
+numpy arrays as on NDArrays say so by an attribute `host_ready`. A program's own function is tried: if it gives the same
+for the first samples either way, the others are made from numpy arrays; if not, they stay NDArrays.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def active() -> bool:
 
 
 def sample(array: np.ndarray) -> Any:
-    """A sample's array, in the form that is wanted."""
+    """A sample's array: numpy's in host mode, else an NDArray."""
     return array if _mode.active else ndarray.array(array, dtype=array.dtype)
 
 

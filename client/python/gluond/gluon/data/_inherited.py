@@ -24,7 +24,7 @@ _LONG = 1000
 
 class _Change(NamedTuple):
     array: Callable[[NDArray], NDArray]  # Makes the thing that takes an NDArray's place.
-    dataset: Callable[[ArrayDataset], Any]  # It has copies of its own.
+    dataset: Callable[[ArrayDataset], Any]  # Changes an ArrayDataset, which has copies of its own.
 
 
 class Inheritance:
@@ -51,7 +51,7 @@ class Inheritance:
 
         def anew(array: NDArray) -> NDArray:
             values = self._values.get(id(array))
-            if values is None:  # The program's own process has changed the dataset since: the array's own error tells.
+            if values is None:  # The program has changed the dataset since; the array's own error says so.
                 return array
             if id(array) not in made:
                 made[id(array)] = ndarray.array(values, dtype=values.dtype)
@@ -97,7 +97,7 @@ def _may_hold(thing: Any) -> bool:
 
 
 def _change_function(function: types.FunctionType, change: _Change, seen: Set[int]) -> None:
-    """Changes the variables that a function has from around it, and the global NDArrays that it names."""
+    """Changes the variables of a function's closure, and the global NDArrays that it names."""
     for cell in function.__closure__ or ():
         try:
             cell.cell_contents = _change(cell.cell_contents, change, seen)

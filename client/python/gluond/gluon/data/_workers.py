@@ -1,7 +1,7 @@
 """Workers of a DataLoader: processes that were forked from this one, each with a pipe.
 
-They inherit the dataset, so that nothing has to be pickled but indices and batches. A worker says that it is there before
-it is used; one that does not was unlucky in its fork (see _wire/quiet_fork.py), and another is started.
+They inherit the dataset, so that only indices and batches have to be pickled. A worker reports that it runs before it
+is used; a worker without a report was stuck in its fork (see _wire/quiet_fork.py), and another is started.
 """
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Worker:
 
 
 def _started(work: Work, pipes_of_others: Sequence[Any]) -> _Worker:
-    """A worker that has said that it is there."""
+    """A worker that has reported that it runs."""
     context = multiprocessing.get_context("fork")
     for _ in range(_ATTEMPTS):
         own, its = context.Pipe()
@@ -83,7 +83,7 @@ def _started(work: Work, pipes_of_others: Sequence[Any]) -> _Worker:
 
 
 def _serve(work: Work, pipe: Any, others: Sequence[Any]) -> None:
-    """In the worker: answers until the other end is closed, by the parent or by its end."""
+    """Runs in the worker: answers until the parent closes the pipe's other end, or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains.
     for other in others:
         other.close()

@@ -59,7 +59,7 @@ class _Work:
         self._inheritance: Optional[Inheritance] = None
 
     def will_fork(self) -> None:
-        """The work is for processes that have only things that can be inherited."""
+        """Prepares the work for forked processes, which cannot use their parent's NDArrays."""
         self._inheritance = Inheritance(self._parts)
         self._inheritance.take()
 

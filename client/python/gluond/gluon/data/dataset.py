@@ -102,7 +102,7 @@ class ArrayDataset(Dataset):
         return self._copies
 
     def _leave_the_server(self) -> None:
-        """In a worker: rows of NDArrays are made from copies from now on."""
+        """Called in a worker: from now on, rows of NDArrays are made from copies."""
         self._data = [_Rows(copy) if isinstance(part, NDArray) else part for part, copy in zip(self._data, self._on_host())]
 
     def batch(self, indices: Sequence[int]) -> Any:
@@ -123,7 +123,7 @@ class ArrayDataset(Dataset):
 
 
 class _Rows:
-    """Stands for an NDArray of these values."""
+    """Stands for an NDArray of these values in a worker."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._values = values

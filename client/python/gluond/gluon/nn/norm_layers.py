@@ -55,7 +55,7 @@ class BatchNorm(_Norm):
                                           differentiable=False)
 
     def cast(self, dtype: Any) -> None:
-        """To float16 the parameters stay float32, as the statistics need it."""
+        """Changes the dtype; for float16 the parameters stay float32, as the statistics need it."""
         super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,  # noqa: N803

@@ -9,7 +9,7 @@ from .sequences import (Tensor, arrange, begin_states, join_steps, mask_steps, m
 
 
 class _CellOfCells(RecurrentCell):
-    """The states of all its cells are one list."""
+    """A cell whose states are those of all its cells, in one list."""
 
     def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
         """The states of all cells."""
@@ -122,7 +122,7 @@ class DropoutCell(HybridRecurrentCell):
 
 
 class ModifierCell(HybridRecurrentCell):
-    """Base class of cells that change what another cell does; its parameters are that cell's."""
+    """Base class of cells that change another cell's results; its parameters are that cell's."""
 
     def __init__(self, base_cell: Any) -> None:
         if base_cell._modified:

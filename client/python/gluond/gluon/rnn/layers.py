@@ -12,7 +12,7 @@ _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class _OwnStates(list):
-    """States that a layer has begun itself: its caller, and its hooks, get none back."""
+    """Initial states that a layer has made itself: its caller, and its hooks, get no states back."""
 
 
 class _RNNLayer(HybridBlock):
@@ -110,12 +110,12 @@ class _RNNLayer(HybridBlock):
         return super().__call__(inputs, states, *([sequence_length] if self._use_sequence_length else ()))
 
     def forward(self, inputs: Any, states: Any, *args: Any) -> Any:
-        """As __call__, of states that are there."""
+        """As __call__, with given states."""
         out = super().forward(inputs, states, *args)
         return out[0] if isinstance(states, _OwnStates) else out
 
     def _check_inputs(self, inputs: Any) -> None:
-        shape = getattr(inputs, "_shape", None)  # An unknown shape is not waited for.
+        shape = getattr(inputs, "_shape", None)  # None if only the server knows it: no wait here.
         if shape is not None and len(shape) != 3:
             raise ValueError(f"{type(self).__name__} takes inputs of shape ({', '.join(self._layout)}), the layout "
                              f"'{self._layout}', got {shape}")
