@@ -9,8 +9,7 @@ namespace {
 // A reader waits no longer than this.
 constexpr std::chrono::milliseconds kMoment{100};
 
-// A thread that begins calls reads some as well, and never waits: the others wait for it.
-thread_local bool begins_calls = false;
+thread_local bool never_waits = false;
 
 // gRPC asks for a context when it has read a call, and gets none: it has its own.
 class Reading final : public grpc::ContextAllocator {
@@ -39,14 +38,16 @@ void Arrivals::CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& 
 }
 
 void Arrivals::Read() {
-  if (++waiting_ <= most_ || begins_calls) return;
+  if (++waiting_ <= most_ || never_waits) return;
   const auto end = std::chrono::steady_clock::now() + kMoment;
   MutexLock lock(mu_);
   while (waiting_ > most_ && fewer_.WaitUntil(mu_, end)) continue;
 }
 
+void Arrivals::NeverWaitHere() { never_waits = true; }
+
 void Arrivals::Begin() {
-  begins_calls = true;
+  NeverWaitHere();
   if (--waiting_ != most_) return;
   MutexLock lock(mu_);
   fewer_.NotifyAll();

@@ -26,6 +26,9 @@ class Arrivals {
   void Read();
   // A call that was read has begun.
   void Begin();
+  // The calling thread begins or ends calls. gRPC may have it read some as well, and then it does not wait: others wait
+  // for it.
+  static void NeverWaitHere();
 
   int64_t waiting() const { return waiting_; }
 

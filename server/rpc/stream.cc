@@ -1,6 +1,7 @@
 #include "server/rpc/stream.h"
 
 #include "engine/runtime/account.h"
+#include "server/net/arrivals.h"
 #include "server/rpc/grpc_status.h"
 
 #ifdef GLUOND_THREAD_SANITIZER
@@ -64,13 +65,17 @@ void Stream::WriteAndFinish(const Slices& message) {
 void Stream::OnReadDone(bool ok) {
   __tsan_acquire(this);
   const ScopedAccount account(peer()->account());
-  if (!ok) return OnRead(nullptr);
-  peer()->Gave(static_cast<int64_t>(received_.Length()));
   Slices message;
-  // A message that does not become slices is an empty one, which no parser takes for another.
-  (void)received_.Dump(&message);
-  received_.Clear();
-  OnRead(&message);
+  if (ok) {
+    peer()->Gave(static_cast<int64_t>(received_.Length()));
+    // A message that does not become slices is an empty one, which no parser takes for another.
+    (void)received_.Dump(&message);
+    received_.Clear();
+  } else if (IsBroken()) {
+    guest_.Leave();  // OnCancel may come late, behind those of other calls.
+  }
+  OnRead(ok ? &message : nullptr);
+  __tsan_release(this);
 }
 
 void Stream::OnWriteDone(bool ok) {
@@ -78,18 +83,22 @@ void Stream::OnWriteDone(bool ok) {
   const ScopedAccount account(peer()->account());
   sent_.Clear();
   OnWritten(ok);
+  __tsan_release(this);
 }
 
 void Stream::OnCancel() {
   __tsan_acquire(this);
+  Arrivals::NeverWaitHere();
   const ScopedAccount account(peer()->account());
   guest_.Leave();
   expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
   OnCancelled();
+  __tsan_release(this);
 }
 
 void Stream::OnDone() {
   __tsan_acquire(this);
+  Arrivals::NeverWaitHere();
   const ScopedAccount account(peer()->account());
   guest_.End();
   OnOver();
