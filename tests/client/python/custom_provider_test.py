@@ -339,7 +339,7 @@ class StreamTest(ArrayCase):
         self.assertLessEqual(count, host.MOST_IDLE + 1)
 
 
-def in_child(queue):
+def compute_sigmoid(queue):
     x = nd.zeros(2)
     gradient(x, called_back=True, op_type="sigmoid")
     y = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").eval(x=x)[0]
@@ -351,7 +351,7 @@ class ProcessesTest(unittest.TestCase):
     def run_children(self, method):
         context = multiprocessing.get_context(method)
         queue = context.Queue()
-        children = [context.Process(target=in_child, args=(queue,)) for _ in range(2)]
+        children = [context.Process(target=compute_sigmoid, args=(queue,)) for _ in range(2)]
         for child in children:
             child.start()
         found = [queue.get(timeout=60) for _ in children]
