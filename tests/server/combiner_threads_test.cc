@@ -1,72 +1,34 @@
-// gRPC hands no connection's work to its default executor, where the work would wait behind others' floods.
+// gRPC's question whether its default executor has threads is answered by this program (server/net/combiner_threads.cc),
+// and by no: so gRPC hands no connection's work to it because its owner is busy, to wait there behind others' floods.
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "proto/server.grpc.pb.h"
-#include "tests/server/service_fixture.h"
+#include "grpc/grpc.h"
 
 namespace gluond::server {
 namespace {
 
-// How often the kernel has switched between other threads and those of this process that have the name.
-int64_t Switches(const std::string& name) {
-  int64_t sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string comm, word;
-    std::getline(std::ifstream(task.path() / "comm"), comm);
-    if (comm != name) continue;
-    std::ifstream status(task.path() / "status");
-    while (status >> word) {
-      if (!word.ends_with("voluntary_ctxt_switches:")) continue;
-      int64_t count = 0;
-      status >> count;
-      sum += count;
-    }
-  }
-  return sum;
+void OfThisProgram() {}
+
+// The library or program that has the function.
+const void* HomeOf(const void* function) {
+  Dl_info info = {};
+  return dladdr(function, &info) == 0 ? nullptr : info.dli_fbase;
 }
 
-class CombinerThreadsTest : public ServiceTest {
- protected:
-  void Configure(ServerOptions* options) override { options->address = "127.0.0.1:0"; }
+TEST(CombinerThreadsTest, TheExecutorIsSaidToHaveNoThreads) {
+  const void* const program = HomeOf(reinterpret_cast<const void*>(&OfThisProgram));
+  ASSERT_NE(program, nullptr);
+  EXPECT_STRNE(grpc_version_string(), "");  // gRPC is linked.
+  void* const other = dlsym(RTLD_DEFAULT, "grpc_init");
+  ASSERT_NE(HomeOf(other), nullptr);
+  EXPECT_NE(HomeOf(other), program) << "gRPC is linked statically: then this test tells nothing";
 
-  // The switches of the executor's threads during many short calls at once.
-  int64_t SwitchesOfCalls() {
-    const auto stub = v1::ServerService::NewStub(
-        grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
-    const int64_t before = Switches("default-executo");
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&stub] {
-        for (int i = 0; i < kCalls; ++i) {
-          grpc::ClientContext context;
-          v1::GetServerInfoResponse response;
-          EXPECT_TRUE(stub->GetServerInfo(&context, {}, &response).ok());
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    const int64_t after = Switches("default-executo");
-    EXPECT_GT(after, 0) << "gRPC has no such thread any more";
-    return after - before;
-  }
-
-  static constexpr int kThreads = 8, kCalls = 500;
-};
-
-// There is a handful of switches where the connections' work stays away from the executor, and else there are hundreds.
-// On a busy machine gRPC has other work for its threads, too, now and then.
-TEST_F(CombinerThreadsTest, TheExecutorIsNotUsed) {
-  int64_t least = SwitchesOfCalls();
-  for (int round = 0; round < 4 && least >= kThreads * kCalls / 100; ++round) least = std::min(least, SwitchesOfCalls());
-  EXPECT_LT(least, kThreads * kCalls / 100);
+  void* const question = dlsym(RTLD_DEFAULT, "_ZN9grpc_core8Executor17IsThreadedDefaultEv");
+  ASSERT_NE(question, nullptr) << "gRPC has no such function any more";
+  EXPECT_EQ(HomeOf(question), program) << "gRPC's own function answers";
+  EXPECT_FALSE(reinterpret_cast<bool (*)()>(question)());
 }
 
 }  // namespace
