@@ -24,16 +24,15 @@ class SignatureTable {
   // The value for inputs like these. Null: there is none. Valid until the next Insert.
   Value* Find(absl::Span<const Tensor> inputs) {
     const auto found = std::find_if(entries_.begin(), entries_.end(), [inputs](const Entry& entry) {
-      return std::equal(inputs.begin(), inputs.end(), entry.inputs.begin(), [](const Tensor& a, const Signature& b) {
-        return a.dtype() == b.dtype && a.shape() == b.shape;
-      });
+      return std::equal(inputs.begin(), inputs.end(), entry.inputs.begin(), entry.inputs.end(),
+                        [](const Tensor& a, const Signature& b) { return a.dtype() == b.dtype && a.shape() == b.shape; });
     });
     if (found == entries_.end()) return nullptr;
     entries_.splice(entries_.begin(), entries_, found);
     return &found->value;
   }
 
-  // Requires: there is none, and all calls have as many inputs.
+  // Requires: there is none.
   Value& Insert(absl::Span<const Tensor> inputs, Value value) {
     if (entries_.size() >= kMost) entries_.pop_back();
     Entry& entry = entries_.emplace_front(Entry{{}, std::move(value)});
