@@ -36,6 +36,25 @@ limit and its flag, `UNAVAILABLE` works on retry. A message says where, what was
 came and what to do. Any method may answer `INVALID_ARGUMENT` for a message that cannot be parsed,
 `RESOURCE_EXHAUSTED` for one that is too large or comes while too many are at work, `CANCELLED`,
 `DEADLINE_EXCEEDED`, and `UNAVAILABLE` while the server drains.
+
+Messages are for people, and their words may change. Programs read the `google.rpc.ErrorInfo` among
+the error's details (`grpc-status-details-bin`; in a session, `Failure.status`): its `domain` is
+`gluond`, its `reason` one of these. A failed custom operator's traceback is a
+`google.rpc.DebugInfo`.
+
+| reason | code | metadata | meaning |
+| --- | --- | --- | --- |
+| `ALREADY_EXISTS` | `ALREADY_EXISTS` | `kind`, `name` | A model or dataset has this name. |
+| `ANSWER_FORGOTTEN` | `FAILED_PRECONDITION` | `last` | The numbered call was applied, and its answer is no longer kept. |
+| `DRAINING` | `UNAVAILABLE` | | The server is stopping; a call may work with another one, or later. |
+| `LIMIT` | `RESOURCE_EXHAUSTED` | `flag` | The limit of a flag of the server, such as `--max_models`. |
+| `NOT_FOUND` | `NOT_FOUND` | `kind`, `name` | No model or dataset has this name. |
+| `PROVIDER_GONE` | `UNAVAILABLE` | `operator` | The client that computes the operator is not connected. |
+| `SEQUENCE_GAP` | `FAILED_PRECONDITION` | `last` | The call's number is not the next one; `last` is the last one applied. |
+| `SEQUENCE_REUSED` | `INVALID_ARGUMENT` | `last` | Another call had this number. |
+| `SESSION_GONE` | `NOT_FOUND` | | The server has no such session, or no longer. |
+| `STALE_GRADIENT` | `FAILED_PRECONDITION` | `arrays` | These arrays' gradients were not computed since the last step. |
+| `TOO_MANY_CALLS` | `RESOURCE_EXHAUSTED` | | Too many numbered calls of this client wait for those before them. |
 """
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -54,7 +73,8 @@ def describe(proto_root):
   with tempfile.NamedTemporaryFile(suffix=".pb") as out:
     subprocess.run(
         ["protoc", "--include_source_info", "--include_imports", "-o", out.name,
-         "--proto_path=%s" % proto_root, "--proto_path=/usr/include"] +
+         "--proto_path=%s" % proto_root, "--proto_path=%s/third_party/googleapis" % proto_root,
+         "--proto_path=/usr/include"] +
         ["proto/%s.proto" % name for name in FILES], check=True)
     files = {f.name: f for f in descriptor_pb2.FileDescriptorSet.FromString(out.read()).file}
   return [files["proto/%s.proto" % name] for name in FILES]
@@ -97,7 +117,7 @@ def _anchor(full_name):
 def _link(type_name):
   short = type_name.removeprefix(".gluond.v1.")
   if type_name.startswith(".google."):
-    return "`%s`" % type_name.removeprefix(".google.protobuf.")
+    return "`%s`" % type_name.removeprefix(".google.protobuf.").removeprefix(".")
   return "[`%s`](#%s)" % (short, _anchor(type_name))
 
 

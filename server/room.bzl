@@ -20,6 +20,7 @@ ROOMS = ["//server/" + room for room in sorted(_MAY_IMPORT)]
 # Libraries that most rooms use beside each other.
 ENGINE_AND_PROTO = [
     "//engine/core",
+    "//engine/core:error_info",
     "//engine/imperative",
     "//engine/nn",
     "//engine/passes",

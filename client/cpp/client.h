@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/error.h"
 #include "client/cpp/model.h"
 #include "client/cpp/network.h"
 #include "client/cpp/tensor.h"

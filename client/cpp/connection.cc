@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/error.h"
+#include "google/rpc/status.pb.h"
 
 namespace gluond::client {
 namespace {
@@ -30,6 +32,13 @@ absl::Duration Jittered(absl::Duration backoff) {
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
+// Whether the call is worth another attempt: the server cannot be reached, or has stopped. (Where it is there, it tells
+// by UNAVAILABLE that a client which computes an operator is not.)
+bool MayBeBack(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  return absl::IsUnavailable(status) && (reason.empty() || reason == "DRAINING");
+}
+
 }  // namespace
 
 Connection::Connection(std::string address, Options options, std::shared_ptr<grpc::Channel> channel)
@@ -42,13 +51,19 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
 
 absl::Status Connection::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
-  const auto code = static_cast<absl::StatusCode>(status.error_code());
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
-    return absl::Status(code, status.error_message());
+  const bool answered = !status.error_details().empty();  // By the server, and not by gRPC for it.
+  absl::Status result(
+      static_cast<absl::StatusCode>(status.error_code()),
+      answered || status.error_code() != grpc::StatusCode::UNAVAILABLE
+          ? status.error_message()
+          : absl::StrCat("no answer from ", address_, ": ", status.error_message(),
+                         ". Is the server running there? `gluond serve` starts one."));
+  google::rpc::Status details;
+  if (!answered || !details.ParseFromString(status.error_details())) return result;
+  for (const google::protobuf::Any& detail : details.details()) {
+    result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
   }
-  return absl::Status(code,
-                      absl::StrCat("no answer from ", address_, ": ", status.error_message(),
-                                   ". Is the server running there? `gluond serve` starts one."));
+  return result;
 }
 
 absl::Status Connection::Run(absl::Time deadline,
@@ -59,12 +74,12 @@ absl::Status Connection::Run(absl::Time deadline,
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
     absl::Status status = ToStatus(attempt(&context));
-    if (!absl::IsUnavailable(status)) return status;
+    if (!MayBeBack(status)) return status;
     const absl::Duration pause = Jittered(backoff);
     if (absl::Now() + pause >= give_up) return status;
     std::this_thread::sleep_for(absl::ToChronoNanoseconds(pause));
     status = resume();
-    if (!status.ok() && !absl::IsUnavailable(status)) return status;
+    if (!status.ok() && !MayBeBack(status)) return status;
   }
 }
 
@@ -114,7 +129,7 @@ absl::Status Connection::Advance(absl::Status status, const std::string& model,
   // The server alone knows whether the call was applied: the next call asks. A gap may mean that the
   // server has lost this client's calls: then no other status says so.
   line.in_doubt = true;
-  if (!absl::IsFailedPrecondition(status)) return status;
+  if (ReasonOf(status) != "SEQUENCE_GAP") return status;
   absl::Status lost = CheckNotForgotten(model, deadline, line);
   return absl::IsAborted(lost) ? lost : status;
 }

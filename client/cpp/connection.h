@@ -2,7 +2,7 @@
 // numbers. Thread-safe. Calls that change one model go one at a time, in the order of their
 // beginning.
 //
-// A call that meets UNAVAILABLE is sent again while Options::retry_for lasts. One that changes a
+// A call is sent again while the server is away and Options::retry_for lasts. One that changes a
 // model carries the same sequence number each time, so that the server applies it once however
 // often it comes.
 
@@ -39,7 +39,7 @@ struct Options {
   std::string client_id = "";
   // Deadline of a call, retries included.
   absl::Duration timeout = absl::Minutes(5);
-  // A call that meets UNAVAILABLE is tried again for so long.
+  // A call that finds no server, or one that stops, is tried again for so long.
   absl::Duration retry_for = absl::Seconds(10);
   // Default: no encryption.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;

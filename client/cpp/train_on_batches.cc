@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/cpp/connection.h"
+#include "client/cpp/error.h"
 
 namespace gluond::client {
 namespace {
@@ -92,8 +93,8 @@ absl::Status Connection::TrainOnBatches(
     flights.LandFirst();
     Flight& first = all.front();
     status = ToStatus(first.status);
-    if (first.ahead &&
-        (absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status))) {
+    const std::string reason = ReasonOf(status);
+    if (first.ahead && (reason == "SEQUENCE_GAP" || reason == "TOO_MANY_CALLS" || reason == "LIMIT")) {
       // The step overtook the one before it on the way, which the server cannot allow; or there were
       // too many at once. It is sent again.
       flights.LandAll();

@@ -19,7 +19,7 @@ MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
 OUTPUT = HERE / MESSAGES
 # The files of the client's protocol, and those that they import.
 SOURCES = ["proto/session.proto", "proto/operator.proto", "proto/server.proto", "proto/model.proto",
-           "proto/training.proto"]
+           "proto/training.proto", "google/rpc/error_details.proto"]
 
 
 def compiler() -> list[str]:
@@ -41,8 +41,8 @@ def build(output: pathlib.Path = OUTPUT) -> None:
     if not (ROOT / SOURCES[0]).exists() and output.exists():
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([*compiler(), f"-I{ROOT}", "--include_imports", f"--descriptor_set_out={output}", *SOURCES],
-                   cwd=ROOT, check=True)
+    subprocess.run([*compiler(), f"-I{ROOT}", f"-I{ROOT / 'third_party/googleapis'}", "--include_imports",
+                    f"--descriptor_set_out={output}", *SOURCES], cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

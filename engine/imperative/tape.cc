@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 
 namespace gluond {
 
@@ -27,9 +28,8 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
   }
   if (!wanted) return absl::OkStatus();
   if (*size_ >= most_nodes_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the tape holds ", size_->load(), " recorded calls and variables, the limit of --max_session_arrays; "
-        "call backward, or record less at once"));
+    return OverLimit("--max_session_arrays", "the tape holds ", size_->load(), " recorded calls and variables, the "
+                     "limit of --max_session_arrays; call backward, or record less at once");
   }
   const auto node = NewNode();
   node->attrs = op.node->attrs;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/host_blocks.h"
 
@@ -152,11 +153,10 @@ absl::Status Budget::Charge(int64_t bytes) {
     if (bytes <= available || budget->account_ != nullptr) continue;  // The whole's message tells more.
     const int64_t kept = budget->limit_ - budget->used() - available;
     const std::string holders = HoldersOf(*budget);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->used(), " of ", budget->limit_, " in use",
-        holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
-        kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"), "; free some, or raise ",
-        budget->flag_));
+    return OverLimit(budget->flag_, "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->used(), " of ",
+                     budget->limit_, " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
+                     kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"), "; free some, or "
+                     "raise ", budget->flag_);
   }
   for (Budget* budget = this; budget != nullptr; budget = budget->parent_.get()) {
     const int64_t used = budget->used_.fetch_add(bytes, std::memory_order_acq_rel) + bytes;

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/block.h"
@@ -41,9 +42,8 @@ absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
 absl::StatusOr<Declarations> ByName(const google::protobuf::RepeatedPtrField<v1::Variable>& variables,
                                     int64_t max_nodes) {
   if (variables.size() > max_nodes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the request declares ", variables.size(), " variables, more than "
-                                                     "the ", max_nodes, " of --max_graph_nodes; leave out what the "
-                                                     "graph says itself"));
+    return OverLimit("--max_graph_nodes", "the request declares ", variables.size(), " variables, more than the ",
+                     max_nodes, " of --max_graph_nodes; leave out what the graph says itself");
   }
   Declarations declared;
   declared.reserve(static_cast<size_t>(variables.size()));
@@ -160,8 +160,8 @@ absl::StatusOr<ModelDefinition> FromGraph(const v1::DefineModelRequest& request,
 }
 
 absl::Status TooManyNodes(int64_t nodes, int64_t max_nodes) {
-  return absl::ResourceExhaustedError(absl::StrCat("the graph has ", nodes, " nodes, more than the ", max_nodes,
-                                                   " of --max_graph_nodes; make it smaller"));
+  return OverLimit("--max_graph_nodes", "the graph has ", nodes, " nodes, more than the ", max_nodes,
+                   " of --max_graph_nodes; make it smaller");
 }
 
 // A node may have thousands of outputs, which passes keep tables of.
@@ -170,9 +170,8 @@ absl::Status CheckOutputs(const ModelDefinition& definition, int64_t max_nodes) 
   int64_t outputs = 0;
   PostOrderVisit(definition.outputs, [&outputs](const NodePtr& node) { outputs += node->num_outputs(); });
   if (outputs <= kOutputsPerNode * max_nodes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the graph's nodes have ", outputs, " outputs, more than ",
-                                                   kOutputsPerNode, " for each of the ", max_nodes,
-                                                   " of --max_graph_nodes; make it smaller"));
+  return OverLimit("--max_graph_nodes", "the graph's nodes have ", outputs, " outputs, more than ", kOutputsPerNode,
+                   " for each of the ", max_nodes, " of --max_graph_nodes; make it smaller");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/tensor_fill.h"
 #include "server/codec/tensor_statistics.h"
@@ -198,10 +199,9 @@ absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t
   } else if (form == v1::TYPED) {
     const int64_t least = LeastTypedBytes(tensor.dtype());
     if (tensor.Size() > *bytes_left / least) {  // Before they are copied.
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a tensor of shape ", tensor.shape().ToString(), " takes ", least, " bytes or more for each of its ",
-                       tensor.Size(), " values as TYPED, and --max_message_bytes leaves ", *bytes_left,
-                       "; ask for STATISTICS, for RAW, or for less at once"));
+      return OverLimit("--max_message_bytes", "a tensor of shape ", tensor.shape().ToString(), " takes ", least,
+                       " bytes or more for each of its ", tensor.Size(), " values as TYPED, and --max_message_bytes "
+                       "leaves ", *bytes_left, "; ask for STATISTICS, for RAW, or for less at once");
     }
     *bytes_left -= tensor.Size() * least;
     EncodeTyped(tensor, proto);

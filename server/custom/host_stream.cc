@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "server/custom/scope.h"
+#include "server/rpc/draining.h"
 #include "server/wire/parse_message.h"
 #include "server/wire/wire_cut.h"
 
@@ -15,10 +17,10 @@ absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) 
   MutexLock lock(mu_);
   HostStream* const key = stream.get();
   streams_[key] = std::move(stream);
-  if (draining_) return absl::UnavailableError("the server is stopping");
+  if (draining_) return Draining();
   if (static_cast<int64_t>(streams_.size()) <= most) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the server has ", streams_.size() - 1,
-                                                   " clients that host operators, the limit of --max_sessions"));
+  return OverLimit("--max_sessions", "the server has ", streams_.size() - 1, " clients that host operators, the limit "
+                   "of --max_sessions");
 }
 
 void HostStreams::Remove(HostStream* stream) {
@@ -46,7 +48,7 @@ void HostStreams::Drain() {
     MutexLock lock(mu_);
     draining_ = true;
   }
-  for (const auto& stream : List()) stream->End(absl::UnavailableError("the server is stopping"));
+  for (const auto& stream : List()) stream->End(Draining());
 }
 
 HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening) {
@@ -75,8 +77,8 @@ void HostStream::Enqueue(Item item) {
     writing_ = true;
   }
   if (!too_many) return WriteNext();
-  End(absl::ResourceExhaustedError(absl::StrCat("the client does not read: ", most, " bytes wait for it, the limit of "
-                                                "--max_session_queue_bytes")));
+  End(OverLimit("--max_session_queue_bytes", "the client does not read: ", most, " bytes wait for it, the limit of "
+                "--max_session_queue_bytes"));
 }
 
 void HostStream::WriteNext() {
@@ -102,8 +104,8 @@ bool HostStream::Encode(uint64_t call, Slices* message) {
   const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   const int64_t most = limits().max_message_bytes;
   if (bytes <= most) return true;
-  hosts_.Fail(call, absl::ResourceExhaustedError(absl::StrCat("its values have ", bytes, " bytes, more than the ", most,
-                                                              " of --max_message_bytes")));
+  hosts_.Fail(call, OverLimit("--max_message_bytes", "its values have ", bytes, " bytes, more than the ", most,
+                              " of --max_message_bytes"));
   return false;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/custom/messages.h"
@@ -157,8 +158,8 @@ void CustomHosts::Detach(HostChannel* channel) {
     }
   }
   for (Waiting& waiting : ended) {
-    const absl::Status status = absl::UnavailableError(
-        absl::StrCat(waiting.what, ": the client that computes it has gone; it works again when it is back"));
+    const absl::Status status = WithInfo(absl::UnavailableError(absl::StrCat(
+        waiting.what, ": the client that computes it has gone; it works again when it is back")), reason::kProviderGone);
     End(std::move(waiting), status);
   }
 }
@@ -189,8 +190,10 @@ absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindLocked(const std::string
     Provider* const provider = providers_.at(found->second).get();
     if (!offered || provider->offered.contains(op_type)) return provider;
   }
-  return absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it is ",
-                                             "connected", scope.empty() ? "; its client must share it" : ""));
+  return WithInfo(absl::UnavailableError(absl::StrCat(
+                      "custom operator '", Excerpt(op_type), "': no client that computes it is connected",
+                      scope.empty() ? "; its client must share it" : "")),
+                  reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
 // A shared name may have been taken over since the forward pass got its number: both passes are one client's.
@@ -203,14 +206,16 @@ absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindForCallLocked(const Cust
     return provider.get();
   }
   if (call.kind == CustomCall::kForward) return FindLocked("", call.op.op_type, /*offered=*/true);
-  return absl::UnavailableError(absl::StrCat("backward of ", Describe(call.op), ": the client that computed its forward ",
-                                             "pass is not connected any more; run the forward pass again"));
+  return WithInfo(absl::UnavailableError(absl::StrCat(
+                      "backward of ", Describe(call.op), ": the client that computed its forward pass is not connected any "
+                      "more; run the forward pass again")),
+                  reason::kProviderGone, {{"operator", Excerpt(call.op.op_type)}});
 }
 
 absl::StatusOr<uint64_t> CustomHosts::AddLocked(Provider* provider, Waiting waiting) {
   if (provider->calls >= provider->limits.max_callbacks) {
-    return absl::ResourceExhaustedError(absl::StrCat(waiting.what, ": its client has not answered ", provider->calls,
-                                                     " calls, the limit of --max_callbacks"));
+    return OverLimit("--max_callbacks", waiting.what, ": its client has not answered ", provider->calls, " calls, the "
+                     "limit of --max_callbacks");
   }
   ++provider->calls;
   waiting.channel = provider->channel.get();

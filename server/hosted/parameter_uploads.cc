@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/codec/tensor_codec.h"
@@ -86,8 +87,8 @@ ParameterUploads::UploadPtr ParameterUploads::Use(const Key& key) {
 absl::Status ParameterUploads::Add(const Key& key, const UploadPtr& upload) {
   MutexLock lock(mu_);
   if (!uploads_.contains(key) && uploads_.size() >= most_) {
-    return absl::ResourceExhaustedError(absl::StrCat("the server holds ", uploads_.size(), " uploads of parameters, the "
-                                                     "limit of --max_uploads; apply some, or wait until they expire"));
+    return OverLimit("--max_uploads", "the server holds ", uploads_.size(), " uploads of parameters, the limit of "
+                     "--max_uploads; apply some, or wait until they expire");
   }
   upload->last_used = Clock::now();
   uploads_[key] = upload;

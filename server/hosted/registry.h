@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -34,8 +35,9 @@ class Registry {
     MutexLock lock(mu_);
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
-    return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
-                                            DidYouMean(name, NamesLocked())));
+    return WithInfo(absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
+                                                     DidYouMean(name, NamesLocked()))),
+                    reason::kNotFound, {{"kind", kind_}, {"name", Excerpt(name)}});
   }
 
   // Whether `name` could be added now, to be asked before the work of making the value.
@@ -104,11 +106,13 @@ class Registry {
   absl::Status CanAddLocked(const std::string& name, bool replace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool exists = values_.contains(name);
     if (exists && !replace) {
-      return absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name, "' already; replace or delete it"));
+      return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name,
+                                                            "' already; replace or delete it")),
+                      reason::kAlreadyExists, {{"kind", kind_}, {"name", name}});
     }
     if (!exists && values_.size() >= limit_) {
-      return absl::ResourceExhaustedError(absl::StrCat("the server holds ", values_.size(), " ", kind_,
-                                                       "s, the limit of ", flag_, "; delete one"));
+      return OverLimit(flag_, "the server holds ", values_.size(), " ", kind_, "s, the limit of ", flag_,
+                       "; delete one");
     }
     return absl::OkStatus();
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "server/rpc/draining.h"
 
 namespace gluond::server {
 
@@ -18,8 +19,7 @@ class CallsUnderWay {
     ++count_;  // Before the look: either this call sees that the server drains, or Drain's caller sees this call.
     if (!draining_) return absl::OkStatus();
     --count_;
-    return absl::UnavailableError("the server is draining: it ends the calls that it has and takes no new ones; call "
-                                  "another one, or try again when it has been started anew");
+    return Draining();
   }
   // Requires: a call has begun that has not ended.
   void End() { --count_; }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "server/wire/chunk.h"
 
 namespace gluond::server {
@@ -70,9 +71,8 @@ void Conversation::OnRead(Slices* message) {
     last_message_ = Clock::now();
   }
   if (bytes > limits().max_message_bytes) {
-    return End(absl::ResourceExhaustedError(absl::StrCat("the message has ", bytes, " bytes, more than the ",
-                                                         limits().max_message_bytes,
-                                                         " of --max_message_bytes; send it in parts")));
+    return End(OverLimit("--max_message_bytes", "the message has ", bytes, " bytes, more than the ",
+                         limits().max_message_bytes, " of --max_message_bytes; send it in parts"));
   }
   runner_.dispatch.Run(Dispatch::OfMessage(bytes), [self = shared_from_this(), slices = std::move(*message), bytes] {
     self->Receive(slices, bytes);

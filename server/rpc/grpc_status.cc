@@ -1,56 +1,76 @@
 #include "server/rpc/grpc_status.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "google/rpc/error_details.pb.h"
 
 namespace gluond::server {
 namespace {
 
-// Clients take 8 KiB of headers by default.
-constexpr size_t kMostEncoded = 6000;
+// Clients take 8 KiB of headers by default. The message is in there twice: google.rpc.Status repeats it.
+constexpr size_t kMostMessage = 3000, kMostEncoded = 7500;
 
 // The size of a byte in gRPC's percent encoding.
 size_t EncodedSize(char c) { return c >= 0x20 && c <= 0x7E && c != '%' ? 1 : 3; }
 
-size_t EncodedSize(absl::string_view text) {
-  size_t size = 0;
-  for (const char c : text) size += EncodedSize(c);
-  return size;
-}
-
-// The last whole lines of `text` that fit.
-std::string Tail(const std::string& text, size_t most_encoded) {
-  size_t begin = text.size(), encoded = 0;
-  for (size_t i = text.size(); i-- > 0;) {
-    encoded += EncodedSize(text[i]);
-    if (encoded > most_encoded) return begin == text.size() ? "" : absl::StrCat("...\n", text.substr(begin));
-    if (i == 0 || text[i - 1] == '\n') begin = i;
-  }
-  return text;
-}
-
 // Some messages list all of a model's parameters. One that is longer than the headers may be would never arrive.
-std::string Shortened(std::string text) {
-  size_t encoded = 0;
+std::string Shortened(absl::string_view text, size_t* encoded) {
   for (size_t i = 0; i < text.size(); ++i) {
-    encoded += EncodedSize(text[i]);
-    if (encoded > kMostEncoded) return text.substr(0, i) + "...";
+    if (*encoded + EncodedSize(text[i]) > kMostMessage) return absl::StrCat(text.substr(0, i), "...");
+    *encoded += EncodedSize(text[i]);
   }
-  return text;
+  return std::string(text);
+}
+
+// The last whole lines of `text`, of at most so many bytes.
+std::string Tail(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  const size_t line = text.find('\n', text.size() - most);
+  return line == std::string::npos ? "" : absl::StrCat("...", text.substr(line));
 }
 
 }  // namespace
 
+google::rpc::Status ToProto(const absl::Status& status) {
+  google::rpc::Status proto;
+  proto.set_code(static_cast<int32_t>(status.code()));
+  proto.set_message(std::string(status.message()));
+  if (const std::optional<ErrorInfo> info = InfoOf(status)) {
+    google::rpc::ErrorInfo detail;
+    detail.set_reason(info->reason);
+    detail.set_domain("gluond");
+    for (const auto& [key, value] : info->metadata) (*detail.mutable_metadata())[key] = value;
+    proto.add_details()->PackFrom(detail);
+  }
+  if (const auto traceback = status.GetPayload(kTraceback); traceback.has_value()) {
+    google::rpc::DebugInfo detail;
+    detail.set_detail(std::string(*traceback));
+    proto.add_details()->PackFrom(detail);
+  }
+  return proto;
+}
+
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  std::string text = Shortened(std::string(status.message()));
-  const size_t encoded = EncodedSize(text) + 16;
-  if (const auto traceback = status.GetPayload(kTraceback); traceback.has_value() && encoded < kMostEncoded) {
-    const std::string tail = Tail(std::string(*traceback), kMostEncoded - encoded);
-    if (!tail.empty()) absl::StrAppend(&text, "\n", tail);
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  size_t encoded = 0;
+  const std::string message = Shortened(status.message(), &encoded);
+  google::rpc::Status proto = ToProto(WithMessage(status, message));
+  if (proto.details().empty()) return grpc::Status(code, message);
+  const auto left = [&] {  // A binary header is in Base64.
+    return static_cast<int64_t>(kMostEncoded - encoded) * 3 / 4 - static_cast<int64_t>(proto.ByteSizeLong());
+  };
+  if (google::rpc::DebugInfo debug; left() < 0 && proto.mutable_details()->rbegin()->UnpackTo(&debug)) {
+    const int64_t most = static_cast<int64_t>(debug.detail().size()) + left() - 16;
+    debug.set_detail(Tail(debug.detail(), static_cast<size_t>(std::max<int64_t>(0, most))));
+    proto.mutable_details()->rbegin()->PackFrom(debug);
   }
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), text);
+  return left() < 0 ? grpc::Status(code, message) : grpc::Status(code, message, proto.SerializeAsString());
 }
 
 }  // namespace gluond::server

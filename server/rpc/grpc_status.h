@@ -1,9 +1,10 @@
-// The one conversion of a Status at the edge.
+// The conversions of a Status at the edge.
 
 #ifndef SERVER_RPC_GRPC_STATUS_H_
 #define SERVER_RPC_GRPC_STATUS_H_
 
 #include "absl/status/status.h"
+#include "google/rpc/status.pb.h"
 #include "grpcpp/support/status.h"
 
 namespace gluond::server {
@@ -11,7 +12,10 @@ namespace gluond::server {
 // A payload: the traceback of a client whose function failed, as its language prints it.
 inline constexpr char kTraceback[] = "gluond/traceback";
 
-// A traceback follows the message, or the end of it where that is long: a status travels in a header.
+// The status's facts (engine/core/error_info.h) are its ErrorInfo, and a traceback is its DebugInfo.
+google::rpc::Status ToProto(const absl::Status& status);
+// The same with ToProto as its details. It travels in a header, so a long message loses its end, and a long traceback its
+// beginning.
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace gluond::server

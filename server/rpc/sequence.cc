@@ -1,6 +1,7 @@
 #include "server/rpc/sequence.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 
 namespace gluond::server {
 namespace {
@@ -50,14 +51,17 @@ void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
   const uint64_t number = arrival.number;
   if (number > stream.last) {
     if (stream.running) {
-      return refuse(absl::ResourceExhaustedError(absl::StrCat(
-          "more than ", kMaxWaiting, " numbered calls of ", Who(arrival.client, arrival.model),
-          " wait; send fewer at once")));
+      return refuse(WithInfo(absl::ResourceExhaustedError(absl::StrCat(
+                                 "more than ", kMaxWaiting, " numbered calls of ", Who(arrival.client, arrival.model),
+                                 " wait; send fewer at once")),
+                             reason::kTooManyCalls));
     }
     if (number != stream.last + 1) {
-      return refuse(absl::FailedPreconditionError(absl::StrCat(
-          "sequence ", number, " leaves a gap: the last applied for ", Who(arrival.client, arrival.model), " is ",
-          stream.last, "; send ", stream.last + 1, " next")));
+      return refuse(WithInfo(absl::FailedPreconditionError(absl::StrCat(
+                                 "sequence ", number, " leaves a gap: the last applied for ",
+                                 Who(arrival.client, arrival.model), " is ", stream.last, "; send ", stream.last + 1,
+                                 " next")),
+                             reason::kSequenceGap, {{"last", absl::StrCat(stream.last)}}));
     }
     stream.running = true;
     const Key key{arrival.client, arrival.model};
@@ -70,17 +74,19 @@ void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
   }
   const uint64_t oldest = stream.last + 1 - stream.answers.size();
   if (number < oldest) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat(
+    return refuse(WithInfo(absl::FailedPreconditionError(absl::StrCat(
         "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ",
         Who(arrival.client, arrival.model), " is ", stream.last,
         stream.answers.empty() ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds)"
-                               : absl::StrCat(", and the answers since ", oldest, " are kept"))));
+                               : absl::StrCat(", and the answers since ", oldest, " are kept"))),
+                           reason::kAnswerForgotten, {{"last", absl::StrCat(stream.last)}}));
   }
   const Answer& answer = stream.answers[number - oldest];
   if (answer.payload != arrival.payload) {
-    return refuse(absl::InvalidArgumentError(absl::StrCat(
-        "sequence ", number, " was applied with another request; a new request takes a new number, now ",
-        stream.last + 1)));
+    return refuse(WithInfo(absl::InvalidArgumentError(absl::StrCat(
+                               "sequence ", number, " was applied with another request; a new request takes a new "
+                               "number, now ", stream.last + 1)),
+                           reason::kSequenceReused, {{"last", absl::StrCat(stream.last)}}));
   }
   verdicts->push_back([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
 }
@@ -161,8 +167,8 @@ absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
   // Forgets the stream that was silent longest.
   for (auto it = by_age_.begin(); streams_.size() >= max_streams_; ++it) {
     if (it == by_age_.end()) {
-      return absl::ResourceExhaustedError(absl::StrCat("numbered calls of ", streams_.size(),
-                                                       " clients run, the limit of --max_clients; try again later"));
+      return OverLimit("--max_clients", "numbered calls of ", streams_.size(), " clients run, the limit of --max_clients; "
+                       "try again later");
     }
     const auto old = streams_.find(*it);
     if (old->second.running || !old->second.waiting.empty()) continue;

@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/rpc/stored_answer.h"
@@ -100,9 +101,9 @@ absl::Status Rpc::Admit(const Slices* request) {
   const auto bytes = request_bytes_ = static_cast<int64_t>(Bytes(*request).size());
   if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(stream_->Enter());
   if (bytes > runner_.limits.max_message_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
-                     " of --max_message_bytes; send less at once, or upload in chunks"));
+    return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ",
+                     runner_.limits.max_message_bytes, " of --max_message_bytes; send less at once, or upload in "
+                     "chunks");
   }
   if (method_.weight == Weight::kAlways) return absl::OkStatus();
   ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1));
@@ -154,10 +155,10 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
     (void)response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(reply->front().begin()));
   }
   if (total > limit) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the reply has ", total, " bytes, more than the ", runner_.limits.max_message_bytes,
-        " of --max_message_bytes", turn_ == nullptr ? "" : " (the call itself was applied)",
-        "; ask for less at once, for STATISTICS, or download in chunks"));
+    return OverLimit("--max_message_bytes", "the reply has ", total, " bytes, more than the ",
+                     runner_.limits.max_message_bytes, " of --max_message_bytes",
+                     turn_ == nullptr ? "" : " (the call itself was applied)", "; ask for less at once, for "
+                     "STATISTICS, or download in chunks");
   }
   return absl::OkStatus();
 }

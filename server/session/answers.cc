@@ -3,8 +3,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "server/codec/tensor_codec.h"
-#include "server/custom/messages.h"
+#include "server/rpc/grpc_status.h"
 
 namespace gluond::server {
 namespace {
@@ -12,20 +13,15 @@ namespace {
 constexpr size_t kMostKept = 1000;  // Failures that the client has not been told of.
 
 void ToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
-  proto->set_code(static_cast<int32_t>(failure.status.code()));
-  proto->set_message(std::string(failure.status.message()));
+  *proto->mutable_status() = server::ToProto(failure.status);
   proto->set_command(failure.command);
   proto->set_array(array);
   proto->set_told(failure.told);
-  if (const auto traceback = failure.status.GetPayload(kTraceback); traceback.has_value()) {
-    proto->set_traceback(std::string(*traceback));
-  }
 }
 
 absl::Status TooLarge(int64_t bytes, int64_t limit) {
-  return absl::ResourceExhaustedError(absl::StrCat("the tensors have ", bytes, " bytes, more than the ", limit,
-                                                   " of --max_message_bytes; fetch arrays one by one, or slices of a "
-                                                   "large one"));
+  return OverLimit("--max_message_bytes", "the tensors have ", bytes, " bytes, more than the ", limit,
+                   " of --max_message_bytes; fetch arrays one by one, or slices of a large one");
 }
 
 // The elements of `whole`, in its memory.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/dtype.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -85,8 +86,8 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
   array.mark = nullptr;
   if (arrays_.size() >= most_) {
     if (arrays_.size() >= 2 * most_) return;  // Mistakes take names, too, but not for ever.
-    array = {imperative_.scheduler().Failed(absl::ResourceExhaustedError(absl::StrCat(
-                 "the session holds ", arrays_.size(), " arrays, the limit of --max_session_arrays; free some")),
+    array = {imperative_.scheduler().Failed(OverLimit("--max_session_arrays", "the session holds ", arrays_.size(),
+                                                      " arrays, the limit of --max_session_arrays; free some"),
                                 command), {}, nullptr};
   }
   arrays_.emplace(name, std::move(array));

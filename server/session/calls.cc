@@ -2,6 +2,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -18,8 +19,8 @@ namespace {
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 
 absl::Status TooMany(const char* what, size_t most) {
-  return absl::ResourceExhaustedError(absl::StrCat("the session holds ", most, " ", what,
-                                                   ", the limit of --max_session_arrays; free some"));
+  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what, ", the limit of "
+                   "--max_session_arrays; free some");
 }
 
 template <class Map>
@@ -63,9 +64,8 @@ bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
 
 absl::Status SessionCalls::Charge(int64_t bytes) {
   if (bytes_ + bytes > max_bytes_) {
-    return absl::ResourceExhaustedError(absl::StrCat("the session's prepared calls and graphs take ", bytes_ + bytes,
-                                                     " bytes, more than --max_session_queue_bytes=", max_bytes_,
-                                                     "; free some"));
+    return OverLimit("--max_session_queue_bytes", "the session's prepared calls and graphs take ", bytes_ + bytes,
+                     " bytes, more than --max_session_queue_bytes=", max_bytes_, "; free some");
   }
   bytes_ += bytes;
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/backward_walk.h"
 
@@ -95,9 +96,10 @@ absl::Status SessionGradients::Fresh(const v1::Fresh& fresh) {
   }
   if (!fresh.require() || stale.empty()) return absl::OkStatus();
   const std::string others = absl::StrJoin(stale.begin() + 1, stale.end(), ", ");
-  return absl::FailedPreconditionError(absl::StrCat("the gradient of array ", stale[0],
-                                                    others.empty() ? "" : " and of ", others,
-                                                    " has not been updated by backward since the last step"));
+  return WithInfo(absl::FailedPreconditionError(absl::StrCat("the gradient of array ", stale[0],
+                                                             others.empty() ? "" : " and of ", others,
+                                                             " has not been updated by backward since the last step")),
+                  reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
 }
 
 absl::Status SessionGradients::Backward(const v1::Backward& backward, uint64_t command) {

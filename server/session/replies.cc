@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "server/rpc/grpc_status.h"
 #include "server/wire/wire_cut.h"
 
 namespace gluond::server {
@@ -31,10 +32,10 @@ v1::Reply TooLarge(const v1::Reply& reply, int64_t size, int64_t limit) {
   instead.set_index(reply.index());
   instead.set_number(reply.number());
   v1::Failure* failure = instead.add_failures();
-  failure->set_code(static_cast<int32_t>(absl::StatusCode::kResourceExhausted));
   failure->set_command(reply.number());
-  failure->set_message(absl::StrCat("the reply has ", size, " bytes, more than the ", limit,
-                                    " of --max_message_bytes; fetch arrays one by one, or slices of a large one"));
+  *failure->mutable_status() =
+      ToProto(OverLimit("--max_message_bytes", "the reply has ", size, " bytes, more than the ", limit,
+                        " of --max_message_bytes; fetch arrays one by one, or slices of a large one"));
   return instead;
 }
 

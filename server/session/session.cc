@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "server/rpc/draining.h"
 #include "server/session/stream.h"
 
 namespace gluond::server {
@@ -20,9 +22,10 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 }  // namespace
 
 absl::Status SessionIsGone() {
-  return absl::NotFoundError(
-      "there is no such session: its lease has ended (--session_lease_seconds), its client has closed it, or the "
-      "server was restarted; open a new one, with an empty `session`, and send what it needs again");
+  return WithInfo(absl::NotFoundError(
+                      "there is no such session: its lease has ended (--session_lease_seconds), its client has closed it, "
+                      "or the server was restarted; open a new one, with an empty `session`, and send what it needs again"),
+                  reason::kSessionGone);
 }
 
 Session::Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Budget> memory, const Limits& limits)
@@ -35,7 +38,7 @@ absl::Status Session::Attach(std::shared_ptr<SessionStream> stream, const v1::Se
                              SessionMessagePtr first) {
   MutexLock lock(mu_);
   if (ended_) return SessionIsGone();
-  if (draining_) return absl::UnavailableError("the server is stopping");
+  if (draining_) return Draining();
   RETURN_IF_ERROR(Check(*first->request));
   RETURN_IF_ERROR(outbox_.CheckKept(first->request->replies_received()));
   if (stream_ != nullptr) {
@@ -189,7 +192,7 @@ bool Session::MustTellReceived() const {
 void Session::EndStreamIfDone() {
   if (!Ending() || !inbox_.empty() || pending_ > 0 || farewell_ || writing_ || !outbox_.all_written()) return;
   if (half_closed_) return EndLocked(absl::OkStatus());
-  stream_->Finish(absl::UnavailableError("the server is stopping; its sessions end with it"));
+  stream_->Finish(Draining());
   Release();
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "server/rpc/draining.h"
 #include "server/session/stream.h"
 
 namespace gluond::server {
@@ -17,8 +18,6 @@ absl::StatusOr<std::string> RandomName() {
   if (getentropy(bytes.data(), bytes.size()) != 0) return absl::InternalError("the system has no random numbers");
   return absl::BytesToHexString(bytes);
 }
-
-absl::Status Stopping() { return absl::UnavailableError("the server is stopping"); }
 
 }  // namespace
 
@@ -64,7 +63,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
                                                  Budget::PartOf(devices_.memory()), limits_);
   MutexLock lock(mu_);
-  if (draining_) return Stopping();
+  if (draining_) return Draining();
   sessions_[id] = session;
   return session;
 }
@@ -74,7 +73,7 @@ absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
   MutexLock lock(mu_);
   SessionStream* const key = stream.get();
   streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
-  return draining_ ? Stopping() : permit.status();
+  return draining_ ? Draining() : permit.status();
 }
 
 void Sessions::RemoveStream(SessionStream* stream) {
@@ -115,7 +114,7 @@ void Sessions::Drain() {
 
 void Sessions::End() {
   Drain();
-  for (const auto& session : List()) session->End(Stopping());
+  for (const auto& session : List()) session->End(Draining());
   for (const Place* place : devices_.offered()) place->lanes->Drain();
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "server/rpc/draining.h"
 #include "server/session/sessions.h"
 #include "server/wire/parse_message.h"
 
@@ -25,7 +26,7 @@ void SessionStream::Sweep(Clock::time_point now) {
 }
 
 void SessionStream::Drain() {
-  if (session() == nullptr) End(absl::UnavailableError("the server is stopping"));
+  if (session() == nullptr) End(Draining());
 }
 
 void SessionStream::Receive(const Slices& slices, int64_t bytes) {

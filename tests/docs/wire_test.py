@@ -1,4 +1,5 @@
 import pathlib
+import re
 import unittest
 
 from docs import generate_wire
@@ -21,6 +22,11 @@ class WireReferenceTest(unittest.TestCase):
     page = (ROOT / "docs" / "wire.md").read_text(encoding="utf-8")
     self.assertEqual(page, generate_wire.generate(self.files),
                      "docs/wire.md is out of date: run docs/generate_wire.py")
+
+  def test_the_reasons_of_errors_are_listed(self):
+    defined = re.findall(r'constexpr char k\w+\[\] = "(\w+)";', (ROOT / "engine/core/error_info.h").read_text())
+    self.assertGreater(len(defined), 10)
+    self.assertEqual(sorted(defined), re.findall(r"^\| `([A-Z_]+)` \| `[A-Z_]+` \|", generate_wire.HEADER, re.MULTILINE))
 
   def test_a_field_without_a_comment_is_named(self):
     file = type(self.files[0])()

@@ -104,7 +104,7 @@ class Session:
     """Waits until all has been executed; notes the failures."""
     reply = self.answer(wait_all=session_pb2.WaitAll())
     for failure in reply.failures if told is not None else ():
-      told.note(f"{grpc_code(failure.code)}: {failure.message}"[:160])
+      told.note(f"{grpc_code(failure.status.code)}: {failure.status.message}"[:160])
     return reply
 
   def close(self):

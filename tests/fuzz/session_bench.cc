@@ -72,11 +72,12 @@ void SessionBench::Execute(const v1::Command& command, const server::Attachments
 void SessionBench::Take(v1::Reply reply, const server::Attachments& attachments, int64_t bytes) {
   Require(owed_[reply.number()]-- > 0, "a command is answered once, if at all");
   for (const v1::Failure& failure : reply.failures()) {
-    Require(failure.code() != 0 && !failure.message().empty(), "a failure says what it is");
-    RequireCode(absl::Status(static_cast<Code>(failure.code()), failure.message()),
+    const google::rpc::Status& status = failure.status();
+    Require(status.code() != 0 && !status.message().empty(), "a failure says what it is");
+    RequireCode(absl::Status(static_cast<Code>(status.code()), status.message()),
                 {Code::kInvalidArgument, Code::kNotFound, Code::kFailedPrecondition, Code::kResourceExhausted,
                  Code::kUnavailable, Code::kOutOfRange, Code::kUnimplemented, Code::kUnknown});
-    Require(failure.code() != static_cast<int>(Code::kUnknown) || failure.message().find("client") != std::string::npos,
+    Require(status.code() != static_cast<int>(Code::kUnknown) || status.message().find("client") != std::string::npos,
             "only clients fail for unknown reasons");
   }
   const auto encoded = server::EncodeReply(std::move(reply), attachments, bytes, SmallLimits().max_message_bytes);

@@ -127,7 +127,7 @@ class SessionBadInputTest : public SessionTest {
     if (bad.code == StatusCode::OK) {
       if (bad.says != nullptr) {
         while (response.replies().empty()) ASSERT_TRUE(stream.Receive(&response));
-        EXPECT_EQ(response.replies(0).failures(0).message(), bad.says);
+        EXPECT_EQ(response.replies(0).failures(0).status().message(), bad.says);
       }
       (void)stream.Cancel();
     } else {

@@ -62,7 +62,7 @@ class TestProgram final : public SessionProgram {
       case v1::Command::kPrepare: ++probe_.pending; return;
       default: break;
     }
-    reply.add_failures()->set_message("no such command");
+    reply.add_failures()->mutable_status()->set_message("no such command");
     answer_(std::move(reply), {}, 0);
   }
 

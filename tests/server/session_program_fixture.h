@@ -139,8 +139,8 @@ class SessionProgramTest : public testing::Test {
     return reply.failures_size() > 0 ? reply.failures(0) : v1::Failure();
   }
   void ExpectFailure(const v1::Failure& failure, absl::StatusCode code, const std::string& says, uint64_t command = 0) {
-    EXPECT_EQ(failure.code(), static_cast<int>(code)) << failure.message();
-    EXPECT_THAT(failure.message(), testing::HasSubstr(says));
+    EXPECT_EQ(failure.status().code(), static_cast<int>(code)) << failure.status().message();
+    EXPECT_THAT(failure.status().message(), testing::HasSubstr(says));
     EXPECT_TRUE(command == 0 || failure.command() == command) << failure.command();
   }
   // `array` has no value, for this reason.

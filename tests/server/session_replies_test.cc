@@ -123,7 +123,7 @@ TEST(SessionRepliesTest, OneThatIsTooLargeBecomesAFailure) {
     EXPECT_EQ(reply.index(), 3u);
     EXPECT_EQ(reply.number(), 30u);
     EXPECT_TRUE(reply.tensors().empty());
-    EXPECT_EQ(reply.failures(0).code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+    EXPECT_EQ(reply.failures(0).status().code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
   }
 }
 

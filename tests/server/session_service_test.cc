@@ -95,7 +95,7 @@ TEST_F(SessionTest, LargeCommandsAndTheEndAreBesideTheLane) {
     ClientStream stream(*stub_);
     stream.Open();
     stream.Send(1, {Mix(1), large, Mix(1), Fetch({1})});
-    EXPECT_EQ(stream.NextReply().failures(0).message(), "no such command");
+    EXPECT_EQ(stream.NextReply().failures(0).status().message(), "no such command");
     EXPECT_EQ(stream.NextValue(), Mixed({1, 3}));
     stream.WritesDone();
     EXPECT_TRUE(stream.Finish().ok());
@@ -327,8 +327,8 @@ TEST_F(SessionTest, AReplyThatIsTooLargeSaysSo) {
   EXPECT_EQ(large.number(), 4u);
   EXPECT_EQ(large.tensors_size(), 0);
   ASSERT_EQ(large.failures_size(), 1);
-  EXPECT_EQ(large.failures(0).code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_NE(large.failures(0).message().find("--max_message_bytes"), std::string::npos);
+  EXPECT_EQ(large.failures(0).status().code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(large.failures(0).status().message().find("--max_message_bytes"), std::string::npos);
   EXPECT_EQ(stream.NextValue().size(), half.size());
 }
 

@@ -94,13 +94,13 @@ class MessageTest(unittest.TestCase):
     def test_a_long_answer(self):
         response = session_pb2.SessionResponse(received=12, replies=[
             {"index": 1, "number": 2, "tensors": [{"shape": [2, 3], "dtype": 3, "raw": b"abcdef"}],
-             "failures": [{"message": "m"}]},
+             "failures": [{"status": {"message": "m"}}]},
             {"index": 2, "number": 5}])
         with mock.patch.object(responses, "SMALL", 0):
             found = responses.parse(response.SerializeToString())
         self.assertEqual(found.received, 12)
         self.assertEqual([(reply.index, reply.number) for reply in found.replies], [(1, 2), (2, 5)])
-        self.assertEqual(found.replies[0].failures[0].message, "m")
+        self.assertEqual(found.replies[0].failures[0].status.message, "m")
         tensor, = found.replies[0].tensors
         self.assertEqual((tensor.shape, tensor.dtype, bytes(tensor.raw)), ((2, 3), 3, b"abcdef"))
 

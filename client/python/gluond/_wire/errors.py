@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Dict, List, Mapping
 
 import grpc
 
+from .._proto import error_details_pb2
 from ..base import MXNetError
 from .operator_errors import of_traceback
 
@@ -25,11 +26,18 @@ class StaleGradientError(MXNetError, UserWarning):
     """A Trainer's step without a new gradient. MXNet raises a UserWarning."""
 
 
-_STALE = re.compile(r"the gradient of array (\d+)(?: and of (?:\d+, )*\d+)? has not been updated by backward.*")
+def _details(status: Any) -> Dict[str, Any]:
+    """The details of a google.rpc.Status, by the names of their messages."""
+    details: Dict[str, Any] = {}
+    for packed in status.details:
+        kind = getattr(error_details_pb2, packed.type_url.rpartition(".")[2], None)
+        if kind is not None:
+            details[kind.DESCRIPTOR.name] = kind.FromString(packed.value)
+    return details
 
 
-def _of_stale(found: re.Match, name_of: Callable[[int], str]) -> str:
-    first, *others = [name_of(int(number)) for number in re.findall(r"\d+", found.group())]
+def _of_stale(names: List[str]) -> str:
+    first, *others = names
     return (f"Gradient of {first} has not been updated by backward since last `step`. This could mean a bug in your model "
             "that made it only use a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
             "using a subset, call step with ignore_stale_grad=True to suppress this warning and skip updating of Parameters "
@@ -51,16 +59,18 @@ def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Cal
     line: where its command was given, as a traceback prints it; empty if the program is still there. renamed: nodes'
     names by those on the wire. name_of: an array's description, by its number.
     """
-    text = _translated(failure.message, renamed)
+    text = _translated(failure.status.message, renamed)
     kind = MXNetError
-    stale = _STALE.search(text)
-    if stale is not None:
-        kind, text = StaleGradientError, _of_stale(stale, name_of)
-    if failure.traceback:
-        text += "\n\nThe custom operator's own traceback:\n" + failure.traceback.rstrip()
+    details = _details(failure.status)
+    info = details.get("ErrorInfo")
+    if info is not None and info.reason == "STALE_GRADIENT":
+        kind, text = StaleGradientError, _of_stale([name_of(int(number)) for number in info.metadata["arrays"].split(",")])
+    traceback = details["DebugInfo"].detail if "DebugInfo" in details else ""
+    if traceback:
+        text += "\n\nThe custom operator's own traceback:\n" + traceback.rstrip()
     if line:
         text += "\n\nThe call that failed, made earlier:\n" + line.rstrip()
-    return of_traceback(failure.traceback, text) if failure.traceback else kind(text)
+    return of_traceback(traceback, text) if traceback else kind(text)
 
 
 def of_lost_session(address: str, existed: bool, code: int, details: str) -> MXNetError:

@@ -149,14 +149,14 @@ class Session:
     def _error(self, failures: Sequence[Any], asking: int) -> MXNetError:
         """asking: the number of the command whose answer this is; its own error is raised at its own line."""
         first = failures[0]
-        if first.command == asking and first.code == errors.RESOURCE_EXHAUSTED:
-            return errors.TooLarge(first.message)
+        if first.command == asking and first.status.code == errors.RESOURCE_EXHAUSTED:
+            return errors.TooLarge(first.status.message)
         line = self._pipeline.line_of(first.command) if first.command != asking else ""
         error = errors.of_failure(first, line, self.renamed, self._name_of)
         others = len({failure.command for failure in failures}) - 1
         if others > 0:
             error.args = (f"{error}\n\n{others} other call(s) failed as well, the next one with: "
-                          f"{next(f.message for f in failures if f.command != first.command)}",)
+                          f"{next(f.status.message for f in failures if f.command != first.command)}",)
         return error
 
     def describe_as(self, name: bytes, text: str) -> None:

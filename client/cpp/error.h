@@ -1,0 +1,24 @@
+// The facts of the server's errors, for programs; messages are for people, and their words may change.
+//
+//   if (ReasonOf(status) == "ALREADY_EXISTS") ...
+
+#ifndef GLUOND_CLIENT_CPP_ERROR_H_
+#define GLUOND_CLIENT_CPP_ERROR_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace gluond::client {
+
+// The reason and its metadata; docs/wire.md lists them. None: OK, or an error of the client or of the network.
+std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status);
+
+// The reason; empty where there is none.
+std::string ReasonOf(const absl::Status& status);
+
+}  // namespace gluond::client
+
+#endif  // GLUOND_CLIENT_CPP_ERROR_H_

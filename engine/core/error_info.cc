@@ -1,0 +1,34 @@
+#include "engine/core/error_info.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace gluond {
+namespace {
+
+constexpr char kPayload[] = "gluond/error_info";
+constexpr char kEnd = '\0';  // Each text but the last ends so: the reason, then keys and values in turn.
+
+}  // namespace
+
+absl::Status WithInfo(absl::Status status, absl::string_view reason,
+                      std::vector<std::pair<std::string, std::string>> metadata) {
+  std::string text(reason);
+  for (const auto& [key, value] : metadata) {
+    for (const std::string& part : {key, value}) absl::StrAppend(&text, absl::string_view(&kEnd, 1), part);
+  }
+  status.SetPayload(kPayload, absl::Cord(text));
+  return status;
+}
+
+std::optional<ErrorInfo> InfoOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayload);
+  if (!payload.has_value()) return std::nullopt;
+  std::vector<std::string> parts = absl::StrSplit(std::string(*payload), kEnd);
+  ErrorInfo info{std::move(parts[0]), {}};
+  for (size_t i = 1; i + 1 < parts.size(); i += 2) info.metadata.emplace_back(std::move(parts[i]), std::move(parts[i + 1]));
+  return info;
+}
+
+}  // namespace gluond
