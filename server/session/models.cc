@@ -86,6 +86,8 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::SaveAsMo
   RETURN_IF_ERROR(session_.models.CanAdd(command.model(), command.replace()));
   ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, session_.calls.FindGraph(command.graph()));
   auto plan = std::make_shared<NewModel>();
+  plan->kept = Reservation(session_.memory);
+  RETURN_IF_ERROR(plan->kept.Grow(static_cast<int64_t>(command.SpaceUsedLong())));
   plan->place = &session_.home;
   if (!command.device().empty()) {
     ASSIGN_OR_RETURN(plan->place, session_.devices.Find(command.device()));

@@ -36,6 +36,7 @@ struct NewModel {
   int64_t max_graph_nodes = 0;
   int64_t max_model_bytes = 0;
   std::shared_ptr<Budget> memory;  // Pays for the work of making the graph.
+  Reservation kept;                // Pays for the request while it waits.
   AccountPtr account;              // The owner of the work.
 };
 
