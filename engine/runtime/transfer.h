@@ -14,8 +14,8 @@ namespace gluond {
 absl::StatusOr<Tensor> CopyToDevice(const Tensor& host, const Lanes& device, Allocator& allocator);
 // A copy of `tensor` on the host that nothing else refers to, complete at return.
 absl::StatusOr<Tensor> CopyToHost(const Tensor& tensor, const Lanes& device, Allocator& host);
-// The same into memory that is there, of equal shape and type.
-absl::Status CopyToDevice(const Tensor& host, const Lanes& device, const Tensor& to);
+// The same into memory that is there, of equal shape and type. `from` lies on the host or on the device.
+absl::Status CopyToDevice(const Tensor& from, const Lanes& device, const Tensor& to);
 absl::Status CopyToHost(const Tensor& tensor, const Lanes& device, const Tensor& to);
 // Moves `tensor` to a copy on its device unless the caller is its memory's only holder, so that it may be written.
 absl::Status Own(Tensor* tensor, const Lanes& device, Allocator& allocator);

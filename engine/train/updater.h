@@ -48,7 +48,7 @@ class Updater {
   NamedTensors HoldStates() const;
   std::vector<std::pair<std::string, int64_t>> SnapshotUpdates() const;
   // INVALID_ARGUMENT: states that this optimizer, or the model, does not have, or of another shape or type. A float32
-  // state may be given in 16 bits, as some checkpoints have it. All or nothing.
+  // state may be given in 16 bits, as some checkpoints have it. States lie on the host or on the device. All or none.
   absl::Status Restore(const NamedTensors& states, const std::vector<std::pair<std::string, int64_t>>& updates);
   // As Restore, but other states stay as they are.
   absl::Status SetStates(const NamedTensors& states);
