@@ -390,6 +390,28 @@ class ExactlyOnceTest(ArrayCase):
                 model.train_step(*points(8))
             self.assertEqual(model.train_step(*points(8)).step, expected)
 
+    def test_a_call_that_goes_on_after_an_interrupt_uses_its_number(self):
+        model, caller = defined("busy"), calls.current()
+        self.assertEqual(model.train_step(*points(8)).step, 1)
+        # As if that step had been cut short, and had not yet ended when the next call asked for the last number.
+        caller._lines["busy"].in_doubt = True
+        with mock.patch.object(caller, "_last_applied", side_effect=[3, 4]):
+            self.assertEqual(model.train_step(*points(9)).step, 2)
+        caller._lines["busy"].in_doubt = True
+        with self.assertRaisesRegex(mx.MXNetError, "TrainStep: .*data"):
+            model.train_step(np.ones((2, 5)), [0, 1])
+        self.assertEqual(model.train_step(*points(9)).step, 3)
+
+    def test_an_interrupted_fit_leaves_its_steps_and_no_dataset(self):
+        model = defined()
+        x, y = points(64)
+        with breaking("TrainStep", KeyboardInterrupt()), self.assertRaises(KeyboardInterrupt):
+            model.fit(x, y, batch_size=16, progress=False)
+        self.assertEqual(mx.remote.datasets(), [])
+        self.assertEqual(model.describe().step, 1)
+        model.fit(x, y, batch_size=16, progress=False)
+        self.assertEqual(model.describe().step, 5)
+
     def test_a_refused_call_uses_no_number_up(self):
         model = defined()
         for _ in range(2):

@@ -81,31 +81,49 @@ class Caller:
         with self._lock:
             line = self._lines.setdefault(request.model, _Line())
         with line.lock:
-            if line.in_doubt:
+            was_in_doubt = line.in_doubt
+            if was_in_doubt:
                 line.next = self._last_applied(request.model, deadline) + 1
-                line.in_doubt = False
-            request.client_id, request.sequence = self.client_id, line.next
             try:
-                answer = self._run(method, request, deadline, lambda: self._check_not_forgotten(request.model, deadline, line))
-            except BaseException as error:
-                line.in_doubt = True
-                if isinstance(error, CallError) and error.code is _STATUS.FAILED_PRECONDITION:
-                    # A gap may mean that the server has lost this client's calls: no other error says so.
-                    self._check_not_forgotten(request.model, deadline, line)
-                raise
-            line.next += 1
-            return answer
+                return self._apply(method, request, deadline, line)
+            except CallError as error:
+                if not was_in_doubt or error.code is not _STATUS.INVALID_ARGUMENT:
+                    raise
+                last = self._last_applied(request.model, deadline)
+                if last < line.next:
+                    raise
+                # The call that was cut short ended only now, under the same number, for which this one was refused.
+                line.next = last + 1
+                return self._apply(method, request, deadline, line)
+
+    def _apply(self, method: Method, request: Any, deadline: float, line: _Line) -> Any:
+        """Calls under the line's next number. Holding the line's lock."""
+        request.client_id, request.sequence = self.client_id, line.next
+        line.in_doubt = True
+        try:
+            answer = self._run(method, request, deadline, lambda: self._check_not_forgotten(request.model, deadline, line))
+        except CallError as error:
+            if error.code is _STATUS.FAILED_PRECONDITION:
+                # A gap may mean that the server has lost this client's calls: no other error says so.
+                self._check_not_forgotten(request.model, deadline, line)
+            raise
+        line.next += 1
+        line.in_doubt = False
+        return answer
 
     def _run(self, method: Method, request: Any, deadline: float, resume: Callable[[], None]) -> Any:
         """Calls, and while the call ends UNAVAILABLE and time is left, `resume` and calls again."""
-        send = self._channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
         give_up = min(deadline, time.monotonic() + RETRY_SECONDS)
         pause = _FIRST_PAUSE
         while True:
             try:
+                send = self._channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
                 return send(request, timeout=max(deadline - time.monotonic(), 0.001))
-            except (grpc.RpcError, ValueError) as error:  # ValueError: of a closed channel, and of a message too large.
+            except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed.
                 refused = self._error(method, error)
+            except BaseException:
+                self._renew_channel()
+                raise
             # Clients that were cut off together do not come back together.
             wait = pause * random.uniform(0.5, 1.0)
             if refused.code is not _STATUS.UNAVAILABLE or time.monotonic() + wait >= give_up or self._is_gone():
@@ -117,6 +135,12 @@ class Caller:
             except CallError as error:
                 if error.code is not _STATUS.UNAVAILABLE:
                     raise
+
+    def _renew_channel(self) -> None:
+        """After an interrupt, which may have come while grpcio held a lock of the channel, and never releases it."""
+        session = self._session()
+        if session is not None:
+            self._channel = session.new_channel()
 
     def _error(self, method: Method, error: Exception) -> CallError:
         if not isinstance(error, grpc.RpcError):

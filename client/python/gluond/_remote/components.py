@@ -84,6 +84,12 @@ def _arguments(kind: type) -> Iterable[str]:
                 return
 
 
+def _argument(of: Any, key: str) -> Any:
+    """The argument that an object was made with, as it is by now."""
+    kept = _KEPT_AS.get(key, key)
+    return getattr(of, kept if hasattr(of, kept) else key, None)
+
+
 def _is_known(value: Any, module: str) -> bool:
     return type(value).__module__.startswith(f"{PACKAGE}.{module}")
 
@@ -124,7 +130,7 @@ def optimizer(of: Union[Optimizer, str, Any], parameters: Optional[Mapping[str, 
     if not _is_known(of, "optimizer"):
         raise MXNetError(f"the optimizer {name} is of this program, and the server cannot compute it; use one of "
                          "mx.optimizer, or save without the trainer and train with autograd.record()")
-    attributes = {key: getattr(of, _KEPT_AS.get(key, key), None) for key in _arguments(type(of)) if key not in _NOT_SENT}
+    attributes = {key: _argument(of, key) for key in _arguments(type(of)) if key not in _NOT_SENT}
     return component(name.lower(), attributes), None if of.lr_scheduler is None else scheduler(of.lr_scheduler, of.lr)
 
 
@@ -146,7 +152,7 @@ def scheduler(of: Any, learning_rate: float) -> Any:
     if of.warmup_steps > 0 and of.warmup_final_lr != base:
         raise MXNetError(f"{type(of).__name__} warms up to {of.warmup_final_lr} and goes on from {base}, which a server's "
                          "schedule does not; give it base_lr, and the optimizer no learning_rate or the same one")
-    attributes = {key: getattr(of, _KEPT_AS.get(key, key)) for key in (*keys, *_OF_ALL_SCHEDULES)}
+    attributes = {key: _argument(of, key) for key in (*keys, *_OF_ALL_SCHEDULES)}
     return component(name, {**attributes, "base_lr": base})
 
 

@@ -73,7 +73,7 @@ class Trainer:
     def __init__(self, caller: Caller, epochs: Epochs, progress: bool) -> None:
         self._caller = caller
         self._of = epochs
-        self._steps = 1  # Of the next call.
+        self._steps = 1  # The next call takes so many.
         self._shows = progress
         self._progress: Optional[Progress] = None
 
