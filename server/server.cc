@@ -119,7 +119,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   models_ = std::make_unique<Models>(limits.max_models);
   datasets_ = std::make_unique<Datasets>(limits.max_datasets);
   uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads);
-  sessions_ = std::make_unique<Sessions>(*devices_, limits, options.session_program);
+  sessions_ = std::make_unique<Sessions>(*devices_, *models_, limits, options.session_program);
   hosts_ = std::make_unique<HostStreams>();
   devices_->SetCustomHost(hosts_->hosts());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {

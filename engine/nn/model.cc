@@ -12,6 +12,12 @@
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
+namespace {
+
+// More bytes are copied beside the lane.
+constexpr size_t kLargeCopy = 1 << 20;
+
+}  // namespace
 
 Model::Model(ModelDefinition definition, const ModelOptions& options)
     : definition_(std::move(definition)), options_(options),
@@ -84,11 +90,20 @@ void Model::Initialize(const InitializeOptions& options, OnStatus done) {
                             std::move(done));
 }
 
-void Model::SetParameters(NamedTensors values, OnStatus done) {
-  strand_.Do<absl::Status>([self = shared_from_this(), values = std::move(values)] {
-    absl::Status status = self->memory_.Set(values);
-    if (status.ok()) self->runs_.ForgetForward();
-    return status;
+void Model::SetParameters(NamedTensors values, OnStatus done, std::function<absl::Status()> check) {
+  const auto set = [](Model& model, NamedTensors values, std::function<absl::Status()> check) -> Task<absl::Status> {
+    if (check != nullptr) CO_RETURN_IF_ERROR(check());
+    size_t bytes = 0;
+    for (const NamedTensor& value : values) bytes += value.tensor.bytes();
+    const bool takes_long = bytes > kLargeCopy;
+    if (takes_long) co_await Beside(*model.options_.lane);
+    absl::Status status = model.memory_.Set(values);
+    if (status.ok()) model.runs_.ForgetForward();
+    if (takes_long) co_await BackOn(*model.options_.lane);
+    co_return status;
+  };
+  strand_.Run<absl::Status>([self = shared_from_this(), set, values = std::move(values), check = std::move(check)] {
+    return set(*self, values, check);
   }, std::move(done));
 }
 
@@ -166,9 +181,15 @@ void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
 }
 
 void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status()> then) {
-  strand_.Do<absl::Status>([self = shared_from_this(), state = std::move(state), then = std::move(then)] {
-    absl::Status status = self->RestoreNow(state);
-    return status.ok() && then != nullptr ? then() : status;
+  const auto restore = [](Model& model, ModelState state, std::function<absl::Status()> then) -> Task<absl::Status> {
+    co_await Beside(*model.options_.lane);  // Copying all values takes long.
+    absl::Status status = model.RestoreNow(state);
+    if (status.ok() && then != nullptr) status = then();
+    co_await BackOn(*model.options_.lane);
+    co_return status;
+  };
+  strand_.Run<absl::Status>([self = shared_from_this(), restore, state = std::move(state), then = std::move(then)] {
+    return restore(*self, state, then);
   }, std::move(done));
 }
 

@@ -11,8 +11,9 @@
 // served while it is trained: a Predict that is next in line behind a call of many steps runs between two of the steps.
 // A callback runs once, on the lane's thread; it must not block, and may call the model again.
 //
-// Tensors from callers lie on the host and are copied to the device if that is another; those given to callbacks lie on
-// the host and belong to the receiver. An input of another dtype than the model's is converted.
+// Tensors from callers lie on the host and are copied to the device if that is another (values of parameters may lie on
+// the device, too); those given to callbacks lie on the host and belong to the receiver. An input of another dtype than
+// the model's is converted.
 
 #ifndef ENGINE_NN_MODEL_H_
 #define ENGINE_NN_MODEL_H_
@@ -41,7 +42,7 @@ struct InitializeOptions {
 // A model as a checkpoint keeps it.
 struct ModelState {
   ModelDefinition definition;
-  NamedTensors parameters;  // The initialized ones; on the host.
+  NamedTensors parameters;  // The initialized ones; on the host, unless a function says otherwise.
   RandomState random;
 };
 
@@ -67,8 +68,9 @@ class Model : public std::enable_shared_from_this<Model> {
   // Parameters whose shape is not known yet get their values when the first batch tells it (MXNet's deferred
   // initialization). The values depend on the model's seed, the parameter's name and shape, and nothing else.
   void Initialize(const InitializeOptions& options, OnStatus done);
-  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
-  void SetParameters(NamedTensors values, OnStatus done);
+  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype. `check` is asked first, in
+  // order with the other calls; its error is the call's, and nothing is set then.
+  void SetParameters(NamedTensors values, OnStatus done, std::function<absl::Status()> check = nullptr);
   // Empty `names`: all initialized parameters. FAILED_PRECONDITION: one is not initialized (or has no gradient).
   void GetParameters(std::vector<std::string> names, OnTensors done);
   void GetGradients(std::vector<std::string> names, OnTensors done);
@@ -97,7 +99,7 @@ class Model : public std::enable_shared_from_this<Model> {
   // beside the lane. Later calls wait for a copy of one tensor at most; they write to other memory (or fail with
   // RESOURCE_EXHAUSTED).
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
-  // Values and random state of a model of the same definition. All or none.
+  // Values, on the host or on the device, and random state of a model of the same definition. All or none.
   // `then` runs when the values are there, before any other call: it restores the trainer that belongs to them.
   void Restore(ModelState state, OnStatus done, std::function<absl::Status()> then = nullptr);
 

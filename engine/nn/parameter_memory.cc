@@ -132,6 +132,15 @@ NamedTensors ParameterMemory::Hold() const {
   return tensors;
 }
 
+absl::StatusOr<NamedTensors> ParameterMemory::Hold(const std::vector<std::string>& names) const {
+  NamedTensors tensors;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(Tensor tensor, Find(name, /*gradients=*/false));
+    tensors.push_back({name, std::move(tensor)});
+  }
+  return tensors;
+}
+
 absl::StatusOr<NamedTensors> ParameterMemory::Read(std::vector<std::string> names, bool gradients) const {
   if (names.empty()) {
     for (size_t i = 0; i < store_.size(); ++i) {
@@ -141,18 +150,20 @@ absl::StatusOr<NamedTensors> ParameterMemory::Read(std::vector<std::string> name
   }
   NamedTensors tensors;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(const size_t i, store_.Find(name));
-    const Tensor& tensor = gradients ? store_[i].grad : store_[i].data;
-    if (!tensor.defined()) {
-      return absl::FailedPreconditionError(
-          gradients
-              ? absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet")
-              : absl::StrCat("parameter '", name, "' is not initialized; initialize the model, or upload it"));
-    }
+    ASSIGN_OR_RETURN(const Tensor tensor, Find(name, gradients));
     ASSIGN_OR_RETURN(Tensor copy, CopyToHost(tensor, lane_.lanes(), *host_));
     tensors.push_back({name, std::move(copy)});
   }
   return tensors;
+}
+
+absl::StatusOr<Tensor> ParameterMemory::Find(const std::string& name, bool gradients) const {
+  ASSIGN_OR_RETURN(const size_t i, store_.Find(name));
+  const Tensor& tensor = gradients ? store_[i].grad : store_[i].data;
+  if (tensor.defined()) return tensor;
+  return absl::FailedPreconditionError(
+      gradients ? absl::StrCat("parameter '", name, "' has no gradient: its grad_req is null, or it has no value yet")
+                : absl::StrCat("parameter '", name, "' is not initialized; initialize the model, or upload it"));
 }
 
 absl::Status ParameterMemory::Configure(const std::string& name, const ParameterOptions& options) {

@@ -1,8 +1,8 @@
 // ParameterMemory: the values and gradients of a model's parameters, on its device. Only the model's strand uses it;
 // the thread-safe functions of store() are the exception.
 //
-// A snapshot holds the values' tensors as they are. Values are written in place; while a snapshot holds their tensor,
-// they move to other memory first.
+// A snapshot, or a session's array, holds the values' tensors as they are. Values are written in place; while somebody
+// else holds their tensor, they move to other memory first.
 
 #ifndef ENGINE_NN_PARAMETER_MEMORY_H_
 #define ENGINE_NN_PARAMETER_MEMORY_H_
@@ -37,18 +37,22 @@ class ParameterMemory {
   // from InitializeDeferred once the shape is known. Values depend on `seed`, the parameter's name and shape only.
   absl::Status Initialize(const Spec& initializer, bool again, uint64_t seed);
   absl::Status InitializeDeferred(uint64_t seed);
-  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
+  // Copies values that lie on the host or on the device. All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT:
+  // another shape or dtype.
   absl::Status Set(const NamedTensors& values);
   // Copies on the host. Empty `names`: all there are. FAILED_PRECONDITION: one is not initialized (has no gradient).
   absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
   // The tensors of all parameters with values. A tensor keeps its contents as long as somebody holds it.
   NamedTensors Hold() const;
-  // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: a snapshot holds
+  // Likewise of these. NOT_FOUND: no such parameter. FAILED_PRECONDITION: one is not initialized.
+  absl::StatusOr<NamedTensors> Hold(const std::vector<std::string>& names) const;
+  // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: somebody else holds
   // them, and there is no memory for a copy.
   absl::Status Own(size_t parameter) {
     return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_),
-                    "a snapshot, such as one being saved, holds the values, and a change of them needs other memory");
+                    "a checkpoint being saved, or a session that has opened the model, holds the values, and a change "
+                    "of them needs other memory");
   }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
@@ -71,6 +75,8 @@ class ParameterMemory {
   absl::StatusOr<Tensor> GradientOf(size_t parameter, const Shape& shape);
   absl::Status Fill(size_t parameter, const Spec& initializer, uint64_t seed);
   absl::Status Zero(const Tensor& tensor);
+  // The value, or the gradient, of the parameter. FAILED_PRECONDITION: it has none.
+  absl::StatusOr<Tensor> Find(const std::string& name, bool gradients) const;
   absl::StatusOr<NamedTensors> Read(std::vector<std::string> names, bool gradients) const;
 
   Lane& lane_;

@@ -10,8 +10,9 @@
 
 namespace gluond {
 
-absl::Status CopyToDevice(const Tensor& host, const Lanes& device, const Tensor& to) {
-  return device.driver().CopyFromHost(to.data(), host.data(), to.bytes(), device.stream());
+absl::Status CopyToDevice(const Tensor& from, const Lanes& device, const Tensor& to) {
+  if (from.device() == to.device()) return device.driver().Copy(to.data(), from.data(), to.bytes(), device.stream());
+  return device.driver().CopyFromHost(to.data(), from.data(), to.bytes(), device.stream());
 }
 
 absl::Status CopyToHost(const Tensor& tensor, const Lanes& device, const Tensor& to) {

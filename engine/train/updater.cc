@@ -191,8 +191,11 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
     if (s == names.size() || value.tensor.shape() != p.shape || (type != StateType(p) && type != p.dtype)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "optimizer state '", Excerpt(value.name), "', ", Name(type), value.tensor.shape().ToString(),
-          ", does not belong to parameter '", p.name, "', whose states are of type ", Name(StateType(p)), ", shape ",
-          p.shape.ToString(), " and name ", absl::StrJoin(names, " or "), "; give the states of this optimizer"));
+          ", does not belong to parameter '", p.name, "', ",
+          names.empty() ? "for which this optimizer keeps no state; leave it out"
+                        : absl::StrCat("whose states are of type ", Name(StateType(p)), ", shape ", p.shape.ToString(),
+                                       " and name ", absl::StrJoin(names, " or "),
+                                       "; give the states of this optimizer")));
     }
     targets.push_back({parameter, s});
   }
@@ -204,7 +207,14 @@ absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<T
   const auto to = [&](size_t k) -> const Tensor& { return slots_[targets[k].parameter].states[targets[k].state]; };
   std::vector<Tensor> values;  // All are converted first: without enough memory, no state changes.
   for (size_t k = 0; k < states.size(); ++k) {
-    ASSIGN_OR_RETURN(Tensor value, AsType(states[k].tensor, to(k).dtype(), *model_.options().host_allocator));
+    Allocator& host = *model_.options().host_allocator;
+    Tensor value = states[k].tensor;
+    if (value.dtype() != to(k).dtype()) {
+      if (value.device() != host.device()) {
+        ASSIGN_OR_RETURN(value, CopyToHost(value, lane_.lanes(), host));
+      }
+      ASSIGN_OR_RETURN(value, AsType(value, to(k).dtype(), host));
+    }
     values.push_back(std::move(value));
   }
   for (size_t k = 0; k < states.size(); ++k) RETURN_IF_ERROR(CopyToDevice(values[k], lane_.lanes(), to(k)));

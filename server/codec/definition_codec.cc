@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -18,6 +19,7 @@ namespace gluond::server {
 namespace {
 
 // The client's words about variables, by the variables' names.
+using Variables = google::protobuf::RepeatedPtrField<v1::Variable>;
 using Declarations = absl::flat_hash_map<absl::string_view, const v1::Variable*>;
 
 constexpr int kMaxBlockDepth = 32;
@@ -38,8 +40,7 @@ absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
   return block;
 }
 
-absl::StatusOr<Declarations> ByName(const google::protobuf::RepeatedPtrField<v1::Variable>& variables,
-                                    int64_t max_nodes) {
+absl::StatusOr<Declarations> ByName(const Variables& variables, int64_t max_nodes) {
   if (variables.size() > max_nodes) {
     return absl::ResourceExhaustedError(absl::StrCat("the request declares ", variables.size(), " variables, more than "
                                                      "the ", max_nodes, " of --max_graph_nodes; leave out what the "
@@ -127,8 +128,7 @@ absl::Status Unread(absl::string_view name, const ModelDefinition& definition) {
                                                  DidYouMean(name, names)));
 }
 
-absl::Status ApplyDeclarations(const v1::DefineModelRequest& request, Declarations declared,
-                               ModelDefinition* definition) {
+absl::Status ApplyDeclarations(const Variables& variables, Declarations declared, ModelDefinition* definition) {
   for (Parameter& parameter : definition->parameters) {
     const auto found = declared.find(parameter.name);
     if (found == declared.end()) continue;
@@ -137,7 +137,7 @@ absl::Status ApplyDeclarations(const v1::DefineModelRequest& request, Declaratio
     declared.erase(found);
   }
   for (const ModelInput& input : definition->inputs) declared.erase(input.name);
-  for (const v1::Variable& variable : request.variables()) {
+  for (const v1::Variable& variable : variables) {
     if (declared.contains(variable.name())) return Unread(variable.name(), *definition);
   }
   return absl::OkStatus();
@@ -192,7 +192,32 @@ absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest
   }
   if (const int64_t nodes = CountOperators(definition); nodes > max_nodes) return TooManyNodes(nodes, max_nodes);
   RETURN_IF_ERROR(CheckOutputs(definition, max_nodes));
-  RETURN_IF_ERROR(ApplyDeclarations(request, declared, &definition));
+  RETURN_IF_ERROR(ApplyDeclarations(request.variables(), declared, &definition));
+  return definition;
+}
+
+absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>& nodes,
+                                                    const std::vector<EntrySpec>& outputs, const Variables& variables,
+                                                    int64_t max_nodes) {
+  ASSIGN_OR_RETURN(const Declarations declared, ByName(variables, max_nodes));
+  absl::flat_hash_set<absl::string_view> read;
+  for (const NodeSpec& node : nodes) {
+    if (!node.op.empty()) continue;
+    read.insert(node.name);
+    if (declared.contains(node.name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the graph's variable '", Excerpt(node.name), "' is neither among "
+                                                   "the inputs nor among the parameters; add it to one of them"));
+  }
+  std::vector<ModelInput> inputs;
+  for (const v1::Variable& variable : variables) {
+    if (variable.kind() != v1::Variable::INPUT || !read.contains(variable.name())) continue;
+    absl::StatusOr<ModelInput> input = InputNamed(variable.name(), declared);
+    if (!input.ok()) return Annotate(input.status(), absl::StrCat("variable '", Excerpt(variable.name()), "'"));
+    inputs.push_back(*std::move(input));
+  }
+  const int64_t most = std::max(max_nodes, static_cast<int64_t>(nodes.size()));
+  ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(nodes, std::move(inputs), outputs, {}, most));
+  RETURN_IF_ERROR(ApplyDeclarations(variables, declared, &definition));
   return definition;
 }
 

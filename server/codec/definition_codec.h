@@ -3,8 +3,12 @@
 #ifndef SERVER_CODEC_DEFINITION_CODEC_H_
 #define SERVER_CODEC_DEFINITION_CODEC_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "engine/nn/definition.h"
+#include "engine/nn/node_spec.h"
 #include "proto/graph.pb.h"
 #include "proto/model.pb.h"
 
@@ -13,6 +17,14 @@ namespace gluond::server {
 // INVALID_ARGUMENT: names the node, block or variable and what is wrong with it. NOT_FOUND: an unknown operator or block.
 // RESOURCE_EXHAUSTED: more nodes than `max_nodes`; names the flag.
 absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest& request, int64_t max_nodes);
+
+// The model of nodes that are there already, as ListNodes gives them. `variables` has all variables that they read:
+// those of kind INPUT are the model's inputs, in this order, and all others its parameters. INVALID_ARGUMENT: a variable
+// of the nodes that is not in `variables`, or one in `variables` that they do not read; a declaration that does not fit.
+absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>& nodes,
+                                                    const std::vector<EntrySpec>& outputs,
+                                                    const google::protobuf::RepeatedPtrField<v1::Variable>& variables,
+                                                    int64_t max_nodes);
 
 // The operators of a definition, and its outputs.
 void GraphToProto(const ModelDefinition& definition, v1::Graph* graph);

@@ -237,6 +237,12 @@ uint64_t CustomHosts::NextInstance(const CustomOperator& op) {
   return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
 }
 
+bool CustomHosts::IsShared(const std::string& scope, const std::string& op_type) {
+  MutexLock lock(mu_);
+  const absl::StatusOr<Provider*> provider = FindLocked(scope, op_type, /*offered=*/true);
+  return provider.ok() && (*provider)->offered.at(op_type) > 0;
+}
+
 void CustomHosts::Begin(CustomCall given) {
   const auto call = std::make_shared<CustomCall>(std::move(given));
   Waiting waiting{.what = "backward of a recorded function", .call = call};

@@ -66,6 +66,8 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void Fail(uint64_t call, const absl::Status& why);
   // Ends the calls whose time is over.
   void Sweep(Clock::time_point now);
+  // Whether the client with the scope is connected and computes the operator for the graphs of others, too.
+  bool IsShared(const std::string& scope, const std::string& op_type);
 
   // CustomHost.
   void Begin(CustomCall call) override;

@@ -51,6 +51,24 @@ absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool repl
   return absl::OkStatus();
 }
 
+void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status)> done) {
+  // In one piece: no step falls between the values and the trainer that goes on from them.
+  std::function<absl::Status()> then;
+  if (checkpoint.trainer.has_value()) {
+    absl::StatusOr<std::shared_ptr<Trainer>> trainer = Trainer::Create(model_, checkpoint.trainer->options);
+    if (!trainer.ok()) return done(trainer.status());
+    then = [this, trainer = *std::move(trainer), state = *std::move(checkpoint.trainer)]() -> absl::Status {
+      RETURN_IF_ERROR(trainer->RestoreNow(state));
+      return SetTrainer(trainer, /*replace=*/true);
+    };
+  }
+  const auto restored = [self = shared_from_this(), done = std::move(done)](absl::Status status) {
+    self->Changed();
+    done(std::move(status));
+  };
+  model_->Restore(std::move(checkpoint.model), restored, std::move(then));
+}
+
 std::shared_ptr<const HostedModel::Download> HostedModel::download() const {
   MutexLock lock(mu_);
   return download_;

@@ -15,6 +15,7 @@
 #include "engine/core/mutex.h"
 #include "engine/nn/model.h"
 #include "engine/runtime/budget.h"
+#include "engine/store/checkpoint.h"
 #include "engine/train/trainer.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/registry.h"
@@ -43,6 +44,12 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   absl::StatusOr<std::shared_ptr<Trainer>> NeedTrainer() const;
   // ALREADY_EXISTS: there is one, unless `replace`.
   absl::Status SetTrainer(std::shared_ptr<Trainer> trainer, bool replace);
+
+  // Takes the values, the random state and, where it has one, the trainer of a model of the same definition, in order
+  // with the model's other calls, as one change. Tensors lie on the host or on the model's device. `done` is called on
+  // the model's lane, or at once where the trainer cannot be made. Errors: as Trainer::Create, Model::Restore and
+  // Trainer::RestoreNow.
+  void Restore(Checkpoint checkpoint, std::function<void(absl::Status)> done);
 
   // Counts changes of parameters and auxiliary states. Changed on the model's strand, in the callbacks of its calls, and
   // therefore exact when it is read there.

@@ -104,23 +104,10 @@ void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<C
 }
 
 void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new) {
-  std::shared_ptr<Trainer> trainer;
-  if (checkpoint.trainer.has_value()) {
-    ASSIGN_OR_FINISH(call, trainer, Trainer::Create(hosted->model_ptr(), checkpoint.trainer->options));
-  }
   if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
-  // In one piece: no step falls between the values and the trainer that goes on from them.
-  std::function<absl::Status()> then;
-  if (trainer != nullptr) {
-    then = [hosted, trainer, state = *std::move(checkpoint.trainer)]() -> absl::Status {
-      RETURN_IF_ERROR(trainer->RestoreNow(state));
-      return hosted->SetTrainer(trainer, /*replace=*/true);
-    };
-  }
-  hosted->model().Restore(std::move(checkpoint.model), [this, call, hosted, is_new](absl::Status status) {
-    hosted->Changed();
-    FinishLoad(call, hosted, is_new, status);
-  }, std::move(then));
+  hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new](absl::Status status) {
+    FinishLoad(call, hosted, is_new, std::move(status));
+  });
 }
 
 void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status) {

@@ -2,55 +2,10 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "engine/nn/loss.h"
-#include "engine/train/lr_schedule.h"
-#include "engine/train/metric.h"
-#include "engine/train/optimizer.h"
-#include "server/codec/components.h"
+#include "server/codec/trainer_codec.h"
 #include "server/hosted/describe_model.h"
 
 namespace gluond::server {
-namespace {
-
-absl::StatusOr<TrainerOptions> OptionsFromProto(const v1::CreateTrainerRequest& request) {
-  TrainerOptions options;
-  options.prediction = request.prediction();
-  switch (request.objective_case()) {
-    case v1::CreateTrainerRequest::kLoss: {
-      ASSIGN_OR_RETURN(options.loss, SpecFromProto(request.loss(), Losses()));
-      if (options.loss.type.empty()) return absl::InvalidArgumentError("`loss` needs a name");
-      break;
-    }
-    case v1::CreateTrainerRequest::kLossOutput:
-      if (!request.prediction().empty()) {
-        return absl::InvalidArgumentError("want `prediction` with a loss, or `loss_output`, got both");
-      }
-      options.loss = {};
-      options.prediction = request.loss_output();
-      break;
-    case v1::CreateTrainerRequest::OBJECTIVE_NOT_SET:
-      return absl::InvalidArgumentError("want `loss` or `loss_output`, got neither");
-  }
-  if (request.has_optimizer()) {
-    ASSIGN_OR_RETURN(Spec optimizer, SpecFromProto(request.optimizer(), Optimizers()));
-    if (!optimizer.type.empty()) options.optimizer = std::move(optimizer);
-  }
-  ASSIGN_OR_RETURN(options.lr_schedule, SpecFromProto(request.lr_scheduler(), LrSchedules()));
-  for (const v1::Component& metric : request.metrics()) {
-    ASSIGN_OR_RETURN(options.metrics.emplace_back(), SpecFromProto(metric, Metrics()));
-  }
-  if (!(request.clip_global_norm() >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("clip_global_norm is ", request.clip_global_norm(), "; want 0 or more"));
-  }
-  options.clip_global_norm = request.clip_global_norm();
-  options.skip_nonfinite = !request.has_skip_nonfinite() || request.skip_nonfinite();
-  options.report_norm = !request.has_report_gradient_norm() || request.report_gradient_norm();
-  return options;
-}
-
-}  // namespace
 
 void ToProto(const StepReport& report, v1::StepReport* proto) {
   proto->set_step(report.step);
@@ -83,7 +38,7 @@ TrainingService::TrainingService(Runner& runner, Devices& devices, Models& model
 
 void TrainingService::CreateTrainer(Call<v1::CreateTrainerRequest, v1::CreateTrainerResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
-  ASSIGN_OR_FINISH(call, TrainerOptions options, OptionsFromProto(call.request()));
+  ASSIGN_OR_FINISH(call, TrainerOptions options, TrainerOptionsFromProto(call.request()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, Trainer::Create(hosted->model_ptr(), std::move(options)));
   FINISH_IF_ERROR(call, hosted->SetTrainer(trainer, call.request().replace()));
   DescribeTrainer(*hosted, *trainer, call.response().mutable_trainer());

@@ -69,6 +69,30 @@ void SessionAnswers::Fail(const absl::Status& status, uint64_t number) {
   Answer(std::move(reply), number);
 }
 
+void SessionAnswers::Fail(const FailurePtr& failure, uint64_t number) {
+  v1::Reply reply;
+  TellNoted(&reply);
+  Tell(failure, 0, &reply);
+  Answer(std::move(reply), number);
+}
+
+void SessionAnswers::Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
+                           std::function<void(std::vector<Tensor>)> then) {
+  When(values, [this, values, names = std::move(names), number, then = std::move(then)] {
+    v1::Reply reply;
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i]->failure() == nullptr) {
+        tensors.push_back(values[i]->tensor());
+        continue;
+      }
+      if (reply.failures().empty()) TellNoted(&reply);
+      Tell(values[i]->failure(), names[i], &reply);
+    }
+    reply.failures().empty() ? then(std::move(tensors)) : Answer(std::move(reply), number);
+  });
+}
+
 void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range,
                             uint64_t number) {
   When(values, [this, values, names = std::move(names), range, number] {

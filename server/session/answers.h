@@ -38,6 +38,8 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
   void Note(const absl::Status& status, uint64_t number);
 
   void Fail(const absl::Status& status, uint64_t number);
+  // The same with a failure that arrays have, too.
+  void Fail(const FailurePtr& failure, uint64_t number);
   // Answers with a result, or with the reason why there is none.
   template <class T>
   void Result(absl::StatusOr<T> result, T* (v1::Reply::*field)(), uint64_t number) {
@@ -51,7 +53,10 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
   void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range, uint64_t number);
   // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
-  // Likewise with every failure that the client has not been told of.
+  // Calls `then` with the tensors when all values are known, or answers with the failures of those that have none.
+  void Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
+             std::function<void(std::vector<Tensor>)> then);
+  // Answers, when all values are known, with every failure that the client has not been told of.
   void All(const std::vector<ValuePtr>& values, uint64_t number);
 
   // Ends all answers.

@@ -35,6 +35,14 @@ absl::Status CheckNames(const v1::Command& command) {
     case v1::Command::kContinueBackward:
       names = std::max(command.continue_backward().gradients_size(), command.continue_backward().out_grads_size());
       break;
+    case v1::Command::kSaveAsModel: {
+      const v1::SaveAsModel& save = command.save_as_model();
+      names = std::max({save.inputs_size(), save.parameters_size(), save.outputs_size(), save.states_size(),
+                        static_cast<int>(save.updates().size())});
+      break;
+    }
+    case v1::Command::kOpenModel: names = static_cast<int>(command.open_model().arrays().size()); break;
+    case v1::Command::kStoreToModel: names = static_cast<int>(command.store_to_model().arrays().size()); break;
     case v1::Command::kFree:
       names = std::max({command.free().arrays_size(), command.free().calls_size(), command.free().graphs_size()});
       most = kMostFreed;
@@ -53,6 +61,9 @@ bool IsAnswered(const v1::Command& command) {
     case v1::Command::kInferGraph:
     case v1::Command::kDescribeCall:
     case v1::Command::kContinueBackward:
+    case v1::Command::kSaveAsModel:
+    case v1::Command::kOpenModel:
+    case v1::Command::kStoreToModel:
     case v1::Command::kWaitAll: return true;
     case v1::Command::kBackward: return command.backward().out_grads_size() > 0;
     default: return false;

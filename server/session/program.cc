@@ -17,6 +17,7 @@
 #include "server/session/calls.h"
 #include "server/session/command.h"
 #include "server/session/gradients.h"
+#include "server/session/models.h"
 
 namespace gluond::server {
 namespace {
@@ -52,8 +53,9 @@ class Program final : public std::enable_shared_from_this<Program> {
  public:
   using Answer = SessionProgram::Answer;
 
-  Program(Devices& devices, const Limits& limits, Answer answer)
-      : devices_(devices), answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
+  Program(Devices& devices, Models& models, const Limits& limits, Answer answer)
+      : devices_(devices), registry_(models),
+        answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices.memory())), memory_(budget_), calls_(limits, budget_) {}
 
   void Open(Place& home, Lane& lane, const Limits& limits) {
@@ -67,7 +69,10 @@ class Program final : public std::enable_shared_from_this<Program> {
     };
     imperative_.emplace(Scheduler::Create(*std::move(places), on_failure), limits.max_session_arrays);
     arrays_.emplace(*imperative_, limits.max_session_arrays);
-    gradients_.emplace(*imperative_, *arrays_, [this](const ValuePtr& value) { Watch(value); });
+    const auto watch = [this](const ValuePtr& value) { Watch(value); };
+    gradients_.emplace(*imperative_, *arrays_, watch);
+    models_ = std::make_shared<SessionModels>(SessionModels::Session{
+        devices_, registry_, home, limits, budget_, *imperative_, *arrays_, calls_, *answers_, watch});
   }
 
   bool TakesLong(const v1::Command& command) const {
@@ -117,16 +122,22 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kWaitAll: return answers_->All(Unknown(), number);
       case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
       case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
+      case v1::Command::kSaveAsModel: return models_->Save(command.save_as_model(), number);
+      case v1::Command::kOpenModel: return models_->Open(command.open_model(), number);
+      case v1::Command::kStoreToModel: return models_->Store(command.store_to_model(), number);
       case v1::Command::COMMAND_NOT_SET: break;
     }
     Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
   }
 
-  int64_t pending() const { return !imperative_.has_value() ? 0 : imperative_->scheduler().pending() + inferring_; }
+  int64_t pending() const {
+    return models_ == nullptr ? 0 : imperative_->scheduler().pending() + inferring_ + models_->pending();
+  }
 
   void End() {
     answers_->End();
     if (imperative_.has_value()) imperative_->scheduler().Cancel();
+    models_.reset();
     gradients_.reset();
     arrays_.reset();
     (void)memory_.Cover(0);
@@ -364,12 +375,14 @@ class Program final : public std::enable_shared_from_this<Program> {
   static const Names kNone;
 
   Devices& devices_;
+  Models& registry_;
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
   absl::Status broken_;
   std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
+  std::shared_ptr<SessionModels> models_;
   const std::shared_ptr<Budget> budget_;  // The client's part of the process's.
   Reservation memory_;
   SessionCalls calls_;
@@ -400,9 +413,9 @@ class OwnedProgram final : public SessionProgram {
 
 }  // namespace
 
-std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Place& home, Lane& lane,
+std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Models& models, Place& home, Lane& lane,
                                                        const Limits& limits, Answer answer) {
-  auto program = std::make_shared<Program>(devices, limits, std::move(answer));
+  auto program = std::make_shared<Program>(devices, models, limits, std::move(answer));
   program->Open(home, lane, limits);
   return std::make_unique<OwnedProgram>(std::move(program));
 }

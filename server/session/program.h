@@ -13,6 +13,7 @@
 
 #include "proto/session.pb.h"
 #include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
 #include "server/session/answers.h"
 #include "server/start/limits.h"
 #include "server/wire/attachments.h"
@@ -23,16 +24,17 @@ class SessionProgram {
  public:
   using Answer = SessionAnswers::Send;  // Called on Execute's thread, or on the lane.
 
-  // `lane` is one of `home`, and the session's. `devices` outlives the program and all that it has begun.
-  static std::unique_ptr<SessionProgram> Create(Devices& devices, Place& home, Lane& lane, const Limits& limits,
-                                                Answer answer);
+  // `lane` is one of `home`, and the session's. `devices` outlives the program and all that it has begun; `models`
+  // outlives the program.
+  static std::unique_ptr<SessionProgram> Create(Devices& devices, Models& models, Place& home, Lane& lane,
+                                                const Limits& limits, Answer answer);
 
   // Whether it takes long to take the command up, which is then to be done beside the lane. To be called on `lane`.
   virtual bool TakesLong(const v1::Command& command) const = 0;
   // Takes up the command. To be called on `lane`, or beside it while no work of it begins. `attachments` belong to the
   // request that the command came in.
   virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
-  // Commands taken up that have not come to an end: those that wait for a client or for another device.
+  // Commands taken up that have not come to an end: those that wait for a client, a model or another device.
   virtual int64_t pending() const = 0;
 
   // Cancels commands under way and lets go of all arrays; nothing is answered any more. To be called as Execute.

@@ -43,7 +43,7 @@ absl::Status SessionIsGone();
 
 // Makes a session's program, on its lane. Tests bring their own.
 using SessionProgramFactory =
-    std::function<std::unique_ptr<SessionProgram>(Devices&, Place&, Lane&, const Limits&,
+    std::function<std::unique_ptr<SessionProgram>(Devices&, Models&, Place&, Lane&, const Limits&,
                                                   SessionProgram::Answer)>;
 
 // A request as it came in.

@@ -22,8 +22,8 @@ absl::Status Stopping() { return absl::UnavailableError("the server is stopping"
 
 }  // namespace
 
-Sessions::Sessions(Devices& devices, const Limits& limits, SessionProgramFactory create_program)
-    : devices_(devices), limits_(limits), create_program_(std::move(create_program)),
+Sessions::Sessions(Devices& devices, Models& models, const Limits& limits, SessionProgramFactory create_program)
+    : devices_(devices), models_(models), limits_(limits), create_program_(std::move(create_program)),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       stream_shares_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
 
@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   Session::Options options;
   options.id = id;
   options.create_program = [this, place](Lane& lane, SessionProgram::Answer answer) {
-    return create_program_(devices_, *place, lane, limits_, std::move(answer));
+    return create_program_(devices_, models_, *place, lane, limits_, std::move(answer));
   };
   ASSIGN_OR_RETURN(Shares::Permit entered, shares_.Enter(peer, 1));
   const auto permit = std::make_shared<Shares::Permit>(std::move(entered));

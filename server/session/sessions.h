@@ -1,8 +1,8 @@
 // Sessions: every session by its name, which is a secret of 128 random bits, and every stream. Thread-safe; its mutex
 // is held for look-ups only.
 //
-// Outlives the gRPC server and the Runner; devices outlive it. End first, while all lanes are there: programs are
-// destroyed on their lanes.
+// Outlives the gRPC server and the Runner; devices and models outlive it. End first, while all lanes are there: programs
+// are destroyed on their lanes.
 
 #ifndef SERVER_SESSION_SESSIONS_H_
 #define SERVER_SESSION_SESSIONS_H_
@@ -21,7 +21,7 @@ namespace gluond::server {
 
 class Sessions {
  public:
-  Sessions(Devices& devices, const Limits& limits, SessionProgramFactory create_program);
+  Sessions(Devices& devices, Models& models, const Limits& limits, SessionProgramFactory create_program);
   ~Sessions() { End(); }
 
   // The session that `open` names, or a new one. Fills `opened`. NOT_FOUND: it has ended, or there is no such device.
@@ -49,6 +49,7 @@ class Sessions {
   std::vector<std::shared_ptr<SessionStream>> ListStreams() const;
 
   Devices& devices_;
+  Models& models_;
   const Limits limits_;
   const SessionProgramFactory create_program_;
 

@@ -45,6 +45,10 @@ Devices& TheDevices() {
   static Devices& devices = *OrDie(Devices::Open("cpu", 1, {})).release();
   return devices;
 }
+Models& TheModels() {
+  static Models& models = *new Models(1);
+  return models;
+}
 Place& Home() { return *TheDevices().offered()[0]; }
 Lane& TheLane() {
   static const std::shared_ptr<Lane>& lane = *new std::shared_ptr<Lane>(Home().lanes->Take());
@@ -174,7 +178,7 @@ void BM_Execute(benchmark::State& state) {
   v1::Command free;
   free.mutable_free()->add_arrays(is_fresh ? kChain + 9 : 10);
   OnLane([&] {
-    program = SessionProgram::Create(TheDevices(), Home(), TheLane(), {}, no_answers);
+    program = SessionProgram::Create(TheDevices(), TheModels(), Home(), TheLane(), {}, no_answers);
     execute(put), execute(prepare), execute(mark);
   });
   const auto all = [&] {

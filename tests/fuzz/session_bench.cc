@@ -45,7 +45,8 @@ SessionBench::SessionBench(CustomHostPtr host)
   devices_.SetCustomHost(std::move(host));
   OnLane([this] {
     program_ = server::SessionProgram::Create(
-        devices_, home_, *lane_, SmallLimits(), [this](v1::Reply reply, server::Attachments attachments, int64_t bytes) {
+        devices_, models_, home_, *lane_, SmallLimits(),
+        [this](v1::Reply reply, server::Attachments attachments, int64_t bytes) {
           Take(std::move(reply), attachments, bytes);
         });
   });
@@ -56,7 +57,8 @@ SessionBench::~SessionBench() {
     for (const auto& [number, owed] : owed_) Require(owed == 0, "every question is answered");
   }
   OnLane([this] { program_.reset(); });
-  Require(devices_.tensor_bytes() == 0, "the session is gone, its tensors are not");
+  models_.RemoveIf([](const server::HostedModel&) { return true; });
+  Require(devices_.tensor_bytes() == 0, "the session and its models are gone, their tensors are not");
 }
 
 void SessionBench::OnLane(std::function<void()> work) {
@@ -74,8 +76,9 @@ void SessionBench::Take(v1::Reply reply, const server::Attachments& attachments,
   for (const v1::Failure& failure : reply.failures()) {
     Require(failure.code() != 0 && !failure.message().empty(), "a failure says what it is");
     RequireCode(absl::Status(static_cast<Code>(failure.code()), failure.message()),
-                {Code::kInvalidArgument, Code::kNotFound, Code::kFailedPrecondition, Code::kResourceExhausted,
-                 Code::kUnavailable, Code::kOutOfRange, Code::kUnimplemented, Code::kUnknown});
+                {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists, Code::kFailedPrecondition,
+                 Code::kResourceExhausted, Code::kUnavailable, Code::kOutOfRange, Code::kUnimplemented,
+                 Code::kUnknown});
     Require(failure.code() != static_cast<int>(Code::kUnknown) || failure.message().find("client") != std::string::npos,
             "only clients fail for unknown reasons");
   }

@@ -35,6 +35,7 @@ class SessionBench {
   server::Devices& devices_;
   server::Place& home_;
   const std::shared_ptr<Lane> lane_;
+  server::Models models_{4};
   std::unique_ptr<server::SessionProgram> program_;
   uint64_t number_ = 0;
   std::map<uint64_t, int> owed_;  // Answers, by the number of their command.

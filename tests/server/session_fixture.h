@@ -219,7 +219,7 @@ class SessionTest : public ServiceTest {
     stub_ = v1::SessionService::NewStub(channel_);
   }
   void Configure(ServerOptions* options) override {
-    options->session_program = [this](Devices&, Place&, Lane&, const Limits&, SessionProgram::Answer answer) {
+    options->session_program = [this](Devices&, Models&, Place&, Lane&, const Limits&, SessionProgram::Answer answer) {
       return std::make_unique<TestProgram>(probe_, std::move(answer));
     };
   }

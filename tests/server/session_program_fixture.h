@@ -37,7 +37,9 @@ class SessionProgramTest : public testing::Test {
     lane_.reset();
     auto devices = Devices::Open("cpu", 1, limits);
     ASSERT_TRUE(devices.ok()) << devices.status();
+    models_.reset();
     devices_ = *std::move(devices);
+    models_ = std::make_unique<Models>(limits.max_models);
     home_ = devices_->offered()[0];
     lane_ = home_->lanes->Take();
     number_ = 0;
@@ -47,7 +49,7 @@ class SessionProgramTest : public testing::Test {
       replies_[reply.number()] = std::move(reply);
       answered_.notify_all();
     };
-    OnLane([&] { program_ = SessionProgram::Create(*devices_, *home_, *lane_, limits, answer); });
+    OnLane([&] { program_ = SessionProgram::Create(*devices_, *models_, *home_, *lane_, limits, answer); });
   }
   void Close() {
     if (program_ != nullptr) OnLane([&] { program_.reset(); });
@@ -160,6 +162,7 @@ class SessionProgramTest : public testing::Test {
 
   int64_t scratch_ = 0;  // Bytes that the lane may keep.
   std::unique_ptr<Devices> devices_;
+  std::unique_ptr<Models> models_;
   Place* home_ = nullptr;
   std::shared_ptr<Lane> lane_;
   std::unique_ptr<SessionProgram> program_;

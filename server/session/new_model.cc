@@ -1,0 +1,178 @@
+#include "server/session/new_model.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/dtype.h"
+#include "engine/core/pending_fact.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/node_spec.h"
+#include "server/codec/definition_codec.h"
+#include "server/codec/tensor_codec.h"
+#include "server/codec/trainer_codec.h"
+#include "server/custom/hosts.h"
+#include "server/hosted/graph_memory.h"
+
+namespace gluond::server {
+namespace {
+
+// A model is everybody's, and its operators are computed by whoever shares them.
+absl::Status CheckIsShared(const Node& node, CustomHosts* hosts) {
+  const AttrDict& attrs = node.attrs.dict;
+  const auto scope = attrs.find(kScopeAttribute);
+  if (scope == attrs.end()) return absl::OkStatus();
+  const auto found = attrs.find("op_type");
+  const std::string op_type = found == attrs.end() ? "" : found->second;
+  if (!scope->second.empty() && hosts != nullptr && hosts->IsShared(scope->second, op_type)) return absl::OkStatus();
+  const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
+  return absl::FailedPreconditionError(absl::StrCat(
+      "node '", Excerpt(node.name()), "': ", what, " is computed by one client for itself alone, and a model is "
+      "everybody's; share it (OfferOperator.shared) and keep the client connected, or leave it out of the graph"));
+}
+
+absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {
+  absl::Status status;
+  auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
+  PostOrderVisit(plan.graph.outputs, [&](const NodePtr& node) {
+    if (status.ok()) status = CheckIsShared(*node, hosts);
+  });
+  RETURN_IF_ERROR(status);
+  std::vector<NodeSpec> nodes = ListNodes(plan.graph.outputs);
+  for (NodeSpec& node : nodes) node.attrs.erase(kScopeAttribute);
+  return nodes;
+}
+
+// The variable of a parameter, with its array's shape and dtype.
+absl::StatusOr<v1::Variable> WithTypeOf(const Tensor& tensor, v1::Variable variable) {
+  if (variable.kind() == v1::Variable::INPUT) {
+    return absl::InvalidArgumentError("it is declared as an input; name it among the inputs, without an array");
+  }
+  Shape shape;
+  if (!variable.shape().empty()) {
+    ASSIGN_OR_RETURN(shape, ShapeFromProto(variable.shape(), /*known=*/false));
+  }
+  DType dtype = tensor.dtype();
+  if (variable.has_dtype()) {
+    ASSIGN_OR_RETURN(dtype, FromProto(variable.dtype()));
+  }
+  const Shape declared = shape;
+  if (!ShapeAssign(&shape, tensor.shape()) || dtype != tensor.dtype()) {
+    return absl::InvalidArgumentError(absl::StrCat("its array is ", Name(tensor.dtype()), tensor.shape().ToString(),
+                                                   ", expected ", Name(dtype), declared.ToString(),
+                                                   " as it is declared"));
+  }
+  variable.clear_shape();
+  for (const int64_t dim : tensor.shape()) variable.add_shape(dim);
+  variable.set_dtype(ToProto(tensor.dtype()));
+  variable.set_kind(v1::Variable::PARAMETER);
+  return variable;
+}
+
+absl::StatusOr<std::vector<std::string>> OutputNames(const NewModel& plan, std::vector<std::string> otherwise) {
+  const auto& names = plan.request.outputs();
+  if (names.empty()) return otherwise;
+  if (static_cast<size_t>(names.size()) != otherwise.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("`outputs` has ", names.size(), " names, expected one for each of "
+                                                   "the graph's ", otherwise.size(), " outputs, or none at all"));
+  }
+  absl::flat_hash_set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!name.empty() && seen.insert(name).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("`outputs` names '", Excerpt(name), "'",
+                                                   name.empty() ? "" : " twice",
+                                                   "; give each output a name of its own"));
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+absl::StatusOr<ModelDefinition> DefinitionOf(const NewModel& plan) {
+  ASSIGN_OR_RETURN(const std::vector<NodeSpec> nodes, SharedNodes(plan));
+  std::vector<EntrySpec> outputs;
+  for (const NodeEntry& output : plan.graph.outputs) outputs.push_back({output.node->name(), output.index});
+  google::protobuf::RepeatedPtrField<v1::Variable> variables;
+  for (const v1::Variable& input : plan.request.inputs()) {
+    *variables.Add() = input;
+    variables.rbegin()->set_kind(v1::Variable::INPUT);
+  }
+  for (int i = 0; i < plan.request.parameters_size(); ++i) {
+    const v1::Variable& variable = plan.request.parameters(i).variable();
+    absl::StatusOr<v1::Variable> typed = WithTypeOf(plan.parameters[static_cast<size_t>(i)], variable);
+    if (!typed.ok()) return Annotate(typed.status(), absl::StrCat("parameter '", Excerpt(variable.name()), "'"));
+    *variables.Add() = *std::move(typed);
+  }
+  ASSIGN_OR_RETURN(ModelDefinition definition, DefinitionFromNodes(nodes, outputs, variables, plan.max_graph_nodes));
+  ASSIGN_OR_RETURN(definition.output_names, OutputNames(plan, std::move(definition.output_names)));
+  return definition;
+}
+
+absl::StatusOr<int64_t> CheckedCount(absl::string_view what, int64_t count) {
+  if (count >= 0) return count;
+  return absl::InvalidArgumentError(absl::StrCat(what, " is ", count, "; want 0 or more"));
+}
+
+absl::StatusOr<std::optional<TrainerState>> TrainerOf(const NewModel& plan, const ModelDefinition& definition) {
+  const v1::SaveAsModel& request = plan.request;
+  if (!request.has_trainer()) {
+    if (request.states().empty() && request.updates().empty() && request.step() == 0) return std::nullopt;
+    return absl::InvalidArgumentError(
+        "`states`, `step` and `updates` are a trainer's; set `trainer`, or leave them out");
+  }
+  TrainerState state;
+  ASSIGN_OR_RETURN(state.options, TrainerOptionsFromProto(request.trainer()));
+  ASSIGN_OR_RETURN(state.step, CheckedCount("step", request.step()));
+  for (int i = 0; i < request.states_size(); ++i) {
+    state.states.push_back({request.states(i).name(), plan.states[static_cast<size_t>(i)]});
+  }
+  for (const auto& [name, updates] : request.updates()) {
+    ASSIGN_OR_RETURN(state.updates.emplace_back(name, 0).second,
+                     CheckedCount(absl::StrCat("`updates` of '", Excerpt(name), "'"), updates));
+  }
+  for (const Parameter& parameter : definition.parameters) {
+    if (parameter.grad_req == GradReq::kNull || request.updates().contains(parameter.name)) continue;
+    state.updates.emplace_back(parameter.name, request.step());
+  }
+  return state;
+}
+
+// The model, empty, and its contents.
+absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& plan) {
+  const ScopedCustomHost host(plan.custom_host);
+  Reservation meanwhile(plan.memory);
+  RETURN_IF_ERROR(meanwhile.Grow(kMakingNodeBytes * CountNodes(plan.graph.outputs)));
+  Checkpoint contents;
+  ASSIGN_OR_RETURN(contents.model.definition, DefinitionOf(plan));
+  ASSIGN_OR_RETURN(contents.trainer, TrainerOf(plan, contents.model.definition));
+  contents.model.random.seed = plan.request.seed();
+  for (int i = 0; i < plan.request.parameters_size(); ++i) {
+    contents.model.parameters.push_back(
+        {plan.request.parameters(i).variable().name(), plan.parameters[static_cast<size_t>(i)]});
+  }
+  ASSIGN_OR_RETURN(HostedModelPtr hosted,
+                   HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
+                                       *plan.place, *plan.host, plan.max_model_bytes));
+  return std::pair(std::move(hosted), std::move(contents));
+}
+
+}  // namespace
+
+void MakeModel(std::shared_ptr<const NewModel> plan, std::function<void(absl::StatusOr<HostedModelPtr>)> done) {
+  const ScopedAccount account(plan->account);
+  Lane& lane = *plan->lane;
+  lane.PostBeside([plan = std::move(plan), done = std::move(done)]() mutable {
+    absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> made = Create(*plan);
+    // A rule may have to ask a client first.
+    if (AwaitFact(made.status(), [plan, done] { MakeModel(plan, done); })) return;
+    if (!made.ok()) return done(made.status());
+    const ScopedCustomHost host(plan->custom_host);
+    const HostedModelPtr hosted = std::move(made->first);
+    hosted->Restore(std::move(made->second), [hosted, done = std::move(done)](const absl::Status& status) {
+      status.ok() ? done(hosted) : done(status);
+    });
+  });
+}
+
+}  // namespace gluond::server

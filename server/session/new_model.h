@@ -1,0 +1,48 @@
+// NewModel: a model that SaveAsModel makes of a session's graph and of values. It is made beside the lanes, without the
+// session.
+
+#ifndef SERVER_SESSION_NEW_MODEL_H_
+#define SERVER_SESSION_NEW_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/custom_host.h"
+#include "engine/core/graph.h"
+#include "engine/core/tensor.h"
+#include "engine/runtime/account.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/lane.h"
+#include "proto/session.pb.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
+
+namespace gluond::server {
+
+// The things that a model is made of.
+struct NewModel {
+  v1::SaveAsModel request;
+  Graph graph;
+  std::vector<Tensor> parameters;  // As request.parameters; on the host or on the model's device.
+  std::vector<Tensor> states;      // As request.states; likewise.
+
+  Place* place = nullptr;  // The model's. It, and what follows, outlives the making.
+  Place* host = nullptr;
+  Lane* lane = nullptr;    // The session's.
+  CustomHostPtr custom_host;  // A CustomHosts (server/custom/hosts.h), or null.
+  int64_t max_graph_nodes = 0;
+  int64_t max_model_bytes = 0;
+  std::shared_ptr<Budget> memory;  // Pays for the work of making the graph.
+  AccountPtr account;              // The owner of the work.
+};
+
+// Makes the model, with its values and its trainer, beside the lane, and calls `done` on any thread. Errors: as
+// SaveAsModel in session.proto, but for those of the model's name.
+void MakeModel(std::shared_ptr<const NewModel> plan, std::function<void(absl::StatusOr<HostedModelPtr>)> done);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_NEW_MODEL_H_
