@@ -142,7 +142,7 @@ def _check_shared(graph: Any) -> None:
 
 
 def _name_outputs(graph: Any) -> List[str]:
-    """Names the outputs `output`, or `output0`, `output1`, ..., as far as they are different nodes; returns all names."""
+    """The names of the outputs: `output`, or `output0`, `output1`, ... Their nodes get them as far as they are different."""
     wanted = ["output"] if len(graph.outputs) == 1 else [f"output{place}" for place in range(len(graph.outputs))]
     taken = {node.name for node in graph.nodes} | {name for node in graph.nodes for name in node.inputs}
     renamed = {old: new for old, new in zip(graph.outputs, wanted)
@@ -155,7 +155,7 @@ def _name_outputs(graph: Any) -> List[str]:
         node.name = renamed.get(node.name, node.name)
     for place, old in enumerate(graph.outputs):
         graph.outputs[place] = renamed.get(old, old)
-    return list(graph.outputs)
+    return wanted
 
 
 def declaration(name: str, parameter: Parameter, is_auxiliary: bool, trained: bool = True) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .. import ndarray
 from .._proto import checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
 from ..base import MXNetError
 from ..context import Context, current_context
 from ..gluon._hybrid_block import HybridBlock
 from ..gluon._symbol_block import SymbolBlock
 from ..gluon.trainer import Trainer as GluonTrainer
-from . import calls, components, datasets, descriptions, graphs, methods, parameters, training, values
+from . import arrays, calls, components, datasets, descriptions, graphs, methods, training, values
 from .calls import CallError
 from .datasets import Dataset
 from .descriptions import ModelDescription, TrainerDescription
@@ -25,7 +25,8 @@ __all__ = ["CheckpointDescription", "Model", "models"]
 
 # Bytes of a message for what is not values.
 _MARGIN = 1 << 16
-_EVALUATED_ROWS = 256
+# The Blocks that are some model's, with its name and version.
+opened: "weakref.WeakKeyDictionary[HybridBlock, Tuple[str, int]]" = weakref.WeakKeyDictionary()
 
 
 class CheckpointDescription(NamedTuple):
@@ -47,8 +48,8 @@ class Model:
         net = model.block()
 
     Each method is one call or several, applied exactly once even if the connection breaks. Data is one array (NDArray,
-    numpy array or list), or several for a model of several inputs: a list in their order, or a dict by their names. numpy
-    arrays and lists give numpy arrays back, NDArrays give NDArrays.
+    numpy array or list), or several for a model of several inputs: a list in the order of `describe().inputs`, or a dict by
+    their names. numpy arrays and lists give numpy arrays back, NDArrays give NDArrays.
     """
 
     def __init__(self, name: str) -> None:
@@ -80,19 +81,17 @@ class Model:
         traced = graphs.trace(block, inputs)
         request = model_pb2.DefineModelRequest(model=name, graph=traced.graph, device=device or "", seed=seed, replace=replace)
         request.variables.extend(each.variable() for each in traced.inputs)
-        given: Dict[str, np.ndarray] = {}
+        given = arrays.of_parameters({key: each for key, each in traced.parameters.items() if each._data is not None})
         for key, parameter in traced.parameters.items():
             variable = request.variables.add()
             variable.CopyFrom(graphs.declaration(key, parameter, key in traced.auxiliary))
-            own = graphs.initializer_of(parameter) if parameter._data is None else None
+            own = None if key in given else graphs.initializer_of(parameter)
             if own is not None:
                 variable.initializer.CopyFrom(own)
-            if parameter._data is not None:
-                given[key] = parameter._reduce().asnumpy()
         model = Model(name)
         caller.apply(methods.DEFINE_MODEL, request)
         if given:
-            parameters.upload(caller, name, given)
+            arrays.store(name, given, None)
         if len(given) < len(traced.parameters):
             drawn = parameters_pb2.InitializeParametersRequest(model=name)
             if initializer is not None:
@@ -307,35 +306,28 @@ class Model:
     def block(self, ctx: Optional[Context] = None) -> SymbolBlock:
         """A SymbolBlock of the model's graph, with its parameters' values: copies, to run, to look at and to train here.
         `store` writes them back."""
-        caller = calls.current()
-        proto = self._get(graph=True)
-        names = [each.name for each in proto.parameters]
-        found, version = parameters.download(caller, self.name, names)
+        proto, found = arrays.take(self.name, self._get().parameters)
         block = _block_of(proto)
         for name, parameter in block.collect_params().items():
-            context = ctx or current_context()
-            array = ndarray.array(found[name], ctx=context, dtype=found[name].dtype)
-            parameter._load_init(array, context, cast_dtype=True, dtype_source="saved")
-        block._opened = (self.name, version)
+            parameter._load_init(found[name], ctx or current_context(), cast_dtype=True, dtype_source="saved")
+        opened[block] = (self.name, proto.version)
         return block
 
     def store(self, block: HybridBlock, force: bool = False) -> None:
         """Gives the model's parameters the values of a Block's of the same names.
 
-        MXNetError: the model's parameters have changed since `block()` gave the Block, by a step or another client. force:
-        stores nevertheless; needed for Blocks that block() has not given.
+        The Block is one that `block()` has given, or that `save_as_model` has saved. MXNetError: the model's parameters
+        have changed since then, by a step or another client. force: stores nevertheless, any Block.
         """
-        proto = self._get()
-        opened = getattr(block, "_opened", None)
-        if not force and opened != (self.name, proto.version):
-            why = (f"it has version {proto.version} by now, and the Block is of version {opened[1]}"
-                   if opened is not None and opened[0] == self.name else "the Block does not come from its block()")
-            raise MXNetError(f"model '{self.name}': {why}; take a new block(), or store with force=True")
+        known, version = opened.get(block, ("", 0))
+        if not force and known != self.name:
+            raise MXNetError(f"the Block '{block.name}' is neither of this model's block() nor saved as model '{self.name}'; "
+                             "store it with force=True")
         own = block.collect_params()
-        given = {each.name: own[each.name]._reduce().asnumpy() for each in proto.parameters if each.name in own}
+        given = arrays.of_parameters({each.name: own[each.name] for each in self._get().parameters if each.name in own})
         if not given:
             raise MXNetError(f"model '{self.name}' and the Block '{block.name}' have no parameter of the same name")
-        block._opened = (self.name, parameters.upload(calls.current(), self.name, given))
+        opened[block] = (self.name, arrays.store(self.name, given, None if force else version))
 
 
 def _block_of(proto: Any) -> SymbolBlock:
@@ -359,9 +351,9 @@ def _pair(validation: Any) -> Tuple[Any, Any]:
     return validation if isinstance(validation, tuple) else (validation, None)
 
 
-def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Optional[Mapping[str, Any]], lr_scheduler: Any,
-                 metrics: Any, loss_output: Optional[str], prediction: Optional[str], clip_global_norm: float,
-                 skip_nonfinite: bool) -> None:
+def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Optional[Mapping[str, Any]] = None,
+                 lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
+                 prediction: Optional[str] = None, clip_global_norm: float = 0.0, skip_nonfinite: bool = True) -> None:
     """Fills a CreateTrainerRequest."""
     if (loss is None) == (loss_output is None):
         raise MXNetError("a trainer wants a loss, or the name of an output that is the loss (loss_output)")
