@@ -21,8 +21,8 @@ def save(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = N
          inputs: graphs.Shapes = None, replace: bool = False, seed: int = 0) -> Model:
     """See Block.save_as_model. MXNetError: what of it the server cannot have, and what to do."""
     if (loss is None) != (trainer is None):
-        raise MXNetError("a model's trainer needs both: save_as_model(name, loss=loss, trainer=trainer); without both, the model "
-                         "has none, and create_trainer() gives it one")
+        raise MXNetError("a model's trainer needs both: save_as_model(name, loss=loss, trainer=trainer); without both, the "
+                         "model has none, and create_trainer() gives it one")
     traced = graphs.trace(block, inputs)
     _check_values(block, traced)
     values = arrays.of_parameters(traced.parameters)
@@ -55,11 +55,11 @@ def _check_values(block: Any, traced: Traced) -> None:
     """MXNetError: a parameter has no value yet."""
     for parameter in traced.parameters.values():
         if parameter._data is None and parameter._deferred is not None:
-            raise MXNetError(f"'{block.name}': the parameter '{parameter.name}' gets its value in the first run, which tells its "
-                             "shape; run the network once, net(data), before it is saved")
+            raise MXNetError(f"'{block.name}': the parameter '{parameter.name}' gets its value in the first run, which tells "
+                             "its shape; run the network once, net(data), before it is saved")
         if parameter._data is None:
-            raise MXNetError(f"'{block.name}': the parameter '{parameter.name}' has no value; call net.initialize(), or make the "
-                             "model with mx.remote.Model.define, which draws values on the server")
+            raise MXNetError(f"'{block.name}': the parameter '{parameter.name}' has no value; call net.initialize(), or make "
+                             "the model with mx.remote.Model.define, which draws values on the server")
 
 
 def _add_trainer(command: Any, traced: Traced, loss: Any, trainer: Trainer, metrics: Any) -> List[NDArray]:

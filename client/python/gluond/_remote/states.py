@@ -27,8 +27,8 @@ def states(of: Optimizer, index: int, state: Any, is_half: bool) -> Dict[str, ND
     """
     name = type(of).__name__.lower()
     if name not in _ARRAYS:
-        raise MXNetError(f"the server has no name for the states of the optimizer {type(of).__name__}; save without the trainer, "
-                         "or with another optimizer")
+        raise MXNetError(f"the server has no name for the states of the optimizer {type(of).__name__}; save without the "
+                         "trainer, or with another optimizer")
     found: Dict[str, NDArray] = {}
     if is_half and of.multi_precision:
         # SGD keeps the weight in float32 behind its own state, the others before it.

@@ -200,7 +200,8 @@ class Block:
         parameters, become the model's trainer. inputs: their shapes, with -1 for a size that varies; default: as in the
         first run after hybridize(), with another batch. replace: replaces a model of that name. seed: of its random numbers.
         """
-        return as_model.save(self, name, loss=loss, trainer=trainer, metrics=metrics, inputs=inputs, replace=replace, seed=seed)
+        return as_model.save(self, name, loss=loss, trainer=trainer, metrics=metrics, inputs=inputs, replace=replace,
+                             seed=seed)
 
     def cast(self, dtype: Union[str, np.dtype, type]) -> None:
         """Changes the dtype of all parameters."""
