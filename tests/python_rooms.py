@@ -12,9 +12,10 @@ from collections import defaultdict
 PACKAGE = "client/python/gluond/"
 
 # Faces import and define nothing: they are MXNet's names for the contents of the rooms.
-_FACES = ("__init__ autograd executor operator metric optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
+_FACES = ("__init__ autograd executor operator metric remote optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
           "gluon/parameter gluon/contrib/__init__ gluon/data/__init__ gluon/data/vision/__init__ gluon/nn/__init__ "
-          "gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer _array/__init__ _custom/__init__ _wire/__init__")
+          "gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer _array/__init__ _custom/__init__ _remote/__init__ "
+          "_wire/__init__")
 _FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer"
 _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbol/image"
 
@@ -35,7 +36,8 @@ ROOMS = {
               "base _wire operators _array symbol nd sym"),
     "programs": ("minpy model progress visualization test_utils _symbol_checks _distribution_checks _tolerances "
                  "_metric_base _metric_classes _metric_values", "base _wire operators _array _custom symbol nd sym gluon"),
-    "faces": (_FACES, "base _wire operators _array _custom symbol nd sym gluon programs"),
+    "_remote": ("_remote", "base _proto _wire operators _array _custom symbol nd sym gluon programs"),
+    "faces": (_FACES, "base _wire operators _array _custom symbol nd sym gluon programs _remote"),
 }
 FACES = {f"{PACKAGE}{face}.py" for face in f"{_FACES} {_FACES_OF_ND} {_FACES_OF_SYM}".split()}
 # The functions that a face may call: they give it its __getattr__.

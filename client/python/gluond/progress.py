@@ -46,7 +46,7 @@ class Progress:
         self._history: Dict[str, List[Tuple[int, float]]] = after.history if after is not None else {}
         # Drawings are scheduled by batches, not by time: a call only sends commands and is quick, and a drawing waits
         # for all of them.
-        self._done, self._next, self._last = 0, 1, 0
+        self._done, self._next, self._last, self._counts = 0, 1, 0, 1
         self._before: int = after._before + after._done if after is not None else 0
         self._begin = self._drawn = 0.0
         self._surface = _Notebook() if _in_notebook() else _Terminal()
@@ -62,8 +62,9 @@ class Progress:
         complete = False
         try:
             for batch in self._batches:
+                self._counts = 1
                 yield batch
-                self._done += 1
+                self._done += self._counts
                 if self._done >= self._next or time.monotonic() - self._drawn >= 2 * self._every:
                     self._draw(False)
             complete = True
@@ -72,6 +73,10 @@ class Progress:
                 self._draw(True)
             else:
                 self._surface.leave()
+
+    def count(self, batches: int) -> None:
+        """Counts the current batch as so many, where one turn of the loop does the work of several."""
+        self._counts = batches
 
     def show(self, **values: Any) -> None:
         """Numbers, or arrays of which the mean is shown, from now on."""

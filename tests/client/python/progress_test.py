@@ -40,6 +40,15 @@ class ProgressTest(unittest.TestCase):
         self.assertRegex(terminal.lines()[0], r"^epoch 1  \[#{6}\.{18}\] 1/4  .*/s, \d+ s left  loss 1$")
         self.assertRegex(terminal.lines()[-1], r"^epoch 1  \[#{24}\] 4/4  [\d.]+ s  loss 0.25\n$")
 
+    def test_one_turn_may_count_for_several(self):
+        terminal = Terminal()
+        with mock.patch("sys.stderr", terminal):
+            progress = Progress(iter((3, 5)), "epoch 1", total=8, every=0.0)
+            for steps in progress:
+                progress.count(steps)
+        self.assertRegex(terminal.lines()[0], r"^epoch 1  \[#{9}\.{15}\] 3/8 ")
+        self.assertRegex(terminal.lines()[-1], r" 8/8 ")
+
     def test_it_is_drawn_as_often_as_asked_for(self):
         _, terminal = self.run_epoch(range(100), seconds=0.01, every=0.2)
         self.assertLess(len(terminal.lines()), 20)

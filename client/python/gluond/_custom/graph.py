@@ -91,6 +91,12 @@ def in_a_file(attrs: Mapping[str, str]) -> Dict[str, str]:
     return dict(attrs) if registered is None else {**attrs, **_described(props.spec(registered, texts))}
 
 
+def is_shared(op_type: str) -> bool:
+    """Whether other clients may use an operator: one that this process shares, or another one's."""
+    registered = registry.get(op_type)
+    return registered is None or registered.shared
+
+
 def will_run(session: Any, op_types: Iterable[str]) -> None:
     """A session gets a graph with these operators: returns when its server can call this process."""
     names = {op_type: found.shared for op_type in op_types if (found := registry.get(op_type)) is not None}

@@ -123,6 +123,7 @@ class HybridBlock(Block):
         graph = self._graphs.get(form)
         if graph is None:
             graph = self._graphs[form] = TracedGraph.of(self, ("tuple",) + form)
+            graph.seen = [(array._shape, array._dtype) for array in arrays]
         self._last_graph = graph
         return graph, arrays
 

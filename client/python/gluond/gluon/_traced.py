@@ -25,6 +25,8 @@ class TracedGraph:
         self._op: Optional[CachedOp] = None
         self._sources: List[Tuple[Optional[int], Optional[Parameter]]] = []
         self._watched: List[Tuple[str, str]] = []
+        # The shapes and dtypes of the first inputs, as far as they are known here.
+        self.seen: List[Tuple[Optional[Tuple[int, ...]], Any]] = []
 
     @staticmethod
     def of(block: AnyHybridBlock, form: Any) -> "TracedGraph":

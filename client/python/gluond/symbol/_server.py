@@ -34,10 +34,10 @@ def custom_needs_head_gradient(attrs: Mapping[str, str]) -> bool:
     return custom.needs_head_gradient(attrs)
 
 
-def on_the_wire(op: Optional[str], attrs: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of an operator's node that the server gets."""
+def on_the_wire(op: Optional[str], attrs: Mapping[str, str], for_all: bool = False) -> dict[str, str]:
+    """The attributes of an operator's node that the server gets. for_all: as any client's node."""
     if op == "Custom":
-        return custom.on_the_wire(attrs)
+        return custom.in_a_file(attrs) if for_all else custom.on_the_wire(attrs)
     seen = visible(attrs)
     if "shape" in seen and op is not None and (op in _MAKERS or op.startswith("_random_")):
         seen["shape"] = _with_unknowns(seen["shape"])

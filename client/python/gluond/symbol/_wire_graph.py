@@ -25,14 +25,14 @@ class WireGraph(NamedTuple):
     renamed: dict[str, str]  # The user's name, by the name on the wire where that is another.
 
 
-def build(entries: Sequence[Entry]) -> WireGraph:
-    """The message for a graph with these outputs."""
+def build(entries: Sequence[Entry], for_all: bool = False) -> WireGraph:
+    """The message for a graph with these outputs. for_all: other clients run it, too."""
     order = walk(entries)
     names = _Names(order)
     graph = graph_pb2.Graph()
     for node in order:
         if not node.is_variable:
-            _add(graph, names.of[node], node.op or "", _server.on_the_wire(node.op, node.attrs),
+            _add(graph, names.of[node], node.op or "", _server.on_the_wire(node.op, node.attrs, for_all),
                  [names.reference(entry) for entry in node.inputs])
     for entry in entries:
         reference = names.reference(entry)

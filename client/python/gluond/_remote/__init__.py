@@ -1,0 +1,1 @@
+"""Models and datasets of the server: the room behind `mx.remote`."""

@@ -1,0 +1,50 @@
+"""The server's unary methods that this client calls."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .._proto import checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, server_pb2, trainer_pb2, training_pb2
+
+
+class Method(NamedTuple):
+    """A unary method: its path, and the classes of its messages."""
+
+    path: str
+    request: Any
+    response: Any
+
+    @property
+    def name(self) -> str:
+        """`Predict`."""
+        return self.path.rpartition("/")[2]
+
+
+def _method(service: str, name: str, messages: Any) -> Method:
+    return Method(f"/gluond.v1.{service}/{name}", getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
+
+
+GET_SERVER_INFO = _method("ServerService", "GetServerInfo", server_pb2)
+
+DEFINE_MODEL = _method("ModelService", "DefineModel", model_pb2)
+GET_MODEL = _method("ModelService", "GetModel", model_pb2)
+LIST_MODELS = _method("ModelService", "ListModels", model_pb2)
+DELETE_MODEL = _method("ModelService", "DeleteModel", model_pb2)
+PREDICT = _method("ModelService", "Predict", model_pb2)
+INITIALIZE_PARAMETERS = _method("ModelService", "InitializeParameters", parameters_pb2)
+SET_PARAMETERS = _method("ModelService", "SetParameters", parameters_pb2)
+GET_PARAMETERS = _method("ModelService", "GetParameters", parameters_pb2)
+UPLOAD_PARAMETER = _method("ModelService", "UploadParameter", parameters_pb2)
+DOWNLOAD_PARAMETER = _method("ModelService", "DownloadParameter", parameters_pb2)
+SAVE_CHECKPOINT = _method("ModelService", "SaveCheckpoint", checkpoint_pb2)
+LOAD_CHECKPOINT = _method("ModelService", "LoadCheckpoint", model_pb2)
+
+CREATE_TRAINER = _method("TrainingService", "CreateTrainer", trainer_pb2)
+GET_TRAINER = _method("TrainingService", "GetTrainer", trainer_pb2)
+SET_LEARNING_RATE = _method("TrainingService", "SetLearningRate", trainer_pb2)
+TRAIN_STEP = _method("TrainingService", "TrainStep", training_pb2)
+EVALUATE = _method("TrainingService", "Evaluate", training_pb2)
+GET_SEQUENCE = _method("TrainingService", "GetSequence", training_pb2)
+UPLOAD_DATASET = _method("TrainingService", "UploadDataset", dataset_pb2)
+LIST_DATASETS = _method("TrainingService", "ListDatasets", dataset_pb2)
+DELETE_DATASET = _method("TrainingService", "DeleteDataset", dataset_pb2)

@@ -1,0 +1,384 @@
+"""Model: a model of the server, by its name."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .._proto import checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
+from ..base import MXNetError
+from ..context import Context, current_context
+from ..gluon._hybrid_block import HybridBlock
+from ..gluon._symbol_block import SymbolBlock
+from ..gluon.trainer import Trainer as GluonTrainer
+from . import arrays, calls, components, datasets, descriptions, graphs, methods, training, values
+from .calls import CallError
+from .datasets import Dataset
+from .descriptions import ModelDescription, TrainerDescription
+from .training import Epochs, History, Step
+from .values import Arrays
+
+__all__ = ["CheckpointDescription", "Model", "models"]
+
+# Bytes of a message for what is not values.
+_MARGIN = 1 << 16
+# The Blocks that are some model's, with its name and version.
+opened: "weakref.WeakKeyDictionary[HybridBlock, Tuple[str, int]]" = weakref.WeakKeyDictionary()
+
+
+class CheckpointDescription(NamedTuple):
+    """A checkpoint in the server's store. step: the steps that its trainer had taken."""
+
+    name: str
+    step: int
+    bytes: int
+    has_trainer: bool
+
+
+class Model:
+    """A model of the server, by its name: any client's, and whatever made it.
+
+        model = mx.remote.Model("digits")
+        scores = model.predict(images)
+        history = model.fit(train_images, train_labels, epochs=3)
+        model.save_checkpoint()
+        net = model.block()
+
+    Each method is one call or several, applied exactly once even if the connection breaks. Data is one array (NDArray,
+    numpy array or list), or several for a model of several inputs: a list in the order of `describe().inputs`, or a dict by
+    their names. numpy arrays and lists give numpy arrays back, NDArrays give NDArrays.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._summary = ""
+        self._described: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Model '{self.name}'{self._summary}>"
+
+    # Making.
+
+    @staticmethod
+    def define(name: str, block: HybridBlock, inputs: graphs.Shapes = None, loss: Any = None,
+               optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
+               trainer: Optional[GluonTrainer] = None, metrics: Any = None, initializer: Any = None,
+               replace: bool = False, seed: int = 0, device: Optional[str] = None) -> "Model":
+        """Makes a model of a HybridBlock's graph, with the Block's values where it has some; others are drawn on the
+        server, with the parameters' own initializers, else with `initializer`.
+
+            model = mx.remote.Model.define("digits", net, (-1, 1, 28, 28), initializer=mx.init.Xavier(),
+                                           loss=gluon.loss.SoftmaxCrossEntropyLoss(), optimizer="adam", metrics="accuracy")
+
+        inputs: their shapes, with -1 for a size that varies; default: as in the Block's first run. With `loss` the model
+        gets a trainer (see create_trainer), with the optimizer or a gluon.Trainer's. replace: replaces a model of that
+        name. device: `cpu` or `gpu:0`. seed: of the server's random numbers for it.
+        """
+        caller = calls.current()
+        traced = graphs.trace(block, inputs)
+        request = model_pb2.DefineModelRequest(model=name, graph=traced.graph, device=device or "", seed=seed, replace=replace)
+        request.variables.extend(each.variable() for each in traced.inputs)
+        given = arrays.of_parameters({key: each for key, each in traced.parameters.items() if each._data is not None})
+        for key, parameter in traced.parameters.items():
+            variable = request.variables.add()
+            variable.CopyFrom(graphs.declaration(key, parameter, key in traced.auxiliary))
+            own = None if key in given else graphs.initializer_of(parameter)
+            if own is not None:
+                variable.initializer.CopyFrom(own)
+        model = Model(name)
+        caller.apply(methods.DEFINE_MODEL, request)
+        if given:
+            arrays.store(name, given, None)
+        if len(given) < len(traced.parameters):
+            drawn = parameters_pb2.InitializeParametersRequest(model=name)
+            if initializer is not None:
+                drawn.initializer.CopyFrom(components.initializer(initializer))
+            caller.apply(methods.INITIALIZE_PARAMETERS, drawn)
+        if loss is not None:
+            model.create_trainer(loss, optimizer if trainer is None else trainer.optimizer, optimizer_params, metrics=metrics)
+        return model
+
+    def delete(self) -> None:
+        """Deletes the model with its trainer. Checkpoints stay."""
+        calls.current().apply(methods.DELETE_MODEL, model_pb2.DeleteModelRequest(model=self.name))
+        self._described = None
+
+    # Descriptions.
+
+    def describe(self) -> ModelDescription:
+        """Its inputs, outputs, parameters and trainer, and the numbers of its memory and its steps."""
+        proto = self._get()
+        trainer = None
+        if proto.has_trainer:
+            trainer = calls.current().call(methods.GET_TRAINER, trainer_pb2.GetTrainerRequest(model=self.name)).trainer
+        return descriptions.of_model(proto, trainer)
+
+    def explain(self) -> str:
+        """The description as a table, for `print`."""
+        return descriptions.table(self.describe())
+
+    def _get(self, graph: bool = False) -> Any:
+        return calls.current().call(methods.GET_MODEL, model_pb2.GetModelRequest(model=self.name, graph=graph)).model
+
+    def _inputs(self) -> Dict[str, int]:
+        """The inputs' dtypes by name; asked for once."""
+        if self._described is None:
+            self._described = {each.name: each.dtype for each in self._get().inputs}
+        return self._described
+
+    @contextlib.contextmanager
+    def _known_inputs(self) -> Iterator[None]:
+        """Around a call: after one that the server refuses, the inputs are asked for again. The model may be another."""
+        try:
+            yield
+        except (CallError, TypeError):
+            self._described = None
+            raise
+
+    # Use.
+
+    def predict(self, data: Arrays, batch_size: Optional[int] = None) -> Any:
+        """The outputs in inference mode: an array, or a list of them where the model has several.
+
+        batch_size: rows of one call. Default: all in one, as far as a message holds them.
+        """
+        like = values.first(data)
+        with self._known_inputs():
+            tensors = self._tensors(data)
+            pieces = [self._predict(piece) for piece in self._pieces(tensors, batch_size)]
+        outputs = [values.as_given(np.concatenate(parts) if len(parts) > 1 else parts[0], like) for parts in zip(*pieces)]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _tensors(self, data: Arrays, **further: Any) -> Dict[str, np.ndarray]:
+        """The inputs' values, and further ones that keep their dtype."""
+        inputs = self._inputs()
+        given = values.assign(data, list(inputs), f"model '{self.name}'")
+        found = {name: values.converted(value, inputs[name], name) for name, value in given.items()}
+        found.update({name: values.as_numpy(value) for name, value in further.items() if value is not None})
+        return found
+
+    def _pieces(self, arrays: Dict[str, np.ndarray], batch_size: Optional[int]) -> Iterator[Dict[str, np.ndarray]]:
+        most = calls.current().limits.max_message_bytes - _MARGIN
+        if batch_size is None:
+            total = sum(value.nbytes for value in arrays.values())
+            if total <= most:
+                yield arrays
+                return
+            batch_size = max(1, most * values.rows(arrays) // total)
+        for begin in range(0, values.rows(arrays), batch_size):
+            yield {name: value[begin:begin + batch_size] for name, value in arrays.items()}
+
+    def _predict(self, arrays: Dict[str, np.ndarray]) -> List[np.ndarray]:
+        request = model_pb2.PredictRequest(model=self.name, encoding=tensor_pb2.RAW)
+        _fill(request.inputs, arrays)
+        found = values.by_name(calls.current().call(methods.PREDICT, request).outputs)
+        if len(found) > 1:
+            return [found[each.name] for each in self._get().outputs]
+        return list(found.values())
+
+    def evaluate(self, data: Union[Arrays, Dataset, str], label: Any = None,
+                 batch_size: Optional[int] = None) -> Dict[str, float]:
+        """The mean loss and the trainer's metrics in inference mode, on arrays with their labels, or on a dataset."""
+        rows = datasets.as_dataset(data)
+        with self._known_inputs():
+            if rows is not None:
+                return self._measured([self._evaluate(training_pb2.EvaluateRequest(
+                    model=self.name, rows=dataset_pb2.Rows(dataset=rows.name), batch_size=batch_size or 0))])
+            found = []
+            for piece in self._pieces(self._tensors(data, label=label), batch_size):
+                request = training_pb2.EvaluateRequest(model=self.name, batch_size=batch_size or 0)
+                _fill(request.inputs, piece)
+                found.append(self._evaluate(request))
+            return self._measured(found)
+
+    @staticmethod
+    def _evaluate(request: Any) -> Any:
+        return calls.current().call(methods.EVALUATE, request)
+
+    @staticmethod
+    def _measured(answers: Sequence[Any]) -> Dict[str, float]:
+        """The means over all rows."""
+        samples = sum(each.samples for each in answers)
+        found: Dict[str, float] = {}
+        for each in answers:
+            for name, value in {"loss": each.loss, **each.metrics}.items():
+                found[name] = found.get(name, 0.0) + value * each.samples / max(samples, 1)
+        return found
+
+    # Training.
+
+    def create_trainer(self, loss: Any, optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
+                       lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
+                       prediction: Optional[str] = None, clip_global_norm: float = 0.0, skip_nonfinite: bool = True,
+                       replace: bool = False) -> TrainerDescription:
+        """Gives the model a trainer.
+
+            model.create_trainer(gluon.loss.L2Loss(), "adam", {"learning_rate": 0.01}, metrics=["accuracy"])
+
+        loss: one of gluon.loss or its name, between the output `prediction` (default: the first) and the label; None with
+        loss_output, the name of an output that is the loss. optimizer: one of mx.optimizer, or a name with parameters, as
+        gluon.Trainer takes it. metrics: 'accuracy', 'top_k_accuracy' or mx.metric's. clip_global_norm: gradients whose norm
+        together is larger are scaled down to it; 0: never. skip_nonfinite: a step whose loss or gradients hold a NaN or an
+        infinity changes nothing. replace: replaces a trainer; steps and states begin anew.
+        """
+        request = trainer_pb2.CreateTrainerRequest(model=self.name, replace=replace)
+        fill_trainer(request, loss, optimizer, optimizer_params, lr_scheduler, metrics, loss_output, prediction,
+                     clip_global_norm, skip_nonfinite)
+        return descriptions.of_trainer(calls.current().apply(methods.CREATE_TRAINER, request).trainer)
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Sets it. MXNetError: a schedule decides it."""
+        calls.current().apply(methods.SET_LEARNING_RATE, trainer_pb2.SetLearningRateRequest(
+            model=self.name, learning_rate=learning_rate))
+
+    def train_step(self, data: Arrays, label: Any, sample_weight: Any = None) -> Step:
+        """Forward, loss, backward and update on one batch, in one call."""
+        request = training_pb2.TrainStepRequest(model=self.name)
+        with self._known_inputs():
+            _fill(request.inputs, self._tensors(data, label=label, sample_weight=sample_weight))
+            return training.step_of(calls.current().apply(methods.TRAIN_STEP, request))
+
+    def fit(self, data: Union[Arrays, Dataset, str], label: Any = None, epochs: int = 1, batch_size: int = 64,
+            shuffle: bool = True, seed: int = 0, drop_last: bool = False, validation: Any = None, first_epoch: int = 0,
+            progress: bool = True) -> History:
+        """Trains on all rows, `epochs` times; returns the numbers of each epoch, by name.
+
+            history = model.fit(images, labels, epochs=3, validation=(test_images, test_labels))
+            history["loss"]             # [0.61, 0.39, 0.33]
+
+        data: a dataset or its name; or arrays, with their labels, which are sent as a dataset first and deleted at the end.
+        A call takes many steps, so that only the answers cross the wire. shuffle: each epoch has an order of its own, which
+        follows from `seed` and the epoch's number alone; else the order of the rows. drop_last: leaves out a last batch
+        that is smaller. validation: a dataset, or (data, label), measured after each epoch. first_epoch: number of the
+        first one, to go on where another fit() ended. progress: shows a line. An interrupt ends it after the steps that
+        are under way, which count.
+        """
+        caller = calls.current()
+        history: History = {}
+        with contextlib.ExitStack() as ends:
+            rows = self._as_dataset(data, label, progress, ends)
+            checked = None if validation is None else self._as_dataset(*_pair(validation), progress, ends)
+            trainer = training.Trainer(caller, Epochs(self.name, rows.name, rows.describe().rows, batch_size, shuffle, seed,
+                                                      drop_last), progress)
+            for epoch in range(first_epoch, first_epoch + epochs):
+                found = trainer.epoch(epoch, f"epoch {epoch - first_epoch + 1} of {epochs}")
+                if checked is not None:
+                    found.update({f"validation_{name}": value for name, value in self.evaluate(checked).items()})
+                for name, value in found.items():
+                    history.setdefault(name, []).append(value)
+        return history
+
+    def _as_dataset(self, data: Any, label: Any, progress: bool, ends: contextlib.ExitStack) -> Dataset:
+        rows = datasets.as_dataset(data)
+        if rows is None:
+            with self._known_inputs():
+                columns = values.assign(data, list(self._inputs()), f"model '{self.name}'")
+            if label is not None:
+                columns["label"] = label
+            rows = datasets.temporary(columns, progress)
+            ends.callback(rows.delete)
+        return rows
+
+    # Checkpoints.
+
+    def save_checkpoint(self, name: Optional[str] = None, overwrite: bool = False) -> CheckpointDescription:
+        """Writes graph, parameters, trainer and random state to the server's store, so that training goes on from there
+        bit for bit. name: default: the model's. overwrite: replaces a checkpoint of that name."""
+        request = checkpoint_pb2.SaveCheckpointRequest(model=self.name, checkpoint=name or "", overwrite=overwrite)
+        saved = calls.current().apply(methods.SAVE_CHECKPOINT, request).checkpoint
+        return CheckpointDescription(saved.name, saved.step, saved.bytes, saved.has_trainer)
+
+    def load_checkpoint(self, name: Optional[str] = None, replace: bool = False,
+                        parameters_only: bool = False) -> ModelDescription:
+        """Returns the model to a checkpoint, or makes it from one. name: default: the model's. replace: also where its graph
+        is another one. parameters_only: without trainer and random state."""
+        request = model_pb2.LoadCheckpointRequest(model=self.name, checkpoint=name or self.name, replace=replace,
+                                                  parameters_only=parameters_only)
+        calls.current().apply(methods.LOAD_CHECKPOINT, request)
+        self._described = None
+        return self.describe()
+
+    # Blocks.
+
+    def block(self, ctx: Optional[Context] = None) -> SymbolBlock:
+        """A SymbolBlock of the model's graph, with its parameters' values: copies, to run, to look at and to train here.
+        `store` writes them back."""
+        proto, found = arrays.take(self.name, self._get().parameters)
+        block = _block_of(proto)
+        for name, parameter in block.collect_params().items():
+            parameter._load_init(found[name], ctx or current_context(), cast_dtype=True, dtype_source="saved")
+        opened[block] = (self.name, proto.version)
+        return block
+
+    def store(self, block: HybridBlock, force: bool = False) -> None:
+        """Gives the model's parameters the values of a Block's of the same names.
+
+        The Block is one that `block()` has given, or that `save_as_model` has saved. MXNetError: the model's parameters
+        have changed since then, by a step or another client. force: stores nevertheless, any Block.
+        """
+        known, version = opened.get(block, ("", 0))
+        if not force and known != self.name:
+            raise MXNetError(f"the Block '{block.name}' is neither of this model's block() nor saved as model '{self.name}'; "
+                             "store it with force=True")
+        own = block.collect_params()
+        given = arrays.of_parameters({each.name: own[each.name] for each in self._get().parameters if each.name in own})
+        if not given:
+            raise MXNetError(f"model '{self.name}' and the Block '{block.name}' have no parameter of the same name")
+        opened[block] = (self.name, arrays.store(self.name, given, None if force else version))
+
+
+def _block_of(proto: Any) -> SymbolBlock:
+    """The Block of a Model with its graph; its parameters have no values."""
+    described = descriptions.of_model(proto)
+    by_name = descriptions.by_name(described.parameters)
+    outputs, inputs = graphs.symbol_of(proto.graph, by_name, [each.name for each in described.inputs])
+    block = SymbolBlock(outputs, inputs)
+    for name, parameter in block.collect_params().items():
+        if by_name[name].kind == "parameter":
+            parameter.grad_req = by_name[name].grad_req
+    return block
+
+
+def _fill(target: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    for name, value in arrays.items():
+        target[name].CopyFrom(values.tensor(value))
+
+
+def _pair(validation: Any) -> Tuple[Any, Any]:
+    return validation if isinstance(validation, tuple) else (validation, None)
+
+
+def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Optional[Mapping[str, Any]] = None,
+                 lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
+                 prediction: Optional[str] = None, clip_global_norm: float = 0.0, skip_nonfinite: bool = True) -> None:
+    """Fills a CreateTrainerRequest."""
+    if (loss is None) == (loss_output is None):
+        raise MXNetError("a trainer wants a loss, or the name of an output that is the loss (loss_output)")
+    if loss is not None:
+        request.loss.CopyFrom(components.loss(loss))
+    else:
+        request.loss_output = loss_output
+    made, schedule = components.optimizer(optimizer, optimizer_params)
+    request.optimizer.CopyFrom(made)
+    if lr_scheduler is not None:
+        schedule = components.scheduler(lr_scheduler, lr_scheduler.base_lr)
+    if schedule is not None:
+        request.lr_scheduler.CopyFrom(schedule)
+    request.metrics.extend(components.metrics(metrics))
+    request.prediction = prediction or ""
+    request.clip_global_norm = clip_global_norm
+    request.skip_nonfinite = skip_nonfinite
+
+
+def models() -> List[Model]:
+    """All models of the server, by name."""
+    found = []
+    for proto in calls.current().call(methods.LIST_MODELS, model_pb2.ListModelsRequest()).models:
+        model = Model(proto.name)
+        trained = f", {proto.step:,} steps" if proto.has_trainer else ""
+        model._summary = f" on {proto.device}: {proto.parameter_elements:,} trained numbers{trained}"
+        found.append(model)
+    return found

@@ -1,0 +1,16 @@
+"""Models and datasets that live on the server, for all its clients: `mx.remote`.
+
+    model = net.save_as_model("digits", loss=loss_of, trainer=trainer)      # The network has been trained here.
+    model = mx.remote.Model("digits")                                       # By its name, from any process.
+    model.fit(mx.remote.Dataset("fashion", data=images, label=labels), epochs=3)
+    model.predict(images)
+"""
+
+from ._remote import saving  # noqa: F401  # Block.save_as_model is in it.
+from ._remote.datasets import Column, Dataset, DatasetDescription, datasets
+from ._remote.descriptions import ModelDescription, TrainerDescription, Variable
+from ._remote.model import CheckpointDescription, Model, models
+from ._remote.training import History, Step
+
+__all__ = ["CheckpointDescription", "Column", "Dataset", "DatasetDescription", "History", "Model", "ModelDescription", "Step",
+           "TrainerDescription", "Variable", "datasets", "models"]

@@ -1,0 +1,120 @@
+"""Datasets of the server from Python: sent once, resumed, listed and deleted; and their checksum."""
+
+import unittest
+from unittest import mock
+
+import gluond as mx
+import numpy as np
+from gluond import nd
+from gluond._remote import calls, crc32c
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+
+def slow_crc32c(data):
+    """Bit by bit."""
+    register = 0xFFFFFFFF
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    return register ^ 0xFFFFFFFF
+
+
+class ChecksumTest(unittest.TestCase):
+
+    def test_known_values(self):
+        self.assertEqual(crc32c.crc32c(b"123456789"), 0xE3069283)
+        self.assertEqual(crc32c.crc32c(bytes(32)), 0x8A9136AA)
+        self.assertEqual(crc32c.crc32c(b""), 0)
+
+    def test_lanes_and_blocks_join(self):
+        data = np.random.RandomState(1).randint(0, 256, 5000, np.uint8).tobytes()
+        with mock.patch.object(crc32c, "_BLOCK_LANES", 2):  # Blocks of 1,024 bytes.
+            for size in (1, 64, 65, 511, 512, 513, 1023, 1024, 1025, 1026, 1027, 1028, 2047, 2049, 5000):
+                self.assertEqual(crc32c.crc32c(data[:size]), slow_crc32c(data[:size]), size)
+        self.assertEqual(crc32c.crc32c(data), slow_crc32c(data))
+
+
+class DatasetTest(ArrayCase):
+
+    def setUp(self):
+        self.data = np.arange(40, dtype="uint8").reshape(10, 4)
+        self.addCleanup(lambda: [dataset.delete() for dataset in mx.remote.datasets()])
+
+    def upload(self, name="d", **options):
+        return mx.remote.Dataset(name, data=self.data, label=np.arange(10), progress=False, **options)
+
+    def sent(self):
+        """Patches the calls so that they are kept."""
+        real = calls.Caller.call
+        return mock.patch.object(calls.Caller, "call", autospec=True, side_effect=real)
+
+    def test_it_describes_itself(self):
+        about = self.upload(scale=0.5, shift={"label": 1.0}).describe()
+        self.assertEqual((about.name, about.rows, about.bytes, about.committed), ("d", 10, 120, True))
+        self.assertEqual(about.columns["data"], ((10, 4), np.dtype("uint8"), 0.5, 0.0))
+        self.assertEqual(about.columns["label"], ((10,), np.dtype("int64"), 1.0, 1.0))
+
+    def test_arrays_of_any_kind_are_columns(self):
+        mx.remote.Dataset("d", nd.array(self.data), list(range(10)), weight=np.ones(10), progress=False)
+        columns = mx.remote.Dataset("d").describe().columns
+        self.assertEqual([(name, column.dtype.name) for name, column in columns.items()],
+                         [("data", "float32"), ("label", "float32"), ("weight", "float64")])
+
+    def test_the_same_values_are_not_sent_again(self):
+        self.upload()
+        with self.sent() as call:
+            self.upload()
+        self.assertEqual([each.args[1].name for each in call.call_args_list], ["ListDatasets"])
+
+    def test_other_values_need_replace(self):
+        self.upload()
+        self.data[0, 0] = 77
+        with self.assertRaisesRegex(mx.MXNetError, "dataset 'd' already"):
+            self.upload()
+        self.upload(replace=True)
+        self.upload()
+
+    def test_an_upload_goes_on_where_it_was(self):
+        """In any process: the other's Caller has another name."""
+        caller = calls.current()
+        limits = mock.Mock(max_chunk_bytes=16)
+        real, chunks = calls.Caller.call, []
+
+        def interrupted(self, method, request, **options):
+            if method.name == "UploadDataset" and request.HasField("chunk"):
+                if len(chunks) == 2:
+                    raise KeyboardInterrupt
+                chunks.append(request.chunk.offset)
+            return real(self, method, request, **options)
+
+        with mock.patch.object(caller, "_limits", limits):
+            with mock.patch.object(calls.Caller, "call", interrupted), self.assertRaises(KeyboardInterrupt):
+                self.upload()
+        self.assertFalse(mx.remote.Dataset("d").describe().committed)
+        other = calls.Caller(calls.connect.current())
+        with mock.patch.object(calls, "of", lambda session: other), self.sent() as call:
+            self.upload()
+        offsets = [each.args[2].chunk.offset for each in call.call_args_list
+                   if each.args[1].name == "UploadDataset" and each.args[2].HasField("chunk")]
+        self.assertEqual((chunks, offsets), ([0, 16], [32, 0]))
+        self.assertTrue(mx.remote.Dataset("d").describe().committed)
+
+    def test_mistakes_are_told(self):
+        with self.assertRaisesRegex(ValueError, r"as many rows each; got 'data' \(10, 4\), 'label' \(3,\)"):
+            mx.remote.Dataset("d", data=self.data, label=np.arange(3))
+        with self.assertRaisesRegex(ValueError, "a scale or shift for 'date', which is no column; columns are data, label"):
+            self.upload(scale={"date": 2.0})
+        with self.assertRaisesRegex(mx.MXNetError, "there is no dataset 'e'; there are: none"):
+            mx.remote.Dataset("e").describe()
+        with self.assertRaisesRegex(mx.MXNetError, "DeleteDataset: there is no dataset 'e'"):
+            mx.remote.Dataset("e").delete()
+        with self.assertRaisesRegex(mx.MXNetError, "dtype uint16 is none of the server's"):
+            mx.remote.Dataset("d", data=np.zeros(3, "uint16"))
+        with self.assertRaisesRegex(TypeError, "want an NDArray, a numpy array or a list of numbers"):
+            mx.remote.Dataset("d", data="text")
+
+
+if __name__ == "__main__":
+    case_runner.main()
