@@ -23,7 +23,7 @@ CellCatalog::Entry CellEntry(const char* name, const char* description, int coun
           [count, make](const BlockSpec& block, const BlockScope& scope, const BlockChildren& children) -> MadeCell {
             const int given = static_cast<int>(block.children.size());
             if (count >= 0 ? given != count : given == 0) {
-              return absl::InvalidArgumentError(absl::StrCat("wants ", count < 0 ? "at least one" : absl::StrCat(count),
+              return absl::InvalidArgumentError(absl::StrCat("wants ", count < 0 ? "one or more" : absl::StrCat(count),
                                                              " cells as children, got ", given));
             }
             ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(block.attrs));
