@@ -1,4 +1,4 @@
-// Dense, Embedding, Flatten, Dropout, activations, and Lambda: any operator by name.
+// Dense, Embedding, Flatten, Dropout, Identity, and Lambda: any operator by name.
 
 #include "engine/core/op.h"
 #include "engine/nn/blocks.h"
@@ -10,21 +10,23 @@ namespace {
 
 struct DenseParam : Param<DenseParam> {
   int64_t units;
-  std::string activation;
+  std::optional<std::string> activation;
   bool use_bias;
   bool flatten;
   DType dtype;
-  std::string weight_initializer;
-  std::string bias_initializer;
+  std::optional<std::string> weight_initializer;
+  std::optional<std::string> bias_initializer;
   int64_t in_units;
   static void Fields(Schema<DenseParam>& s) {
     s.Field("units", &DenseParam::units).AtLeast(1).Describe("Outputs.");
-    s.Field("activation", &DenseParam::activation).Default("").Describe("relu, sigmoid, tanh, softrelu, softsign.");
+    s.Field("activation", &DenseParam::activation).Default(std::nullopt)
+        .Describe("relu, sigmoid, tanh, softrelu, softsign.");
     s.Field("use_bias", &DenseParam::use_bias).Default(true).Describe("Adds a bias.");
     s.Field("flatten", &DenseParam::flatten).Default(true)
         .Describe("All axes but the first are one; otherwise the last axis is transformed.");
     s.Field("dtype", &DenseParam::dtype).Default(DType::kFloat32).Describe("Of weight and bias.");
-    s.Field("weight_initializer", &DenseParam::weight_initializer).Default("").Describe("As 'Xavier(magnitude=2)'.");
+    s.Field("weight_initializer", &DenseParam::weight_initializer).Default(std::nullopt)
+        .Describe("As 'Xavier(magnitude=2)'; None: the model's.");
     s.Field("bias_initializer", &DenseParam::bias_initializer).Default("zeros").Describe("As weight_initializer.");
     s.Field("in_units", &DenseParam::in_units).Default(int64_t{0}).AtLeast(0)
         .Describe("Inputs; 0: from the first batch.");
@@ -46,20 +48,33 @@ absl::StatusOr<NodeEntry> Dense(const DenseParam& p, const BlockScope& scope, No
   return Activate(scope, p.activation, std::move(y));
 }
 
-struct EmbeddingParam : Param<EmbeddingParam> {
+struct EmbeddingFields {
   int64_t input_dim;
   int64_t output_dim;
   DType dtype;
-  std::string weight_initializer;
+  std::optional<std::string> weight_initializer;
+};
+template <class P>
+void AddEmbeddingFields(Schema<P>& s) {
+  s.template Field<int64_t>("input_dim", &P::input_dim).AtLeast(1).Describe("Size of the vocabulary.");
+  s.template Field<int64_t>("output_dim", &P::output_dim).AtLeast(1).Describe("Size of a vector.");
+  s.template Field<DType>("dtype", &P::dtype).Default(DType::kFloat32).Describe("Of the vectors.");
+  s.template Field<std::optional<std::string>>("weight_initializer", &P::weight_initializer).Default(std::nullopt)
+      .Describe("As 'Normal(sigma=0.1)'; None: the model's.");
+}
+
+struct EmbeddingParam : Param<EmbeddingParam>, EmbeddingFields {
+  bool sparse_grad;
   static void Fields(Schema<EmbeddingParam>& s) {
-    s.Field("input_dim", &EmbeddingParam::input_dim).AtLeast(1).Describe("Size of the vocabulary.");
-    s.Field("output_dim", &EmbeddingParam::output_dim).AtLeast(1).Describe("Size of a vector.");
-    s.Field("dtype", &EmbeddingParam::dtype).Default(DType::kFloat32).Describe("Of the vectors.");
-    s.Field("weight_initializer", &EmbeddingParam::weight_initializer).Default("").Describe("As 'Normal(sigma=0.1)'.");
+    AddEmbeddingFields(s);
+    s.Field("sparse_grad", &EmbeddingParam::sparse_grad).Default(false).Describe("Not used: gradients are dense.");
   }
 };
+struct SparseEmbeddingParam : Param<SparseEmbeddingParam>, EmbeddingFields {
+  static void Fields(Schema<SparseEmbeddingParam>& s) { AddEmbeddingFields(s); }
+};
 
-absl::StatusOr<NodeEntry> Embedding(const EmbeddingParam& p, const BlockScope& scope, NodeEntry x) {
+absl::StatusOr<NodeEntry> Embedding(const EmbeddingFields& p, const BlockScope& scope, NodeEntry x) {
   ASSIGN_OR_RETURN(NodeEntry weight, LayerParameter(scope, "weight", {p.input_dim, p.output_dim}, p.dtype,
                                                     p.weight_initializer));
   return scope.Call("Embedding", "fwd", {std::move(x), std::move(weight)},
@@ -80,22 +95,8 @@ absl::StatusOr<NodeEntry> Dropout(const DropoutParam& p, const BlockScope& scope
   return scope.Call("Dropout", "fwd", {std::move(x)}, {{"p", Text(p.rate)}, {"axes", Text(p.axes)}});
 }
 
-struct ActivationParam : Param<ActivationParam> {
-  std::string activation;
-  static void Fields(Schema<ActivationParam>& s) {
-    s.Field("activation", &ActivationParam::activation).Describe("relu, sigmoid, tanh, softrelu, softsign.");
-  }
-};
-
-struct LeakyReluParam : Param<LeakyReluParam> {
-  double alpha;
-  static void Fields(Schema<LeakyReluParam>& s) {
-    s.Field("alpha", &LeakyReluParam::alpha).AtLeast(0).Describe("Slope of the negative side.");
-  }
-};
-
 // The operator's first input is x; its other inputs become parameters of the same names.
-absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope, NodeEntry x, const ExpandChild&) {
+absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope, NodeEntry x, const BlockChildren&) {
   if (!block.children.empty()) return absl::InvalidArgumentError("takes no children");
   NodeAttrs attrs;
   attrs.dict = block.attrs;
@@ -125,25 +126,22 @@ absl::StatusOr<NodeEntry> Lambda(const BlockSpec& block, const BlockScope& scope
 }  // namespace
 
 std::vector<BlockCatalog::Entry> BasicBlocks() {
+  const std::vector<ArgumentDoc> function = {
+      {"function", "string", true, "", "The operator; all other attributes are passed to it."}};
   return {
       Layer<DenseParam>("Dense", "y = activation(x weight' + bias).", &Dense),
       Layer<EmbeddingParam>("Embedding", "Looks up the vector of each index.", &Embedding),
+      Layer<SparseEmbeddingParam>("SparseEmbedding", "Embedding; gradients here are dense.", &Embedding),
       Layer<NoParam>("Flatten", "All axes but the first become one.",
                      [](const NoParam&, const BlockScope& scope, NodeEntry x) {
                        return scope.Call("Flatten", "fwd", {std::move(x)});
                      }),
       Layer<DropoutParam>("Dropout", "In training, zeroes a share of the elements and scales up the others.", &Dropout),
-      Layer<ActivationParam>("Activation", "An activation by name.",
-                             [](const ActivationParam& p, const BlockScope& scope, NodeEntry x) {
-                               return Activate(scope, p.activation, std::move(x));
-                             }),
-      Layer<LeakyReluParam>("LeakyReLU", "x where it is positive, alpha x elsewhere.",
-                            [](const LeakyReluParam& p, const BlockScope& scope, NodeEntry x) {
-                              return scope.Call("LeakyReLU", "fwd", {std::move(x)},
-                                                {{"act_type", "leaky"}, {"slope", Text(p.alpha)}});
-                            }),
+      Layer<NoParam>("Identity", "Its input: a branch of HybridConcurrent that skips.",
+                     [](const NoParam&, const BlockScope&, NodeEntry x) -> absl::StatusOr<NodeEntry> { return x; }),
       {"Lambda", "Any operator by name. Its first input is the block's; others become parameters.",
-       {{"function", "string", true, "", "The operator; all other attributes are passed to it."}}, &Lambda},
+       function, &Lambda},
+      {"HybridLambda", "The same as Lambda.", function, &Lambda},
   };
 }
 

@@ -4,10 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "engine/nn/orthogonal.h"
 
 namespace gluond {
@@ -56,9 +53,10 @@ absl::Status FillXavier(const InitializerTarget& to, int distribution, int facto
 }
 
 struct ConstantParam : Param<ConstantParam> {
-  double value;
+  std::vector<double> value;
   static void Fields(Schema<ConstantParam>& s) {
-    s.Field("value", &ConstantParam::value).Describe("The value of every element.");
+    s.Field("value", &ConstantParam::value)
+        .Describe("The value of every element, or all elements' values, the last axis first.");
   }
 };
 
@@ -109,6 +107,103 @@ struct MsraPreluParam : Param<MsraPreluParam> {
   }
 };
 
+struct LstmBiasParam : Param<LstmBiasParam> {
+  double forget_bias;
+  static void Fields(Schema<LstmBiasParam>& s) {
+    s.Field("forget_bias", &LstmBiasParam::forget_bias).Default(1.0)
+        .Describe("Of the forget gates, the second quarter.");
+  }
+};
+
+enum RnnMode { kRnnRelu, kRnnTanh, kLstm, kGru };
+
+struct FusedRnnParam : Param<FusedRnnParam> {
+  std::string init;
+  int64_t num_hidden, num_layers;
+  int mode;
+  bool bidirectional;
+  double forget_bias;
+  static void Fields(Schema<FusedRnnParam>& s) {
+    using P = FusedRnnParam;
+    s.Field("init", &P::init).Describe("Initializer of the gates' matrices, as 'Xavier(magnitude=2)'.");
+    s.Field("num_hidden", &P::num_hidden).Range(1, 1 << 20).Describe("The operator's state_size.");
+    s.Field("num_layers", &P::num_layers).Range(1, 1 << 10).Describe("The operator's num_layers.");
+    s.Field("mode", &P::mode)
+        .Enum({{"rnn_relu", kRnnRelu}, {"rnn_tanh", kRnnTanh}, {"lstm", kLstm}, {"gru", kGru}})
+        .Describe("The operator's mode.");
+    s.Field("bidirectional", &P::bidirectional).Default(false).Describe("The operator's bidirectional.");
+    s.Field("forget_bias", &P::forget_bias).Default(1.0).Describe("Biases of the forget gates; all others are 0.");
+  }
+};
+
+absl::Status WrongShape(const char* initializer, const InitializerTarget& to, absl::string_view want) {
+  return absl::InvalidArgumentError(absl::StrCat(initializer, " initializer cannot be applied to ", to.name,
+                                                 " of shape ", to.shape.ToString(), "; want ", want));
+}
+
+absl::Status Constant(const ConstantParam& p, const InitializerTarget& to) {
+  if (p.value.size() == 1) return FillConstant(to, p.value[0]), absl::OkStatus();
+  if (p.value.size() != to.values.size()) {
+    return WrongShape("Constant", to, absl::StrCat("one number or ", to.values.size(), ", not ", p.value.size()));
+  }
+  for (size_t i = 0; i < p.value.size(); ++i) to.values[i] = static_cast<float>(p.value[i]);
+  return absl::OkStatus();
+}
+
+// A Deconvolution with this weight enlarges by bilinear interpolation. As in MXNet, the width decides for both axes.
+absl::Status Bilinear(const NoParam&, const InitializerTarget& to) {
+  if (to.shape.ndim() < 2) return WrongShape("Bilinear", to, "(..., height, width)");
+  const int64_t height = to.shape[to.shape.ndim() - 2], width = to.shape[to.shape.ndim() - 1];
+  const double half = std::ceil(static_cast<double>(width) / 2);
+  const double center = (2 * half - 1 - std::fmod(half, 2)) / (2 * half);
+  const auto weight = [&](int64_t i) { return 1 - std::abs(static_cast<double>(i) / half - center); };
+  for (size_t i = 0; i < to.values.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i);
+    to.values[i] = static_cast<float>(weight(at / width % height) * weight(at % width));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LstmBias(const LstmBiasParam& p, const InitializerTarget& to) {
+  if (to.shape.ndim() < 1) return WrongShape("LSTMBias", to, "(4 hidden_size)");
+  FillConstant(to, 0);
+  const size_t quarter = static_cast<size_t>(to.shape[0] / 4 * to.shape.Size(1, to.shape.ndim()));
+  for (float& v : to.values.subspan(quarter, quarter)) v = static_cast<float>(p.forget_bias);
+  return absl::OkStatus();
+}
+
+// The one vector of the RNN operator's parameters: the matrices of all gates, then their biases, two for each gate.
+absl::Status FusedRnn(const FusedRnnParam& p, const InitializerTarget& to) {
+  ASSIGN_OR_RETURN(const Spec init, ParseInitializer(p.init));
+  const int64_t gates = p.mode == kLstm ? 4 : p.mode == kGru ? 3 : 1;
+  const int64_t directions = p.bidirectional ? 2 : 1, hidden = p.num_hidden;
+  const int64_t rows = directions * gates * hidden;
+  const int64_t later = (p.num_layers - 1) * rows * (directions * hidden + hidden + 2);
+  const int64_t total = static_cast<int64_t>(to.values.size()), first = (total - later) / rows - hidden - 2;
+  if (to.shape.ndim() != 1 || first < 1 || later + rows * (first + hidden + 2) != total) {
+    return WrongShape("FusedRNN", to, absl::StrCat("(", later + rows * (hidden + 2), " + ", rows, " input_size,)"));
+  }
+  InitializerTarget gate = to;
+  size_t at = 0;
+  for (int64_t i = 0; i < p.num_layers * directions; ++i) {
+    for (const int64_t columns : {i < directions ? first : directions * hidden, hidden}) {
+      for (int64_t g = 0; g < gates; ++g) {
+        gate.shape = {hidden, columns};
+        gate.values = to.values.subspan(at, static_cast<size_t>(hidden * columns));
+        ++gate.random.run;  // Numbers of its own.
+        RETURN_IF_ERROR(Initializers().Make(init.type, init.attrs, gate));
+        at += gate.values.size();
+      }
+    }
+  }
+  const size_t of_gate = static_cast<size_t>(hidden);
+  for (size_t i = 0; at < to.values.size(); at += of_gate, ++i) {
+    const bool forget = p.mode == kLstm && i % 4 == 1;
+    for (float& v : to.values.subspan(at, of_gate)) v = forget ? static_cast<float>(p.forget_bias) : 0.0f;
+  }
+  return absl::OkStatus();
+}
+
 template <class P, class Fill>
 InitializerCatalog::Entry Entry(const char* name, const char* description, Fill fill) {
   return {name, description, P::__FIELDS__(),
@@ -135,8 +230,7 @@ const InitializerCatalog& Initializers() {
   static const InitializerCatalog& catalog = *new InitializerCatalog("initializer", {
       Entry<NoParam>("Zero", "0.", constant(0)),
       Entry<NoParam>("One", "1.", constant(1)),
-      Entry<ConstantParam>("Constant", "One value everywhere.",
-          [](const ConstantParam& p, const To& to) { return FillConstant(to, p.value), absl::OkStatus(); }),
+      Entry<ConstantParam>("Constant", "One value everywhere, or given ones.", &Constant),
       Entry<UniformParam>("Uniform", "Uniform in (-scale, scale).",
           [](const UniformParam& p, const To& to) { return FillUniform(to, p.scale), absl::OkStatus(); }),
       Entry<NormalParam>("Normal", "Normal with mean 0 and deviation sigma.",
@@ -151,52 +245,22 @@ const InitializerCatalog& Initializers() {
           [](const MsraPreluParam& p, const To& to) {
             return FillXavier(to, kGaussian, p.factor_type, 2 / (1 + p.slope * p.slope));
           }),
+      Entry<NoParam>("Bilinear", "The weight of a Deconvolution that enlarges by bilinear interpolation.", &Bilinear),
+      Entry<LstmBiasParam>("LSTMBias", "The bias of an LSTM: 0, but for the forget gates.", &LstmBias),
+      Entry<FusedRnnParam>("FusedRNN", "The RNN operator's parameters: matrices by another initializer, biases.",
+                           &FusedRnn),
   });
   return catalog;
 }
 
-absl::StatusOr<Spec> ParseInitializer(absl::string_view text) {
-  // '["xavier", {"magnitude": 2}]' and 'Xavier(magnitude=2)' differ in punctuation only.
-  text = absl::StripAsciiWhitespace(text);
-  if (text.empty()) return Spec{};
-  const bool json = absl::ConsumePrefix(&text, "[");
-  const size_t name_end = text.find_first_of(json ? "," : "(");
-  const auto strip = [](absl::string_view s) {
-    s = absl::StripAsciiWhitespace(s);
-    if (s.size() >= 2 && s.front() == '"' && s.back() == '"') s = s.substr(1, s.size() - 2);
-    return s;
-  };
-  const absl::string_view name = strip(absl::StripSuffix(text.substr(0, name_end), "]"));
-  Spec spec;
-  for (const auto& entry : Initializers().entries()) {
-    if (absl::EqualsIgnoreCase(entry.name, name) || absl::EqualsIgnoreCase(absl::StrCat(entry.name, "s"), name) ||
-        (absl::EqualsIgnoreCase(name, "zeros") && entry.name == "Zero")) {
-      spec.type = entry.name;
-    }
-  }
-  if (spec.type.empty()) return Initializers().Find(name).status();
-  absl::string_view rest = name_end == absl::string_view::npos ? "" : text.substr(name_end + 1);
-  const size_t attrs_end = rest.find_last_of(json ? "}" : ")");
-  if (!rest.empty() && attrs_end == absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("initializer '", Excerpt(text), "' lacks its closing bracket"));
-  }
-  rest = absl::StripAsciiWhitespace(rest.substr(0, attrs_end));
-  if (json) absl::ConsumePrefix(&rest, "{");
-  for (absl::string_view pair : absl::StrSplit(rest, ',', absl::SkipWhitespace())) {
-    const std::vector<absl::string_view> sides = absl::StrSplit(pair, absl::MaxSplits(json ? ':' : '=', 1));
-    if (sides.size() != 2) {
-      return absl::InvalidArgumentError(absl::StrCat("initializer '", Excerpt(text), "': want name=value, got '",
-                                                     Excerpt(pair), "'"));
-    }
-    spec.attrs[std::string(strip(sides[0]))] = std::string(strip(sides[1]));
-  }
-  return spec;
-}
-
 Spec InitializerByName(absl::string_view name) {
   const auto ends_with = [name](absl::string_view end) { return absl::EndsWith(name, end); };
-  if (ends_with("bias") || ends_with("beta") || ends_with("mean")) return {"Zero", {}};
-  if (ends_with("gamma") || ends_with("var")) return {"One", {}};
+  for (absl::string_view zero : {"bias", "beta", "mean", "min", "moving_avg", "moving_inv_var"}) {
+    if (ends_with(zero)) return {"Zero", {}};
+  }
+  for (absl::string_view one : {"gamma", "var", "max"}) {
+    if (ends_with(one)) return {"One", {}};
+  }
   return {};
 }
 

@@ -25,7 +25,7 @@ using InitializerCatalog = Catalog<absl::Status(const AttrDict&, const Initializ
 const InitializerCatalog& Initializers();
 
 // Reads "Xavier", "Xavier(rnd_type=gaussian, magnitude=2)" or MXNet's '["xavier", {"magnitude": 2}]'; names as in the
-// catalog, letter case ignored. An empty text is an empty Spec. NOT_FOUND, INVALID_ARGUMENT.
+// catalog, letter case ignored. An empty text, or "None", is an empty Spec. NOT_FOUND, INVALID_ARGUMENT.
 absl::StatusOr<Spec> ParseInitializer(absl::string_view text);
 
 // MXNet's rule for variables without an initializer: the end of the name decides. Empty if the rule has none.

@@ -15,7 +15,8 @@ struct LossInputs {
   NodeEntry sample_weight;  // Without a node: none. Broadcast to the loss, as Gluon does.
 };
 
-// The entry has the shape (batch,).
+// The entry has the shape (batch,); PoissonNLLLoss is one number, as Gluon's. Losses with more inputs (TripletLoss,
+// CosineEmbeddingLoss) are outputs of a graph.
 using LossCatalog = Catalog<absl::StatusOr<NodeEntry>(const AttrDict&, const LossInputs&)>;
 const LossCatalog& Losses();
 

@@ -182,7 +182,7 @@ absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest
   if (request.has_block()) {
     ASSIGN_OR_RETURN(const BlockSpec block, BlockFromProto(request.block(), 1));
     ASSIGN_OR_RETURN(std::vector<ModelInput> inputs, BlockInputs(request, declared));
-    ASSIGN_OR_RETURN(definition, ExpandBlock(block, std::move(inputs)));
+    ASSIGN_OR_RETURN(definition, ExpandBlock(block, std::move(inputs), {.max_nodes = max_nodes}));
   } else if (request.has_graph()) {
     if (request.graph().nodes_size() > max_nodes) return TooManyNodes(request.graph().nodes_size(), max_nodes);
     ASSIGN_OR_RETURN(definition, FromGraph(request, declared, max_nodes));

@@ -66,6 +66,42 @@ TEST(InitializersTest, ConstantsAreConstant) {
   EXPECT_EQ(*Fill({"Zero", {}}, {3}), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(*Fill({"One", {}}, {3}), (std::vector<float>{1, 1, 1}));
   EXPECT_EQ(*Fill({"Constant", {{"value", "2.5"}}}, {2}), (std::vector<float>{2.5, 2.5}));
+  EXPECT_EQ(*Fill({"Constant", {{"value", "(1, 2, 3, 4)"}}}, {2, 2}), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(Fill({"Constant", {{"value", "(1, 2, 3)"}}}, {2, 2}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(InitializersTest, BilinearEnlarges) {
+  const std::vector<float> row = {0.25, 0.75, 0.75, 0.25};
+  const auto weight = *Fill({"Bilinear", {}}, {2, 1, 4, 4});
+  for (size_t i = 0; i < weight.size(); ++i) EXPECT_EQ(weight[i], row[i / 4 % 4] * row[i % 4]) << i;
+  EXPECT_EQ(Fill({"Bilinear", {}}, {4}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(InitializersTest, LSTMBiasOpensTheForgetGates) {
+  EXPECT_EQ(*Fill({"LSTMBias", {}}, {8}), (std::vector<float>{0, 0, 1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(*Fill({"LSTMBias", {{"forget_bias", "2"}}}, {4}), (std::vector<float>{0, 2, 0, 0}));
+}
+
+TEST(InitializersTest, FusedRNNFillsEachGatesMatrix) {
+  const AttrDict lstm = {{"init", "Constant(value=3)"}, {"num_hidden", "2"}, {"num_layers", "2"}, {"mode", "lstm"},
+                         {"bidirectional", "True"}};
+  // Weights of 8 rows in both directions for 3 inputs, then for 4; then 8 biases for each matrix.
+  const int64_t weights = 2 * 8 * (3 + 2) + 2 * 8 * (4 + 2);
+  const auto values = *Fill({"FusedRNN", lstm}, {weights + 8 * 8});
+  for (int64_t i = 0; i < weights; ++i) EXPECT_EQ(values[i], 3) << i;
+  for (int64_t i = 0; i < 8 * 8; ++i) EXPECT_EQ(values[weights + i], i % 8 == 2 || i % 8 == 3 ? 1 : 0) << i;
+  const absl::Status status = Fill({"FusedRNN", lstm}, {weights}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("want (192 + 16 input_size,)"), absl::string_view::npos) << status;
+}
+
+TEST(InitializersTest, FusedRNNsGatesDiffer) {
+  const auto values = *Fill({"FusedRNN", {{"init", R"(["xavier", {"rnd_type": "gaussian", "magnitude": 2}])"},
+                                          {"num_hidden", "4"}, {"num_layers", "1"}, {"mode", "gru"}}},
+                            {3 * 4 * (4 + 4 + 2)});
+  EXPECT_NE(values[0], values[16]);
+  EXPECT_NE(values[16], values[32]);
+  EXPECT_EQ(values.back(), 0);
 }
 
 TEST(InitializersTest, OrthogonalTakesNoMoreThanItSays) {
@@ -123,6 +159,12 @@ TEST(InitializersTest, AreReadFromText) {
     EXPECT_EQ(spec->attrs, (AttrDict{{"rnd_type", "gaussian"}, {"magnitude", "2"}})) << text;
   }
   EXPECT_EQ(ParseInitializer(R"(["zero", {}])")->attrs, AttrDict());
+  EXPECT_EQ(ParseInitializer("None")->type, "");
+  const std::string gates = "Xavier(rnd_type=gaussian, magnitude=2)";
+  EXPECT_EQ(ParseInitializer(absl::StrCat("FusedRNN(init=", gates, ", num_hidden=3)"))->attrs,
+            (AttrDict{{"init", gates}, {"num_hidden", "3"}}));
+  EXPECT_EQ(ParseInitializer(R"(["fusedrnn", {"init": "[\"xavier\", {\"magnitude\": 2}]", "num_hidden": 3}])")->attrs,
+            (AttrDict{{"init", R"(["xavier", {"magnitude": 2}])"}, {"num_hidden", "3"}}));
   EXPECT_EQ(ParseInitializer("Xavior").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ParseInitializer("Xavier(magnitude=2").status().code(), absl::StatusCode::kInvalidArgument);
 }
