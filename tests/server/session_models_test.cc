@@ -245,8 +245,8 @@ class SessionModelsTest : public CustomTest {
   }
   static void ExpectFailure(const v1::Reply& reply, Code code, const std::string& says) {
     ASSERT_EQ(reply.failures_size(), 1) << reply.ShortDebugString();
-    EXPECT_EQ(reply.failures(0).code(), static_cast<int>(code)) << reply.failures(0).message();
-    EXPECT_THAT(reply.failures(0).message(), HasSubstr(says));
+    EXPECT_EQ(reply.failures(0).status().code(), static_cast<int>(code)) << reply.failures(0).status().message();
+    EXPECT_THAT(reply.failures(0).status().message(), HasSubstr(says));
     EXPECT_FALSE(reply.has_model());
   }
   void ExpectNoModel(const std::string& model) {
@@ -611,7 +611,7 @@ TEST_F(SessionModelsCustomTest, AClientsOwnOperatorIsRefused) {
   const v1::Reply reply = client_->Ask(SaveCustom());
   ExpectFailure(reply, Code::kFailedPrecondition,
                 "node 'mid': custom operator 'square' is computed by one client for itself alone");
-  EXPECT_THAT(reply.failures(0).message(), Not(HasSubstr(scope_)));
+  EXPECT_THAT(reply.failures(0).status().message(), Not(HasSubstr(scope_)));
   ExpectNoModel("squares");
 }
 
