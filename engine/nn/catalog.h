@@ -52,7 +52,12 @@ class Catalog {
     std::string description;
     std::vector<ArgumentDoc> attributes;
     std::function<Signature> make;
-    std::vector<std::string> aliases = {};  // Other names.
+    std::vector<std::string> aliases;  // Other names.
+
+    Entry(std::string name, std::string description, std::vector<ArgumentDoc> attributes,
+          std::function<Signature> make, std::vector<std::string> aliases = {})
+        : name(std::move(name)), description(std::move(description)), attributes(std::move(attributes)),
+          make(std::move(make)), aliases(std::move(aliases)) {}
 
     bool IsCalled(absl::string_view other) const {
       const auto same = [other](const std::string& one) { return absl::EqualsIgnoreCase(one, other); };
