@@ -1,5 +1,5 @@
 // Metric: a number that tells how good predictions are, computed on the host from predictions, labels and losses, with
-// MXNet's formulas. What a metric of a whole call is made of (samples, or batches) is the metric's own affair.
+// MXNet's formulas. Each metric decides whether a call's value is of its samples or of its batches.
 
 #ifndef ENGINE_TRAIN_METRIC_H_
 #define ENGINE_TRAIN_METRIC_H_
@@ -18,7 +18,7 @@ namespace gluond {
 struct MetricSum {
   double sum = 0;
   int64_t count = 0;
-  std::vector<double> parts = {};  // Of metrics that are no means.
+  std::vector<double> parts = {};  // Sums of metrics that are no means.
   double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
 };
 

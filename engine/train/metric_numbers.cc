@@ -63,7 +63,7 @@ class Pearson : public Metric {
   }
 
  private:
-  // Of the number of samples, and the sums of x, y, x^2, y^2 and x y.
+  // m: the number of samples, and the sums of x, y, x^2, y^2 and x y.
   static double Correlation(const std::vector<double>& m) {
     const double xx = m[0] * m[3] - m[1] * m[1], yy = m[0] * m[4] - m[2] * m[2];
     return (m[0] * m[5] - m[1] * m[2]) / std::sqrt(xx * yy);

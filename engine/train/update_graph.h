@@ -37,7 +37,7 @@ class UpdateGraph {
 
   const std::string name;  // The parameter's.
   const Shape shape;
-  DType dtype;  // Of weight and gradient.
+  DType dtype;  // Weight and gradient have this type.
 
   // Variables at first. The update leaves new values here; a state that an operator writes stays a variable.
   NodeEntry weight;

@@ -88,7 +88,7 @@ TEST_F(ExecutorTest, OnlyWantedStepsRunWhereItIsAskedFor) {
     EXPECT_EQ(executor->RunAndWait(std::move(run), nullptr), absl::OkStatus());
     return std::make_pair(Values(one)[0], Values(other)[0]);
   };
-  EXPECT_EQ(counts({.only_wanted = true}, kNullOp), std::make_pair(0.f, 1.f));  // Of y and z.
+  EXPECT_EQ(counts({.only_wanted = true}, kNullOp), std::make_pair(0.f, 1.f));  // The counts in y and z.
   EXPECT_EQ(counts({.only_wanted = true}, kWriteTo), std::make_pair(1.f, 1.f));
   EXPECT_EQ(counts({}, kNullOp), std::make_pair(1.f, 1.f));
 }

@@ -20,7 +20,7 @@ class MetricTest : public TrainerTest {
     RETURN_IF_ERROR(metric->Add(prediction, label, loss, &sum));
     return metric->Value(sum);
   }
-  // Of two batches, whose predictions and labels these are.
+  // The value over two batches, whose predictions and labels these are.
   double OfTwo(const Spec& spec, const std::array<std::pair<Tensor, Tensor>, 2>& batches) {
     const auto metric = *Metrics().Make(spec.type, spec.attrs);
     MetricSum sum;
@@ -122,7 +122,7 @@ TEST_F(MetricTest, PearsonsCorrelation) {
       std::pair(Make<float>({3}, {1, 2, 3}), Make<float>({3}, {2, 4, 6})),
       std::pair(Make<float>({2}, {0, 1}), Make<float>({2}, {1, 0}))};
   EXPECT_NEAR(OfTwo({"pearsonr", {}}, batches), (1.0 - 1) / 2, 1e-12);
-  // Of (1,2) (2,4) (3,6) (0,1) (1,0): means 1.4 and 2.6, covariance sum 9.8, variances 5.2 and 23.2.
+  // The pairs (1,2) (2,4) (3,6) (0,1) (1,0) have the means 1.4 and 2.6, covariance sum 9.8, variances 5.2 and 23.2.
   EXPECT_NEAR(OfTwo({"pearsonr", {{"average", "micro"}}}, batches), 9.8 / std::sqrt(5.2 * 23.2), 1e-6);
 }
 
