@@ -1,6 +1,6 @@
 // Catalog: the things of one kind that a client can name (block types, initializers, losses, optimizers, schedules,
 // metrics), each with a description and typed, documented attributes. Each catalog is one explicit table, so that one
-// file lists all its entries. Immutable, thread-safe.
+// file lists all its entries. Letter case does not count in names, as in MXNet's registries. Immutable, thread-safe.
 //
 //   ASSIGN_OR_RETURN(const auto* entry, Losses().Find("L2Loss"));
 //   for (const ArgumentDoc& attribute : entry->attributes) ...
@@ -8,12 +8,14 @@
 #ifndef ENGINE_NN_CATALOG_H_
 #define ENGINE_NN_CATALOG_H_
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/param.h"
@@ -50,17 +52,28 @@ class Catalog {
     std::string description;
     std::vector<ArgumentDoc> attributes;
     std::function<Signature> make;
+    std::vector<std::string> aliases;  // Other names.
+
+    Entry(std::string name, std::string description, std::vector<ArgumentDoc> attributes,
+          std::function<Signature> make, std::vector<std::string> aliases = {})
+        : name(std::move(name)), description(std::move(description)), attributes(std::move(attributes)),
+          make(std::move(make)), aliases(std::move(aliases)) {}
+
+    bool IsCalled(absl::string_view other) const {
+      const auto same = [other](const std::string& one) { return absl::EqualsIgnoreCase(one, other); };
+      return same(name) || std::any_of(aliases.begin(), aliases.end(), same);
+    }
   };
 
   Catalog(std::string kind, std::vector<Entry> entries) : kind_(std::move(kind)), entries_(std::move(entries)) {}
 
   const std::vector<Entry>& entries() const { return entries_; }
 
-  // NOT_FOUND names the closest entries, then all entries.
+  // By name or alias. NOT_FOUND names the closest entries, then all entries.
   absl::StatusOr<const Entry*> Find(absl::string_view name) const {
     std::vector<std::string> names;
     for (const Entry& entry : entries_) {
-      if (entry.name == name) return &entry;
+      if (entry.IsCalled(name)) return &entry;
       names.push_back(entry.name);
     }
     return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",

@@ -84,7 +84,7 @@ absl::Status Binding::CheckOutputs(Run* run) {
     Target& target = targets_[k];
     if (!run->output_reqs.empty()) target.req = run->output_reqs[k];
     if (target.req == kWriteInplace) target.req = kWriteTo;
-    target.staged = place.read && target.req != kWriteTo;
+    target.staged = place.read && target.req != kWriteTo && program_.IsWanted(place.step, run->output_reqs);
     if (target.req == kNullOp) continue;
     if (run->outputs[k].defined()) {
       absl::Status status =

@@ -82,6 +82,7 @@ void Execution::Advance() {
       absl::Status status = run_.cancellation->Check();
       if (!status.ok()) return Finish(At(next_, status));
     }
+    if (!program_->IsWanted(next_, run_.output_reqs)) continue;
     const Step& step = steps[next_];
     context_.random.stream = step.random_stream;
     if (step.async) {

@@ -12,7 +12,7 @@ namespace gluond {
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Compile(const Graph& graph, const Signatures& known,
                                                             const ExecutorOptions& options, Lane& lane,
                                                             Allocator& allocator) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Compile(graph, known, lane, allocator));
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Compile(graph, known, options, lane, allocator));
   return std::unique_ptr<Executor>(
       new Executor(std::make_shared<Execution>(std::move(program), options, lane, allocator)));
 }

@@ -33,6 +33,8 @@ class Execution;
 
 struct ExecutorOptions {
   bool is_train = false;
+  // A step on which only outputs with kNullOp depend does not run, and what it would mutate stays as it is.
+  bool only_wanted = false;
 };
 
 // A Run is the caller's part of one execution. Vectors are indexed by the executor's inputs and outputs.
@@ -62,8 +64,8 @@ class Executor {
   // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
   // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
   //
-  // A numeric parameter of a node whose inputs are variables, and which makes a call that no other node makes, may be
-  // changed between two runs, with SetParam: the next run uses it.
+  // A numeric parameter of a node may be changed between two runs, with SetParam: the next run uses it. Requires: no
+  // other node makes the same call as this one, nor as one that this one depends on.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane,
                                                            Allocator& allocator);

@@ -52,6 +52,18 @@ class Compiler {
     return std::move(program_);
   }
 
+  // By step: the numbers of the outputs that depend on it.
+  std::vector<std::vector<uint32_t>> Needs(absl::Span<const NodeEntry> outputs) const {
+    std::vector<std::vector<uint32_t>> needs(graph_.num_nodes());
+    for (uint32_t k = 0; k < outputs.size(); ++k) {
+      PostOrderVisit(outputs.subspan(k, 1), [&](const NodePtr& node) {
+        const uint32_t step = step_of_[graph_.id(node.get())];
+        if (step != Program::kNever) needs[step].push_back(k);
+      });
+    }
+    return needs;
+  }
+
  private:
   void AddVariables() {
     for (const uint32_t id : graph_.variables()) {
@@ -230,7 +242,8 @@ class Compiler {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, const Signatures& known,
-                                                          const Lane& lane, Allocator& allocator) {
+                                                          const ExecutorOptions& options, const Lane& lane,
+                                                          Allocator& allocator) {
   RETURN_IF_ERROR(Validate(graph));
   RETURN_IF_ERROR(CheckKernels(graph, lane.device().type));
   if (allocator.device() != lane.device()) {
@@ -242,7 +255,16 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   const IndexedGraph indexed(simple);
   ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
-  return Compiler(indexed, streams, inferred, plan, lane.device()).Compile(allocator);
+  Compiler compiler(indexed, streams, inferred, plan, lane.device());
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator));
+  if (options.only_wanted) program->needed_by = compiler.Needs(simple.outputs);
+  return program;
+}
+
+bool Program::IsWanted(uint32_t step, const std::vector<OpReqType>& output_reqs) const {
+  if (needed_by.empty() || output_reqs.empty()) return true;
+  const std::vector<uint32_t>& outputs = needed_by[step];
+  return std::any_of(outputs.begin(), outputs.end(), [&](uint32_t k) { return output_reqs[k] != kNullOp; });
 }
 
 bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {

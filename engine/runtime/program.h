@@ -69,10 +69,14 @@ struct Program {
 
   // See Executor::Compile.
   static absl::StatusOr<std::unique_ptr<Program>> Compile(const Graph& graph, const Signatures& known,
-                                                          const Lane& lane, Allocator& allocator);
+                                                          const ExecutorOptions& options, const Lane& lane,
+                                                          Allocator& allocator);
 
   // Whether output `o`, while it is computed, may lie in the memory of variable `v`.
   bool MayOverwrite(const ProgramOutput& o, uint32_t v) const;
+
+  // Whether a step runs where the outputs are asked for like that. (Empty: all are wanted.)
+  bool IsWanted(uint32_t step, const std::vector<OpReqType>& output_reqs) const;
 
   std::vector<Step> steps;
   std::vector<TBlob> ins;
@@ -84,6 +88,7 @@ struct Program {
   absl::flat_hash_map<std::string, int> input_index;
   std::vector<Signature> outputs;
   std::vector<ProgramOutput> output_places;
+  std::vector<std::vector<uint32_t>> needed_by;  // By step, the outputs; empty without ExecutorOptions::only_wanted.
   std::vector<Slot> slots;            // The variables', then those of outputs.
   std::vector<uint32_t> last_reader;  // By variable: a step, or kNever.
   std::vector<bool> read_at_end;      // By variable: it is an output.

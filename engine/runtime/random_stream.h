@@ -29,7 +29,7 @@ inline Philox RandomStream(uint64_t seed, RandomDomain domain, uint64_t which) {
 }
 
 // FNV-1a of 64 bits: two of a million names have the same 62 bits with a probability of 1e-7.
-inline uint64_t NameHash(absl::string_view name) {
+constexpr uint64_t NameHash(absl::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const unsigned char c : name) hash = (hash ^ c) * 0x100000001b3u;
   return hash;

@@ -10,17 +10,18 @@ namespace {
 
 struct AdamParam : Param<AdamParam>, OptimizerParam {
   double beta1, beta2, epsilon;
+  bool lazy_update;
   static void Fields(Schema<AdamParam>& s) {
     OptimizerFields(s, 0.001);
-    s.Field("beta1", &AdamParam::beta1).Default(0.9).Range(0, 1).Describe("Decay of the gradient's average.");
-    s.Field("beta2", &AdamParam::beta2).Default(0.999).Range(0, 1).Describe("Decay of the squared gradient's average.");
-    s.Field("epsilon", &AdamParam::epsilon).Default(1e-8).AtLeast(0).Describe("Keeps the quotient finite.");
+    AverageFields(s);
+    EpsilonField(s);
+    LazyField(s);
   }
 };
 
-class Adam : public Optimizer {
+class Adam : public OperatorOptimizer {
  public:
-  explicit Adam(const AdamParam& p) : Optimizer(p), p_(p) {}
+  explicit Adam(const AdamParam& p) : OperatorOptimizer(p), p_(p) {}
 
   std::string op() const override { return "adam_update"; }
   AttrDict attrs() const override {
@@ -30,10 +31,10 @@ class Adam : public Optimizer {
     attrs["epsilon"] = Text(p_.epsilon);
     return attrs;
   }
-  std::vector<std::string> states() const override { return {"mean", "var"}; }
-  StepNumbers numbers(int64_t t, double lr, double wd) const override {
-    const double n = static_cast<double>(t);
-    return {{"lr", lr * std::sqrt(1 - std::pow(p_.beta2, n)) / (1 - std::pow(p_.beta1, n))}, {"wd", wd}};
+  OptimizerStates states() const override { return {{"mean"}, {"var"}}; }
+  StepNumbers numbers(const UpdateRates& at) const override {
+    const double n = static_cast<double>(at.t);
+    return {{"lr", at.lr * (std::sqrt(1 - std::pow(p_.beta2, n)) / (1 - std::pow(p_.beta1, n)))}, {"wd", at.wd}};
   }
 
  private:

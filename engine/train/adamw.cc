@@ -13,17 +13,15 @@ struct AdamWParam : Param<AdamWParam>, OptimizerParam {
   bool correct_bias;
   static void Fields(Schema<AdamWParam>& s) {
     OptimizerFields(s, 0.001);
-    s.Field("beta1", &AdamWParam::beta1).Default(0.9).Range(0, 1).Describe("Decay of the gradient's average.");
-    s.Field("beta2", &AdamWParam::beta2).Default(0.999).Range(0, 1)
-        .Describe("Decay of the squared gradient's average.");
-    s.Field("epsilon", &AdamWParam::epsilon).Default(1e-8).AtLeast(0).Describe("Keeps the quotient finite.");
+    AverageFields(s);
+    EpsilonField(s);
     s.Field("correct_bias", &AdamWParam::correct_bias).Default(true).Describe("Corrects the averages' start at zero.");
   }
 };
 
-class AdamW : public Optimizer {
+class AdamW : public OperatorOptimizer {
  public:
-  explicit AdamW(const AdamWParam& p) : Optimizer(p), p_(p) {}
+  explicit AdamW(const AdamWParam& p) : OperatorOptimizer(p), p_(p) {}
 
   std::string op() const override { return "adamw_update"; }
   AttrDict attrs() const override {
@@ -34,13 +32,13 @@ class AdamW : public Optimizer {
     attrs["epsilon"] = Text(p_.epsilon);
     return attrs;
   }
-  std::vector<std::string> states() const override { return {"mean", "var"}; }
+  OptimizerStates states() const override { return {{"mean"}, {"var"}}; }
   // The operator's eta is the learning rate, and its lr the correction.
-  StepNumbers numbers(int64_t t, double lr, double wd) const override {
-    const double n = static_cast<double>(t);
+  StepNumbers numbers(const UpdateRates& at) const override {
+    const double n = static_cast<double>(at.t);
     const double correction =
         p_.correct_bias ? std::sqrt(1 - std::pow(p_.beta2, n)) / (1 - std::pow(p_.beta1, n)) : 1;
-    return {{"lr", correction}, {"eta", lr}, {"wd", wd}};
+    return {{"lr", correction}, {"eta", at.lr}, {"wd", at.wd}};
   }
 
  private:

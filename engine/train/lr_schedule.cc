@@ -47,6 +47,14 @@ class Schedule : public LrSchedule {
   const Decay decay_;
 };
 
+// The rate after `changes` multiplications one by one, as MXNet does them, so that it has the same bits. More than
+// kOneByOne changes are one power: they would take longer than a step.
+double Multiplied(double rate, double factor, int64_t changes) {
+  constexpr int64_t kOneByOne = 1 << 14;
+  for (int64_t i = 0; i < std::min(changes, kOneByOne); ++i) rate *= factor;
+  return changes <= kOneByOne ? rate : rate * std::pow(factor, static_cast<double>(changes - kOneByOne));
+}
+
 struct FactorParam : Param<FactorParam>, Common {
   int64_t step;
   double factor, stop_factor_lr;
@@ -58,8 +66,8 @@ struct FactorParam : Param<FactorParam>, Common {
   }
 };
 double Factor(const FactorParam& p, double base_lr, int64_t update) {
-  const double changes = static_cast<double>(std::max<int64_t>(update - 1, 0) / p.step);
-  return std::max(base_lr * std::pow(p.factor, changes), std::min(base_lr, p.stop_factor_lr));
+  const int64_t changes = std::max<int64_t>(update - 1, 0) / p.step;
+  return changes == 0 ? base_lr : std::max(Multiplied(base_lr, p.factor, changes), p.stop_factor_lr);
 }
 
 struct MultiFactorParam : Param<MultiFactorParam>, Common {
@@ -77,7 +85,7 @@ struct MultiFactorParam : Param<MultiFactorParam>, Common {
 };
 double MultiFactor(const MultiFactorParam& p, double base_lr, int64_t update) {
   const auto passed = std::count_if(p.step.begin(), p.step.end(), [=](int64_t s) { return update > s; });
-  return base_lr * std::pow(p.factor, static_cast<double>(passed));
+  return Multiplied(base_lr, p.factor, passed);
 }
 
 // How much of [warmup_steps, max_update] has passed, 0 to 1.
@@ -112,27 +120,28 @@ struct CosineParam : Param<CosineParam>, Common {
   }
 };
 double Cosine(const CosineParam& p, double base_lr, int64_t update) {
-  return p.final_lr + (base_lr - p.final_lr) * (1 + std::cos(M_PI * Progress(p, update))) / 2;
+  return p.final_lr + (base_lr - p.final_lr) * ((1 + std::cos(M_PI * Progress(p, update))) / 2);
 }
 
 template <class P>
-LrScheduleCatalog::Entry Entry(const char* name, const char* description, double (*decay)(const P&, double, int64_t)) {
+LrScheduleCatalog::Entry Entry(const char* name, const char* alias, const char* description,
+                               double (*decay)(const P&, double, int64_t)) {
   return {name, description, P::__FIELDS__(),
           [decay](const AttrDict& attrs, double base_lr) -> absl::StatusOr<std::unique_ptr<LrSchedule>> {
             ASSIGN_OR_RETURN(P p, ParseAttrs<P>(attrs));
             const double base = p.base_lr.value_or(base_lr);
             return std::make_unique<Schedule<P>>(std::move(p), base, decay);
-          }};
+          }, {alias}};
 }
 
 }  // namespace
 
 const LrScheduleCatalog& LrSchedules() {
   static const LrScheduleCatalog& catalog = *new LrScheduleCatalog("learning rate schedule", {
-      Entry("factor", "Times `factor` every `step` updates.", &Factor),
-      Entry("multifactor", "Times `factor` after each of the updates `step`.", &MultiFactor),
-      Entry("poly", "Falls to final_lr like a power of what is left.", &Poly),
-      Entry("cosine", "Falls to final_lr like half a cosine.", &Cosine),
+      Entry("factor", "FactorScheduler", "Times `factor` every `step` updates.", &Factor),
+      Entry("multifactor", "MultiFactorScheduler", "Times `factor` after each of the updates `step`.", &MultiFactor),
+      Entry("poly", "PolyScheduler", "Falls to final_lr like a power of what is left.", &Poly),
+      Entry("cosine", "CosineScheduler", "Falls to final_lr like half a cosine.", &Cosine),
   });
   return catalog;
 }

@@ -1,113 +1,70 @@
 #include "engine/train/metric.h"
 
-#include <vector>
+#include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
+#include "engine/train/metrics.h"
 
 namespace gluond {
-namespace {
 
-struct TopKParam : Param<TopKParam> {
-  int top_k;
-  static void Fields(Schema<TopKParam>& s) {
-    s.Field("top_k", &TopKParam::top_k).Default(1).AtLeast(1).Describe("Among how many best classes the label counts.");
+Floats::Floats(const Tensor& tensor) : size_(tensor.Size()) {
+  if (tensor.dtype() != DType::kFloat32) {
+    space_.resize(static_cast<size_t>(size_));
+    ConvertValues(tensor.data(), tensor.dtype(), space_.data(), DType::kFloat32, size_);
   }
-};
-
-// The values of a tensor as floats: its own memory, or converted into `space`.
-const float* Floats(const Tensor& tensor, std::vector<float>* space) {
-  if (tensor.dtype() == DType::kFloat32) return tensor.data<float>();
-  space->resize(static_cast<size_t>(tensor.Size()));
-  ConvertValues(tensor.data(), tensor.dtype(), space->data(), DType::kFloat32, tensor.Size());
-  return space->data();
+  data_ = tensor.dtype() == DType::kFloat32 ? tensor.data<float>() : space_.data();
 }
 
-// The share of samples whose label is among the k classes of the largest predictions, ties in favour of the lower
-// class. Predictions are (batch, classes, ...), labels class numbers (batch, ...). If there are as many predictions as
-// labels, predictions are class numbers, too.
-class TopK : public Metric {
- public:
-  explicit TopK(int k) : k_(k) {}
-
-  absl::Status Add(const Tensor& prediction, const Tensor& label, const Tensor&, MetricSum* sum) const override {
-    if (!label.defined()) return absl::InvalidArgumentError("accuracy wants labels");
-    std::vector<float> prediction_space, label_space;
-    const float* const p = Floats(prediction, &prediction_space);
-    const float* const y = Floats(label, &label_space);
-    const Shape& shape = prediction.shape();
-    const int64_t count = label.Size();
-    if (shape.ndim() < 2 || count == prediction.Size()) {
-      if (count != prediction.Size()) return Mismatch(prediction, label);
-      for (int64_t i = 0; i < count; ++i) sum->sum += p[i] == y[i];
-      sum->count += count;
-      return absl::OkStatus();
-    }
-    const int64_t classes = shape[1], inner = shape.Size(2, shape.ndim());
-    if (count != shape[0] * inner) return Mismatch(prediction, label);
-    for (int64_t i = 0; i < count; ++i) {
-      const float* const row = p + i / inner * classes * inner + i % inner;
-      const auto wanted = static_cast<int64_t>(y[i] >= 0 && y[i] < static_cast<float>(classes) ? y[i] : -1);
-      sum->sum += wanted >= 0 && Rank(row, classes, inner, wanted) < k_;
-    }
-    sum->count += count;
-    return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<Scores>> Scores::Of(const Tensor& prediction, const Tensor& label, int axis) {
+  if (!label.defined()) return absl::InvalidArgumentError("it wants labels; send a tensor 'label'");
+  const Shape& shape = prediction.shape();
+  const int at = axis < 0 ? axis + shape.ndim() : axis;
+  if (at < 0 || at >= shape.ndim()) {
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is none of predictions ", shape.ToString()));
   }
-
- private:
-  static absl::Status Mismatch(const Tensor& prediction, const Tensor& label) {
-    return absl::InvalidArgumentError(absl::StrCat("accuracy wants one label for each row of predictions ",
-                                                   prediction.shape().ToString(), ", got ",
+  const int64_t inner = shape.Size(at + 1, shape.ndim());
+  if (label.Size() != shape.Size(0, at) * inner || shape[at] == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("it wants one label for each row of predictions ",
+                                                   shape.ToString(), " along axis ", axis, ", got ",
                                                    label.shape().ToString()));
   }
+  return std::unique_ptr<Scores>(new Scores(prediction, label, shape[at], inner));
+}
 
-  // The number of classes before `wanted`. NaN comes before all numbers.
-  static int64_t Rank(const float* row, int64_t classes, int64_t stride, int64_t wanted) {
-    const float value = row[wanted * stride];
-    int64_t rank = 0;
-    for (int64_t c = 0; c < classes; ++c) {
-      const float other = row[c * stride];
-      rank += other > value || (other == value && c < wanted) || other != other;
-    }
-    return rank;
+int64_t Scores::label(int64_t sample) const { return Convert<int64_t>(labels[sample]); }
+
+int64_t Scores::Best(int64_t sample) const {
+  const float* const values = row(sample);
+  int64_t best = 0;
+  for (int64_t c = 1; c < classes_; ++c) {
+    const float value = values[c * stride()], most = values[best * stride()];
+    if (value > most || (value != value && most == most)) best = c;
   }
+  return best;
+}
 
-  const int k_;
-};
+absl::Status Scores::CheckLabel(int64_t sample) const {
+  const float y = labels[sample];
+  if (y >= 0 && y < static_cast<float>(classes_)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("label ", y, " of sample ", sample, " is no class; want 0 to ", classes_ - 1));
+}
 
-class LossMean : public Metric {
- public:
-  absl::Status Add(const Tensor&, const Tensor&, const Tensor& loss, MetricSum* sum) const override {
-    std::vector<float> space;
-    const float* const values = Floats(loss, &space);
-    for (int64_t i = 0; i < loss.Size(); ++i) sum->sum += values[i];
-    sum->count += loss.Size();
-    return absl::OkStatus();
-  }
-};
-
-using Made = absl::StatusOr<std::unique_ptr<Metric>>;
-
-}  // namespace
+absl::Status CheckAlike(const Tensor& prediction, const Tensor& label) {
+  if (!label.defined()) return absl::InvalidArgumentError("it wants labels; send a tensor 'label'");
+  if (prediction.Size() == label.Size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("it wants one label for each prediction, got ",
+                                                 label.shape().ToString(), " for predictions ",
+                                                 prediction.shape().ToString()));
+}
 
 const MetricCatalog& Metrics() {
-  static const MetricCatalog& catalog = *new MetricCatalog("metric", {
-      {"accuracy", "The share of samples whose largest prediction is the label's.", {},
-       [](const AttrDict& attrs) -> Made {
-         RETURN_IF_ERROR(ParseAttrs<NoParam>(attrs).status());
-         return std::make_unique<TopK>(1);
-       }},
-      {"top_k_accuracy", "The share of samples whose label is among the top_k largest predictions.",
-       TopKParam::__FIELDS__(),
-       [](const AttrDict& attrs) -> Made {
-         ASSIGN_OR_RETURN(const TopKParam p, ParseAttrs<TopKParam>(attrs));
-         return std::make_unique<TopK>(p.top_k);
-       }},
-      {"loss", "The mean of the loss.", {},
-       [](const AttrDict& attrs) -> Made {
-         RETURN_IF_ERROR(ParseAttrs<NoParam>(attrs).status());
-         return std::make_unique<LossMean>();
-       }},
-  });
+  static const MetricCatalog& catalog = *new MetricCatalog("metric", [] {
+    std::vector<MetricCatalog::Entry> entries = ClassMetrics(), numbers = NumberMetrics();
+    std::move(numbers.begin(), numbers.end(), std::back_inserter(entries));
+    return entries;
+  }());
   return catalog;
 }
 

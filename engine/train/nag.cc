@@ -7,15 +7,17 @@ namespace {
 
 struct NagParam : Param<NagParam>, OptimizerParam {
   double momentum;
+  bool lazy_update;
   static void Fields(Schema<NagParam>& s) {
     OptimizerFields(s, 0.01);
-    s.Field("momentum", &NagParam::momentum).Default(0.0).AtLeast(0).Describe("Share of the step before.");
+    MomentumField(s);
+    LazyField(s);
   }
 };
 
-class Nag : public Optimizer {
+class Nag : public OperatorOptimizer {
  public:
-  explicit Nag(const NagParam& p) : Optimizer(p), momentum_(p.momentum) {}
+  explicit Nag(const NagParam& p) : OperatorOptimizer(p), momentum_(p.momentum) {}
 
   std::string op() const override { return momentum_ == 0 ? "sgd_update" : "nag_mom_update"; }
   AttrDict attrs() const override {
@@ -23,9 +25,7 @@ class Nag : public Optimizer {
     if (momentum_ != 0) attrs["momentum"] = Text(momentum_);
     return attrs;
   }
-  std::vector<std::string> states() const override {
-    return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"mom"};
-  }
+  OptimizerStates states() const override { return MomentumState(momentum_); }
 
  private:
   const double momentum_;

@@ -7,22 +7,23 @@ namespace gluond {
 namespace {
 
 struct RmsPropParam : Param<RmsPropParam>, OptimizerParam {
-  double gamma1, gamma2, epsilon, clip_weights;
+  double gamma1, gamma2, epsilon;
+  std::optional<double> clip_weights;
   bool centered;
   static void Fields(Schema<RmsPropParam>& s) {
     OptimizerFields(s, 0.001);
     s.Field("gamma1", &RmsPropParam::gamma1).Default(0.9).Range(0, 1).Describe("Decay of the averages.");
     s.Field("gamma2", &RmsPropParam::gamma2).Default(0.9).Range(0, 1).Describe("Momentum, when centered.");
-    s.Field("epsilon", &RmsPropParam::epsilon).Default(1e-8).AtLeast(0).Describe("Keeps the quotient finite.");
+    EpsilonField(s);
     s.Field("centered", &RmsPropParam::centered).Default(false).Describe("Graves's version.");
-    s.Field("clip_weights", &RmsPropParam::clip_weights).Default(0.0)
-        .Describe("Each weight is cut to this magnitude; 0: not cut.");
+    s.Field("clip_weights", &RmsPropParam::clip_weights).Default(std::nullopt)
+        .Describe("Each weight is cut to this magnitude; None or 0: not cut.");
   }
 };
 
-class RmsProp : public Optimizer {
+class RmsProp : public OperatorOptimizer {
  public:
-  explicit RmsProp(const RmsPropParam& p) : Optimizer(p), p_(p) {}
+  explicit RmsProp(const RmsPropParam& p) : OperatorOptimizer(p), p_(p) {}
 
   std::string op() const override { return p_.centered ? "rmspropalex_update" : "rmsprop_update"; }
   AttrDict attrs() const override {
@@ -30,11 +31,11 @@ class RmsProp : public Optimizer {
     attrs["gamma1"] = Text(p_.gamma1);
     if (p_.centered) attrs["gamma2"] = Text(p_.gamma2);
     attrs["epsilon"] = Text(p_.epsilon);
-    attrs["clip_weights"] = Text(p_.clip_weights > 0 ? p_.clip_weights : -1);
+    attrs["clip_weights"] = Text(p_.clip_weights.value_or(0) > 0 ? *p_.clip_weights : -1);
     return attrs;
   }
-  std::vector<std::string> states() const override {
-    return p_.centered ? std::vector<std::string>{"n", "g", "delta"} : std::vector<std::string>{"n"};
+  OptimizerStates states() const override {
+    return p_.centered ? OptimizerStates{{"n"}, {"g"}, {"delta"}} : OptimizerStates{{"n"}};
   }
 
  private:

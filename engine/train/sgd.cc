@@ -7,15 +7,17 @@ namespace {
 
 struct SgdParam : Param<SgdParam>, OptimizerParam {
   double momentum;
+  bool lazy_update;
   static void Fields(Schema<SgdParam>& s) {
     OptimizerFields(s, 0.01);
-    s.Field("momentum", &SgdParam::momentum).Default(0.0).AtLeast(0).Describe("Share of the step before.");
+    MomentumField(s);
+    LazyField(s);
   }
 };
 
-class Sgd : public Optimizer {
+class Sgd : public OperatorOptimizer {
  public:
-  explicit Sgd(const SgdParam& p) : Optimizer(p), momentum_(p.momentum) {}
+  explicit Sgd(const SgdParam& p) : OperatorOptimizer(p), momentum_(p.momentum) {}
 
   std::string op() const override { return momentum_ == 0 ? "sgd_update" : "sgd_mom_update"; }
   AttrDict attrs() const override {
@@ -23,9 +25,7 @@ class Sgd : public Optimizer {
     if (momentum_ != 0) attrs["momentum"] = Text(momentum_);
     return attrs;
   }
-  std::vector<std::string> states() const override {
-    return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"mom"};
-  }
+  OptimizerStates states() const override { return MomentumState(momentum_); }
 
  private:
   const double momentum_;
@@ -34,7 +34,7 @@ class Sgd : public Optimizer {
 }  // namespace
 
 OptimizerCatalog::Entry SgdEntry() {
-  return MakeOptimizerEntry<Sgd, SgdParam>("sgd", "Stochastic gradient descent, with or without momentum.");
+  return MakeOptimizerEntry<Sgd, SgdParam>("sgd", "Stochastic gradient descent, with or without momentum.", {"ccsgd"});
 }
 
 }  // namespace gluond

@@ -73,7 +73,9 @@ class Trainer::StepLoop {
       ASSIGN_OR_RETURN(const Tensor prediction, OnHost(graph_->output(1), &parts_.host_prediction));
       const Tensor label = trainer_.num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
       for (size_t i = 0; i < metrics_.size(); ++i) {
-        RETURN_IF_ERROR(parts_.metrics[i].second->Add(prediction, label, loss, &metrics[i]));
+        const auto& [name, metric] = parts_.metrics[i];
+        RETURN_IF_ERROR(Annotate(metric->Add(prediction, label, loss, &metrics[i]),
+                                 absl::StrCat("metric '", name, "'")));
       }
     }
     if (train_) {
@@ -117,7 +119,8 @@ class Trainer::StepLoop {
     report_.epoch = parts_.position.epoch;
     report_.next_row = parts_.position.row;
     for (size_t i = 0; i < metrics_.size(); ++i) {
-      report_.metrics.push_back({parts_.metrics[i].first, metrics_[i].mean(), metrics_[i].count});
+      const auto& [name, metric] = parts_.metrics[i];
+      report_.metrics.push_back({name, metric->Value(metrics_[i])});
     }
     if (train_ && graph_ != nullptr) report_.stale = trainer_.Stale(graph_->gradients());
     return std::move(report_);

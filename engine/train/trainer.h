@@ -50,8 +50,7 @@ struct TrainerOptions {
 
 struct MetricValue {
   std::string name;
-  double value = 0;   // Over the call's samples.
-  int64_t count = 0;  // The number of samples.
+  double value = 0;  // Over the call's samples.
 };
 
 struct StepReport {

@@ -2,9 +2,9 @@
 // tells the norm of their gradients. Only the model's strand uses it.
 //
 // A state has its parameter's type, or float32 for a type of 16 bits, in which averages of squares become zero and
-// small steps are lost. With the optimizer's multi_precision such a parameter has one more state, "weight32": the
-// weight in which steps add up, and of which the parameter is a copy. If there has been no step, or the parameter has
-// been set since the last one, the next step begins from the parameter.
+// small steps are lost; OptimizerState knows those of another form. With the optimizer's multi_precision a parameter of
+// 16 bits has one more state, "weight32": the weight in which steps add up, and of which the parameter is a copy. If
+// there has been no step, or the parameter has been set since the last one, the next step begins from the parameter.
 
 #ifndef ENGINE_TRAIN_UPDATER_H_
 #define ENGINE_TRAIN_UPDATER_H_
@@ -15,11 +15,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/core/graph.h"
 #include "engine/nn/model.h"
 #include "engine/runtime/executor.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/update_graph.h"
 
 namespace gluond {
 
@@ -63,14 +66,23 @@ class Updater {
   struct Slot {
     std::vector<Tensor> states;
     int64_t updates = 0;
-    // The parameter's node of the graph, or null.
-    NodePtr update;
-    size_t place = 0;  // The update's among the outputs, and the gradient's among the squares.
-    Tensor grad;       // The gradient that the update reads.
+    // The update in the graph, if it is there.
+    bool in_graph = false;
+    std::vector<NumberPlace> numbers;
+    size_t first_output = 0, num_outputs = 0;
+    size_t square = 0;  // The gradient's place among the squares.
+    Tensor grad;        // The gradient that the update reads.
+  };
+
+  // A state as it lies in memory.
+  struct StateSignature {
+    std::string name;
+    Shape shape;
+    DType dtype;
   };
 
   bool HasWeight32(const Parameter& parameter) const;
-  std::vector<std::string> StateNames(const Parameter& parameter) const;
+  std::vector<StateSignature> StatesOf(const Parameter& parameter) const;
   // Gives all states of the parameter memory that no snapshot holds, so that it may be written.
   absl::Status OwnStates(size_t parameter);
   // The places of `states`, with memory allocated.
@@ -80,17 +92,26 @@ class Updater {
   // takes them up again, compiles nothing.
   absl::Status Prepare(absl::Span<const size_t> parameters);
   absl::Status Compile(absl::Span<const size_t> members);
+  // A graph to be compiled, and the tensors that its variables are bound to.
+  struct Draft {
+    Graph graph;
+    Signatures known;
+    absl::flat_hash_map<std::string, const Tensor*> memory;  // By variable.
+
+    NodeEntry Variable(const std::string& name, const Tensor& tensor);
+  };
+  // Adds the update of a parameter; the entry is its gradient.
+  absl::StatusOr<NodeEntry> AddUpdate(size_t parameter, Draft* draft);
   // Runs the graph for these updates, or for the norm, or both.
   absl::Status Run(absl::Span<const size_t> updates, bool norm);
 
   Model& model_;
   Lane& lane_;
   const std::unique_ptr<Optimizer> optimizer_;
-  const std::string op_;
-  const std::vector<std::string> state_names_;
   std::vector<Slot> slots_;  // By parameter.
 
-  // Outputs: each parameter, updated in place, and the squares of all gradients.
+  // Outputs: each parameter and those of its states that no operator writes, updated in place; the squares of all
+  // gradients.
   std::unique_ptr<Executor> executor_;
   gluond::Run run_;  // The executor's last run. Holds no tensors between two runs.
   std::vector<const Tensor*> inputs_, outputs_;  // The tensors that a run binds.

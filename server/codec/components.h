@@ -4,7 +4,6 @@
 #define SERVER_CODEC_COMPONENTS_H_
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/catalog.h"
 #include "proto/graph.pb.h"
@@ -12,7 +11,7 @@
 
 namespace gluond::server {
 
-// The component under its catalog's spelling of the name, letter case ignored. An absent one (no name) is an empty Spec.
+// The component under its catalog's own name for it. An absent one (no name) is an empty Spec.
 // INVALID_ARGUMENT: a name that the catalog does not know, an attribute's form.
 template <class C>
 absl::StatusOr<Spec> SpecFromProto(const v1::Component& component, const C& catalog) {
@@ -20,13 +19,9 @@ absl::StatusOr<Spec> SpecFromProto(const v1::Component& component, const C& cata
     if (component.attributes().empty()) return Spec();
     return absl::InvalidArgumentError("a component with attributes needs a name");
   }
-  Spec spec;
-  for (const auto& entry : catalog.entries()) {
-    if (absl::EqualsIgnoreCase(entry.name, component.name())) spec.type = entry.name;
-  }
-  if (spec.type.empty()) {
-    return absl::InvalidArgumentError(catalog.Find(component.name()).status().message());
-  }
+  const auto entry = catalog.Find(component.name());
+  if (!entry.ok()) return absl::InvalidArgumentError(entry.status().message());
+  Spec spec = {(*entry)->name, {}};
   absl::StatusOr<AttrDict> attrs = AttrsFromProto(component.attributes());
   if (!attrs.ok()) return Annotate(attrs.status(), spec.type);
   spec.attrs = *std::move(attrs);

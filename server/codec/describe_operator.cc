@@ -9,7 +9,6 @@
 #include "engine/core/op_facts.h"
 
 namespace gluond::server {
-namespace {
 
 void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto) {
   proto->set_name(doc.name);
@@ -26,8 +25,6 @@ void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto) {
     proto->add_values(std::string(name));
   }
 }
-
-}  // namespace
 
 void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
   proto->set_name(op.name());

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "engine/core/op.h"
 #include "server/codec/attrs_codec.h"
+#include "server/codec/describe_components.h"
 #include "server/codec/describe_operator.h"
 #include "server/codec/tensors_codec.h"
 #include "server/services/gradient_check.h"
@@ -16,6 +17,7 @@ OperatorService::OperatorService(Runner& runner, Devices& devices, HostStreams& 
     : RawService(runner, "gluond.v1.OperatorService"), devices_(devices), hosts_(hosts), invoker_(devices) {
   Add("ListOperators", this, &OperatorService::ListOperators, Weight::kHeavy);
   Add("DescribeOperator", this, &OperatorService::DescribeOperator);
+  Add("ListComponents", this, &OperatorService::ListComponents);
   Add("Invoke", this, &OperatorService::Invoke);
   Add("CheckGradient", this, &OperatorService::CheckGradient, Weight::kHeavy);
   AddStream<v1::HostRequest>("HostOperators", this, &OperatorService::HostOperators);
@@ -35,6 +37,10 @@ void OperatorService::DescribeOperator(Call<v1::DescribeOperatorRequest, v1::Des
   ASSIGN_OR_FINISH(call, const Op* op, Op::Get(call.request().op()));
   DescribeOp(*op, /*full=*/true, call.response().mutable_operator_());
   call.Finish();
+}
+
+void OperatorService::ListComponents(Call<v1::ListComponentsRequest, v1::ListComponentsResponse> call) {
+  call.Finish(DescribeComponents(call.request().family(), &call.response()));
 }
 
 void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {

@@ -20,6 +20,7 @@ class OperatorService final : public RawService {
  private:
   void ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call);
   void DescribeOperator(Call<v1::DescribeOperatorRequest, v1::DescribeOperatorResponse> call);
+  void ListComponents(Call<v1::ListComponentsRequest, v1::ListComponentsResponse> call);
   void Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call);
   void CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call);
   Stream* HostOperators(const Method& method, Stream::Opening opening);

@@ -1,5 +1,8 @@
 // OperatorService through a real stub: list, describe, invoke, check a gradient.
 
+#include <set>
+
+#include "gmock/gmock.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {
@@ -35,6 +38,25 @@ TEST_F(OperatorServiceTest, DescribesOne) {
   EXPECT_EQ(op.parameters(0).values(0), "relu");
   Call(operators_, &Stub::DescribeOperator, R"({"op": "Activatoin"})", StatusCode::NOT_FOUND);
   ExpectMessage("Activation");
+}
+
+TEST_F(OperatorServiceTest, ListsComponents) {
+  using Family = v1::ListComponentsRequest;
+  const auto optimizers = Call(operators_, &Stub::ListComponents, R"({"family": "OPTIMIZER"})");
+  EXPECT_EQ(optimizers.components(0).name(), "sgd");
+  EXPECT_EQ(optimizers.components(0).aliases(0), "ccsgd");
+  EXPECT_EQ(optimizers.components(0).arguments(0).name(), "learning_rate");
+  EXPECT_EQ(optimizers.components(0).arguments(0).default_value(), "0.01");
+  EXPECT_EQ(optimizers.components(0).arguments(2).default_value(), "None");
+  std::set<int> families;
+  for (const auto& entry : Call(operators_, &Stub::ListComponents, "{}").components()) {
+    EXPECT_FALSE(entry.description().empty()) << entry.name();
+    families.insert(entry.family());
+  }
+  EXPECT_THAT(families, testing::ElementsAre(Family::OPTIMIZER, Family::LOSS, Family::INITIALIZER, Family::METRIC,
+                                             Family::LR_SCHEDULE));
+  Call(operators_, &Stub::ListComponents, R"({"family": 9})", StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("family is 9; want 0 (all) to 5");
 }
 
 TEST_F(OperatorServiceTest, InvokesWithTypedValues) {

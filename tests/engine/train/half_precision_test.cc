@@ -14,8 +14,6 @@ using testing::HasSubstr;
 
 class HalfPrecisionTest : public TrainerTest {
  protected:
-  using Snapshot = std::pair<ModelState, TrainerState>;
-
   // y = w x. Without a loss the gradient is the sum of x.
   std::shared_ptr<Model> MakeLine(DType dtype, double w) {
     auto model = MakeModel({"Dense", "", {{"units", "1"}, {"use_bias", "0"}, {"dtype", std::string(Name(dtype))}}, {}},
@@ -42,16 +40,6 @@ class HalfPrecisionTest : public TrainerTest {
       const float g = (t % 2 == 0 ? 1.0f : 3.0f) / 16384;  // Its square is zero in float16.
       ASSERT_OK(TrainStep(trainer, {{"data", Make<float>({1, 1}, {g})}}).status());
     }
-  }
-  static Snapshot SnapshotOf(Trainer& trainer) {
-    auto snapshot = Await<absl::StatusOr<Snapshot>>([&](auto done) { trainer.Snapshot(done); });
-    EXPECT_OK(snapshot.status());
-    return *std::move(snapshot);
-  }
-  static absl::Status Restore(Trainer& trainer, Model& model, const Snapshot& snapshot) {
-    return Await<absl::Status>([&](auto done) {
-      model.Restore(snapshot.first, done, [&] { return trainer.RestoreNow(snapshot.second); });
-    });
   }
   static std::vector<std::string> Describe(const NamedTensors& states) {
     std::vector<std::string> texts;
@@ -84,7 +72,17 @@ INSTANTIATE_TEST_SUITE_P(
                          {"Sgd", {"sgd", {{"learning_rate", "1"}}}},
                          {"SgdMomentum", {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}}},
                          {"Nag", {"nag", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}}},
+                         {"Signum", {"signum", {{"learning_rate", "0.0001"}}}},
+                         {"Dcasgd", {"dcasgd", {{"learning_rate", "1"}, {"momentum", "0.5"}}}},
+                         {"Lars", {"lars", {{"learning_rate", "0.01"}, {"momentum", "0.9"}, {"eta", "0.01"}}}},
                          {"Adam", {"adam", {{"learning_rate", "0.0001"}}}},
+                         {"Adamax", {"adamax", {{"learning_rate", "0.0001"}}}},
+                         {"Nadam", {"nadam", {{"learning_rate", "0.0001"}}}},
+                         {"Ftml", {"ftml", {{"learning_rate", "0.0001"}}}},
+                         {"Lamb", {"lamb", {{"learning_rate", "0.0001"}}}},
+                         {"AdaGrad", {"adagrad", {{"learning_rate", "0.001"}}}},
+                         {"GroupAdaGrad", {"groupadagrad", {{"learning_rate", "0.1"}}}},
+                         {"AdaDelta", {"adadelta", {{"epsilon", "1e-9"}}}},
                          {"AdamW", {"adamw", {{"learning_rate", "0.0001"}}}},
                          {"RmsProp", {"rmsprop", {{"learning_rate", "0.0001"}}}},
                          {"RmsPropCentered", {"rmsprop", {{"learning_rate", "0.0001"}, {"centered", "True"}}}},
@@ -133,15 +131,17 @@ TEST_F(HalfPrecisionTest, TakesStatesOf16Bits) {
   const TrainerOptions options = {.loss = {}, .optimizer = {"sgd", {{"learning_rate", "1"}, {"momentum", "0.5"}}}};
   const auto model = MakeLine(DType::kFloat16, 0.5);
   const auto trainer = MakeTrainer(model, options);
-  Snapshot snapshot = SnapshotOf(*trainer);
+  States snapshot = SnapshotOf(*trainer);
   snapshot.second.states = {{"weight/mom", Number(DType::kFloat16, 0.25)}};
   ASSERT_OK(Restore(*trainer, *model, snapshot));
   ASSERT_OK(TrainStep(*trainer, {{"data", Make<float>({1, 1}, {0})}}).status());
   EXPECT_EQ(Weight(*model), 0.625);
   snapshot.second.states = {{"weight/mom", Number(DType::kFloat64, 0.25)}};
   EXPECT_THAT(std::string(Restore(*trainer, *model, snapshot).message()),
-              HasSubstr("'weight/mom', float64[1,1], does not belong to parameter 'weight', whose states are of type "
-                        "float32"));
+              HasSubstr("'weight/mom' is float64[1,1]; want float32[1,1]"));
+  snapshot.second.states = {{"weight/mean", Number(DType::kFloat32, 0.25)}};
+  EXPECT_THAT(std::string(Restore(*trainer, *model, snapshot).message()),
+              HasSubstr("'weight/mean' does not belong to parameter 'weight', whose states are mom, weight32"));
 }
 
 }  // namespace

@@ -13,17 +13,12 @@ namespace {
 
 class SnapshotTest : public TrainerTest {
  protected:
-  using States = std::pair<ModelState, TrainerState>;
-
   std::shared_ptr<Trainer> Begin(const BlockSpec& net) {
     const auto model = MakeModel(net, {{"data", {-1, 4}}});
     EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
     return MakeTrainer(model, {.optimizer = {"adam", {{"learning_rate", "0.1"}}}});
   }
   absl::Status Train(Trainer& trainer) { return TrainStep(trainer, batch_).status(); }
-  static States Snapshot(Trainer& trainer) {
-    return *Await<absl::StatusOr<States>>([&](auto done) { trainer.Snapshot(done); });
-  }
 
   static std::vector<Tensor> TensorsOf(const States& states) {
     std::vector<Tensor> tensors;
@@ -51,7 +46,7 @@ TEST_F(SnapshotTest, StaysAsItIsWhileStepsGoOn) {
   ASSERT_OK(Train(*disturbed));
   const int64_t used = budget_->used();
   {
-    const States held = Snapshot(*disturbed);
+    const States held = SnapshotOf(*disturbed);
     const std::string bytes = BytesOf(held);
     EXPECT_EQ(budget_->used(), used);
     for (int i = 0; i < 3; ++i) ASSERT_OK(Train(*disturbed));
@@ -59,7 +54,7 @@ TEST_F(SnapshotTest, StaysAsItIsWhileStepsGoOn) {
     EXPECT_EQ(budget_->used(), used + static_cast<int64_t>(bytes.size()));
   }
   EXPECT_EQ(budget_->used(), used);
-  EXPECT_EQ(BytesOf(Snapshot(*disturbed)), BytesOf(Snapshot(*straight)));
+  EXPECT_EQ(BytesOf(SnapshotOf(*disturbed)), BytesOf(SnapshotOf(*straight)));
 }
 
 // Graphs that predict and evaluate are around; between two runs they hold nothing.
@@ -67,16 +62,16 @@ TEST_F(SnapshotTest, WithoutOneStepsAreInPlace) {
   const auto trainer = Begin(Mlp(8, 3));
   ASSERT_OK(Predict(*trainer->model(), {{"data", MakeNoise({6, 4}, 3)}}));
   ASSERT_OK(Train(*trainer));
-  std::optional<States> held = Snapshot(*trainer);
+  std::optional<States> held = SnapshotOf(*trainer);
   const std::vector<const void*> first = PlacesOf(*held);
   ASSERT_OK(Train(*trainer));
-  const std::vector<const void*> second = PlacesOf(Snapshot(*trainer));
+  const std::vector<const void*> second = PlacesOf(SnapshotOf(*trainer));
   for (size_t i = 0; i < first.size(); ++i) EXPECT_NE(second[i], first[i]) << i;
   ASSERT_OK(Train(*trainer));
-  EXPECT_EQ(PlacesOf(Snapshot(*trainer)), second);
+  EXPECT_EQ(PlacesOf(SnapshotOf(*trainer)), second);
   held.reset();
   ASSERT_OK(Train(*trainer));
-  EXPECT_EQ(PlacesOf(Snapshot(*trainer)), second);
+  EXPECT_EQ(PlacesOf(SnapshotOf(*trainer)), second);
 }
 
 TEST_F(SnapshotTest, AStepThatFindsNoOtherMemoryChangesNothing) {
@@ -84,17 +79,17 @@ TEST_F(SnapshotTest, AStepThatFindsNoOtherMemoryChangesNothing) {
   for (int i = 0; i < 2; ++i) ASSERT_OK(Train(*straight));
   ASSERT_OK(Train(*disturbed));
   {
-    const States held = Snapshot(*disturbed);
+    const States held = SnapshotOf(*disturbed);
     const std::string bytes = BytesOf(held);
     std::optional<Tensor> rest = *Tensor::Empty(
         *memory_, {budget_->limit() - budget_->used() - static_cast<int64_t>(bytes.size() / 2)}, DType::kUint8);
     EXPECT_EQ(Train(*disturbed).code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_EQ(BytesOf(Snapshot(*disturbed)), bytes);
+    EXPECT_EQ(BytesOf(SnapshotOf(*disturbed)), bytes);
     EXPECT_EQ(disturbed->step(), 1);
     rest.reset();
     ASSERT_OK(Train(*disturbed));
   }
-  EXPECT_EQ(BytesOf(Snapshot(*disturbed)), BytesOf(Snapshot(*straight)));
+  EXPECT_EQ(BytesOf(SnapshotOf(*disturbed)), BytesOf(SnapshotOf(*straight)));
 }
 
 TEST_F(SnapshotTest, AStepByHandThatFindsNoOtherMemoryCanBeRepeated) {
@@ -102,7 +97,7 @@ TEST_F(SnapshotTest, AStepByHandThatFindsNoOtherMemoryCanBeRepeated) {
   ASSERT_OK(Train(*trainer));
   ASSERT_OK(Forward(*trainer->model(), {{"data", MakeNoise({6, 4}, 5)}}));
   ASSERT_OK(Backward(*trainer->model()));
-  const States held = Snapshot(*trainer);
+  const States held = SnapshotOf(*trainer);
   std::optional<Tensor> rest = *Tensor::Empty(*memory_, {budget_->limit() - budget_->used()}, DType::kUint8);
   const absl::Status refused = Step(*trainer, 6).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
@@ -115,7 +110,7 @@ TEST_F(SnapshotTest, StaysAsItIsWhateverWrites) {
   const auto trainer = Begin(Mlp(8, 3));
   Model& model = *trainer->model();
   ASSERT_OK(Train(*trainer));
-  const States at_first = Snapshot(*trainer);
+  const States at_first = SnapshotOf(*trainer);
   const Tensor x = MakeNoise({6, 4}, 5);
   const std::vector<std::pair<const char*, std::function<absl::Status()>>> writers = {
       {"forward", [&] { return Forward(model, {{"data", x}}).status(); }},
@@ -135,13 +130,13 @@ TEST_F(SnapshotTest, StaysAsItIsWhateverWrites) {
       }}};
   std::vector<std::pair<States, std::string>> snapshots;
   for (const auto& [name, write] : writers) {
-    const States before = Snapshot(*trainer);
+    const States before = SnapshotOf(*trainer);
     snapshots.emplace_back(before, BytesOf(before));
     ASSERT_OK(write()) << name;
-    EXPECT_EQ(BytesOf(Snapshot(*trainer)) == snapshots.back().second, name == std::string("backward")) << name;
+    EXPECT_EQ(BytesOf(SnapshotOf(*trainer)) == snapshots.back().second, name == std::string("backward")) << name;
     for (const auto& [held, bytes] : snapshots) EXPECT_EQ(BytesOf(held), bytes) << name;
   }
-  EXPECT_EQ(BytesOf(Snapshot(*trainer)), BytesOf(at_first));
+  EXPECT_EQ(BytesOf(SnapshotOf(*trainer)), BytesOf(at_first));
 }
 
 }  // namespace

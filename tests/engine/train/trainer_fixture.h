@@ -51,6 +51,19 @@ class TrainerTest : public ModelTest {
         [&](auto done) { trainer.Evaluate(dataset, batch_size, first, count, nullptr, done); });
   }
 
+  // The states that a checkpoint keeps.
+  using States = std::pair<ModelState, TrainerState>;
+  static States SnapshotOf(Trainer& trainer) {
+    auto states = Await<absl::StatusOr<States>>([&](auto done) { trainer.Snapshot(done); });
+    EXPECT_OK(states.status());
+    return *std::move(states);
+  }
+  static absl::Status Restore(Trainer& trainer, Model& model, const States& states) {
+    return Await<absl::Status>([&](auto done) {
+      model.Restore(states.first, done, [&] { return trainer.RestoreNow(states.second); });
+    });
+  }
+
   // `rows` samples of noise with a bright square whose place tells the class, one of ten; pixels are bytes.
   std::shared_ptr<Dataset> MakeImages(int64_t rows, uint64_t seed) {
     auto dataset = *Dataset::Create({{"data", {1, 28, 28}, DType::kUint8, 1 / 255.0},

@@ -1,0 +1,16 @@
+// DescribeComponents writes the engine's catalogs as clients see them.
+
+#ifndef SERVER_CODEC_DESCRIBE_COMPONENTS_H_
+#define SERVER_CODEC_DESCRIBE_COMPONENTS_H_
+
+#include "absl/status/status.h"
+#include "proto/operator.pb.h"
+
+namespace gluond::server {
+
+// INVALID_ARGUMENT: a number that is no family's.
+absl::Status DescribeComponents(v1::ListComponentsRequest::Family family, v1::ListComponentsResponse* response);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CODEC_DESCRIBE_COMPONENTS_H_
