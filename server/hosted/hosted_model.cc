@@ -47,6 +47,7 @@ absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool repl
     return absl::AlreadyExistsError(
         absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
   }
+  Edited();
   trainer_.swap(trainer);  // The old one goes without the lock, with the argument.
   return absl::OkStatus();
 }

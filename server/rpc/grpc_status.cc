@@ -44,7 +44,9 @@ std::string Shortened(std::string text) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  std::string text = Shortened(std::string(status.message()));
+  const auto reason = status.GetPayload(kReason);
+  std::string text = Shortened(reason.has_value() ? absl::StrCat(std::string(*reason), ": ", status.message())
+                                                  : std::string(status.message()));
   const size_t encoded = EncodedSize(text) + 16;
   if (const auto traceback = status.GetPayload(kTraceback); traceback.has_value() && encoded < kMostEncoded) {
     const std::string tail = Tail(std::string(*traceback), kMostEncoded - encoded);

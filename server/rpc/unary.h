@@ -62,6 +62,7 @@ struct Runner {
   Shares request_bytes;
   Unsent unsent;
   Sequences sequences;
+  bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   Dispatch dispatch;  // Last: its work uses the others.
 };
 
@@ -147,7 +148,15 @@ class Call {
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
 
-  void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
+  void Finish(const absl::Status& status = absl::OkStatus()) const {
+    if constexpr (requires(Response* response) { response->set_durable_sequence(0); }) {
+      const Runner& runner = state_->runner();
+      if (numbered() && status.ok() && runner.tells_durable) {
+        response().set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
+      }
+    }
+    state_->Finish(status, state_->response);
+  }
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
   // long, another thread does it: the caller may be on a lane, which is for operators.
   template <class Tensors, class Field>
