@@ -167,8 +167,12 @@ void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
 
 void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status()> then) {
   strand_.Do<absl::Status>([self = shared_from_this(), state = std::move(state), then = std::move(then)] {
-    absl::Status status = self->RestoreNow(state);
-    return status.ok() && then != nullptr ? then() : status;
+    if (then == nullptr) return self->RestoreNow(state);
+    const ModelState before = self->SnapshotNow();
+    RETURN_IF_ERROR(self->RestoreNow(state));
+    absl::Status status = then();
+    if (!status.ok()) RETURN_IF_ERROR(self->RestoreNow(before));
+    return status;
   }, std::move(done));
 }
 

@@ -118,7 +118,7 @@ void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint 
     };
   }
   hosted->model().Restore(std::move(checkpoint.model), [this, call, hosted, is_new](absl::Status status) {
-    hosted->Changed();
+    if (status.ok()) hosted->Changed();
     FinishLoad(call, hosted, is_new, status);
   }, std::move(then));
 }
