@@ -84,6 +84,25 @@ class Connection {
     });
   }
 
+  // Calls a method that deletes. A repetition that finds nothing tells that an earlier attempt has
+  // deleted it, and only its answer was lost.
+  template <class Stub, class Request, class Response>
+  absl::Status Delete(Method<Stub, Request, Response> method, const Request& request,
+                      absl::Duration timeout) {
+    bool is_repetition = false;
+    Response response;
+    const absl::Status status = Run(
+        absl::Now() + timeout,
+        [&](grpc::ClientContext* context) {
+          return (stub<Stub>().*method)(context, request, &response);
+        },
+        [&] {
+          is_repetition = true;
+          return absl::OkStatus();
+        });
+    return is_repetition && absl::IsNotFound(status) ? absl::OkStatus() : status;
+  }
+
   // Calls a method that changes request.model(), exactly once.
   // ABORTED: the server was started anew, without the last calls on the model. The message begins with
   // REWOUND and says from which step to go on.
