@@ -16,6 +16,7 @@ namespace {
 
 using google::protobuf::Message;
 
+constexpr char kCallWasApplied[] = " (the call itself was applied)";
 // Memory that a call takes beside its bytes.
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
@@ -137,6 +138,11 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
 }
 
+void Rpc::FinishApplied(const absl::Status& status, Message* response) {
+  if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
+  Finish(absl::Status(status.code(), absl::StrCat(status.message(), kCallWasApplied)), response);
+}
+
 void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
   const bool parsed = response->ParseFromString(answer);
   Finish(parsed ? absl::OkStatus() : absl::InternalError("the stored answer is damaged"), response);
@@ -156,7 +162,7 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
   if (total > limit) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the reply has ", total, " bytes, more than the ", runner_.limits.max_message_bytes,
-        " of --max_message_bytes", turn_ == nullptr ? "" : " (the call itself was applied)",
+        " of --max_message_bytes", turn_ == nullptr ? "" : kCallWasApplied,
         "; ask for less at once, for STATISTICS, or download in chunks"));
   }
   return absl::OkStatus();

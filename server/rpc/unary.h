@@ -103,6 +103,8 @@ class Rpc {
 
   // The first of these ends the call. `response` is read when the status is OK.
   void Finish(const absl::Status& status, google::protobuf::Message* response);
+  // Ends a call that was applied and whose answer cannot be sent: `status` says why. `response` is kept for repetitions.
+  void FinishApplied(const absl::Status& status, google::protobuf::Message* response);
   void FinishWithStoredAnswer(const std::string& answer, google::protobuf::Message* response);
 
  private:
@@ -163,7 +165,13 @@ class Call {
   void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
     auto finish = [call = *this, tensors = std::move(tensors), form, field] {
-      call.Finish(EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments()));
+      const absl::Status encoded =
+          EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments());
+      if (encoded.ok() || !call.numbered()) return call.Finish(encoded);
+      // The state has changed: the number is used up, and a repetition is answered by statistics.
+      *field = Field();
+      (void)EncodeTensors(tensors, v1::STATISTICS, call.max_reply_bytes(), field, &call.reply_attachments());
+      call.state_->FinishApplied(encoded, call.state_->response);
     };
     state_->runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, std::move(finish));
   }
