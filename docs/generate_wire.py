@@ -48,8 +48,10 @@ the error's details (`grpc-status-details-bin`; in a session, `Failure.status`):
 | `ANSWER_FORGOTTEN` | `FAILED_PRECONDITION` | `last` | The numbered call was applied, and its answer is no longer kept. |
 | `DRAINING` | `UNAVAILABLE` | | The server is stopping; a call may work with another one, or later. |
 | `LIMIT` | `RESOURCE_EXHAUSTED` | `flag` | The limit of a flag of the server, such as `--max_models`. |
+| `LOADING` | `UNAVAILABLE` | | The server has just started and loads its models; a call works later. |
 | `NOT_FOUND` | `NOT_FOUND` | `kind`, `name` | No model or dataset has this name. |
 | `PROVIDER_GONE` | `UNAVAILABLE` | `operator` | The client that computes the operator is not connected. |
+| `REWOUND` | `ABORTED` | `last` | The server was started anew, and has lost the numbered calls after `last`. |
 | `SEQUENCE_GAP` | `FAILED_PRECONDITION` | `last` | The call's number is not the next one; `last` is the last one applied. |
 | `SEQUENCE_REUSED` | `INVALID_ARGUMENT` | `last` | Another call had this number. |
 | `SESSION_GONE` | `NOT_FOUND` | | The server has no such session, or no longer. |

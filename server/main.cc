@@ -41,7 +41,12 @@ ABSL_FLAG(bool, deterministic, true, "Whether a GPU's convolutions give the same
 ABSL_FLAG(bool, exit_on_device_error, false,
           "Ends the process with status 4 when a GPU has failed for good, so that an orchestrator starts another. Otherwise "
           "other devices go on, and health tells of this one by its name.");
-ABSL_FLAG(std::string, store_dir, "", "Folder for checkpoints; made if missing. Empty: nothing can be saved.");
+ABSL_FLAG(std::string, store_dir, "",
+          "Folder for checkpoints, and for the models that the next process is to go on with; made if missing. Empty: nothing "
+          "can be saved.");
+ABSL_FLAG(std::string, checkpoint_every, "",
+          "How often each model is saved for the next process: after so many steps or other changes, as in 500steps, when a "
+          "change is so old, as in 10m (s, m or h), or both, as in 500steps,10m. Empty: at SIGTERM and SIGINT alone.");
 ABSL_FLAG(int, cpu_threads, 0,
           "Threads that compute on the CPU. 0: one for each processor that the affinity mask and the control group's quota "
           "leave, followed while they change.");
@@ -190,6 +195,9 @@ absl::StatusOr<int> Main() {
   options.devices = absl::GetFlag(FLAGS_devices);
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
   options.store_dir = absl::GetFlag(FLAGS_store_dir);
+  absl::StatusOr<CheckpointSchedule> schedule = ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every));
+  if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
+  options.checkpoint_every = *schedule;
   options.limits = LimitsFromFlags();
   options.on_device_error = &OnDeviceError;
   const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));

@@ -11,8 +11,9 @@ _MAY_IMPORT = {
     "rpc": ["start", "net", "wire", "codec"],
     "hosted": ["start", "wire", "codec"],
     "custom": ["wire", "codec", "rpc"],
+    "durable": ["start", "rpc", "hosted"],
     "session": ["start", "wire", "codec", "rpc", "hosted", "custom"],
-    "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "session"],
+    "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session"],
 }
 
 ROOMS = ["//server/" + room for room in sorted(_MAY_IMPORT)]

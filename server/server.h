@@ -20,6 +20,7 @@
 #include "engine/store/checkpoint.h"
 #include "grpcpp/grpcpp.h"
 #include "server/custom/host_stream.h"
+#include "server/durable/live_models.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
@@ -33,6 +34,7 @@
 #include "server/rpc/router.h"
 #include "server/services/health_service.h"
 #include "server/session/sessions.h"
+#include "server/start/checkpoint_schedule.h"
 #include "server/start/limits.h"
 
 namespace gluond::server {
@@ -43,6 +45,7 @@ struct ServerOptions {
   int cpu_threads = 0;           // 0: one for each processor.
   std::string store_dir;         // Empty: no checkpoints.
   Limits limits;
+  CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
   LogSink log = &LogToStderr;
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
   std::function<void(const absl::Status& why)> on_device_error;
@@ -51,6 +54,7 @@ struct ServerOptions {
 
 class Server {
  public:
+  // Returns when the models of the store are there: until then health says NOT_SERVING, and calls get UNAVAILABLE.
   // INVALID_ARGUMENT: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   ~Server();
@@ -68,13 +72,16 @@ class Server {
   //   1. Health says NOT_SERVING; for `lame_duck` calls are taken as before, until those who ask have heard of it.
   //   2. New calls get UNAVAILABLE. Calls and sessions' commands under way have `grace` to end. The streams of clients
   //      that compute operators stay meanwhile: such calls need them.
-  //   3. These streams end, then the connections, then the sessions.
+  //   3. Models are saved as they are now, in the rest of that time, and in the last quarter of it where calls are still
+  //      under way. Without any `grace` none is.
+  //   4. These streams end, then the connections, then the sessions.
   int64_t Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck = {});
   // Calls and streams of sessions that have not ended.
   int64_t UnderWay() const;
 
  private:
   Server() = default;
+  absl::Status OpenStore(const ServerOptions& options);
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
   void LookAtDevices();
@@ -90,6 +97,7 @@ class Server {
   std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<HostStreams> hosts_;
+  std::unique_ptr<LiveModels> live_;  // Null without --store_dir.
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
   HealthService* health_ = nullptr;  // One of services_.
@@ -97,6 +105,7 @@ class Server {
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
   std::unique_ptr<Router> router_;
   std::unique_ptr<Sweeper> sweeper_;
+  std::unique_ptr<Sweeper> live_sweeper_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;
   std::unique_ptr<Listener> listener_;  // Null in process.

@@ -41,8 +41,9 @@ SERVER = {
     "rpc": {"start", "net", "wire", "codec"},
     "hosted": {"start", "wire", "codec"},
     "custom": {"wire", "codec", "rpc"},
+    "durable": {"start", "rpc", "hosted"},
     "session": {"start", "wire", "codec", "rpc", "hosted", "custom"},
-    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "session"},
+    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session"},
 }
 for _room, _below in SERVER.items():
   MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}

@@ -53,7 +53,8 @@ absl::Status Serve(const Arguments& arguments) {
                  "are the server's own; without any it listens on loopback only. Often used:\n\n"
                  "  --address=HOST:PORT   where to listen; port 0 takes a free one\n"
                  "  --port_file=FILE      writes the port there\n"
-                 "  --store_dir=FOLDER    keeps checkpoints there\n"
+                 "  --store_dir=FOLDER    keeps checkpoints there, and the models for the next start\n"
+                 "  --checkpoint_every=500steps,10m   how often models are saved meanwhile\n"
                  "  --devices=LIST        auto, cpu or gpu:0\n\n"
                  "`gluond serve --helpfull` lists them all.\n";
     return absl::OkStatus();

@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints() const {
 absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
   v1::DeleteCheckpointRequest request;
   request.set_checkpoint(checkpoint);
-  return connection_->Call(&Models::DeleteCheckpoint, request, timeout_).status();
+  return connection_->Delete(&Models::DeleteCheckpoint, request, timeout_);
 }
 
 absl::StatusOr<std::vector<v1::Dataset>> Client::ListDatasets() const {
@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<v1::Dataset>> Client::ListDatasets() const {
 absl::Status Client::DeleteDataset(const std::string& name) const {
   v1::DeleteDatasetRequest request;
   request.set_dataset(name);
-  return connection_->Call(&Training::DeleteDataset, request, timeout_).status();
+  return connection_->Delete(&Training::DeleteDataset, request, timeout_);
 }
 
 absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op,

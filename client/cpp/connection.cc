@@ -36,7 +36,7 @@ absl::Duration Jittered(absl::Duration backoff) {
 // by UNAVAILABLE that a client which computes an operator is not.)
 bool MayBeBack(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
-  return absl::IsUnavailable(status) && (reason.empty() || reason == "DRAINING");
+  return absl::IsUnavailable(status) && (reason.empty() || reason == "DRAINING" || reason == "LOADING");
 }
 
 }  // namespace
@@ -90,34 +90,45 @@ Connection::Line& Connection::LineOf(const std::string& model) {
   return it->second;
 }
 
-absl::StatusOr<uint64_t> Connection::LastApplied(const std::string& model, absl::Time deadline) {
+bool IsRewound(const absl::Status& status) {
+  return ReasonOf(status) == "REWOUND";
+}
+
+absl::StatusOr<v1::GetSequenceResponse> Connection::AskSequence(const std::string& model,
+                                                                absl::Time deadline) {
   v1::GetSequenceRequest request;
   request.set_client_id(options_.client_id);
   request.set_model(model);
-  auto response = Call(&v1::TrainingService::Stub::GetSequence, request, deadline - absl::Now());
-  if (!response.ok()) return response.status();
-  return response->last();
+  return Call(&v1::TrainingService::Stub::GetSequence, request, deadline - absl::Now());
+}
+
+absl::Status Connection::Rewound(const std::string& model, const v1::GetSequenceResponse& place,
+                                 uint64_t expected) const {
+  return WithReason(
+      absl::AbortedError(absl::StrCat(
+          "model '", model, "': ", address_, " was started anew and knows of ", place.last(),
+          " calls by this client, expected ", expected, "; the model's trainer has taken ", place.step(),
+          " steps: go on with step ", place.step() + 1,
+          ". Load a checkpoint or define the model again where it is not as you need it.")),
+      "REWOUND", {{"last", absl::StrCat(place.last())}, {"step", absl::StrCat(place.step())}});
 }
 
 absl::Status Connection::Synchronize(const std::string& model, absl::Time deadline, Line& line) {
   if (!line.in_doubt) return absl::OkStatus();
-  absl::StatusOr<uint64_t> last = LastApplied(model, deadline);
-  if (!last.ok()) return last.status();
-  line.next = *last + 1;
+  const auto place = AskSequence(model, deadline);
+  if (!place.ok()) return place.status();
+  line.next = place->last() + 1;
   line.in_doubt = false;
   return absl::OkStatus();
 }
 
 absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time deadline,
                                            Line& line, uint64_t sent) {
-  absl::StatusOr<uint64_t> last = LastApplied(model, deadline);
-  if (!last.ok()) return last.status();
-  if (*last + 1 >= line.next && *last < line.next + sent) return absl::OkStatus();
-  const uint64_t expected = line.next - 1;
-  line.next = *last + 1;
-  return absl::AbortedError(absl::StrCat(
-      "model '", model, "': ", address_, " knows of ", *last, " calls by this client, expected ",
-      expected, ": it was restarted. Load a checkpoint or define the model again."));
+  const auto place = AskSequence(model, deadline);
+  if (!place.ok()) return place.status();
+  const uint64_t last = place->last();
+  if (last + 1 >= line.next && last < line.next + sent) return absl::OkStatus();
+  return Rewound(model, *place, line.next - 1);
 }
 
 absl::Status Connection::Advance(absl::Status status, const std::string& model,
@@ -129,6 +140,10 @@ absl::Status Connection::Advance(absl::Status status, const std::string& model,
   // The server alone knows whether the call was applied: the next call asks. A gap may mean that the
   // server has lost this client's calls: then no other status says so.
   line.in_doubt = true;
+  if (IsRewound(status)) {  // The server's own words lack the step.
+    const auto place = AskSequence(model, deadline);
+    return place.ok() ? Rewound(model, *place, line.next - 1) : status;
+  }
   if (ReasonOf(status) != "SEQUENCE_GAP") return status;
   absl::Status lost = CheckNotForgotten(model, deadline, line);
   return absl::IsAborted(lost) ? lost : status;

@@ -41,6 +41,9 @@ struct Options {
   absl::Duration timeout = absl::Minutes(5);
   // A call that finds no server, or one that stops, is tried again for so long.
   absl::Duration retry_for = absl::Seconds(10);
+  // TrainOnBatches keeps the batches that a crash of the server could take back, up to so many bytes.
+  // Older ones go: a crash that takes one of them back ends the training.
+  uint64_t keep_bytes = uint64_t{1} << 30;
   // Default: no encryption.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
 };
@@ -54,6 +57,9 @@ struct TensorMethod {
 
 inline constexpr TensorMethod<v1::TrainStepRequest, v1::TrainStepResponse> kTrainStep = {
     "/gluond.v1.TrainingService/TrainStep", v1::TrainStepRequest::kInputsFieldNumber};
+
+// Whether the server has lost the calls before this one: it was started anew.
+bool IsRewound(const absl::Status& status);
 
 class Connection {
  public:
@@ -78,8 +84,28 @@ class Connection {
     });
   }
 
+  // Calls a method that deletes. A repetition that finds nothing tells that an earlier attempt has
+  // deleted it, and only its answer was lost.
+  template <class Stub, class Request, class Response>
+  absl::Status Delete(Method<Stub, Request, Response> method, const Request& request,
+                      absl::Duration timeout) {
+    bool is_repetition = false;
+    Response response;
+    const absl::Status status = Run(
+        absl::Now() + timeout,
+        [&](grpc::ClientContext* context) {
+          return (stub<Stub>().*method)(context, request, &response);
+        },
+        [&] {
+          is_repetition = true;
+          return absl::OkStatus();
+        });
+    return is_repetition && absl::IsNotFound(status) ? absl::OkStatus() : status;
+  }
+
   // Calls a method that changes request.model(), exactly once.
-  // ABORTED: the server was restarted meanwhile and the model's state is gone with it.
+  // ABORTED, with the reason REWOUND: the server was started anew, without the last calls on the model. The
+  // message says from which step to go on.
   template <class Stub, class Request, class Response>
   absl::StatusOr<Response> Apply(Method<Stub, Request, Response> method, Request request,
                                  absl::Duration timeout) {
@@ -98,7 +124,8 @@ class Connection {
   }
 
   // Applies a TrainStep to each batch that `next` gives, until it gives none. Several are under way
-  // at once. `report` gets the answers in order.
+  // at once. `report` gets the answers in order, each once. The calls that a crash of the server could
+  // take back are kept, and sent again after one.
   absl::Status TrainOnBatches(const std::string& model, absl::Duration timeout,
                               absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report);
@@ -205,7 +232,11 @@ class Connection {
   // Goes on to the next number, or, where the call failed, returns the reason.
   absl::Status Advance(absl::Status status, const std::string& model, absl::Time deadline,
                        Line& line);
-  absl::StatusOr<uint64_t> LastApplied(const std::string& model, absl::Time deadline);
+  // The last of this client's calls on the model that the server has applied, and the trainer's step.
+  absl::StatusOr<v1::GetSequenceResponse> AskSequence(const std::string& model,
+                                                      absl::Time deadline);
+  absl::Status Rewound(const std::string& model, const v1::GetSequenceResponse& place,
+                       uint64_t expected) const;
 
   const std::string address_;
   const Options options_;

@@ -1,9 +1,24 @@
 #include "client/cpp/error.h"
 
 namespace gluond::client {
+namespace {
+
+constexpr char kErrorInfo[] = "type.googleapis.com/google.rpc.ErrorInfo";
+
+}  // namespace
+
+absl::Status WithReason(absl::Status status, const std::string& reason,
+                        const std::map<std::string, std::string>& metadata) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain("gluond");
+  for (const auto& [key, value] : metadata) (*info.mutable_metadata())[key] = value;
+  status.SetPayload(kErrorInfo, absl::Cord(info.SerializeAsString()));
+  return status;
+}
 
 std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status) {
-  const auto payload = status.GetPayload("type.googleapis.com/google.rpc.ErrorInfo");
+  const auto payload = status.GetPayload(kErrorInfo);
   google::rpc::ErrorInfo info;
   if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return std::nullopt;
   return info;

@@ -5,6 +5,7 @@
 #ifndef GLUOND_CLIENT_CPP_ERROR_H_
 #define GLUOND_CLIENT_CPP_ERROR_H_
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,10 @@ namespace gluond::client {
 
 // The reason and its metadata; docs/wire.md lists them. None: OK, or an error of the client or of the network.
 std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status);
+
+// `status` with this reason, as an error of the server's would have it.
+absl::Status WithReason(absl::Status status, const std::string& reason,
+                        const std::map<std::string, std::string>& metadata);
 
 // The reason; empty where there is none.
 std::string ReasonOf(const absl::Status& status);

@@ -79,6 +79,10 @@ class Model {
   // way, so that a long way to the server costs little time. `report` gets the answers in order.
   // Neither may call the model: it is this call's until the end. Stops at the first error; that batch
   // and those after it were not applied, unless the error leaves it open (DEADLINE_EXCEEDED).
+  //
+  // A server that makes live checkpoints (--checkpoint_every) may crash meanwhile: when it is there
+  // again within Options::retry_for, the batches that its last one lacks are sent again, and the model
+  // ends as without the crash. An answer that the crash took is reported with `replayed` alone.
   absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const;
 

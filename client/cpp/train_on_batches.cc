@@ -1,4 +1,5 @@
-// Connection::TrainOnBatches: batches travel while those before them compute.
+// Connection::TrainOnBatches: batches travel while those before them compute. Steps that the server has
+// applied, but could lose in a crash, are kept to be sent again.
 
 #include <deque>
 #include <memory>
@@ -21,7 +22,8 @@ struct Flight {
   std::unique_ptr<grpc::ClientContext> context;
   v1::TrainStepResponse response;
   grpc::Status status;
-  bool landed = false;
+  bool landed = true;     // Nothing is under way.
+  bool reported = false;  // The caller has had an answer.
   bool ahead = false;  // It was sent before the answer to the step before it had come.
 };
 
@@ -35,13 +37,11 @@ class Flights {
   std::deque<Flight>& all() { return flights_; }
   grpc::CompletionQueue* queue() { return &queue_; }
 
-  void LandFirst() {
-    while (!flights_.front().landed) LandOne();
+  void Land(const Flight& flight) {
+    while (!flight.landed) LandOne();
   }
   void LandAll() {
-    for (Flight& flight : flights_) {
-      while (!flight.landed) LandOne();
-    }
+    for (const Flight& flight : flights_) Land(flight);
   }
 
  private:
@@ -56,6 +56,17 @@ class Flights {
   std::deque<Flight> flights_;  // Moves no flight.
 };
 
+uint64_t BytesOf(const Tensors& batch) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : batch) bytes += tensor.bytes().size();
+  return bytes;
+}
+
+// Whether the server has applied the call, and has its answer no more.
+bool IsApplied(const absl::Status& status) {
+  return ReasonOf(status) == "ANSWER_FORGOTTEN";
+}
+
 }  // namespace
 
 absl::Status Connection::TrainOnBatches(
@@ -67,7 +78,10 @@ absl::Status Connection::TrainOnBatches(
   absl::Status status = Synchronize(model, absl::Now() + timeout, line);
   if (!status.ok()) return status;
   Flights flights;
+  // Those answered, which a crash may take back; those sent; those to be sent again.
   std::deque<Flight>& all = flights.all();
+  size_t answered = 0, sent = 0;
+  uint64_t bytes = 0;
   const auto launch = [&](Flight& flight) {
     flight.landed = false;
     flight.ahead = flight.request.sequence() != line.next;
@@ -78,28 +92,32 @@ absl::Status Connection::TrainOnBatches(
           &flight.status, flights.queue(), &flight);
   };
   for (bool more = true;;) {
-    while (more && all.size() < kUnderWay) {
-      std::optional<Tensors> batch = next();
-      more = batch.has_value();
-      if (!more) break;
-      Flight& flight = all.emplace_back();
-      flight.batch = *std::move(batch);
-      flight.request.set_model(model);
-      flight.request.set_client_id(options_.client_id);
-      flight.request.set_sequence(line.next + all.size() - 1);
-      launch(flight);
+    while (sent - answered < kUnderWay) {
+      if (sent == all.size()) {
+        std::optional<Tensors> batch = more ? next() : std::nullopt;
+        more = batch.has_value();
+        if (!more) break;
+        Flight& flight = all.emplace_back();
+        flight.batch = *std::move(batch);
+        bytes += BytesOf(flight.batch);
+        flight.request.set_model(model);
+        flight.request.set_client_id(options_.client_id);
+        flight.request.set_sequence(line.next + sent - answered);
+      }
+      launch(all[sent++]);
     }
-    if (all.empty()) return absl::OkStatus();
-    flights.LandFirst();
-    Flight& first = all.front();
+    if (answered == all.size()) return absl::OkStatus();
+    Flight& first = all[answered];
+    flights.Land(first);
     status = ToStatus(first.status);
     const std::string reason = ReasonOf(status);
-    if (first.ahead && (reason == "SEQUENCE_GAP" || reason == "TOO_MANY_CALLS" || reason == "LIMIT")) {
+    if (first.ahead && (reason == "SEQUENCE_GAP" || reason == "TOO_MANY_CALLS" || reason == "LIMIT" ||
+                        reason == "REWOUND")) {
       // The step overtook the one before it on the way, which the server cannot allow; or there were
       // too many at once. It is sent again.
       flights.LandAll();
-      for (Flight& flight : all) {
-        if (!flight.status.ok()) launch(flight);
+      for (size_t i = answered; i < sent; ++i) {
+        if (!all[i].status.ok()) launch(all[i]);
       }
       continue;
     }
@@ -107,7 +125,7 @@ absl::Status Connection::TrainOnBatches(
       // The step is sent alone, as any other call. If the server has applied it, it gives the same answer.
       flights.LandAll();
       const absl::Time deadline = absl::Now() + timeout;
-      const auto check = [&] { return CheckNotForgotten(model, deadline, line, all.size()); };
+      const auto check = [&] { return CheckNotForgotten(model, deadline, line, sent - answered); };
       status = check();
       if (status.ok()) {
         status = Run(
@@ -119,10 +137,34 @@ absl::Status Connection::TrainOnBatches(
             check);
       }
     }
+    if (IsRewound(status)) {
+      flights.LandAll();
+      const auto place = AskSequence(model, absl::Now() + timeout);
+      const uint64_t oldest = all.front().request.sequence();
+      if (place.ok() && place->last() + 1 >= oldest &&
+          place->last() < first.request.sequence()) {
+        answered = sent = place->last() + 1 - oldest;
+        line.next = place->last() + 1;
+        continue;
+      }
+    }
+    if (IsApplied(status)) {  // Before a crash, which took the answer.
+      first.response.Clear();
+      first.response.set_replayed(true);
+      first.response.set_durable_sequence(0);
+      status = absl::OkStatus();
+    }
     status = Advance(std::move(status), model, absl::Now() + timeout, line);
     if (!status.ok()) return status;
-    report(first.response);
-    all.pop_front();
+    if (!std::exchange(first.reported, true)) report(first.response);
+    const uint64_t durable = first.response.has_durable_sequence()
+                                 ? first.response.durable_sequence()
+                                 : first.request.sequence();
+    for (++answered; answered > 0; --answered, --sent) {
+      if (all.front().request.sequence() > durable && bytes <= options_.keep_bytes) break;
+      bytes -= BytesOf(all.front().batch);
+      all.pop_front();
+    }
   }
 }
 

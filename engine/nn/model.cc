@@ -183,8 +183,15 @@ void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
 void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status()> then) {
   const auto restore = [](Model& model, ModelState state, std::function<absl::Status()> then) -> Task<absl::Status> {
     co_await Beside(*model.options_.lane);  // Copying all values takes long.
-    absl::Status status = model.RestoreNow(state);
-    if (status.ok() && then != nullptr) status = then();
+    const auto now = [&]() -> absl::Status {
+      if (then == nullptr) return model.RestoreNow(state);
+      const ModelState before = model.SnapshotNow();
+      RETURN_IF_ERROR(model.RestoreNow(state));
+      absl::Status status = then();
+      if (!status.ok()) RETURN_IF_ERROR(model.RestoreNow(before));
+      return status;
+    };
+    absl::Status status = now();
     co_await BackOn(*model.options_.lane);
     co_return status;
   };

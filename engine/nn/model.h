@@ -99,8 +99,10 @@ class Model : public std::enable_shared_from_this<Model> {
   // beside the lane. Later calls wait for a copy of one tensor at most; they write to other memory (or fail with
   // RESOURCE_EXHAUSTED).
   void Snapshot(std::function<void(absl::StatusOr<ModelState>)> done);
-  // Values, on the host or on the device, and random state of a model of the same definition. All or none.
-  // `then` runs when the values are there, before any other call: it restores the trainer that belongs to them.
+  // Values, on the host or on the device, and random state of a model of the same definition. All or none, but gradients
+  // are zero afterwards. `then` runs when the values are there, before any other call: it restores the trainer that belongs
+  // to them. If it fails, the values are as before; those that were not initialized keep the new ones. Old values take
+  // memory until then.
   void Restore(ModelState state, OnStatus done, std::function<absl::Status()> then = nullptr);
 
   // Trainer and other users of the model's memory run on this strand, in order with the calls.

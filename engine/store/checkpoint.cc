@@ -72,12 +72,26 @@ absl::Status CheckName(absl::string_view kind, absl::string_view name) {
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory,
                                                                        int64_t max_bytes, const StoreLimits& limits) {
   if (directory.empty()) return absl::InvalidArgumentError("the directory of the checkpoint store has no name");
-  auto store = std::unique_ptr<CheckpointStore>(new CheckpointStore(files, directory, max_bytes, limits));
-  RETURN_IF_ERROR(files.MakeDirectory(store->directory_));
-  // If the parent cannot be opened, this process has made nothing in it.
-  files.SyncDirectory(store->directory_ + "..").IgnoreError();
-  RETURN_IF_ERROR(store->RemoveLeftovers());
+  auto quota = std::make_shared<StoreQuota>(files, directory + "/", limits);
+  std::unique_ptr<CheckpointStore> store(new CheckpointStore(files, directory, max_bytes, std::move(quota), ""));
+  RETURN_IF_ERROR(store->Prepare());
   return store;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::OpenApart(absl::string_view folder) const {
+  const std::string place = absl::StrCat(folder, "/");
+  quota_->AddFolder(place);
+  std::unique_ptr<CheckpointStore> store(
+      new CheckpointStore(files_, absl::StrCat(directory_, folder), max_bytes_, quota_, place));
+  RETURN_IF_ERROR(store->Prepare());
+  return store;
+}
+
+absl::Status CheckpointStore::Prepare() {
+  RETURN_IF_ERROR(files_.MakeDirectory(directory_));
+  // If the parent cannot be opened, this process has made nothing in it.
+  files_.SyncDirectory(directory_ + "..").IgnoreError();
+  return RemoveLeftovers();
 }
 
 std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, name); }
@@ -132,7 +146,7 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::SaveLocked(absl::string_view 
         absl::StrCat("there is a checkpoint '", name, "' already; set `overwrite` or choose another name"));
   }
   const int64_t version = current.ok() ? current->version + 1 : 1;
-  const absl::StatusOr<StoreQuota::Room> room = quota_.Reserve(std::string(name), AboutBytes(checkpoint));
+  const absl::StatusOr<StoreQuota::Room> room = quota_->Reserve(folder_ + std::string(name), AboutBytes(checkpoint));
   if (!room.ok()) return At(name, room.status());
   RETURN_IF_ERROR(At(name, files_.MakeDirectory(directory)));
   RETURN_IF_ERROR(files_.SyncDirectory(directory_));
@@ -173,6 +187,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
   manifest.saved_unix_seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   manifest.random = checkpoint.model.random;
   manifest.trainer = checkpoint.trainer;
+  manifest.hosting = checkpoint.hosting;
   ASSIGN_OR_RETURN(const FileEntry listed, writer.Write(kManifest, ManifestToJson(manifest)));
   RETURN_IF_ERROR(files_.SyncDirectory(version_directory));
 
@@ -275,6 +290,7 @@ absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, A
   ASSIGN_OR_RETURN(checkpoint.model.parameters, reader.ReadTensors(parameters, host_allocator));
   checkpoint.model.random = manifest.random;
   checkpoint.trainer = manifest.trainer;
+  checkpoint.hosting = manifest.hosting;
   if (checkpoint.trainer.has_value()) {
     ASSIGN_OR_RETURN(const FileEntry optimizer, manifest.Find(kOptimizer));
     ASSIGN_OR_RETURN(checkpoint.trainer->states, reader.ReadTensors(optimizer, host_allocator));
@@ -296,14 +312,21 @@ absl::StatusOr<Manifest> CheckpointStore::ReadManifestUnlocked(absl::string_view
 }
 
 absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
   std::vector<CheckpointSummary> summaries;
   for (const std::string& name : names) {
-    if (!CheckName("checkpoint", name).ok()) continue;
     const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);
     if (manifest.ok()) summaries.push_back(Summarize(name, *manifest));
   }
   return summaries;
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointStore::Names() const {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, files_.List(directory_));
+  std::erase_if(names, [this](const std::string& name) {
+    return !CheckName("checkpoint", name).ok() || !files_.IsDirectory(Path(name));
+  });
+  return names;
 }
 
 absl::Status CheckpointStore::Delete(absl::string_view name) {

@@ -38,6 +38,7 @@ namespace gluond {
 struct Checkpoint {
   ModelState model;
   std::optional<TrainerState> trainer;
+  std::optional<Hosting> hosting = {};
 };
 
 struct CheckpointSummary {
@@ -62,6 +63,10 @@ class CheckpointStore {
                                                                int64_t max_bytes = kDefaultMaxBytes,
                                                                const StoreLimits& limits = {});
 
+  // A store in a folder of this one's directory, whose names are apart from this one's: they may be equal, and neither
+  // lists or deletes the other's. `folder` begins with a dot, as no name does. Both have this one's limits together.
+  absl::StatusOr<std::unique_ptr<CheckpointStore>> OpenApart(absl::string_view folder) const;
+
   // Replaces a checkpoint of that name; without `overwrite` that is ALREADY_EXISTS. INVALID_ARGUMENT: the name, or a
   // model that could not be read back. RESOURCE_EXHAUSTED: it would exceed a limit, and nothing was written,
   // or the disk is full. DATA_LOSS: the old checkpoint is so damaged that it must be deleted first. After an error the
@@ -74,6 +79,8 @@ class CheckpointStore {
   // Sorted by name. Leaves out a checkpoint without a readable manifest. Does not wait for a save: lists the old
   // version until the new one is whole.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
+  // All names, sorted, also those of damaged checkpoints.
+  absl::StatusOr<std::vector<std::string>> Names() const;
   // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
 
@@ -86,8 +93,13 @@ class CheckpointStore {
     bool operator==(const Current&) const = default;
   };
 
-  CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes, const StoreLimits& limits)
-      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes), quota_(files, directory_, limits) {}
+  CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes, std::shared_ptr<StoreQuota> quota,
+                  std::string folder)
+      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes), quota_(std::move(quota)),
+        folder_(std::move(folder)) {}
+
+  // Makes the directory if it is missing, and removes the files of stopped saves.
+  absl::Status Prepare();
 
   std::string Path(absl::string_view name) const;
   std::string LockPath(absl::string_view name) const;
@@ -116,7 +128,8 @@ class CheckpointStore {
   FileSystem& files_;
   const std::string directory_;  // Ends with '/': it may itself be a symbolic link.
   const int64_t max_bytes_;
-  StoreQuota quota_;
+  const std::shared_ptr<StoreQuota> quota_;
+  const std::string folder_;  // Empty, or with a '/' at its end: this store's place in the quota's directory.
 };
 
 }  // namespace gluond

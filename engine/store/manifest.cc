@@ -36,6 +36,31 @@ absl::Status Read(const Json& json, FileEntry* file) {
   return absl::OkStatus();
 }
 
+Json ToJson(const Hosting& hosting) {
+  Json applied = Json::Object();
+  for (const auto& [client, last] : hosting.applied) applied.Set(client, last);
+  Json json = Json::Object();
+  json.Set("device", hosting.device);
+  json.Set("seed", hosting.seed);
+  if (hosting.ttl_seconds.has_value()) json.Set("ttl_seconds", *hosting.ttl_seconds);
+  json.Set("version", hosting.version);
+  json.Set("applied", std::move(applied));
+  return json;
+}
+
+absl::Status Read(const Json& json, Hosting* hosting) {
+  RETURN_IF_ERROR(json.Get("device", &hosting->device));
+  RETURN_IF_ERROR(json.Get("seed", &hosting->seed));
+  if (json.Find("ttl_seconds") != nullptr) RETURN_IF_ERROR(json.Get("ttl_seconds", &hosting->ttl_seconds.emplace()));
+  RETURN_IF_ERROR(json.Get("version", &hosting->version));
+  ASSIGN_OR_RETURN(const Json* applied, json.GetChild("applied", Json::kObject));
+  for (const auto& [client, last] : applied->members()) {
+    hosting->applied.emplace_back(client, 0);
+    RETURN_IF_ERROR(Annotate(last.Get(&hosting->applied.back().second), absl::StrCat("applied of ", Excerpt(client))));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckVersion(const Json& json) {
   int64_t version = 0;
   RETURN_IF_ERROR(json.Get("format_version", &version));
@@ -70,6 +95,7 @@ Json ManifestToJson(const Manifest& manifest) {
   json.Set("random", RandomToJson(manifest.random));
   json.Set("files", std::move(files));
   if (manifest.trainer.has_value()) json.Set("trainer", TrainerToJson(*manifest.trainer));
+  if (manifest.hosting.has_value()) json.Set("hosting", ToJson(*manifest.hosting));
   return json;
 }
 
@@ -84,6 +110,9 @@ absl::StatusOr<Manifest> ManifestFromJson(const Json& json) {
   for (const Json& file : files->elements()) RETURN_IF_ERROR(Read(file, &manifest.files.emplace_back()));
   if (const Json* trainer = json.Find("trainer")) {
     ASSIGN_OR_RETURN(manifest.trainer, TrainerFromJson(*trainer));
+  }
+  if (const Json* hosting = json.Find("hosting")) {
+    RETURN_IF_ERROR(Annotate(Read(*hosting, &manifest.hosting.emplace()), "hosting"));
   }
   return manifest;
 }

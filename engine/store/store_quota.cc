@@ -3,16 +3,27 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/store/checkpoint.h"
 
 namespace gluond {
+namespace {
+
+bool IsInFolder(absl::string_view name) { return absl::StrContains(name, '/'); }
+
+}  // namespace
+
+void StoreQuota::AddFolder(const std::string& folder) {
+  MutexLock lock(mu_);
+  folders_.push_back(folder);
+}
 
 absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, int64_t bytes) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(name));
-  if (used.checkpoints >= limits_.max_checkpoints) {
+  if (!IsInFolder(name) && used.checkpoints >= limits_.max_checkpoints) {
     return absl::ResourceExhaustedError(absl::StrCat("the store has ", used.checkpoints, " other checkpoints, the limit of "
                                                      "--max_checkpoints; delete some"));
   }
@@ -37,21 +48,28 @@ absl::StatusOr<StoreQuota::Used> StoreQuota::UsedByOthersLocked(const std::strin
   std::string last = name;
   for (const auto& [other, bytes] : reserved_) {
     if (other == name) continue;
-    used.checkpoints += other != last;
+    used.checkpoints += other != last && !IsInFolder(other);
     used.bytes += bytes;
     last = other;
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> entries, files_.List(directory_));
-  for (const std::string& entry : entries) {
-    if (entry == name || reserved_.contains(entry) || !CheckName("checkpoint", entry).ok()) continue;
-    const std::string path = absl::StrCat(directory_, entry);
+  RETURN_IF_ERROR(files_.List(directory_).status());
+  AddUsedLocked("", name, &used);
+  for (const std::string& folder : folders_) AddUsedLocked(folder, name, &used);
+  return used;
+}
+
+void StoreQuota::AddUsedLocked(const std::string& folder, const std::string& but_for, Used* used) const {
+  const absl::StatusOr<std::vector<std::string>> entries = files_.List(directory_ + folder);
+  if (!entries.ok()) return;
+  for (const std::string& entry : *entries) {
+    const std::string name = folder + entry, path = directory_ + name;
+    if (name == but_for || reserved_.contains(name) || !CheckName("checkpoint", entry).ok()) continue;
     if (!files_.IsDirectory(path)) continue;
     const absl::StatusOr<int64_t> bytes = files_.TreeBytes(path);
     if (!bytes.ok()) continue;  // It may just have been deleted.
-    used.bytes += *bytes;
-    ++used.checkpoints;
+    used->bytes += *bytes;
+    used->checkpoints += folder.empty();
   }
-  return used;
 }
 
 absl::Status StoreQuota::CheckDiskLocked(int64_t bytes) const {

@@ -3,6 +3,9 @@
 // A save reserves its room before it writes, so that saves at the same time share the rest. Only bytes that will stay
 // count: an overwritten checkpoint's bytes are its successor's room, though both are on the disk until the new one is
 // whole. Other processes' saves count once they have written.
+//
+// Checkpoints in folders of the directory take its bytes, but do not count among --max_checkpoints. Their names have the
+// folder before them.
 
 #ifndef ENGINE_STORE_STORE_QUOTA_H_
 #define ENGINE_STORE_STORE_QUOTA_H_
@@ -13,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +38,9 @@ class StoreQuota {
   StoreQuota(const FileSystem& files, std::string directory, const StoreLimits& limits)
       : files_(files), directory_(std::move(directory)), limits_(limits) {}
 
+  // Counts the files of this folder, too; its name ends with '/'.
+  void AddFolder(const std::string& folder);
+
   // Gives the room back when it is destroyed: the save has ended.
   using Room = std::shared_ptr<const void>;
 
@@ -46,6 +53,8 @@ class StoreQuota {
     int64_t checkpoints = 0;
   };
   absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddUsedLocked(const std::string& folder, const std::string& but_for, Used* used) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckDiskLocked(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(std::multimap<std::string, int64_t>::iterator reserved);
 
@@ -53,6 +62,7 @@ class StoreQuota {
   const std::string directory_;
   const StoreLimits limits_;
   Mutex mu_;
+  std::vector<std::string> folders_ ABSL_GUARDED_BY(mu_);
   std::multimap<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mu_);  // Bytes by checkpoint.
 };
 

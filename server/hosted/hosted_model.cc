@@ -47,6 +47,7 @@ absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool repl
     return absl::AlreadyExistsError(
         absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
   }
+  Edited();
   trainer_.swap(trainer);  // The old one goes without the lock, with the argument.
   return absl::OkStatus();
 }
@@ -63,7 +64,7 @@ void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status
     };
   }
   const auto restored = [self = shared_from_this(), done = std::move(done)](absl::Status status) {
-    self->Changed();
+    if (status.ok()) self->Changed();
     done(std::move(status));
   };
   model_->Restore(std::move(checkpoint.model), restored, std::move(then));

@@ -54,7 +54,15 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   // Counts changes of parameters and auxiliary states. Changed on the model's strand, in the callbacks of its calls, and
   // therefore exact when it is read there.
   uint64_t version() const { return version_; }
-  uint64_t Changed() { return ++version_; }
+  uint64_t Changed() {
+    Edited();
+    return ++version_;
+  }
+  // For a model that goes on where another process held it. Before it is shared.
+  void SetVersion(uint64_t version) { version_ = version; }
+  // Counts, with those changes, the ones of the trainer alone.
+  uint64_t edits() const { return edits_; }
+  void Edited() { ++edits_; }
 
   // Numbers Forwards in training mode, so that a Backward can say which one it means.
   Mutex& recording_mu() ABSL_LOCK_RETURNED(recording_mu_) { return recording_mu_; }
@@ -62,6 +70,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
 
   // Sets the model's life: it ends when no call has come for `ttl`.
   void SetTtl(Clock::duration ttl) { ttl_ = ttl; }
+  const std::optional<Clock::duration>& ttl() const { return ttl_; }
   void Touch() { last_used_ = Clock::now(); }
   bool Expired() const { return ttl_.has_value() && Clock::now() - last_used_.load() > *ttl_; }
 
@@ -87,6 +96,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::optional<Clock::duration> ttl_;  // Set before the model is shared.
   std::atomic<Clock::time_point> last_used_ = Clock::now();
   std::atomic<uint64_t> version_ = 0;
+  std::atomic<uint64_t> edits_ = 0;
   Mutex recording_mu_;
   uint64_t last_recording_ ABSL_GUARDED_BY(recording_mu_) = 0;
 

@@ -1,5 +1,5 @@
-// CallsUnderWay counts the unary calls that the server has taken, until gRPC has sent their answers; while the server
-// drains it lets no more in. Thread-safe.
+// CallsUnderWay counts the unary calls that the server has taken, until gRPC has sent their answers. It lets none in before
+// Open, and no more while the server drains. Thread-safe.
 
 #ifndef SERVER_RPC_CALLS_UNDER_WAY_H_
 #define SERVER_RPC_CALLS_UNDER_WAY_H_
@@ -14,22 +14,26 @@ namespace gluond::server {
 
 class CallsUnderWay {
  public:
-  // Counts one more. UNAVAILABLE: the server drains, and the call is not counted.
+  // Counts one more. UNAVAILABLE: the server loads or drains, and the call is not counted.
   absl::Status Begin() {
     ++count_;  // Before the look: either this call sees that the server drains, or Drain's caller sees this call.
-    if (!draining_) return absl::OkStatus();
+    const State state = state_;
+    if (state == kOpen) return absl::OkStatus();
     --count_;
-    return Draining();
+    if (state == kDraining) return Draining();
+    return WithInfo(absl::UnavailableError("the server is loading its models; try again in a moment"), reason::kLoading);
   }
   // Requires: a call has begun that has not ended.
   void End() { --count_; }
 
-  void Drain() { draining_ = true; }
+  void Open() { state_ = kOpen; }
+  void Drain() { state_ = kDraining; }
   int64_t count() const { return count_; }
 
  private:
   std::atomic<int64_t> count_ = 0;
-  std::atomic<bool> draining_ = false;
+  enum State { kLoading, kOpen, kDraining };
+  std::atomic<State> state_ = kLoading;
 };
 
 }  // namespace gluond::server

@@ -1,5 +1,7 @@
 #include "server/rpc/sequence.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 
@@ -12,6 +14,13 @@ std::string Who(const std::string& client, const std::string& model) {
   return absl::StrCat("client '", client, "' and model '", model, "'");
 }
 
+absl::Status Rewound(const std::string& client, const std::string& model, uint64_t number, uint64_t last) {
+  return WithInfo(absl::AbortedError(absl::StrCat(
+                      "sequence ", number, " is ahead of the server, which was started anew: the last applied for ",
+                      Who(client, model), " that is left is ", last, "; go on after it")),
+                  reason::kRewound, {{"last", absl::StrCat(last)}});
+}
+
 }  // namespace
 
 void Sequences::Arrive(Arrival arrival) {
@@ -20,10 +29,11 @@ void Sequences::Arrive(Arrival arrival) {
     MutexLock lock(mu_);
     const Key key{arrival.client, arrival.model};
     if (Stream none; arrival.number > 1 && !streams_.contains(key)) {
+      none.is_rewound = rewound_;
       Judge(none, std::move(arrival), &verdicts);  // A gap. It takes no other stream's place.
     } else if (const absl::StatusOr<Stream*> stream = FindOrAdd(key); !stream.ok()) {
       verdicts.push_back([refuse = std::move(arrival.refuse), status = stream.status()] { refuse(status); });
-    } else if ((*stream)->running && (*stream)->waiting.size() < kMaxWaiting &&
+    } else if (((*stream)->running || IsPaused(key)) && (*stream)->waiting.size() < kMaxWaiting &&
                arrival.number > (*stream)->last) {
       const uint64_t number = arrival.number;
       (*stream)->waiting.emplace(number, std::move(arrival));
@@ -50,11 +60,14 @@ void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
   };
   const uint64_t number = arrival.number;
   if (number > stream.last) {
-    if (stream.running) {
+    if (stream.running || IsPaused({arrival.client, arrival.model})) {
       return refuse(WithInfo(absl::ResourceExhaustedError(absl::StrCat(
                                  "more than ", kMaxWaiting, " numbered calls of ", Who(arrival.client, arrival.model),
                                  " wait; send fewer at once")),
                              reason::kTooManyCalls));
+    }
+    if (number != stream.last + 1 && stream.is_rewound) {
+      return refuse(Rewound(arrival.client, arrival.model, number, stream.last));
     }
     if (number != stream.last + 1) {
       return refuse(WithInfo(absl::FailedPreconditionError(absl::StrCat(
@@ -91,10 +104,10 @@ void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
   verdicts->push_back([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
 }
 
-void Sequences::JudgeWaiting(Stream& stream, Verdicts* verdicts) {
+void Sequences::JudgeWaiting(const Key& key, Stream& stream, Verdicts* verdicts) {
   while (!stream.waiting.empty()) {
     const auto first = stream.waiting.begin();
-    if (stream.running && first->first > stream.last) return;
+    if ((stream.running || IsPaused(key)) && first->first > stream.last) return;
     Arrival arrival = std::move(first->second);
     stream.waiting.erase(first);
     Judge(stream, std::move(arrival), verdicts);
@@ -109,12 +122,85 @@ void Sequences::Ended(const Key& key, uint64_t number, uint64_t payload, std::sh
     stream.running = false;
     if (answer != nullptr) {
       stream.last = number;
+      stream.is_rewound = false;
       Keep(stream, {number, payload, std::move(answer), {}});
     }
-    JudgeWaiting(stream, &verdicts);
+    JudgeWaiting(key, stream, &verdicts);
+    if (IsPaused(key)) BeginPause(key.second, &verdicts);
     ForgetIfNew(key);
   }
   for (auto& verdict : verdicts) post_(std::move(verdict));
+}
+
+void Sequences::Pause(const std::string& model, Paused paused) {
+  Verdicts verdicts;
+  {
+    MutexLock lock(mu_);
+    pauses_[model].waiting.push_back(std::move(paused));
+    BeginPause(model, &verdicts);
+  }
+  for (const auto& verdict : verdicts) verdict();
+}
+
+void Sequences::BeginPause(const std::string& model, Verdicts* verdicts) {
+  Pauses& pauses = pauses_.at(model);
+  if (pauses.begun) return;
+  Numbers applied;
+  for (const auto& [key, stream] : streams_) {
+    if (key.second != model) continue;
+    if (stream.running) return;
+    if (stream.last > 0) applied.emplace_back(key.first, stream.last);
+  }
+  pauses.begun = true;
+  verdicts->push_back([paused = std::move(pauses.waiting.front()), applied = std::move(applied)] { paused(applied); });
+}
+
+void Sequences::Resume(const std::string& model) {
+  Verdicts verdicts;
+  {
+    MutexLock lock(mu_);
+    Pauses& pauses = pauses_.at(model);
+    pauses.begun = false;
+    pauses.waiting.pop_front();
+    if (!pauses.waiting.empty()) {
+      BeginPause(model, &verdicts);
+    } else {
+      pauses_.erase(model);
+      std::vector<Key> keys;  // A stream that is forgotten leaves the map.
+      for (auto& [key, stream] : streams_) {
+        if (key.second != model) continue;
+        JudgeWaiting(key, stream, &verdicts);
+        keys.push_back(key);
+      }
+      for (const Key& key : keys) ForgetIfNew(key);
+    }
+  }
+  for (auto& verdict : verdicts) post_(std::move(verdict));
+}
+
+void Sequences::MadeDurable(const std::string& model, const Numbers& applied) {
+  MutexLock lock(mu_);
+  for (const auto& [client, last] : applied) {
+    const auto found = streams_.find({client, model});
+    if (found != streams_.end()) found->second.durable = std::max(found->second.durable, last);
+  }
+}
+
+void Sequences::ForgetDurable(const std::string& model) {
+  MutexLock lock(mu_);
+  for (auto& [key, stream] : streams_) {
+    if (key.second == model) stream.durable = 0;
+  }
+}
+
+void Sequences::Restore(const std::string& model, const Numbers& applied) {
+  MutexLock lock(mu_);
+  for (const auto& [client, last] : applied) {
+    const absl::StatusOr<Stream*> stream = FindOrAdd({client, model});
+    if (!stream.ok()) return;
+    (*stream)->last = (*stream)->durable = last;
+    (*stream)->is_rewound = true;
+  }
 }
 
 void Sequences::Keep(Stream& stream, Answer answer) {
@@ -180,6 +266,12 @@ absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
   Stream& stream = streams_[key];
   stream.age = by_age_.insert(by_age_.end(), key);
   return &stream;
+}
+
+uint64_t Sequences::Durable(const std::string& client, const std::string& model) const {
+  MutexLock lock(mu_);
+  const auto found = streams_.find({client, model});
+  return found == streams_.end() ? 0 : found->second.durable;
 }
 
 uint64_t Sequences::Last(const std::string& client, const std::string& model) const {

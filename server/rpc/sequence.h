@@ -6,6 +6,11 @@
 //
 // Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
 // The numbers applied stay known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
+//
+// A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
+// runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
+// take these back. The next process begins with Restore. A client whose later calls are lost with the old process gets
+// ABORTED then, with the reason REWOUND and the last number that is left.
 
 #ifndef SERVER_RPC_SEQUENCE_H_
 #define SERVER_RPC_SEQUENCE_H_
@@ -78,6 +83,24 @@ class Sequences {
 
   // The last number applied; 0 where there was none.
   uint64_t Last(const std::string& client, const std::string& model) const;
+  // The last number that a crash cannot take back; 0 where there is none.
+  uint64_t Durable(const std::string& client, const std::string& model) const;
+
+  // The last number applied of each client of a model, by the client's name.
+  using Numbers = std::vector<std::pair<std::string, uint64_t>>;
+  // Calls `paused` when no numbered call on the model runs any more, on this thread or on another caller's; none begins
+  // until Resume. Several pauses of a model come one after the other.
+  using Paused = std::function<void(Numbers applied)>;
+  void Pause(const std::string& model, Paused paused);
+  void Resume(const std::string& model);
+  // A crash cannot take back these calls on the model.
+  void MadeDurable(const std::string& model, const Numbers& applied);
+  // A crash takes back every call on the model: it has gone from the store.
+  void ForgetDurable(const std::string& model);
+  // The numbers of an earlier process. Before the first call.
+  void Restore(const std::string& model, const Numbers& applied);
+  // There was an earlier process: a client of whom nothing is known may have had numbers there. Before the first call.
+  void ExpectRewound() { rewound_ = true; }
 
   // Drops the answers of calls on the model: it is no more.
   void DropAnswersOf(const std::string& model);
@@ -104,6 +127,8 @@ class Sequences {
   };
   struct Stream {
     uint64_t last = 0;
+    uint64_t durable = 0;
+    bool is_rewound = false;     // `last` comes from an earlier process, which may have applied more.
     std::deque<Answer> answers;  // For the numbers up to `last`, without gap; none where all were dropped.
     size_t answer_bytes = 0;
     bool running = false;
@@ -113,8 +138,15 @@ class Sequences {
 
   // Functions to call once the lock is free.
   using Verdicts = std::vector<std::function<void()>>;
+  struct Pauses {
+    bool begun = false;          // The first one's `paused` was called.
+    std::deque<Paused> waiting;  // The first one among them until Resume.
+  };
+  bool IsPaused(const Key& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return pauses_.contains(key.second); }
+  // Begins the model's first pause if nothing runs.
+  void BeginPause(const std::string& model, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void JudgeWaiting(Stream& stream, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void JudgeWaiting(const Key& key, Stream& stream, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Stream*> FindOrAdd(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ForgetIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
@@ -124,8 +156,10 @@ class Sequences {
   const size_t max_streams_;
   const size_t max_answer_bytes_;
   const Post post_;
+  bool rewound_ = false;
   mutable Mutex mu_;
   std::map<Key, Stream> streams_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Pauses> pauses_ ABSL_GUARDED_BY(mu_);  // By model; none without a pause.
   std::list<Key> by_age_ ABSL_GUARDED_BY(mu_);          // Least recently used first.
   std::list<Age> answers_by_age_ ABSL_GUARDED_BY(mu_);  // Oldest first; points into streams_.
   size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;

@@ -17,6 +17,7 @@ namespace {
 
 using google::protobuf::Message;
 
+constexpr char kCallWasApplied[] = " (the call itself was applied)";
 // Memory that a call takes beside its bytes.
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
@@ -138,6 +139,11 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
 }
 
+void Rpc::FinishApplied(const absl::Status& status, Message* response) {
+  if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
+  Finish(WithMessage(status, absl::StrCat(status.message(), kCallWasApplied)), response);
+}
+
 void Rpc::FinishWithStoredAnswer(const std::string& answer, Message* response) {
   const bool parsed = response->ParseFromString(answer);
   Finish(parsed ? absl::OkStatus() : absl::InternalError("the stored answer is damaged"), response);
@@ -156,9 +162,8 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
   }
   if (total > limit) {
     return OverLimit("--max_message_bytes", "the reply has ", total, " bytes, more than the ",
-                     runner_.limits.max_message_bytes, " of --max_message_bytes",
-                     turn_ == nullptr ? "" : " (the call itself was applied)", "; ask for less at once, for "
-                     "STATISTICS, or download in chunks");
+                     runner_.limits.max_message_bytes, " of --max_message_bytes", turn_ == nullptr ? "" : kCallWasApplied,
+                     "; ask for less at once, for STATISTICS, or download in chunks");
   }
   return absl::OkStatus();
 }

@@ -62,6 +62,7 @@ struct Runner {
   Shares request_bytes;
   Unsent unsent;
   Sequences sequences;
+  bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   Dispatch dispatch;  // Last: its work uses the others.
 };
 
@@ -102,6 +103,8 @@ class Rpc {
 
   // The first of these ends the call. `response` is read when the status is OK.
   void Finish(const absl::Status& status, google::protobuf::Message* response);
+  // Ends a call that was applied and whose answer cannot be sent: `status` says why. `response` is kept for repetitions.
+  void FinishApplied(const absl::Status& status, google::protobuf::Message* response);
   void FinishWithStoredAnswer(const std::string& answer, google::protobuf::Message* response);
 
  private:
@@ -147,14 +150,28 @@ class Call {
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
 
-  void Finish(const absl::Status& status = absl::OkStatus()) const { state_->Finish(status, state_->response); }
+  void Finish(const absl::Status& status = absl::OkStatus()) const {
+    if constexpr (requires(Response* response) { response->set_durable_sequence(0); }) {
+      const Runner& runner = state_->runner();
+      if (numbered() && status.ok() && runner.tells_durable) {
+        response().set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
+      }
+    }
+    state_->Finish(status, state_->response);
+  }
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
   // long, another thread does it: the caller may be on a lane, which is for operators.
   template <class Tensors, class Field>
   void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
     auto finish = [call = *this, tensors = std::move(tensors), form, field] {
-      call.Finish(EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments()));
+      const absl::Status encoded =
+          EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments());
+      if (encoded.ok() || !call.numbered()) return call.Finish(encoded);
+      // The state has changed: the number is used up, and a repetition is answered by statistics.
+      *field = Field();
+      (void)EncodeTensors(tensors, v1::STATISTICS, call.max_reply_bytes(), field, &call.reply_attachments());
+      call.state_->FinishApplied(encoded, call.state_->response);
     };
     state_->runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, std::move(finish));
   }

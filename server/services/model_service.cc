@@ -24,9 +24,9 @@ absl::StatusOr<HostedModel::Clock::duration> TtlFromProto(const google::protobuf
 }  // namespace
 
 ModelService::ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads,
-                           CheckpointStore* store)
+                           CheckpointStore* store, LiveModels* live)
     : RawService(runner, "gluond.v1.ModelService"), devices_(devices), models_(models), uploads_(uploads),
-      store_(store) {
+      store_(store), live_(live) {
   Add("DefineModel", this, &ModelService::DefineModel, Weight::kHeavy);
   Add("GetModel", this, &ModelService::GetModel, Weight::kHeavy);
   Add("ListModels", this, &ModelService::ListModels, Weight::kHeavy);
@@ -87,10 +87,13 @@ void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse
 void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Remove(call.request().model()));
   runner().sequences.DropAnswersOf(call.request().model());
-  // Answered when the calls before it have ended, so that its memory is free.
+  // Answered when the calls before it have ended, so that its memory is free, and its live checkpoint is deleted.
   Model& model = hosted->model();
   model.strand().Do<absl::Status>([hosted = std::move(hosted)] { return absl::OkStatus(); },
-                                  [call](const absl::Status&) { call.Finish(); });
+                                  [this, call](const absl::Status&) {
+    if (live_ == nullptr) return call.Finish();
+    live_->Forget(call.request().model(), [call](const absl::Status& status) { call.Finish(status); });
+  });
 }
 
 void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {

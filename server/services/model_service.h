@@ -5,6 +5,7 @@
 #define SERVER_SERVICES_MODEL_SERVICE_H_
 
 #include "proto/model.pb.h"
+#include "server/durable/live_models.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/hosted/parameter_uploads.h"
@@ -14,8 +15,9 @@ namespace gluond::server {
 
 class ModelService final : public RawService {
  public:
-  // `store` is null where checkpoints cannot be saved. All outlive the service.
-  ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads, CheckpointStore* store);
+  // `store` and `live` are null where nothing can be saved. All outlive the service.
+  ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads, CheckpointStore* store,
+               LiveModels* live);
 
  private:
   void DefineModel(Call<v1::DefineModelRequest, v1::DefineModelResponse> call);
@@ -47,6 +49,7 @@ class ModelService final : public RawService {
   Models& models_;
   ParameterUploads& uploads_;
   CheckpointStore* const store_;
+  LiveModels* const live_;
 };
 
 }  // namespace gluond::server

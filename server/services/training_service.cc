@@ -59,6 +59,7 @@ void TrainingService::SetLearningRate(Call<v1::SetLearningRateRequest, v1::SetLe
   Model& model = hosted->model();
   model.strand().Do<absl::Status>(
       [hosted = std::move(hosted), trainer = std::move(trainer), rate = call.request().learning_rate()] {
+        hosted->Edited();
         return trainer->SetLearningRate(rate);
       },
       [call](const absl::Status& status) { call.Finish(status); });
@@ -78,7 +79,14 @@ void TrainingService::DeleteDataset(Call<v1::DeleteDatasetRequest, v1::DeleteDat
 }
 
 void TrainingService::GetSequence(Call<v1::GetSequenceRequest, v1::GetSequenceResponse> call) {
-  call.response().set_last(runner().sequences.Last(call.request().client_id(), call.request().model()));
+  const v1::GetSequenceRequest& request = call.request();
+  call.response().set_last(runner().sequences.Last(request.client_id(), request.model()));
+  call.response().set_durable(runner().sequences.Durable(request.client_id(), request.model()));
+  if (const absl::StatusOr<HostedModelPtr> hosted = models_.Find(request.model()); hosted.ok()) {
+    if (const std::shared_ptr<Trainer> trainer = (*hosted)->trainer(); trainer != nullptr) {
+      call.response().set_step(trainer->step());
+    }
+  }
   call.Finish();
 }
 

@@ -43,7 +43,10 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
                    DecodeTensors("state", request.states(), call.attachments(), hosted->host_allocator()));
   const std::optional<int64_t> step = request.has_step() ? std::optional<int64_t>(request.step()) : std::nullopt;
   trainer->SetStates(std::move(values), step,
-                     [call, hosted, trainer](absl::Status status) { call.Finish(std::move(status)); });
+                     [call, hosted, trainer](absl::Status status) {
+    hosted->Edited();
+    call.Finish(std::move(status));
+  });
 }
 
 }  // namespace gluond::server

@@ -133,6 +133,35 @@ TEST_F(ExactlyOnceTest, AClientGoesOnAfterAReplyThatWasTooLarge) {
   EXPECT_TRUE(forward(1).ok());
 }
 
+// The values as numbers take more than the limit, which is found before there is a reply.
+TEST_F(ExactlyOnceTest, AnAnswerThatCannotBeEncodedUsesItsNumberUp) {
+  Limits limits;
+  limits.max_message_bytes = 1 << 20;
+  StartServer(limits);
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide", "block": {"block": "HybridSequential", "children": [
+      {"block": "BatchNorm"}, {"block": "Dense", "attributes": {"units": 300000, "use_bias": false}}]},
+      "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 1]}]})");
+  Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "wide"})");
+  const std::string call = R"({"model": "wide", "training": true, "encoding": "TYPED", "client_id": "ann", "sequence": "1",
+                               "inputs": {"data": {"shape": [2, 1], "float_data": [1, 3]}}})";
+  const auto mean = [this] {
+    return Call(models_, &v1::ModelService::Stub::GetParameters, R"({"model": "wide", "names": ["0.running_mean"]})")
+        .parameters().at("0.running_mean").float_data(0);
+  };
+  Call(training_, &Stub::Forward, call, StatusCode::RESOURCE_EXHAUSTED);
+  ExpectMessage("(the call itself was applied)");
+  const float moved = mean();
+  EXPECT_NE(moved, 0);
+  const auto again = Call(training_, &Stub::Forward, call);
+  EXPECT_TRUE(again.replayed());
+  EXPECT_EQ(again.recording(), 1u);
+  EXPECT_TRUE(again.outputs().begin()->second.has_statistics());
+  EXPECT_EQ(mean(), moved) << "it was not applied again";
+  Call(training_, &Stub::Backward, R"({"model": "wide", "gradients": ["1.weight"], "encoding": "TYPED", "client_id": "ann",
+      "sequence": "2"})", StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "wide"})").last(), 2u);
+}
+
 TEST_F(ExactlyOnceTest, AClientLearnsOfARestartThatItDidNotSee) {
   ServerOptions options;
   options.address = "127.0.0.1:0";

@@ -42,6 +42,7 @@ class ProcessTest(unittest.TestCase):
 
   def test_wrong_flags_are_refused_in_one_line(self):
     for flag, expected in (("--devices=tpu", "tpu"), ("--max_message_bytes=0", "--max_message_bytes"),
+                           ("--checkpoint_every=500", "500steps,10m"), ("--checkpoint_every=10m", "--store_dir"),
                            ("stray", "stray"), ("--max_models=-1", "limit"), ("--address=127.0.0.1:99999", "address")):
       result = run("--address=127.0.0.1:0", flag)
       self.assertNotEqual(result.returncode, 0, flag)

@@ -235,5 +235,69 @@ TEST(Sequences, ClientsThatRunAreNotForgotten) {
   running->turn->Applied("");
 }
 
+// The pause of a model, as its snapshot needs it.
+class SequencePause : public testing::Test {
+ protected:
+  void Pause() {
+    sequences_.Pause("lenet", [this](Sequences::Numbers applied) {
+      ++begun_;
+      applied_ = std::move(applied);
+    });
+  }
+
+  Sequences sequences_{100};
+  int begun_ = 0;
+  Sequences::Numbers applied_;
+};
+
+TEST_F(SequencePause, BeginsWhenNothingRunsAndHoldsTheNextOnes) {
+  Apply(sequences_, 1, "first");
+  const auto second = Arrive(sequences_, 2), bob = Arrive(sequences_, 1, 0, "bob");
+  const auto third = Arrive(sequences_, 3);
+  Pause();
+  second->turn->Applied("second");
+  EXPECT_EQ(begun_, 0) << "bob's runs";
+  EXPECT_EQ(third->turn, nullptr);
+  bob->turn->Applied("bob's");
+  EXPECT_EQ(begun_, 1);
+  EXPECT_EQ(applied_, (Sequences::Numbers{{"ann", 2}, {"bob", 1}}));
+  const auto carl = Arrive(sequences_, 1, 0, "carl"), other = Arrive(sequences_, 1, 0, "ann", "other");
+  EXPECT_EQ(third->turn, nullptr);
+  EXPECT_EQ(carl->turn, nullptr);
+  EXPECT_NE(other->turn, nullptr) << "another model's";
+  EXPECT_EQ(Arrive(sequences_, 2)->answer, "second") << "a repetition changes nothing";
+  sequences_.Resume("lenet");
+  EXPECT_NE(third->turn, nullptr);
+  EXPECT_NE(carl->turn, nullptr);
+}
+
+TEST_F(SequencePause, OneComesAfterTheOther) {
+  Pause();
+  Pause();
+  EXPECT_EQ(begun_, 1);
+  sequences_.Resume("lenet");
+  EXPECT_EQ(begun_, 2);
+  sequences_.Resume("lenet");
+  Apply(sequences_, 1, "first");
+}
+
+TEST(Sequences, NumbersGoOnInTheNextProcess) {
+  Sequences sequences(100);
+  sequences.ExpectRewound();
+  sequences.Restore("lenet", {{"ann", 5}});
+  EXPECT_EQ(sequences.Last("ann", "lenet"), 5u);
+  EXPECT_EQ(sequences.Durable("ann", "lenet"), 5u);
+  EXPECT_TRUE(absl::IsAborted(Arrive(sequences, 7)->refused));
+  EXPECT_TRUE(absl::IsAborted(Arrive(sequences, 2, 0, "bob")->refused)) << "of whom the store knows nothing";
+  EXPECT_TRUE(absl::IsFailedPrecondition(Arrive(sequences, 5)->refused)) << "its answer is gone";
+  Apply(sequences, 6, "sixth");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Arrive(sequences, 8)->refused)) << "a gap of this process's";
+  EXPECT_EQ(sequences.Durable("ann", "lenet"), 5u);
+  sequences.MadeDurable("lenet", {{"ann", 6}});
+  EXPECT_EQ(sequences.Durable("ann", "lenet"), 6u);
+  sequences.ForgetDurable("lenet");
+  EXPECT_EQ(sequences.Durable("ann", "lenet"), 0u);
+}
+
 }  // namespace
 }  // namespace gluond::server

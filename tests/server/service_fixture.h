@@ -14,6 +14,8 @@
 
 #include "google/protobuf/util/json_util.h"
 #include "grpcpp/grpcpp.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 #include "proto/model.grpc.pb.h"
 #include "proto/operator.grpc.pb.h"
@@ -63,6 +65,15 @@ class Log {
   std::vector<std::string> lines_;
   std::string thread_;
 };
+
+// The reason that the server gives for an error (docs/wire.md); empty where it gives none.
+inline std::string ReasonOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  EXPECT_TRUE(details.ParseFromString(status.error_details()));
+  for (const auto& detail : details.details()) (void)detail.UnpackTo(&info);
+  return info.reason();
+}
 
 class ServiceTest : public testing::Test {
  protected:

@@ -36,6 +36,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
       std::lock_guard lock(mu_);
       log_ += std::string(line);
     }, std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_memory_bytes"));
+    runner_->calls.Open();
     service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
     grpc::ServerBuilder builder;
     router_ = std::make_unique<Router>(runner_->peers, /*most_waiting=*/1000);

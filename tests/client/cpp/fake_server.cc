@@ -1,8 +1,12 @@
 #include "tests/client/cpp/fake_server.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "client/cpp/crc32c.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 namespace gluond::client {
 namespace {
@@ -10,6 +14,15 @@ namespace {
 constexpr uint64_t kChunkBytes = 16;
 
 grpc::Status Cut() { return {grpc::StatusCode::UNAVAILABLE, "cut"}; }
+
+grpc::Status Refused(grpc::StatusCode code, const std::string& reason, uint64_t last) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  (*info.mutable_metadata())["last"] = std::to_string(last);
+  google::rpc::Status details;
+  details.add_details()->PackFrom(info);
+  return {code, "refused", details.SerializeAsString()};
+}
 
 }  // namespace
 
@@ -31,6 +44,16 @@ void FakeServer::set_faults(std::vector<Fault> faults) {
 int64_t FakeServer::steps() {
   std::lock_guard<std::mutex> lock(mu_);
   return steps_;
+}
+
+void FakeServer::set_durable_every(uint64_t n) {
+  std::lock_guard<std::mutex> lock(mu_);
+  durable_every_ = n;
+}
+
+std::vector<std::string> FakeServer::batches() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return batches_;
 }
 
 int64_t FakeServer::chunks() {
@@ -73,6 +96,14 @@ grpc::Status FakeServer::TrainStep(grpc::ServerContext*, const v1::TrainStepRequ
   return Apply(request, response);
 }
 
+void FakeServer::Crash() {
+  crashed_ = true;
+  applied_ = unanswered_ = durable_;
+  steps_ = 0;
+  for (const auto& [client, last] : applied_) steps_ += static_cast<int64_t>(last);
+  batches_.resize(std::min(batches_.size(), static_cast<size_t>(steps_)));
+}
+
 template <class Request, class Response>
 grpc::Status FakeServer::Apply(const Request* request, Response* response) {
   std::lock_guard<std::mutex> lock(mu_);
@@ -85,14 +116,30 @@ grpc::Status FakeServer::Apply(const Request* request, Response* response) {
     steps_ = 0;
     return Cut();
   }
+  if (fault == Fault::kCrash || fault == Fault::kSilentCrash) Crash();
+  if (fault == Fault::kCrash) return Cut();
   uint64_t& last = applied_[request->client_id()];
-  if (request->sequence() <= last) {
+  uint64_t& durable = durable_[request->client_id()];
+  const uint64_t unanswered = unanswered_[request->client_id()];
+  if (request->sequence() <= unanswered) {
+    return Refused(grpc::StatusCode::FAILED_PRECONDITION, "ANSWER_FORGOTTEN", last);
+  } else if (request->sequence() <= last) {
     response->set_replayed(true);
   } else if (request->sequence() == last + 1) {
     ++last;
     ++steps_;
+    if constexpr (requires { request->inputs(); }) batches_.push_back(request->inputs().at("data").raw());
+    if (durable_every_ > 0 && last % durable_every_ == 0) durable = last;
+  } else if (crashed_ && last == unanswered) {
+    return Refused(grpc::StatusCode::ABORTED, "REWOUND", last);
   } else {
-    return {grpc::StatusCode::FAILED_PRECONDITION, "gap"};
+    return Refused(grpc::StatusCode::FAILED_PRECONDITION, "SEQUENCE_GAP", last);
+  }
+  if (durable_every_ > 0) response->set_durable_sequence(durable);
+  if (fault == Fault::kCrashAfter) {
+    durable = last;
+    Crash();
+    return Cut();
   }
   response->mutable_report()->set_step(static_cast<int64_t>(request->sequence()));
   if (fault == Fault::kCutAfter) return Cut();
@@ -176,6 +223,17 @@ grpc::Status FakeServer::UploadDataset(grpc::ServerContext*,
     (*response->mutable_received())[column.name()] = values_[column.name()].size();
   }
   return status;
+}
+
+grpc::Status FakeServer::DeleteDataset(grpc::ServerContext*,
+                                       const v1::DeleteDatasetRequest* request,
+                                       v1::DeleteDatasetResponse*) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const Fault fault = NextFault();
+  if (fault == Fault::kCutBefore) return Cut();
+  if (dataset_.name() != request->dataset()) return {grpc::StatusCode::NOT_FOUND, "no dataset"};
+  dataset_.Clear();
+  return fault == Fault::kCutAfter ? Cut() : grpc::Status::OK;
 }
 
 grpc::Status FakeServer::ListDatasets(grpc::ServerContext*, const v1::ListDatasetsRequest*,

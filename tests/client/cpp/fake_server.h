@@ -28,6 +28,9 @@ class FakeServer final : public v1::TrainingService::Service,
     kCutBefore,        // UNAVAILABLE, not applied.
     kCutAfter,         // Applied, the answer is lost.
     kRestart,          // UNAVAILABLE, and everything is forgotten.
+    kCrash,            // UNAVAILABLE, and the calls since the last durable one are forgotten.
+    kSilentCrash,      // The same, before the call is judged: the connection seems never to have broken.
+    kCrashAfter,       // The call is applied and made durable, then its answer is lost in a crash.
     kDeadlineAfter,    // Applied, DEADLINE_EXCEEDED.
     kInvalidArgument,  // Refused.
   };
@@ -37,8 +40,11 @@ class FakeServer final : public v1::TrainingService::Service,
 
   std::shared_ptr<grpc::Channel> channel() { return server_->InProcessChannel({}); }
   void set_faults(std::vector<Fault> faults);
+  // Every `n`th step becomes durable at once, with those before it; 0: none ever, and no reply says so.
+  void set_durable_every(uint64_t n);
 
   int64_t steps();                              // Number of applied steps.
+  std::vector<std::string> batches();           // The bytes of `data` in each TrainStep that is applied now.
   std::map<std::string, std::string> values();  // Bytes by parameter or dataset column.
   int64_t chunks();                             // Chunks that carried bytes.
 
@@ -60,10 +66,13 @@ class FakeServer final : public v1::TrainingService::Service,
                                  v1::DownloadParameterResponse*) override;
   grpc::Status UploadDataset(grpc::ServerContext*, const v1::UploadDatasetRequest*,
                              v1::UploadDatasetResponse*) override;
+  grpc::Status DeleteDataset(grpc::ServerContext*, const v1::DeleteDatasetRequest*,
+                             v1::DeleteDatasetResponse*) override;
   grpc::Status ListDatasets(grpc::ServerContext*, const v1::ListDatasetsRequest*,
                             v1::ListDatasetsResponse*) override;
 
   Fault NextFault();
+  void Crash();
   template <class Request, class Response>
   grpc::Status Apply(const Request* request, Response* response);
   grpc::Status Receive(const v1::Chunk& chunk, std::string* bytes);
@@ -71,6 +80,11 @@ class FakeServer final : public v1::TrainingService::Service,
   std::mutex mu_;
   std::vector<Fault> faults_;                // Guarded by mu_, as all below.
   std::map<std::string, uint64_t> applied_;  // Last sequence number by client.
+  std::map<std::string, uint64_t> durable_;
+  bool crashed_ = false;
+  std::map<std::string, uint64_t> unanswered_;  // Numbers up to this one were applied before a crash.
+  uint64_t durable_every_ = 0;
+  std::vector<std::string> batches_;
   int64_t steps_ = 0;
   int64_t chunks_ = 0;
   uint64_t version_ = 1;

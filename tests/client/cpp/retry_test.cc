@@ -175,5 +175,58 @@ TEST_F(RetryTest, NobodyThereSaysHowToStartAServer) {
   EXPECT_NE(client.status().message().find("gluond serve"), std::string::npos) << client.status();
 }
 
+// A server that crashes and comes back as it was at its last durable step.
+class CrashedTest : public TrainOnBatchesTest {
+ protected:
+  static std::vector<std::string> Batches(int n) {
+    std::vector<std::string> batches;
+    for (int i = 1; i <= n; ++i) {
+      batches.emplace_back(Tensor::Of<float>({1}, {static_cast<float>(i)}).bytes());
+    }
+    return batches;
+  }
+};
+
+TEST_F(CrashedTest, WhereverItFallsTheBatchesThatAreLostAreSentAgain) {
+  for (const Fault fault : {Fault::kCrash, Fault::kSilentCrash}) {
+    for (size_t place = 0; place < 24; ++place) {
+      FakeServer server;
+      server.set_durable_every(5);
+      const Model model = Client::Connect(server.channel())->GetModel("lenet");
+      std::vector<Fault> faults(place, Fault::kNone);
+      faults.insert(faults.end(), {fault, Fault::kNone, Fault::kNone, Fault::kNone, fault});
+      server.set_faults(faults);
+      absl::Status status;
+      EXPECT_EQ(Train(model, 20, &status), UpTo(20)) << place << ": " << status;
+      EXPECT_EQ(server.batches(), Batches(20)) << place;
+    }
+  }
+}
+
+TEST_F(CrashedTest, AnAnswerThatACrashTookIsReportedOnce) {
+  FakeServer server;
+  server.set_durable_every(5);
+  const Model model = Client::Connect(server.channel())->GetModel("lenet");
+  server.set_faults({Fault::kCrashAfter});
+  absl::Status status;
+  EXPECT_EQ(Train(model, 1, &status), std::vector<int64_t>{0}) << status;
+  EXPECT_EQ(server.steps(), 1);
+  EXPECT_EQ(Train(model, 1, &status), std::vector<int64_t>{2}) << status;
+}
+
+TEST_F(CrashedTest, BatchesThatAreKeptNoMoreEndTheTraining) {
+  FakeServer server;
+  server.set_durable_every(1000);
+  const Model model = Client::Connect(server.channel(), {.keep_bytes = 40})->GetModel("lenet");
+  std::vector<Fault> faults(30, Fault::kNone);
+  faults.push_back(Fault::kCrash);
+  server.set_faults(faults);
+  absl::Status status;
+  Train(model, 60, &status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  ASSERT_EQ(ReasonOf(status), "REWOUND") << status;
+  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("last"), "0");
+}
+
 }  // namespace
 }  // namespace gluond::client

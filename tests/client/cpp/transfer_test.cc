@@ -72,6 +72,14 @@ TEST_F(TransferTest, ADatasetIsSentOnce) {
   EXPECT_EQ(server_.chunks(), 4);
 }
 
+TEST_F(TransferTest, ADeletionWhoseAnswerWasLostHasWorked) {
+  ASSERT_TRUE(client_.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());
+  server_.set_faults({Fault::kCutAfter});
+  const absl::Status status = client_.DeleteDataset("toy");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(client_.DeleteDataset("toy").code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(TransferTest, AnotherDatasetOfThatNameIsAnError) {
   ASSERT_TRUE(client_.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());
   EXPECT_EQ(client_.UploadDataset("toy", {{"data", Bytes("other bytes")}}).code(),

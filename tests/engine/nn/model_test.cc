@@ -198,6 +198,25 @@ TEST_F(ModelTest, ASnapshotKnowsWhatWaitsForItsShape) {
   EXPECT_EQ(Bytes((*y)[0].tensor), Bytes((*z)[0].tensor));
 }
 
+TEST_F(ModelTest, ARestoreWhoseTrainerFailsChangesNothing) {
+  auto model = MakeModel({"Dense", "", {{"units", "2"}}}, {{"data", {-1, 3}}});
+  ASSERT_OK(Initialize(*model));
+  const auto state = Await<absl::StatusOr<ModelState>>([&](auto done) { model->Snapshot(done); });
+  ASSERT_OK(state.status());
+  ASSERT_OK(Initialize(*model, {{"One", {}}, /*force_reinit=*/true}));
+  const auto before = Get(*model);
+  ASSERT_OK(before.status());
+  const absl::Status status = Await<absl::Status>([&](auto done) {
+    model->Restore(*state, done, [] { return absl::ResourceExhaustedError("no memory for the trainer"); });
+  });
+  EXPECT_EQ(status.message(), "no memory for the trainer");
+  const auto after = Get(*model);
+  ASSERT_OK(after.status());
+  for (size_t i = 0; i < before->size(); ++i) EXPECT_EQ(Bytes((*before)[i].tensor), Bytes((*after)[i].tensor));
+  ASSERT_OK(Await<absl::Status>([&](auto done) { model->Restore(*state, done, [] { return absl::OkStatus(); }); }));
+  EXPECT_NE(Bytes((*Get(*model))[0].tensor), Bytes((*before)[0].tensor));
+}
+
 TEST_F(ModelTest, PredictionsChangeNoTraining) {
   const auto run = [&](bool predict) {
     auto model = MakeModel({"Dropout", "", {{"rate", "0.5"}}}, {{"data", {-1, 64}}});

@@ -114,5 +114,16 @@ TEST_F(StoreQuotaTest, AReserveOfTheDiskStaysFree) {
   EXPECT_OK(StoreQuota(disk, "/", {}).Reserve("a", int64_t{1} << 50));
 }
 
+TEST_F(StoreQuotaTest, AFoldersBytesCountAndItsNumberDoesNot) {
+  const auto store = OpenLimited({.max_store_bytes = 11'000, .max_checkpoints = 1});
+  const auto live = *store->OpenApart(".live");
+  ASSERT_OK(live->Save("a", MakeCheckpoint(1)));
+  ExpectRefused(store->Save("a", MakeCheckpoint(1)).status(), "--max_store_bytes");
+  ASSERT_OK(live->Save("a", MakeCheckpoint(2)));
+  ASSERT_OK(live->Delete("a"));
+  ASSERT_OK(store->Save("a", MakeCheckpoint(1)));
+  ExpectRefused(live->Save("b", MakeCheckpoint(1)).status(), "--max_store_bytes");
+}
+
 }  // namespace
 }  // namespace gluond

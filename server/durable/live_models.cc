@@ -1,0 +1,273 @@
+#include "server/durable/live_models.h"
+
+#include <algorithm>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/custom_host.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+namespace {
+
+// A save that has failed is tried again after so long: a full disk fills no log.
+constexpr std::chrono::seconds kAfterFailure{10};
+
+Hosting HostingOf(const HostedModel& hosted, Sequences::Numbers applied) {
+  Hosting hosting;
+  hosting.device = hosted.place().device.ToString();
+  hosting.seed = hosted.model().options().seed;
+  if (hosted.ttl().has_value()) hosting.ttl_seconds = std::chrono::duration<double>(*hosted.ttl()).count();
+  hosting.version = hosted.version();
+  hosting.applied = std::move(applied);
+  return hosting;
+}
+
+// The state of a model and its trainer, between two calls.
+void Snapshot(const HostedModelPtr& hosted, const std::shared_ptr<Trainer>& trainer,
+              std::function<void(absl::StatusOr<Checkpoint>)> done) {
+  if (trainer == nullptr) {
+    return hosted->model().Snapshot([done = std::move(done)](absl::StatusOr<ModelState> state) {
+      if (!state.ok()) return done(state.status());
+      done(Checkpoint{*std::move(state), std::nullopt, std::nullopt});
+    });
+  }
+  trainer->Snapshot([trainer, done = std::move(done)](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
+    if (!state.ok()) return done(state.status());
+    done(Checkpoint{std::move(state->first), std::move(state->second), std::nullopt});
+  });
+}
+
+}  // namespace
+
+LiveModels::Mark LiveModels::MarkOf(const HostedModelPtr& hosted) {
+  const std::shared_ptr<Trainer> trainer = hosted->trainer();
+  return {hosted, trainer, hosted->edits(), trainer == nullptr ? 0 : trainer->step()};
+}
+
+bool LiveModels::IsDue(const Entry& entry, const HostedModelPtr& hosted, Clock::time_point now) const {
+  if (!schedule_.any() || entry.busy || now < entry.not_before) return false;
+  const Mark mark = MarkOf(hosted);
+  if (!entry.stored || entry.mark.model.lock() != hosted) return true;
+  if (mark.edits == entry.mark.edits) return false;
+  if (mark.trainer.lock() != entry.mark.trainer.lock()) return true;
+  const auto edits = static_cast<int64_t>(mark.edits - entry.mark.edits);
+  const int64_t steps = std::max(edits, mark.step - entry.mark.step);  // A model without a trainer has edits alone.
+  return (schedule_.steps > 0 && steps >= schedule_.steps) ||
+         (schedule_.period.count() > 0 && now - entry.since >= schedule_.period);
+}
+
+void LiveModels::Look() {
+  const auto models = models_.List();
+  const Clock::time_point now = Clock::now();
+  std::vector<std::pair<std::string, HostedModelPtr>> due;
+  std::vector<std::string> gone;
+  {
+    MutexLock lock(mu_);
+    size_t known = 0;
+    for (const auto& [name, hosted] : models) {
+      const auto found = entries_.find(name);
+      known += found != entries_.end();
+      if (IsDue(found == entries_.end() ? Entry() : found->second, hosted, now)) due.emplace_back(name, hosted);
+    }
+    if (known < entries_.size()) {
+      const std::map<std::string, HostedModelPtr> there(models.begin(), models.end());
+      for (const auto& [name, entry] : entries_) {
+        if (!there.contains(name) && !entry.busy) gone.push_back(name);
+      }
+    }
+  }
+  for (auto& [name, hosted] : due) Save(name, std::move(hosted));
+  for (const std::string& name : gone) Forget(name, [](const absl::Status&) {});
+}
+
+void LiveModels::SaveAll() {
+  for (auto& [name, hosted] : models_.List()) Save(name, std::move(hosted));
+}
+
+void LiveModels::Save(const std::string& name, HostedModelPtr hosted) {
+  {
+    MutexLock lock(mu_);
+    Entry& entry = entries_[name];
+    if (entry.busy || stopped_) return;
+    // Whoever deletes a model takes it out of the registry before Forget, which from here on sees this save.
+    const absl::StatusOr<HostedModelPtr> now = models_.Find(name);
+    if (!now.ok() || *now != hosted) return;
+    entry.busy = entry.pausing = true;
+    ++under_way_;
+  }
+  runner_.sequences.Pause(name, [this, name, hosted = std::move(hosted)](Sequences::Numbers applied) {
+    Mark mark = MarkOf(hosted);
+    mark.applied = std::move(applied);
+    bool is_stored;
+    {
+      MutexLock lock(mu_);
+      Entry& entry = entries_.at(name);
+      entry.pausing = false;
+      is_stored = entry.stored && entry.mark.model.lock() == hosted && entry.mark.edits == mark.edits &&
+                  entry.mark.applied == mark.applied;
+    }
+    if (is_stored) {
+      runner_.sequences.Resume(name);
+      return Saved(name, &mark, absl::OkStatus());
+    }
+    Snapshot(hosted, hosted->trainer(), [this, name, hosted, mark](absl::StatusOr<Checkpoint> checkpoint) {
+      if (checkpoint.ok()) checkpoint->hosting = HostingOf(*hosted, mark.applied);
+      runner_.sequences.Resume(name);
+      if (!checkpoint.ok()) return Saved(name, nullptr, checkpoint.status());
+      const auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
+      runner_.dispatch.Run(Weight::kDisk, [this, name, mark, kept] { Write(name, mark, *kept); });
+    });
+  });
+}
+
+void LiveModels::Write(const std::string& name, const Mark& mark, const Checkpoint& checkpoint) {
+  bool wanted;
+  {
+    MutexLock lock(mu_);
+    Entry& entry = entries_.at(name);
+    wanted = entry.forget.empty() && !stopped_;
+    entry.stored = entry.stored || wanted;
+  }
+  const absl::Status status = wanted ? WriteToStore(name, checkpoint) : absl::OkStatus();
+  Saved(name, wanted && status.ok() ? &mark : nullptr, status);
+}
+
+// A checkpoint that was damaged when the server began gives way to the first good one of that name.
+absl::Status LiveModels::WriteToStore(const std::string& name, const Checkpoint& checkpoint) {
+  absl::Status status = store_->Save(name, checkpoint).status();
+  if (!absl::IsDataLoss(status)) return status;
+  RETURN_IF_ERROR(store_->Delete(name));
+  return store_->Save(name, checkpoint).status();
+}
+
+void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::Status& status) {
+  if (!status.ok()) Log("was not saved", name, status);
+  std::vector<Done> forget;
+  {
+    MutexLock lock(mu_);
+    Entry& entry = entries_.at(name);
+    forget = std::exchange(entry.forget, {});
+    if (mark != nullptr) {
+      entry.mark = *mark;
+      entry.since = Clock::now();
+      if (forget.empty()) runner_.sequences.MadeDurable(name, mark->applied);
+    }
+    if (!status.ok()) entry.not_before = Clock::now() + kAfterFailure;
+    entry.busy = !forget.empty();
+    if (!entry.busy) {
+      --under_way_;
+      ended_.NotifyAll();
+      return;
+    }
+  }
+  runner_.dispatch.Run(Weight::kDisk, [this, name, forget = std::move(forget)] { DeleteNow(name, forget); });
+}
+
+void LiveModels::Forget(const std::string& model, Done done) {
+  {
+    MutexLock lock(mu_);
+    const auto found = entries_.find(model);
+    if (found != entries_.end() && found->second.pausing) {
+      // The save waits for the model's numbered calls, of which one may be the caller's.
+      found->second.forget.push_back([](const absl::Status&) {});
+      lock.Unlock();
+      runner_.dispatch.Run(Weight::kDisk, [this, model, done = std::move(done)] { done(DeleteFromStore(model)); });
+      return;
+    }
+    if (found != entries_.end() && found->second.busy) return found->second.forget.push_back(std::move(done));
+    if (found == entries_.end() || !found->second.stored) {
+      if (found != entries_.end()) entries_.erase(found);
+      lock.Unlock();
+      return done(absl::OkStatus());
+    }
+    found->second.busy = true;
+    ++under_way_;
+  }
+  runner_.dispatch.Run(Weight::kDisk, [this, model, done = std::move(done)] { DeleteNow(model, {done}); });
+}
+
+absl::Status LiveModels::DeleteFromStore(const std::string& name) {
+  runner_.sequences.ForgetDurable(name);
+  const absl::Status status = store_->Delete(name);
+  if (status.ok() || absl::IsNotFound(status)) return absl::OkStatus();
+  Log("was not deleted", name, status);
+  return status;
+}
+
+void LiveModels::DeleteNow(const std::string& name, std::vector<Done> done) {
+  const absl::Status status = DeleteFromStore(name);
+  {
+    MutexLock lock(mu_);
+    Entry& entry = entries_.at(name);
+    for (Done& also : entry.forget) done.push_back(std::move(also));
+    entries_.erase(name);
+    --under_way_;
+    ended_.NotifyAll();
+  }
+  for (const Done& each : done) each(status);
+}
+
+void LiveModels::Stop() {
+  MutexLock lock(mu_);
+  stopped_ = true;
+  while (under_way_ > 0) ended_.Wait(mu_);
+}
+
+void LiveModels::Load() {
+  const absl::StatusOr<std::vector<std::string>> names = store_->Names();
+  if (!names.ok()) {
+    return log_(absl::StrCat("gluond-server: no live checkpoint can be loaded: ", names.status().message(), "\n"));
+  }
+  for (const std::string& name : *names) {
+    const absl::Status status = LoadOne(name);
+    if (!status.ok()) Log("was not loaded and stays on the disk", name, status);
+  }
+}
+
+absl::Status LiveModels::LoadOne(const std::string& name) {
+  const ScopedCustomHost host(devices_.custom_host());
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(name, *devices_.host().allocator));
+  if (!checkpoint.hosting.has_value()) return absl::DataLossError("its manifest has no `hosting`");
+  const Hosting hosting = *std::move(checkpoint.hosting);
+  ASSIGN_OR_RETURN(Place * place, devices_.Find(hosting.device));
+  RETURN_IF_ERROR(models_.CanAdd(name, /*replace=*/false));
+  ASSIGN_OR_RETURN(const HostedModelPtr hosted,
+                   HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
+                                       runner_.limits.max_model_bytes));
+  hosted->SetVersion(hosting.version);
+  if (hosting.ttl_seconds.has_value()) {
+    hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(
+        std::chrono::duration<double>(*hosting.ttl_seconds)));
+  }
+  std::shared_ptr<Trainer> trainer;
+  std::function<absl::Status()> then;
+  if (checkpoint.trainer.has_value()) {
+    ASSIGN_OR_RETURN(trainer, Trainer::Create(hosted->model_ptr(), checkpoint.trainer->options));
+    RETURN_IF_ERROR(hosted->SetTrainer(trainer, /*replace=*/false));
+    then = [trainer, &state = *checkpoint.trainer] { return trainer->RestoreNow(state); };
+  }
+  // This thread, which is neither a lane's nor gRPC's, may wait for the lane.
+  const auto restored = std::make_shared<std::promise<absl::Status>>();
+  hosted->model().Restore(checkpoint.model, [restored](absl::Status status) { restored->set_value(std::move(status)); },
+                          then);
+  RETURN_IF_ERROR(restored->get_future().get());
+  hosted->Touch();
+  RETURN_IF_ERROR(models_.Add(name, hosted, /*replace=*/false));
+  runner_.sequences.Restore(name, hosting.applied);
+  MutexLock lock(mu_);
+  Entry& entry = entries_[name];
+  entry.stored = true;
+  entry.mark = MarkOf(hosted);
+  entry.mark.applied = hosting.applied;
+  entry.since = Clock::now();
+  return absl::OkStatus();
+}
+
+void LiveModels::Log(absl::string_view what, const std::string& name, const absl::Status& status) {
+  log_(absl::StrCat("gluond-server: the live checkpoint of model '", name, "' ", what, ": ", status.message(), "\n"));
+}
+
+}  // namespace gluond::server

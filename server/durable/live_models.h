@@ -1,0 +1,116 @@
+// LiveModels keeps the models of a server in its store, so that the next process goes on with them: each model's
+// definition, values, trainer and place on the server, and the last numbered call of each client that they have in
+// them. A live checkpoint is of a moment between two numbered calls on the model; a call of many steps is in it as a
+// whole or not at all.
+//
+//   LiveModels live(runner, devices, models, std::move(store), schedule, log);
+//   live.Load();                       // Before the first call.
+//   Sweeper sweeper([&] { live.Look(); }, std::chrono::milliseconds(50));
+//   ...
+//   live.SaveAll();                    // At the end.
+//   while (live.busy() && ...) ...
+//   live.Stop();
+//
+// Thread-safe. All but Load and Stop return at once: snapshots are taken on the models' strands, and the disk has
+// threads of its own (rpc/dispatch.h).
+
+#ifndef SERVER_DURABLE_LIVE_MODELS_H_
+#define SERVER_DURABLE_LIVE_MODELS_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/core/mutex.h"
+#include "engine/store/checkpoint.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
+#include "server/rpc/unary.h"
+#include "server/start/checkpoint_schedule.h"
+
+namespace gluond::server {
+
+class LiveModels {
+ public:
+  // `store` holds live checkpoints alone. All else outlives this.
+  LiveModels(Runner& runner, Devices& devices, Models& models, std::unique_ptr<CheckpointStore> store,
+             const CheckpointSchedule& schedule, LogSink log)
+      : runner_(runner), devices_(devices), models_(models), store_(std::move(store)), schedule_(schedule),
+        log_(std::move(log)) {}
+
+  // Makes the models that the store has, and restores their sequence numbers. Waits until all are there. One that is
+  // damaged, or that this server cannot hold, is logged and stays on the disk until a model of its name is saved.
+  void Load();
+
+  // Begins to save each model that is due: a new one, one with another trainer than at its last checkpoint, and one that
+  // has changed for as long, or taken as many steps, as the schedule says. Deletes the checkpoints of models that are
+  // no more.
+  void Look();
+  // Begins to save each model that its checkpoint does not show as it is.
+  void SaveAll();
+  // Whether saves or deletions are under way.
+  bool busy() const { return under_way_ > 0; }
+
+  // Calls `done` when the model's checkpoint is deleted: the model is no more. On any thread.
+  using Done = std::function<void(const absl::Status&)>;
+  void Forget(const std::string& model, Done done);
+
+  // Begins no more saves, and waits for those under way. Requires: all calls have ended.
+  void Stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A model at the moment of a snapshot, as far as it tells whether the model has changed since.
+  struct Mark {
+    std::weak_ptr<HostedModel> model;
+    std::weak_ptr<Trainer> trainer;
+    uint64_t edits = 0;
+    int64_t step = 0;
+    Sequences::Numbers applied = {};
+  };
+  struct Entry {
+    bool stored = false;  // A checkpoint is on the disk, or may be.
+    bool busy = false;    // It is being saved or deleted.
+    bool pausing = false; // A save waits until no numbered call runs.
+    Mark mark;
+    Clock::time_point since = {};        // The checkpoint's moment.
+    Clock::time_point not_before = {};   // The next try after a failure.
+    std::vector<Done> forget;            // To be deleted for these when it is not busy.
+  };
+
+  static Mark MarkOf(const HostedModelPtr& hosted);
+  bool IsDue(const Entry& entry, const HostedModelPtr& hosted, Clock::time_point now) const;
+  void Save(const std::string& name, HostedModelPtr hosted);
+  void Write(const std::string& name, const Mark& mark, const Checkpoint& checkpoint);
+  absl::Status WriteToStore(const std::string& name, const Checkpoint& checkpoint);
+  // Ends a save. `mark` is null where there is no new checkpoint.
+  void Saved(const std::string& name, const Mark* mark, const absl::Status& status);
+  absl::Status DeleteFromStore(const std::string& name);
+  void DeleteNow(const std::string& name, std::vector<Done> done);
+  absl::Status LoadOne(const std::string& name);
+  void Log(absl::string_view what, const std::string& name, const absl::Status& status);
+
+  Runner& runner_;
+  Devices& devices_;
+  Models& models_;
+  const std::unique_ptr<CheckpointStore> store_;
+  const CheckpointSchedule schedule_;
+  const LogSink log_;
+  std::atomic<int64_t> under_way_ = 0;
+
+  Mutex mu_;
+  CondVar ended_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mu_);  // By model.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_DURABLE_LIVE_MODELS_H_

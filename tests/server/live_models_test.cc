@@ -1,0 +1,188 @@
+// Models outlive the server: a new one begins with those of its store, and with their clients' sequence numbers. A server
+// of this fixture that is destroyed without Drain saves nothing at its end, as one that is killed.
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/server/service_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+using Training = v1::TrainingService::Stub;
+using Models = v1::ModelService::Stub;
+using grpc::StatusCode;
+
+class LiveModelsTest : public ServiceTest {
+ protected:
+  void SetUp() override {}
+  void Configure(ServerOptions* options) override { options->checkpoint_every = schedule_; }
+  void Start(const CheckpointSchedule& schedule) {
+    schedule_ = schedule;
+    StartServer({});
+  }
+
+  v1::GetSequenceResponse Sequence(const std::string& model = "mlp") {
+    return Call(training_, &Training::GetSequence, R"({"client_id": "ann", "model": ")" + model + R"("})");
+  }
+  void AwaitDurable(uint64_t number) {
+    while (Sequence().durable() < number) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  bool IsStored(const std::string& model) const { return std::filesystem::exists(store_ + "/.live/" + model + "/CURRENT"); }
+  void AwaitStored(const std::string& model) const {
+    while (!IsStored(model)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  int64_t Step() { return Call(training_, &Training::GetTrainer, R"({"model": "mlp"})").trainer().step(); }
+  void Train(int from, int to) {
+    for (int i = from; i <= to; ++i) {
+      Call(training_, &Training::TrainStep, Batch("mlp", i, "ann", static_cast<uint64_t>(i)));
+    }
+  }
+
+  CheckpointSchedule schedule_;
+};
+
+TEST_F(LiveModelsTest, ATrainingGoesOnInTheNextServer) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  Train(1, 4);
+  AwaitDurable(4);
+  const auto before = Parameters("mlp");
+  const auto described = Call(models_, &Models::GetModel, R"({"model": "mlp"})").model();
+  Start({.steps = 1});
+  EXPECT_EQ(Parameters("mlp"), before);
+  EXPECT_EQ(Step(), 4);
+  const auto now = Call(models_, &Models::GetModel, R"({"model": "mlp"})").model();
+  EXPECT_EQ(now.version(), described.version());
+  EXPECT_EQ(now.device(), "cpu");
+  EXPECT_EQ(Sequence().last(), 4u);
+  EXPECT_EQ(Sequence().step(), 4);
+  Call(training_, &Training::TrainStep, Batch("mlp", 4, "ann", 4), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status_), "ANSWER_FORGOTTEN") << status_.error_message();
+  Train(5, 8);
+  DefineMlp("calm");
+  for (int i = 1; i <= 8; ++i) Call(training_, &Training::TrainStep, Batch("calm", i));
+  EXPECT_EQ(Parameters("mlp"), Parameters("calm"));
+}
+
+TEST_F(LiveModelsTest, RepliesTellWhatACrashCannotTakeBack) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  EXPECT_TRUE(Call(training_, &Training::TrainStep, Batch("mlp", 1, "ann", 1)).has_durable_sequence());
+  AwaitDurable(1);
+  const auto second = Call(training_, &Training::TrainStep, Batch("mlp", 2, "ann", 2));
+  EXPECT_EQ(second.durable_sequence(), 1u);
+  EXPECT_FALSE(Call(training_, &Training::TrainStep, Batch("mlp", 3)).has_durable_sequence()) << "it has no number";
+  Start({});
+  EXPECT_FALSE(Call(training_, &Training::TrainStep, Batch("mlp", 3, "ann", Sequence().last() + 1)).has_durable_sequence());
+}
+
+TEST_F(LiveModelsTest, AClientThatIsAheadIsTold) {
+  Start({.steps = 1000});
+  DefineMlp("mlp");
+  AwaitStored("mlp");
+  Train(1, 5);
+  Start({.steps = 1000});
+  Call(training_, &Training::TrainStep, Batch("mlp", 6, "ann", 6), StatusCode::ABORTED);
+  EXPECT_EQ(ReasonOf(status_), "REWOUND") << status_.error_message();
+  Train(1, 2);
+  Call(training_, &Training::TrainStep, Batch("mlp", 4, "ann", 4), StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("send 3 next");
+}
+
+TEST_F(LiveModelsTest, ADrainSavesWhatHasChanged) {
+  Start({});
+  DefineMlp("mlp");
+  Train(1, 3);
+  EXPECT_FALSE(IsStored("mlp"));
+  const auto before = Parameters("mlp");
+  EXPECT_EQ(server_->Drain(std::chrono::seconds(20)), 0);
+  EXPECT_TRUE(IsStored("mlp"));
+  Start({});
+  EXPECT_EQ(Parameters("mlp"), before);
+  Train(4, 4);
+  EXPECT_EQ(Step(), 4);
+}
+
+TEST_F(LiveModelsTest, ADeletedModelStaysDeleted) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  AwaitStored("mlp");
+  Call(models_, &Models::DeleteModel, R"({"model": "mlp"})");
+  EXPECT_FALSE(IsStored("mlp"));
+  Start({.steps = 1});
+  Call(models_, &Models::GetModel, R"({"model": "mlp"})", StatusCode::NOT_FOUND);
+}
+
+// A deletion may come at any moment of a save, and the save's own wait for the deletion among them.
+TEST_F(LiveModelsTest, ModelsComeAndGoWhileTheyAreSaved) {
+  Start({.steps = 1});
+  uint64_t number = 0;
+  for (int i = 0; i < 20; ++i) {
+    DefineMlp("mlp");
+    for (int step = 0; step < i % 4; ++step) Call(training_, &Training::TrainStep, Batch("mlp", step, "ann", ++number));
+    std::this_thread::sleep_for(std::chrono::milliseconds(7 * i));
+    v1::DeleteModelRequest request;
+    request.set_model("mlp");
+    request.set_client_id("ann");
+    request.set_sequence(++number);
+    Call(models_, &Models::DeleteModel, request);
+    EXPECT_FALSE(IsStored("mlp"));
+  }
+}
+
+TEST_F(LiveModelsTest, ADamagedModelIsLoggedAndStaysOnTheDisk) {
+  Start({.steps = 1});
+  DefineMlp("bad");
+  DefineMlp("mlp");
+  Train(1, 1);
+  AwaitStored("bad");
+  AwaitDurable(1);
+  StopServer();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(store_ + "/.live/bad")) {
+    if (entry.path().filename() == "parameters.safetensors") std::ofstream(entry.path(), std::ios::app) << "x";
+  }
+  log_.Take();
+  Start({.steps = 1});
+  EXPECT_EQ(Step(), 1);
+  Call(models_, &Models::GetModel, R"({"model": "bad"})", StatusCode::NOT_FOUND);
+  EXPECT_TRUE(IsStored("bad"));
+  std::string logged;
+  for (const std::string& line : log_.Take()) logged += line;
+  EXPECT_NE(logged.find("model 'bad' was not loaded and stays on the disk: checkpoint 'bad': "), std::string::npos) << logged;
+}
+
+TEST_F(LiveModelsTest, LiveCheckpointsAreNoUsersCheckpoints) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  AwaitStored("mlp");
+  EXPECT_EQ(Call(models_, &Models::ListCheckpoints, "{}").checkpoints_size(), 0);
+  Call(models_, &Models::DeleteCheckpoint, R"({"checkpoint": "mlp"})", StatusCode::NOT_FOUND);
+  Call(models_, &Models::LoadCheckpoint, R"({"checkpoint": ".live"})", StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(LiveModelsTest, AModelsLifeIsKept) {
+  Start({.steps = 1});
+  Call(models_, &Models::DefineModel, R"({"model": "brief", "ttl": "2s", "block": {"block": "Dense", "attributes": {"units": 1}}})");
+  AwaitStored("brief");
+  Start({.steps = 1});
+  Call(models_, &Models::GetModel, R"({"model": "brief"})");
+  const auto since = std::chrono::steady_clock::now();
+  while (IsStored("brief") && std::chrono::steady_clock::now() - since < std::chrono::seconds(20)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_FALSE(IsStored("brief"));
+}
+
+TEST_F(LiveModelsTest, AScheduleNeedsAStore) {
+  ServerOptions options;
+  options.devices = "cpu";
+  options.checkpoint_every = {.steps = 1};
+  const absl::Status status = Server::Start(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("--store_dir"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace gluond::server
