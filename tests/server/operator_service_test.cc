@@ -49,7 +49,8 @@ TEST_F(OperatorServiceTest, ListsComponents) {
   EXPECT_EQ(optimizers.components(0).arguments(0).default_value(), "0.01");
   EXPECT_EQ(optimizers.components(0).arguments(2).default_value(), "None");
   std::set<int> families;
-  for (const auto& entry : Call(operators_, &Stub::ListComponents, "{}").components()) {
+  const auto all = Call(operators_, &Stub::ListComponents, "{}");
+  for (const auto& entry : all.components()) {
     EXPECT_FALSE(entry.description().empty()) << entry.name();
     families.insert(entry.family());
   }
