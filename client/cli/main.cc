@@ -5,6 +5,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/table.h"
+#include "client/cpp/error.h"
 
 namespace gluond::cli {
 namespace {
@@ -52,7 +53,7 @@ int Main(const Arguments& arguments) {
   const absl::Status status = command->run(Arguments(arguments.begin() + 1, arguments.end()));
   if (status.ok()) return 0;
   std::cout.flush();
-  std::cerr << "gluond " << command->name << ": " << status.message() << "\n";
+  std::cerr << "gluond " << command->name << ": " << status.message() << "\n" << client::TracebackOf(status);
   return 1;
 }
 

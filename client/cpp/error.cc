@@ -24,6 +24,12 @@ std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status) {
   return info;
 }
 
+std::string TracebackOf(const absl::Status& status) {
+  google::rpc::DebugInfo debug;
+  const auto payload = status.GetPayload("type.googleapis.com/google.rpc.DebugInfo");
+  return payload.has_value() && debug.ParseFromString(std::string(*payload)) ? debug.detail() : "";
+}
+
 std::string ReasonOf(const absl::Status& status) {
   const std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
   return info.has_value() ? info->reason() : "";

@@ -21,6 +21,9 @@ std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status);
 absl::Status WithReason(absl::Status status, const std::string& reason,
                         const std::map<std::string, std::string>& metadata);
 
+// The traceback of the client whose operator failed; empty where none did.
+std::string TracebackOf(const absl::Status& status);
+
 // The reason; empty where there is none.
 std::string ReasonOf(const absl::Status& status);
 

@@ -101,7 +101,8 @@ class CrashTest : public testing::Test {
   }
   static std::string Bytes(const Model& model) {
     std::string bytes;
-    for (const auto& [name, tensor] : model.GetParameters().value()) absl::StrAppend(&bytes, name, "=", tensor.bytes());
+    const Tensors parameters = model.GetParameters().value();
+    for (const auto& [name, tensor] : parameters) absl::StrAppend(&bytes, name, "=", tensor.bytes());
     return bytes;
   }
   // Waits until the server has all calls on the model in its store.

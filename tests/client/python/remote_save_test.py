@@ -67,7 +67,7 @@ class SaveTest(ArrayCase):
         self.assertEqual([(each.name, each.shape) for each in about.inputs], [("data", (-1, 1, 6, 6))])
         self.assertEqual([each.name for each in about.outputs], ["output"])
         self.assertEqual(about.step, 3)
-        self.assertEqual(about.trainer.metrics, ["accuracy()"])
+        self.assertEqual(about.trainer.metrics, ["accuracy(axis=1)"])
 
     def test_training_goes_on_with_the_same_bits(self):
         for optimizer, parameters in (("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
