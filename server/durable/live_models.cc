@@ -92,7 +92,7 @@ void LiveModels::Save(const std::string& name, HostedModelPtr hosted) {
     MutexLock lock(mu_);
     Entry& entry = entries_[name];
     if (entry.busy || stopped_) return;
-    // Whoever deletes a model takes it out of the registry before Forget, which from here on sees this save.
+    // A call that deletes a model takes it out of the registry before Forget, which from here on sees this save.
     const absl::StatusOr<HostedModelPtr> now = models_.Find(name);
     if (!now.ok() || *now != hosted) return;
     entry.busy = entry.pausing = true;
