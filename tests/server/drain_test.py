@@ -32,7 +32,7 @@ class SquareOperators:
     self._responses = host(iter(self._requests.get, None))
     while not next(self._responses).offered:
       pass
-    self._thread = threading.Thread(target=self._run)
+    self._thread = threading.Thread(target=self._run, daemon=True)
     self._thread.start()
 
   def wait_for_forward(self):
@@ -163,7 +163,7 @@ class DrainTest(unittest.TestCase):
       operators.wait_for_forward()
       server.process.terminate()
       self.assertEqual(next(watch).status, 2)
-      self.assertIn("draining", self._refusal(client))
+      self.assertIn("stopping", self._refusal(client))
       operators.answer_forward()
       self.assertEqual(step.exception(timeout=60), None)
       operators.join()  # Its stream ends, after the calls that needed it.
