@@ -206,7 +206,7 @@ TEST_F(LinearTrainerTest, TellsMistakesAtCreation) {
   EXPECT_EQ(code([](auto& o) { o.optimizer.type = "sdg"; }), absl::StatusCode::kNotFound);
   EXPECT_EQ(code([](auto& o) { o.optimizer.attrs["momentun"] = "1"; }), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](auto& o) { o.lr_schedule.type = "cos"; }), absl::StatusCode::kNotFound);
-  EXPECT_EQ(code([](auto& o) { o.metrics = {{"f1", {}}}; }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code([](auto& o) { o.metrics = {{"f7", {}}}; }), absl::StatusCode::kNotFound);
   EXPECT_EQ(code([](auto& o) { o.prediction = "logits"; }), absl::StatusCode::kNotFound);
   EXPECT_EQ(code([](auto& o) { o.clip_global_norm = -1; }), absl::StatusCode::kInvalidArgument);
 }
