@@ -4,7 +4,7 @@
     caller.call(GET_MODEL, model_pb2.GetModelRequest(model="digits"))           # Changes no model.
     caller.apply(TRAIN_STEP, training_pb2.TrainStepRequest(model="digits"))     # Changes one, exactly once.
 
-A call that meets UNAVAILABLE is sent again while RETRY_SECONDS last. One that changes a model carries the same number
+A call is sent again while the server is away and RETRY_SECONDS last. One that changes a model carries the same number
 each time, so that the server applies it once however often it comes.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict
 
 import grpc
 
-from .._wire import at_fork, connect
+from .._wire import at_fork, connect, errors
 from .._wire.session import Session
 from ..base import MXNetError
 from . import methods
@@ -33,11 +33,16 @@ _STATUS = grpc.StatusCode
 
 
 class CallError(MXNetError):
-    """A call that the server has refused, or not answered. `code`: grpc.StatusCode."""
+    """A call that the server has refused, or not answered. `code`: grpc.StatusCode; `reason`: as errors.reason_of()."""
 
-    def __init__(self, text: str, code: Any) -> None:
+    def __init__(self, text: str, code: Any, reason: str = "") -> None:
         super().__init__(text)
-        self.code = code
+        self.code, self.reason = code, reason
+
+    @property
+    def may_be_back(self) -> bool:
+        """Whether the server cannot be reached, or stops or starts: another attempt may find it."""
+        return self.code is _STATUS.UNAVAILABLE and self.reason in ("", "DRAINING", "LOADING")
 
 
 class _Line:
@@ -87,7 +92,7 @@ class Caller:
             try:
                 return self._apply(method, request, deadline, line)
             except CallError as error:
-                if not was_in_doubt or error.code is not _STATUS.INVALID_ARGUMENT:
+                if not was_in_doubt or error.reason != "SEQUENCE_REUSED":
                     raise
                 last = self._last_applied(request.model, deadline)
                 if last < line.next:
@@ -103,8 +108,7 @@ class Caller:
         try:
             answer = self._run(method, request, deadline, lambda: self._check_not_forgotten(request.model, deadline, line))
         except CallError as error:
-            if error.code is _STATUS.FAILED_PRECONDITION:
-                # A gap may mean that the server has lost this client's calls: no other error says so.
+            if error.reason in ("SEQUENCE_GAP", "REWOUND"):  # The server may have lost this client's calls.
                 self._check_not_forgotten(request.model, deadline, line)
             raise
         line.next += 1
@@ -126,14 +130,14 @@ class Caller:
                 raise
             # Clients that were cut off together do not come back together.
             wait = pause * random.uniform(0.5, 1.0)
-            if refused.code is not _STATUS.UNAVAILABLE or time.monotonic() + wait >= give_up or self._is_gone():
+            if not refused.may_be_back or time.monotonic() + wait >= give_up or self._is_gone():
                 raise refused
             time.sleep(wait)
             pause = min(2 * pause, _LONGEST_PAUSE)
             try:
                 resume()
             except CallError as error:
-                if error.code is not _STATUS.UNAVAILABLE:
+                if not error.may_be_back:
                     raise
 
     def _renew_channel(self) -> None:
@@ -145,31 +149,36 @@ class Caller:
     def _error(self, method: Method, error: Exception) -> CallError:
         if not isinstance(error, grpc.RpcError):
             return CallError(f"{method.name}: {error}", _STATUS.CANCELLED)
-        code, details = error.code(), error.details()
-        if code is _STATUS.UNAVAILABLE:
+        code, details, reason = error.code(), error.details(), errors.reason_of(error)
+        if code is _STATUS.UNAVAILABLE and not reason:
             return CallError(f"{method.name}: no answer from {self.address}: {details}. Is the server running there? "
                              "`gluond serve` starts one.", code)
         if code is _STATUS.UNIMPLEMENTED:
             return CallError(f"{method.name}: the server at {self.address} does not know this call: it is older than this "
                              f"client, or no gluond-server. ({details})", code)
-        return CallError(details if details.startswith(method.name) else f"{method.name}: {details}", code)
+        return CallError(details if details.startswith(method.name) else f"{method.name}: {details}", code, reason)
 
     def _is_gone(self) -> bool:
         session = self._session()
         return session is not None and session.local is not None and session.local.exit_code() is not None
 
     def _last_applied(self, model: str, deadline: float) -> int:
+        return self._ask_sequence(model, deadline).last
+
+    def _ask_sequence(self, model: str, deadline: float) -> Any:
         asked = methods.GET_SEQUENCE.request(client_id=self.client_id, model=model)
-        return self._run(methods.GET_SEQUENCE, asked, deadline, lambda: None).last
+        return self._run(methods.GET_SEQUENCE, asked, deadline, lambda: None)
 
     def _check_not_forgotten(self, model: str, deadline: float, line: _Line) -> None:
         """CallError (ABORTED): the server lacks calls that it has answered."""
-        last = self._last_applied(model, deadline)
-        if line.next - 1 <= last <= line.next:
+        place = self._ask_sequence(model, deadline)
+        if line.next - 1 <= place.last <= line.next:
             return
-        expected, line.next = line.next - 1, last + 1
-        raise CallError(f"model '{model}': {self.address} knows of {last} calls by this client, expected {expected}: it was "
-                        "restarted. Load a checkpoint or define the model again.", _STATUS.ABORTED)
+        expected, line.next = line.next - 1, place.last + 1
+        raise CallError(f"model '{model}': {self.address} was started anew and knows of {place.last} calls by this client, "
+                        f"expected {expected}; the model's trainer has taken {place.step} steps: go on with step "
+                        f"{place.step + 1}. Load a checkpoint or define the model again where it is not as you need it.",
+                        _STATUS.ABORTED, "REWOUND")
 
 
 _lock = threading.Lock()

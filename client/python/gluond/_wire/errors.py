@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 import grpc
 
-from .._proto import error_details_pb2
+from .._proto import error_details_pb2, status_pb2
 from ..base import MXNetError
 from .operator_errors import of_traceback
 
@@ -26,7 +26,7 @@ class StaleGradientError(MXNetError, UserWarning):
     """A Trainer's step without a new gradient. MXNet raises a UserWarning."""
 
 
-def _details(status: Any) -> Dict[str, Any]:
+def details_of(status: Any) -> Dict[str, Any]:
     """The details of a google.rpc.Status, by the names of their messages."""
     details: Dict[str, Any] = {}
     for packed in status.details:
@@ -34,6 +34,14 @@ def _details(status: Any) -> Dict[str, Any]:
         if kind is not None:
             details[kind.DESCRIPTOR.name] = kind.FromString(packed.value)
     return details
+
+
+def reason_of(error: grpc.RpcError) -> str:
+    """The reason that the server gives for the error of a call (docs/wire.md); empty where it gives none."""
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            return details_of(status_pb2.Status.FromString(value)).get("ErrorInfo", error_details_pb2.ErrorInfo()).reason
+    return ""
 
 
 def _of_stale(names: List[str]) -> str:
@@ -61,7 +69,7 @@ def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Cal
     """
     text = _translated(failure.status.message, renamed)
     kind = MXNetError
-    details = _details(failure.status)
+    details = details_of(failure.status)
     info = details.get("ErrorInfo")
     if info is not None and info.reason == "STALE_GRADIENT":
         kind, text = StaleGradientError, _of_stale([name_of(int(number)) for number in info.metadata["arrays"].split(",")])
