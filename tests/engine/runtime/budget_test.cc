@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/core/error_info.h"
 #include "tests/engine/runtime/test_ops.h"
 
 namespace gluond {
@@ -17,8 +18,8 @@ TEST(BudgetTest, SaysWhatIsUsedUp) {
   Budget budget("model 'lenet'", 1000, "--max_model_bytes");
   ASSERT_EQ(budget.Charge(600), absl::OkStatus());
   EXPECT_EQ(budget.Charge(401),
-            absl::ResourceExhaustedError("memory of model 'lenet': 401 bytes wanted, 600 of 1000 in use; free some, or "
-                                         "raise --max_model_bytes"));
+            OverLimit("--max_model_bytes", "memory of model 'lenet': 401 bytes wanted, 600 of 1000 in use; free some, "
+                      "or raise --max_model_bytes"));
   EXPECT_EQ(budget.used(), 600);
   EXPECT_EQ(budget.Charge(400), absl::OkStatus());
   budget.Refund(1000);
@@ -30,9 +31,8 @@ TEST(BudgetTest, ChargesTheBudgetAroundIt) {
   Budget one("model 'one'", 80, "--max_model_bytes", server);
   Budget two("model 'two'", 80, "--max_model_bytes", server);
   ASSERT_EQ(one.Charge(70), absl::OkStatus());
-  EXPECT_EQ(two.Charge(40), absl::ResourceExhaustedError("memory of the server: 40 bytes wanted, 70 of 100 in use "
-                                                         "(model 'one' 70 bytes); free some, or raise "
-                                                         "--max_tensor_bytes"));
+  EXPECT_EQ(two.Charge(40), OverLimit("--max_tensor_bytes", "memory of the server: 40 bytes wanted, 70 of 100 in use "
+                                      "(model 'one' 70 bytes); free some, or raise --max_tensor_bytes"));
   EXPECT_EQ(two.used(), 0) << "charged both or neither";
   one.Refund(70);
   EXPECT_EQ(server->used(), 0);
@@ -206,14 +206,14 @@ TEST(ExecutorBudgetTest, ARefusedGraphLeavesNothingCharged) {
     return Executor::Compile(Graph{outputs}, SignatureOf(outputs, n), {}, bench.lane(), *allocator);
   };
   EXPECT_EQ(compile(4000).status(),
-            absl::ResourceExhaustedError("the arena of a graph: memory of model 'm': 16000 bytes wanted, 0 of 10000 in "
-                                         "use; free some, or raise --max_model_bytes"));
+            OverLimit("--max_model_bytes", "the arena of a graph: memory of model 'm': 16000 bytes wanted, 0 of 10000 "
+                      "in use; free some, or raise --max_model_bytes"));
   EXPECT_EQ(budget->used(), 0);
   auto executor = compile(2000);
   ASSERT_TRUE(executor.ok());
   EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}), nullptr),
-            absl::ResourceExhaustedError("output 0: memory of model 'm': 8000 bytes wanted, 8000 of 10000 in use; free "
-                                         "some, or raise --max_model_bytes"));
+            OverLimit("--max_model_bytes", "output 0: memory of model 'm': 8000 bytes wanted, 8000 of 10000 in use; "
+                      "free some, or raise --max_model_bytes"));
   EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}, {bench.Filled(2000, 0)}), nullptr),
             absl::OkStatus());
   executor->reset();
