@@ -61,7 +61,7 @@ class CommandLineTest(unittest.TestCase):
     for _ in range(2):
       server = self.serve()
       run = gluond("train", "--recipe=mlp", "--epochs=1", f"--data={data}", "--curve=-",
-                   "--checkpoint=-", server=server)
+                   "--checkpoint=-", "--replace", server=server)
       self.assertEqual(run.returncode, 0, run.stderr)
       lines.append(gluond("models", server=server).stdout + re.sub(r"[\d.]+ images/s.*", "", run.stdout))
       server.stop()
