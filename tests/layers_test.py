@@ -86,9 +86,9 @@ def imports(path, text):
 
 
 def sources(root):
-  """Paths of all source files below root, Bazel's links and hidden folders left out."""
+  """Paths of all source files below root. Bazel's links, hidden folders and others' files are left out."""
   for folder, folders, files in os.walk(root):
-    folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-")) and f != "__pycache__")
+    folders[:] = sorted(f for f in folders if not f.startswith((".", "bazel-")) and f not in ("__pycache__", "third_party"))
     for file in sorted(files):
       if file.endswith(SUFFIXES):
         yield (pathlib.Path(folder, file)).relative_to(root).as_posix()
