@@ -25,21 +25,6 @@ Hosting HostingOf(const HostedModel& hosted, Sequences::Numbers applied) {
   return hosting;
 }
 
-// The state of a model and its trainer, between two calls.
-void Snapshot(const HostedModelPtr& hosted, const std::shared_ptr<Trainer>& trainer,
-              std::function<void(absl::StatusOr<Checkpoint>)> done) {
-  if (trainer == nullptr) {
-    return hosted->model().Snapshot([done = std::move(done)](absl::StatusOr<ModelState> state) {
-      if (!state.ok()) return done(state.status());
-      done(Checkpoint{*std::move(state), std::nullopt, std::nullopt});
-    });
-  }
-  trainer->Snapshot([trainer, done = std::move(done)](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
-    if (!state.ok()) return done(state.status());
-    done(Checkpoint{std::move(state->first), std::move(state->second), std::nullopt});
-  });
-}
-
 }  // namespace
 
 LiveModels::Mark LiveModels::MarkOf(const HostedModelPtr& hosted) {
@@ -113,7 +98,7 @@ void LiveModels::Save(const std::string& name, HostedModelPtr hosted) {
       runner_.sequences.Resume(name);
       return Saved(name, &mark, absl::OkStatus());
     }
-    Snapshot(hosted, hosted->trainer(), [this, name, hosted, mark](absl::StatusOr<Checkpoint> checkpoint) {
+    hosted->Snapshot([this, name, hosted, mark](absl::StatusOr<Checkpoint> checkpoint) {
       if (checkpoint.ok()) checkpoint->hosting = HostingOf(*hosted, mark.applied);
       runner_.sequences.Resume(name);
       if (!checkpoint.ok()) return Saved(name, nullptr, checkpoint.status());
@@ -237,23 +222,15 @@ absl::Status LiveModels::LoadOne(const std::string& name) {
   ASSIGN_OR_RETURN(const HostedModelPtr hosted,
                    HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
                                        runner_.limits.max_model_bytes));
-  hosted->SetVersion(hosting.version);
   if (hosting.ttl_seconds.has_value()) {
     hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(
         std::chrono::duration<double>(*hosting.ttl_seconds)));
   }
-  std::shared_ptr<Trainer> trainer;
-  std::function<absl::Status()> then;
-  if (checkpoint.trainer.has_value()) {
-    ASSIGN_OR_RETURN(trainer, Trainer::Create(hosted->model_ptr(), checkpoint.trainer->options));
-    RETURN_IF_ERROR(hosted->SetTrainer(trainer, /*replace=*/false));
-    then = [trainer, &state = *checkpoint.trainer] { return trainer->RestoreNow(state); };
-  }
   // This thread, which is neither a lane's nor gRPC's, may wait for the lane.
   const auto restored = std::make_shared<std::promise<absl::Status>>();
-  hosted->model().Restore(checkpoint.model, [restored](absl::Status status) { restored->set_value(std::move(status)); },
-                          then);
+  hosted->Restore(std::move(checkpoint), [restored](absl::Status status) { restored->set_value(std::move(status)); });
   RETURN_IF_ERROR(restored->get_future().get());
+  hosted->SetVersion(hosting.version);
   hosted->Touch();
   RETURN_IF_ERROR(models_.Add(name, hosted, /*replace=*/false));
   runner_.sequences.Restore(name, hosting.applied);

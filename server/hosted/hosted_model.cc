@@ -70,6 +70,19 @@ void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status
   model_->Restore(std::move(checkpoint.model), restored, std::move(then));
 }
 
+void HostedModel::Snapshot(std::function<void(absl::StatusOr<Checkpoint>)> done) {
+  if (const std::shared_ptr<Trainer> trainer = this->trainer(); trainer != nullptr) {
+    return trainer->Snapshot([done = std::move(done)](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
+      if (!state.ok()) return done(state.status());
+      done(Checkpoint{std::move(state->first), std::move(state->second), std::nullopt});
+    });
+  }
+  model_->Snapshot([done = std::move(done)](absl::StatusOr<ModelState> state) {
+    if (!state.ok()) return done(state.status());
+    done(Checkpoint{*std::move(state), std::nullopt, std::nullopt});
+  });
+}
+
 std::shared_ptr<const HostedModel::Download> HostedModel::download() const {
   MutexLock lock(mu_);
   return download_;

@@ -51,6 +51,9 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   // Trainer::RestoreNow.
   void Restore(Checkpoint checkpoint, std::function<void(absl::Status)> done);
 
+  // The model and its trainer, if it has one, at one moment, as Model::Snapshot.
+  void Snapshot(std::function<void(absl::StatusOr<Checkpoint>)> done);
+
   // Counts changes of parameters and auxiliary states. Changed on the model's strand, in the callbacks of its calls, and
   // therefore exact when it is read there.
   uint64_t version() const { return version_; }

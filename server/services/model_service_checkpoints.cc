@@ -45,7 +45,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   const std::string name = request.checkpoint().empty() ? request.model() : request.checkpoint();
   FINISH_IF_ERROR(call, CheckName("checkpoint", name));
-  const auto save = [this, call, store, name](absl::StatusOr<Checkpoint> checkpoint) {
+  const auto save = [this, call, store, name, hosted](absl::StatusOr<Checkpoint> checkpoint) {
     if (!checkpoint.ok()) return call.Finish(checkpoint.status());
     auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
     runner().dispatch.Run(Weight::kDisk, [call, store, name, kept] {
@@ -54,16 +54,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
       call.Finish();
     });
   };
-  if (const std::shared_ptr<Trainer> trainer = hosted->trainer(); trainer != nullptr) {
-    return trainer->Snapshot([hosted, save](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
-      if (!state.ok()) return save(state.status());
-      save(Checkpoint{std::move(state->first), std::move(state->second)});
-    });
-  }
-  hosted->model().Snapshot([hosted, save](absl::StatusOr<ModelState> state) {
-    if (!state.ok()) return save(state.status());
-    save(Checkpoint{*std::move(state), std::nullopt});
-  });
+  hosted->Snapshot(save);
 }
 
 // An existing model of the same graph takes the values over in its place, in order with its other calls. Otherwise a new

@@ -37,7 +37,7 @@ class QuickstartTest(unittest.TestCase):
     self.addCleanup(self._folder.cleanup)
     self.folder = pathlib.Path(self._folder.name)
     (self.folder / "deploy").mkdir()
-    for script in ("quickstart.sh", "setup.sh"):
+    for script in ("quickstart.sh", "quickstart_server.sh", "setup.sh"):
       shutil.copy(pathlib.Path("deploy", script), self.folder / "deploy" / script)
     data = self.folder / "fashion-mnist"
     data.mkdir()

@@ -105,6 +105,12 @@ def gpu(device_id: int = 0) -> Context:
     return Context("gpu", device_id) if device_id else _GPU
 
 
+def _of_device(name: str) -> Context:
+    """The context of a server's device: `cpu`, `gpu:0`."""
+    kind, _, number = name.partition(":")
+    return gpu(int(number or 0)) if kind == "gpu" else cpu()
+
+
 def current_context() -> Context:
     """Where this thread's new arrays live: the innermost `with` block's device, else cpu(0)."""
     return _current.value or _CPU

@@ -18,9 +18,10 @@ from .._proto import custom_operator_pb2 as pb, session_pb2
 from .._wire import at_fork, operator_errors as errors
 from .._wire.tensors import DTYPE_OF, FLAG_OF
 from ..base import MXNetError
+from ..context import _of_device
 from . import functions, props, registry
 from .host import failure
-from .inside import Inside, context_of
+from .inside import Inside
 from .local import LocalArray, absent, values_of, wanted_values
 from .values import Kind, encode_computed, from_wire, kind_of
 
@@ -147,7 +148,7 @@ def _requests(wanted: Sequence[bool]) -> List[str]:
 def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensors]:
     """Outputs, and auxiliary states if some were written."""
     registered, texts, spec = _registered(callback)
-    context = context_of(forward.device)
+    context = _of_device(forward.device)
     arguments = [_array(tensor, session, context) for tensor in forward.arguments]
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in forward.auxiliary]
     kinds = [kind_of(each) for each in forward.outputs]
@@ -169,7 +170,7 @@ def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensor
 def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tensors]:
     """Gradients of the arguments, and auxiliary states if some were written."""
     op_type = callback.op_type
-    context = context_of(backward.device)
+    context = _of_device(backward.device)
     operator = _instances.find(backward.instance, op_type).operator
 
     def operands(given: Sequence[Any], what: str) -> List[Any]:

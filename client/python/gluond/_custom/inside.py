@@ -34,9 +34,3 @@ class Inside:
     def __exit__(self, *exc: object) -> None:
         recording, training, mode.make_local, mode.called_back, mode.when_fresh, _context._current.value = self._before
         mode.set(recording, training)
-
-
-def context_of(device: str) -> _context.Context:
-    """The context of a server's device: `cpu`, `gpu:0`."""
-    kind, _, number = device.partition(":")
-    return _context.Context(kind, int(number or 0)) if kind == "gpu" else _context.cpu()

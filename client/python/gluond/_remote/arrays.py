@@ -13,7 +13,7 @@ from .._wire import connect, encoding
 from .._wire.encoding import number_of
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
-from ..context import Context
+from ..context import _of_device
 from ..gluon._parameter import Parameter
 
 
@@ -36,16 +36,10 @@ def numbers(arrays: Mapping[str, NDArray]) -> Dict[str, int]:
 def take(model: str, variables: Sequence[Any]) -> Tuple[Any, Dict[str, NDArray]]:
     """The Model with its graph, and arrays that hold these of its parameters (Variable of graph.proto) as they are now."""
     session = connect.current()
-    context = Context(*_kind(session.devices[0]))
+    context = _of_device(session.devices[0])
     arrays = {each.name: array_calls.blank(NDArray, session, context, tuple(each.shape), _dtype(each)) for each in variables}
     command = session_pb2.OpenModel(model=model, arrays=numbers(arrays))
     return session.request(encoding.message(encoding.OPEN_MODEL, command)).model, arrays
-
-
-def _kind(device: str) -> Tuple[str, int]:
-    """`gpu:1` -> ("gpu", 1)."""
-    kind, _, number = device.partition(":")
-    return kind, int(number or 0)
 
 
 def _dtype(variable: Any) -> np.dtype:

@@ -68,10 +68,11 @@ class Dataset:
 
     def describe(self) -> DatasetDescription:
         """Its rows, columns and size. MXNetError: there is none of this name."""
-        for dataset in _listed(calls.current()):
+        listed = _listed(calls.current())
+        for dataset in listed:
             if dataset.name == self.name:
                 return _description(dataset)
-        names = ", ".join(f"'{dataset.name}'" for dataset in _listed(calls.current())) or "none"
+        names = ", ".join(f"'{dataset.name}'" for dataset in listed) or "none"
         raise CallError(f"there is no dataset '{self.name}'; there are: {names}. mx.remote.Dataset('{self.name}', data=..., "
                         "label=...) makes it", grpc.StatusCode.NOT_FOUND)
 

@@ -190,7 +190,8 @@ def symbol_of(graph: Any, variables: Mapping[str, Any], inputs: Sequence[str]) -
 
 
 def _text(value: Any) -> str:
-    return text(value_of(value) if not isinstance(value_of(value), list) else tuple(value_of(value)))
+    plain = value_of(value)
+    return text(tuple(plain) if isinstance(plain, list) else plain)
 
 
 def _entry(reference: str, nodes: Mapping[str, Node], made: Dict[str, Node], variables: Mapping[str, Any]) -> Entry:
