@@ -1,4 +1,4 @@
-// Every unary method of every service runs here, from the bytes that gRPC received to the bytes that it sends. This
+// Every method with one message from its client runs here, from the bytes that gRPC received to the bytes that it sends. This
 // alone checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries cancellation and
 // deadline, maps Status, and logs. A method is one row in its service's table (raw_service.h) and reads:
 //
@@ -101,6 +101,12 @@ class Rpc {
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
   bool numbered() const { return turn_ != nullptr; }
 
+  // Sends one more answer before the last, unless the one before it is not sent yet: then this does nothing, and
+  // returns false. So a client that reads slowly gets fewer.
+  bool TrySend(const google::protobuf::Message& response);
+  // See Turn::Between. A call without a number goes on at once.
+  void Between(std::function<void()> go_on) { turn_ == nullptr ? go_on() : turn_->Between(std::move(go_on)); }
+
   // The first of these ends the call. `response` is read when the status is OK.
   void Finish(const absl::Status& status, google::protobuf::Message* response);
   // Ends a call that was applied and whose answer cannot be sent: `status` says why. `response` is kept for repetitions.
@@ -149,6 +155,10 @@ class Call {
   int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
+  // For methods with several answers: see Rpc::TrySend.
+  bool TrySend(const Response& response) const { return state_->TrySend(response); }
+  // For calls of many steps: see Rpc::Between.
+  void Between(std::function<void()> go_on) const { state_->Between(std::move(go_on)); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const {
     if constexpr (requires(Response* response) { response->set_durable_sequence(0); }) {
