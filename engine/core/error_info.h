@@ -33,6 +33,7 @@ inline constexpr char kSequenceReused[] = "SEQUENCE_REUSED";
 inline constexpr char kSessionGone[] = "SESSION_GONE";
 inline constexpr char kStaleGradient[] = "STALE_GRADIENT";
 inline constexpr char kTooManyCalls[] = "TOO_MANY_CALLS";
+inline constexpr char kTrainingUnderWay[] = "TRAINING_UNDER_WAY";
 
 }  // namespace reason
 

@@ -156,17 +156,15 @@ class Call {
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
   // For methods with several answers: see Rpc::TrySend.
-  bool TrySend(const Response& response) const { return state_->TrySend(response); }
+  bool TrySend(Response response) const {
+    SetDurable(&response);
+    return state_->TrySend(response);
+  }
   // For calls of many steps: see Rpc::Between.
   void Between(std::function<void()> go_on) const { state_->Between(std::move(go_on)); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const {
-    if constexpr (requires(Response* response) { response->set_durable_sequence(0); }) {
-      const Runner& runner = state_->runner();
-      if (numbered() && status.ok() && runner.tells_durable) {
-        response().set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
-      }
-    }
+    if (status.ok()) SetDurable(&response());
     state_->Finish(status, state_->response);
   }
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
@@ -187,6 +185,14 @@ class Call {
   }
 
  private:
+  void SetDurable(Response* response) const {
+    if constexpr (requires { response->set_durable_sequence(0); }) {
+      const Runner& runner = state_->runner();
+      if (!numbered() || !runner.tells_durable) return;
+      response->set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
+    }
+  }
+
   std::shared_ptr<State> state_;
 };
 
