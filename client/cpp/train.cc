@@ -32,7 +32,7 @@ absl::StatusOr<TrainProgress> Connection::Train(
   absl::Status status = Synchronize(model, absl::Now() + timeout, line);
   if (!status.ok()) return status;
   request.set_client_id(options_.client_id);
-  int64_t steps = 0, samples = 0;  // Of the calls before this one.
+  int64_t steps = 0, samples = 0;  // Sums over the calls before this one.
   bool wanted = true, heard = false;
   TrainProgress last;
   const auto tell = [&](TrainProgress message) {

@@ -1,5 +1,5 @@
-// CallsUnderWay counts the calls of one message that the server has taken, until gRPC has sent their answers. It lets none in before
-// Open, and no more while the server drains. Thread-safe.
+// CallsUnderWay counts the calls of one message that the server has taken, until gRPC has sent their answers. It lets
+// none in before Open, and no more while the server drains. Thread-safe.
 
 #ifndef SERVER_RPC_CALLS_UNDER_WAY_H_
 #define SERVER_RPC_CALLS_UNDER_WAY_H_

@@ -31,7 +31,7 @@ class RawService {
     Method method;
     std::string request_type;
     bool streams = false;
-    Rpc::Run run = nullptr;                           // Of a method with one message; a stream has none.
+    Rpc::Run run = nullptr;                           // A stream of many messages has none.
     std::function<Stream*(Stream::Opening)> start{};  // The stream that it returns lives until its OnOver.
   };
 

@@ -9,8 +9,9 @@
 //
 // A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
 // runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
-// take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied. The next process begins with Restore. A client whose later calls are lost with the old process gets
-// ABORTED then, with the reason REWOUND and the last number that is left.
+// take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied.
+// The next process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then,
+// with the reason REWOUND and the last number that is left.
 
 #ifndef SERVER_RPC_SEQUENCE_H_
 #define SERVER_RPC_SEQUENCE_H_

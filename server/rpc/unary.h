@@ -1,6 +1,7 @@
-// Every method with one message from its client runs here, from the bytes that gRPC received to the bytes that it sends. This
-// alone checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries cancellation and
-// deadline, maps Status, and logs. A method is one row in its service's table (raw_service.h) and reads:
+// Every method with one message from its client runs here, from the bytes that gRPC received to the bytes that it
+// sends. This alone checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries
+// cancellation and deadline, maps Status, and logs. A method is one row in its service's table (raw_service.h) and
+// reads:
 //
 //   void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {
 //     ASSIGN_OR_FINISH(call, std::shared_ptr<Model> model, models_.Find(call.request().model()));

@@ -76,7 +76,7 @@ absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Dat
   const int64_t epochs = request.has_epochs() ? request.epochs() : 1;
   if (epochs < 1 || epochs > kMostEpochs) return Invalid("epochs is ", epochs, "; want 1 to ", kMostEpochs);
   if (request.has_steps() && request.steps() < 1) {
-    return Invalid("steps is ", request.steps(), "; want 1 or more, or leave it out to train until the epochs are over");
+    return Invalid("steps is ", request.steps(), "; want 1 or more; without it all epochs are trained");
   }
   if (request.batch_size() < 0) return Invalid("batch_size is ", request.batch_size(), "; want 1 or more");
   if (!request.has_rows()) return Invalid("`rows` is not there; name a dataset, {\"rows\": {\"dataset\": \"...\"}}");

@@ -31,7 +31,7 @@ absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batc
 
 struct TrainPlan {
   std::shared_ptr<const Dataset> dataset;
-  v1::Rows rows;      // Of the first epoch, from its begin on.
+  v1::Rows rows;      // As the request has them.
   bool is_range = true;
   int64_t begin = 0;  // An epoch has the positions [begin, end).
   int64_t end = 0;

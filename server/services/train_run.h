@@ -56,7 +56,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   void Evaluate();
   // `status`: the evaluation's, if there was one.
   void EndEpoch(const absl::Status& status, const v1::EvaluateResponse* evaluation);
-  // Who wants the training to end, and why.
+  // The one who wants the training to end, and the reason.
   std::optional<std::pair<Stop, absl::Status>> WantedEnd() const;
   void TellIfDue();
   void Fill(v1::TrainProgress* progress) const;
@@ -84,7 +84,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
 
   StepReport since_;         // Since the last message.
   bool is_told_ = false;     // `since_` was in it: the next step begins anew.
-  StepReport of_epoch_;      // Of this epoch.
+  StepReport of_epoch_;
   google::protobuf::RepeatedPtrField<v1::EpochReport> ended_;  // Since the last message.
   v1::Timing timing_;
   Clock::time_point next_message_;
