@@ -49,7 +49,7 @@ struct TrainPlan {
 // INVALID_ARGUMENT: names the field. Also as Datasets::Committed.
 absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Datasets& datasets);
 
-// What it costs to put rows in the order of an epoch.
+// The cost of putting rows in the order of an epoch.
 Weight WeightOfOrder(const v1::Rows& rows, const Dataset& dataset);
 
 // Reports as clients see them.
