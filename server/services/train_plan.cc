@@ -32,6 +32,18 @@ absl::StatusOr<std::chrono::nanoseconds> ProgressEvery(const v1::TrainRequest& r
                  "it out for 1 s");
 }
 
+// An evaluation that cannot be is found before the first epoch, which may take hours.
+absl::Status CheckEvaluatedColumns(const Trainer& trainer, const Dataset& trained, const Dataset& evaluated) {
+  constexpr char kOptional[] = "sample_weight";
+  for (const ModelInput& input : trainer.inputs()) {
+    if (input.name == kOptional || !trained.FindColumn(input.name).ok()) continue;
+    if (const absl::Status found = evaluated.FindColumn(input.name).status(); !found.ok()) {
+      return Invalid("evaluate: ", found.message());
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Weight WeightOfOrder(const v1::Rows& rows, const Dataset& dataset) {
@@ -72,7 +84,8 @@ int64_t TrainPlan::StepsFrom(int64_t position) const {
   return left / batch_size + (drop_last || left % batch_size == 0 ? 0 : 1);
 }
 
-absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Datasets& datasets) {
+absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer,
+                                      const Datasets& datasets) {
   const int64_t epochs = request.has_epochs() ? request.epochs() : 1;
   if (epochs < 1 || epochs > kMostEpochs) return Invalid("epochs is ", epochs, "; want 1 to ", kMostEpochs);
   if (request.has_steps() && request.steps() < 1) {
@@ -122,6 +135,7 @@ absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Dat
   plan.batch_size = std::min(plan.batch_size, plan.end - plan.begin);
   if (request.has_evaluate()) {
     ASSIGN_OR_RETURN(plan.evaluate, ToEvaluatedRows(request.evaluate(), request.evaluate_batch_size(), datasets));
+    RETURN_IF_ERROR(CheckEvaluatedColumns(trainer, *plan.dataset, *plan.evaluate->dataset));
   } else if (request.evaluate_batch_size() != 0) {
     return Invalid("evaluate_batch_size is ", request.evaluate_batch_size(), " without `evaluate`; name its dataset");
   }

@@ -1,5 +1,5 @@
-// TrainPlan: a training as its request wants it, checked. Also the rows that an evaluation reads, and the forms in which
-// clients see reports.
+// TrainPlan: a training as its request wants it, checked. Also the rows that an evaluation reads, and the forms in
+// which clients see reports.
 
 #ifndef SERVER_SERVICES_TRAIN_PLAN_H_
 #define SERVER_SERVICES_TRAIN_PLAN_H_
@@ -46,8 +46,9 @@ struct TrainPlan {
   // The steps of an epoch from this position on.
   int64_t StepsFrom(int64_t position) const;
 };
-// INVALID_ARGUMENT: names the field. Also as Datasets::Committed.
-absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Datasets& datasets);
+// A plan for `trainer`. INVALID_ARGUMENT: names the field. Also as Datasets::Committed.
+absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer,
+                                      const Datasets& datasets);
 
 // The cost of putting rows in the order of an epoch.
 Weight WeightOfOrder(const v1::Rows& rows, const Dataset& dataset);

@@ -12,7 +12,7 @@ void TrainingService::Train(TrainRun::TrainCall call) {
   const std::string& name = call.request().model();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(name));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  ASSIGN_OR_FINISH(call, TrainPlan plan, ToTrainPlan(call.request(), datasets_));
+  ASSIGN_OR_FINISH(call, TrainPlan plan, ToTrainPlan(call.request(), *trainer, datasets_));
   const HostedModel* const key = hosted.get();
   const auto run = std::make_shared<TrainRun>(runner(), models_, call, std::move(hosted), std::move(trainer),
                                               std::move(plan), [this, key] {

@@ -109,12 +109,15 @@ TEST_F(LiveModelsTest, ATrainStopsForADrainAndItsStepsAreSaved) {
   Start({});
   DefineMlp("mlp");
   UploadZeros("zeros", 1000);
-  TrainCall train(training_, R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"},
-      "epochs": 1000000000, "progress_every": "0.05s", "client_id": "ann", "sequence": "1"})");
-  ASSERT_TRUE(train.Next().has_value());
-  std::thread drain([this] { EXPECT_EQ(server_->Drain(std::chrono::seconds(60)), 0); });
-  const v1::TrainProgress last = train.Last();
-  drain.join();
+  v1::TrainProgress last;
+  {
+    TrainCall train(training_, R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"},
+        "epochs": 1000000000, "progress_every": "0.05s", "client_id": "ann", "sequence": "1"})");
+    ASSERT_TRUE(train.Next().has_value());
+    std::thread drain([this] { EXPECT_EQ(server_->Drain(std::chrono::seconds(60)), 0); });
+    last = train.Last();
+    drain.join();
+  }
   EXPECT_EQ(last.stop(), v1::TrainProgress::SERVER_STOPS);
   EXPECT_TRUE(last.done() && last.cancelled());
   Start({});

@@ -226,10 +226,14 @@ TEST_F(TrainTest, BadRequestsAreRefusedByField) {
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "no"})", StatusCode::NOT_FOUND, "'no'"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "toy"}, "evaluate_batch_size": -1)",
        StatusCode::INVALID_ARGUMENT, "batch_size"},
+      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "unlabelled"})",
+       StatusCode::INVALID_ARGUMENT, "label"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate_batch_size": 5)", StatusCode::INVALID_ARGUMENT,
        "evaluate_batch_size"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "sequence": 1)", StatusCode::INVALID_ARGUMENT, "client_id"},
   };
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "unlabelled", "commit": true, "tensors": {
+      "data": {"shape": [10, 4], "fill": {}}}})");
   for (const auto& bad : kBad) {
     TrainCall train(training_, std::string(R"({"model": "mlp", )") + bad.request + "}");
     EXPECT_TRUE(train.Rest(bad.code).empty()) << bad.request;
