@@ -58,6 +58,7 @@ the error's details (`grpc-status-details-bin`; in a session, `Failure.status`):
 | `STALE_GRADIENT` | `FAILED_PRECONDITION` | `arrays` | These arrays' gradients were not computed since the last step. |
 | `TOO_MANY_CALLS` | `RESOURCE_EXHAUSTED` | | Too many numbered calls of this client wait for those before them. |
 | `VERSION_CHANGED` | `ABORTED` | `version` | The model no longer has the version that the call expected; nothing was changed. |
+| `TRAINING_UNDER_WAY` | `FAILED_PRECONDITION` | | Another Train of this model is under way. |
 """
 
 _Field = descriptor_pb2.FieldDescriptorProto

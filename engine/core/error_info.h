@@ -34,6 +34,7 @@ inline constexpr char kSessionGone[] = "SESSION_GONE";
 inline constexpr char kStaleGradient[] = "STALE_GRADIENT";
 inline constexpr char kTooManyCalls[] = "TOO_MANY_CALLS";
 inline constexpr char kVersionChanged[] = "VERSION_CHANGED";
+inline constexpr char kTrainingUnderWay[] = "TRAINING_UNDER_WAY";
 
 }  // namespace reason
 

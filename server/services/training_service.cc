@@ -7,15 +7,6 @@
 
 namespace gluond::server {
 
-void ToProto(const StepReport& report, v1::StepReport* proto) {
-  proto->set_step(report.step);
-  proto->set_learning_rate(report.learning_rate);
-  proto->set_gradient_norm(report.gradient_norm);
-  proto->set_nonfinite(report.nonfinite);
-  proto->set_skipped(report.skipped);
-  for (const std::string& name : report.stale) proto->add_stale_parameters(name);
-}
-
 TrainingService::TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets)
     : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets) {
   Add("Forward", this, &TrainingService::Forward);
@@ -24,6 +15,8 @@ TrainingService::TrainingService(Runner& runner, Devices& devices, Models& model
   Add("GetTrainer", this, &TrainingService::GetTrainer);
   Add("Step", this, &TrainingService::Step);
   Add("TrainStep", this, &TrainingService::TrainStep);
+  AddWithProgress("Train", this, &TrainingService::Train);
+  Add("CancelTraining", this, &TrainingService::CancelTraining);
   Add("ZeroGradients", this, &TrainingService::ZeroGradients);
   Add("GetGradients", this, &TrainingService::GetGradients);
   Add("SetLearningRate", this, &TrainingService::SetLearningRate);

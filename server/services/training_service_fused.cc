@@ -7,18 +7,11 @@
 #include "server/codec/row_selection.h"
 #include "server/codec/tensors_codec.h"
 #include "server/services/stopwatch.h"
+#include "server/services/train_plan.h"
 #include "server/services/training_service.h"
 
 namespace gluond::server {
 namespace {
-
-// It takes longer to put more than these in an epoch's order than a gRPC thread has.
-constexpr int64_t kManyRows = 1 << 16;
-
-template <class Metrics>
-void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
-  for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
-}
 
 absl::Status CheckSteps(const v1::TrainStepRequest& request) {
   if (request.batch_size() < 0 || request.steps() < 0) {
@@ -73,10 +66,10 @@ void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
 void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(call.request().rows().dataset()));
-  const bool takes_long = call.request().rows().indices().empty() && dataset->rows() > kManyRows;
+  const Weight weight = WeightOfOrder(call.request().rows(), *dataset);
   const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer),
                       dataset = std::move(dataset)] { TrainOnRows(call, hosted, *trainer, dataset); };
-  runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, train);
+  runner().dispatch.Run(weight, train);
 }
 
 void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
@@ -117,9 +110,7 @@ void TrainingService::Evaluate(EvaluateCall call) {
   }
   const auto answer = [call, hosted, watch = Stopwatch::Start(hosted->model())](absl::StatusOr<EvaluateReport> report) {
     if (!report.ok()) return call.Finish(report.status());
-    call.response().set_samples(report->samples);
-    call.response().set_loss(report->loss);
-    SetMetrics(report->metrics, call.response().mutable_metrics());
+    ToProto(*report, &call.response());
     watch->Stop(call.response().mutable_timing());
     call.Finish();
   };
@@ -128,14 +119,8 @@ void TrainingService::Evaluate(EvaluateCall call) {
                                                               hosted->host_allocator()));
     return trainer->Evaluate(std::move(inputs), call.cancellation(), answer);
   }
-  if (!request.rows().indices().empty() || request.rows().shuffle()) {
-    return call.Finish(absl::InvalidArgumentError("Evaluate takes a range of rows in their own order"));
-  }
-  ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(request.rows().dataset()));
-  ASSIGN_OR_FINISH(call, const Positions range, CheckRange(request.rows(), dataset->rows()));
-  const int64_t batch_size = request.batch_size() == 0 ? 256 : request.batch_size();
-  trainer->Evaluate(std::move(dataset), std::min(batch_size, range.end - range.begin), range.begin,
-                    range.end - range.begin, call.cancellation(), answer);
+  ASSIGN_OR_FINISH(call, const EvaluatedRows rows, ToEvaluatedRows(request.rows(), request.batch_size(), datasets_));
+  trainer->Evaluate(rows.dataset, rows.batch_size, rows.first, rows.count, call.cancellation(), answer);
 }
 
 }  // namespace gluond::server
