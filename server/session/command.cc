@@ -60,7 +60,7 @@ absl::Status CheckNames(const v1::Command& command) {
 absl::Status NoContent(const v1::Command& command, uint64_t number) {
   const google::protobuf::UnknownFieldSet& unknown = command.GetReflection()->GetUnknownFields(command);
   if (unknown.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("command ", number, " is empty; is the client's proto another one?"));
+    return absl::InvalidArgumentError(absl::StrCat("command ", number, " is without content; is the client's proto another one?"));
   }
   const int field = unknown.field(0).number();
   return WithInfo(
