@@ -14,12 +14,14 @@ using Training = v1::TrainingService::Stub;
 
 // A larger chunk wins nothing, and costs memory on both sides.
 constexpr int64_t kLargestChunk = 4 << 20;
+constexpr int32_t kPageSize = 1000;
 
 // All entries, page by page, of a method that lists them. `field` gives those of an answer.
 template <class Entry, class Method, class Request, class Field>
 absl::StatusOr<std::vector<Entry>> ListAll(Connection& connection, Method method, Request request,
                                            Field field, absl::Duration timeout) {
   std::vector<Entry> all;
+  request.set_page_size(kPageSize);
   for (;;) {
     CLIENT_ASSIGN_OR_RETURN(auto response, connection.Call(method, request, timeout));
     for (Entry& entry : *field(response)) all.push_back(std::move(entry));

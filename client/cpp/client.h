@@ -68,7 +68,8 @@ struct DatasetColumn {
 
 class Client {
  public:
-  // Connects and asks for the server's limits. UNAVAILABLE: nobody answers at host:port. FAILED_PRECONDITION: as CheckServer.
+  // Connects and asks for the server's limits. UNAVAILABLE: nobody answers at host:port.
+  // FAILED_PRECONDITION: as CheckServer.
   static absl::StatusOr<Client> Connect(const std::string& address, Options options = {});
 
   // The same over a channel that the caller made, for tests and unusual transports.

@@ -54,8 +54,8 @@ absl::Status OverLimit(absl::string_view flag, const Args&... message) {
   return WithInfo(absl::ResourceExhaustedError(absl::StrCat(message...)), reason::kLimit, {{"flag", std::string(flag)}});
 }
 
-// An INVALID_ARGUMENT by a field of the request (`inputs["data"]`) gets the reason BAD_FIELD. One that has facts already, and
-// any other status, stays as it is. `field` has no NUL character.
+// An INVALID_ARGUMENT by a field of the request (`inputs["data"]`) gets the reason BAD_FIELD. One that has facts
+// already, and any other status, stays as it is. `field` has no NUL character.
 absl::Status InField(absl::string_view field, absl::Status status);
 
 // The status's facts, if it has some.

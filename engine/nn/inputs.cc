@@ -24,8 +24,8 @@ absl::Status NoSuchInput(absl::string_view name, absl::Span<const ModelInput> in
   std::vector<std::string> names;
   for (const ModelInput& input : inputs) names.push_back(input.name);
   return InField(FieldOf(name),
-                 absl::InvalidArgumentError(absl::StrCat("there is no input '", Excerpt(name), "'",
-                                                         DidYouMean(name, names), " Inputs: ", absl::StrJoin(names, ", "))));
+                 absl::InvalidArgumentError(absl::StrCat("there is no input '", Excerpt(name), "'", DidYouMean(name, names),
+                                                         " Inputs: ", absl::StrJoin(names, ", "))));
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorM
     absl::StatusOr<Tensor> tensor = DecodeTensor(proto, attachments, host);
     if (!tensor.ok()) {
       const std::string shown = Excerpt(name);
-      return InField(absl::StrCat(kind, "s[\"", shown, "\"]"), Annotate(tensor.status(), absl::StrCat(kind, " '", shown, "'")));
+      return InField(absl::StrCat(kind, "s[\"", shown, "\"]"),
+                     Annotate(tensor.status(), absl::StrCat(kind, " '", shown, "'")));
     }
     tensors.push_back({name, *std::move(tensor)});
   }

@@ -174,8 +174,8 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
 
 void Rpc::Log(const absl::Status& status) {
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
-  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count(), client_, stream_->request_id(),
-                      stream_->traceparent()});
+  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count(), client_,
+                      stream_->request_id(), stream_->traceparent()});
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,

@@ -1,8 +1,9 @@
-// Pages of lists: `page_size` and `page_token` of a request, `next_page_token` of its answer. A token is the last name of
-// the page before: names that come or go meanwhile shift nothing.
+// Pages of lists: `page_size` and `page_token` of a request, `next_page_token` of its answer. A token is the last name
+// of the page before: names that come or go meanwhile shift nothing.
 //
 //   const auto models = models_.List();  // Sorted by name.
-//   ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), models, [](const auto& entry) { return entry.first; }));
+//   ASSIGN_OR_FINISH(call, const Page page,
+//                    PageOf(call.request(), models, [](const auto& entry) { return entry.first; }));
 //   for (size_t i = page.begin; i < page.end; ++i) Describe(models[i], call.response().add_models());
 //   call.response().set_next_page_token(page.next);
 

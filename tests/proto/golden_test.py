@@ -97,9 +97,14 @@ class ChangesTest(unittest.TestCase):
 
   def test_additions_are_allowed_and_recorded(self):
     before = self.folder.golden.read_text(encoding="utf-8")
-    for old, new in [("int64 price = 1;", "int64 price = 1; string currency = 2;"), ("FAST = 1;", "FAST = 1; FASTER = 2;"),
-                     ("rpc Buy(", "rpc Sell(Order) returns (Receipt); rpc Buy("), ("bool cash = 6;", "bool cash = 6; int64 iban = 10;"),
-                     ("message Receipt {", "message Refund {} message Receipt {"), ("reserved 9;", "reserved 9, 20 to 29;")]:
+    for old, new in [
+        ("int64 price = 1;", "int64 price = 1; string currency = 2;"),
+        ("FAST = 1;", "FAST = 1; FASTER = 2;"),
+        ("rpc Buy(", "rpc Sell(Order) returns (Receipt); rpc Buy("),
+        ("bool cash = 6;", "bool cash = 6; int64 iban = 10;"),
+        ("message Receipt {", "message Refund {} message Receipt {"),
+        ("reserved 9;", "reserved 9, 20 to 29;"),
+    ]:
       with self.subTest(new):
         self.change(old, new)
         code, said = self.folder.run()

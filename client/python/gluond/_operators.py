@@ -230,7 +230,7 @@ def _download(session: Any) -> Any:
     method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
                                          operator_pb2.ListOperatorsResponse.FromString)
     answer = operator_pb2.ListOperatorsResponse()
-    request = operator_pb2.ListOperatorsRequest(full=True, internal=True)
+    request = operator_pb2.ListOperatorsRequest(full=True, internal=True, page_size=1000)
     try:
         while True:
             page = method(request, timeout=60)

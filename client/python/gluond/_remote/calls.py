@@ -28,6 +28,7 @@ from .methods import Method
 # The deadline of a call, retries included.
 TIMEOUT_SECONDS = 300.0
 RETRY_SECONDS = 10.0
+PAGE_SIZE = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _STATUS = grpc.StatusCode
 
@@ -78,7 +79,8 @@ class Caller:
         return self._run(method, request, time.monotonic() + timeout, lambda: None)
 
     def pages(self, method: Method, request: Any) -> Iterator[Any]:
-        """The answers of a method that lists, page after page. Sets page_token."""
+        """The answers of a method that lists, page after page. Sets page_size and page_token."""
+        request.page_size = PAGE_SIZE
         while True:
             answer = self.call(method, request)
             yield answer

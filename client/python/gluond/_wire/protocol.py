@@ -23,7 +23,8 @@ def release() -> str:
 
 
 def why_too_old(channel: grpc.Channel, protocol: int) -> str:
-    """What to do about a server that speaks this protocol (0: it tells none); empty where this client speaks with it."""
+    """The reason why this client does not speak with a server of this protocol (0: it tells none), and the remedy; empty
+    where it does."""
     if protocol >= LOWEST_OF_SERVER:
         return ""
     ask = channel.unary_unary(_INFO, server_pb2.GetServerInfoRequest.SerializeToString,
@@ -32,5 +33,6 @@ def why_too_old(channel: grpc.Channel, protocol: int) -> str:
         server = ask(server_pb2.GetServerInfoRequest(), timeout=_INFO_SECONDS).version
     except grpc.RpcError:
         server = "of an unknown release"
-    return (f"the server is too old: gluond {server} speaks protocol {max(protocol, 1)}, and this client, gluond {release()}, "
-            f"needs {LOWEST_OF_SERVER} or newer; start a newer server, or install the client of the server's release")
+    return (f"the server is too old: gluond {server} speaks protocol {max(protocol, 1)}, and this client, gluond "
+            f"{release()}, needs {LOWEST_OF_SERVER} or newer; start a newer server, or install the client of the server's "
+            "release")
