@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
@@ -86,7 +87,11 @@ absl::StatusOr<AttrDict> AttrsFromProto(const ProtoAttributes& attributes) {
   AttrDict dict;
   for (const auto& [key, value] : attributes) {
     absl::StatusOr<std::string> text = Text(value, 0);
-    if (!text.ok()) return Annotate(text.status(), absl::StrCat("attribute '", Excerpt(key), "'"));
+    if (!text.ok()) {
+      const std::string shown = Excerpt(key);
+      return InField(absl::StrCat("attributes[\"", shown, "\"]"),
+                     Annotate(text.status(), absl::StrCat("attribute '", shown, "'")));
+    }
     dict[key] = *std::move(text);
   }
   return dict;

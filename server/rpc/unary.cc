@@ -154,6 +154,10 @@ absl::Status Rpc::Parse(const Slices& slices, Message* message) {
   return ParseMessage(slices, message, &attachments_, [this](int64_t parsed) { return memory_.Grow(parsed); });
 }
 
+void Rpc::SetClient(const std::string& client_id) {
+  if (client_id.size() <= kLongestClientId) client_ = client_id;
+}
+
 void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
   absl::Status outcome = status;
@@ -212,9 +216,10 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
   return absl::OkStatus();
 }
 
-void Rpc::Log(const absl::Status& status) const {
+void Rpc::Log(const absl::Status& status) {
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
-  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count()});
+  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count(), client_,
+                      stream_->request_id(), stream_->traceparent()});
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,

@@ -99,6 +99,8 @@ class Rpc {
   // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
   bool TakesTurn() const;
   absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
+  // The client's name for itself, for the log. One that is too long for a name is left out.
+  void SetClient(const std::string& client_id);
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
   bool numbered() const { return turn_ != nullptr; }
 
@@ -116,7 +118,7 @@ class Rpc {
 
  private:
   absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
-  void Log(const absl::Status& status) const;
+  void Log(const absl::Status& status);
 
   Runner& runner_;
   const Method& method_;
@@ -125,6 +127,7 @@ class Rpc {
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
+  std::string client_;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
   Reservation memory_;  // The request's and the reply's.
@@ -268,6 +271,7 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
+    if constexpr (requires { state->request->client_id(); }) state->SetClient(state->request->client_id());
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
                                  [state, answer] { unary_internal::RunInOrder(state, answer); });

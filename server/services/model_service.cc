@@ -9,6 +9,7 @@
 #include "server/codec/tensors_codec.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/graph_memory.h"
+#include "server/services/pages.h"
 
 namespace gluond::server {
 namespace {
@@ -78,9 +79,12 @@ void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call
 }
 
 void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse> call) {
-  for (const auto& [name, hosted] : models_.List()) {
-    DescribeModel(*hosted, /*parameters=*/false, /*graph=*/false, call.response().add_models());
+  const auto models = models_.List();
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), models, [](const auto& each) { return each.first; }));
+  for (size_t i = page.begin; i < page.end; ++i) {
+    DescribeModel(*models[i].second, /*parameters=*/false, /*graph=*/false, call.response().add_models());
   }
+  call.response().set_next_page_token(page.next);
   call.Finish();
 }
 

@@ -4,6 +4,7 @@
 
 #include "server/codec/trainer_codec.h"
 #include "server/hosted/describe_model.h"
+#include "server/services/pages.h"
 
 namespace gluond::server {
 
@@ -63,7 +64,12 @@ void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDat
 }
 
 void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDatasetsResponse> call) {
-  for (const auto& [name, hosted] : datasets_.List()) hosted->Describe(name, call.response().add_datasets());
+  const auto datasets = datasets_.List();
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), datasets, [](const auto& each) { return each.first; }));
+  for (size_t i = page.begin; i < page.end; ++i) {
+    datasets[i].second->Describe(datasets[i].first, call.response().add_datasets());
+  }
+  call.response().set_next_page_token(page.next);
   call.Finish();
 }
 

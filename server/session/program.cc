@@ -127,7 +127,9 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kStoreToModel: return models_->Store(command.store_to_model(), number);
       case v1::Command::COMMAND_NOT_SET: break;
     }
-    Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
+    // A client of a newer protocol may wait for the answer.
+    const absl::Status no_content = NoContent(command, number);
+    absl::IsUnimplemented(no_content) ? answers_->Fail(no_content, number) : Note(no_content);
   }
 
   int64_t pending() const {

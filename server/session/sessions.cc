@@ -7,8 +7,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "server/codec/registry_hash.h"
 #include "server/rpc/draining.h"
 #include "server/session/stream.h"
+#include "server/start/protocol.h"
 
 namespace gluond::server {
 namespace {
@@ -28,6 +30,7 @@ Sessions::Sessions(Devices& devices, Models& models, const Limits& limits, Sessi
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
                                                         v1::SessionOpened* opened) {
+  RETURN_IF_ERROR(CheckProtocol(open.protocol()));
   std::shared_ptr<Session> session;
   if (open.session().empty()) {
     ASSIGN_OR_RETURN(session, Create(open, peer));
@@ -42,6 +45,9 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   opened->set_lease_seconds(limits_.session_lease_seconds);
   opened->set_max_message_bytes(limits_.max_message_bytes);
   for (const Place* place : devices_.offered()) opened->add_devices(place->device.ToString());
+  opened->set_protocol(kProtocol);
+  for (const char* feature : kFeatures) opened->add_features(feature);
+  opened->set_registry_hash(RegistryHash());
   return session;
 }
 

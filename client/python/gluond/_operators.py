@@ -18,6 +18,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import grpc
 
+from . import _operators_cache
 from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
 from ._proto import operator_pb2, session_pb2
 from ._wire import connect, encoding
@@ -211,12 +212,10 @@ connect.on_change.append(_forget)
 
 def _ask() -> dict[str, OperatorInfo]:
     session = connect.current()
-    method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
-                                         operator_pb2.ListOperatorsResponse.FromString)
-    try:
-        answer = method(operator_pb2.ListOperatorsRequest(full=True, internal=True), timeout=60)
-    except grpc.RpcError as error:
-        raise MXNetError(f"The server at {session.address} does not list its operators: {error.details()}") from None
+    answer = _operators_cache.load(session.registry_hash)
+    if answer is None:
+        answer = _download(session)
+        _operators_cache.keep(answer)
     found: dict[str, OperatorInfo] = {}
     for proto in answer.operators:
         info = OperatorInfo(proto)
@@ -224,6 +223,23 @@ def _ask() -> dict[str, OperatorInfo]:
             found.setdefault(alias, info)
         found[info.name] = info
     return found
+
+
+def _download(session: Any) -> Any:
+    """The ListOperatorsResponse with all operators."""
+    method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
+                                         operator_pb2.ListOperatorsResponse.FromString)
+    answer = operator_pb2.ListOperatorsResponse()
+    request = operator_pb2.ListOperatorsRequest(full=True, internal=True, page_size=1000)
+    try:
+        while True:
+            page = method(request, timeout=60)
+            request.page_token, page.next_page_token = page.next_page_token, ""
+            answer.MergeFrom(page)
+            if not request.page_token:
+                return answer
+    except grpc.RpcError as error:
+        raise MXNetError(f"The server at {session.address} does not list its operators: {error.details()}") from None
 
 
 def find(name: str) -> OperatorInfo:

@@ -26,9 +26,8 @@ from .outgoing import Outgoing
 from .pool import Pool
 
 METHOD = "/gluond.v1.OperatorService/HostOperators"
-# How long the first use waits for the stream, and for the answer to an offer (which an older server does not give).
+# How long an offer waits for the stream, and for the server's confirmation.
 OPEN_SECONDS = 30.0
-OFFER_SECONDS = 0.25
 # Threads that wait for work, at most: one for the next message, others for the one after it.
 MOST_IDLE = 3
 PAUSE_SECONDS = 2.0
@@ -65,7 +64,6 @@ class Host:
         self._leading = threading.Lock()
         self._offered: Dict[str, bool] = {}  # By name: whether it is shared.
         self._known: Set[str] = set()  # The offers that the server has confirmed.
-        self._answers_offers = True
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
         self._outgoing = Outgoing()
@@ -114,14 +112,9 @@ class Host:
                     self._offered[name] = shared
                     self._known.discard(name)
                     self._outgoing.write(_offer(name, shared))
-            self._wait_until(lambda: self._is_open, OPEN_SECONDS)
-            if not self._is_open:
+            if not self._wait_until(lambda: self._is_open and self._known.issuperset(op_types), OPEN_SECONDS):
                 raise MXNetError(f"The server at {self.address} cannot be offered custom operators: "
                                  f"{self._problem or 'it does not answer'}")
-            seconds = OFFER_SECONDS if self._answers_offers else OFFER_SECONDS / 10
-            if not self._wait_until(lambda: self._known.issuperset(op_types), seconds):
-                self._answers_offers = False  # It is an older server.
-            self._known.update(op_types)
 
     def renew(self, name: str, shared: bool) -> None:
         """Offers a replaced operator again: the server forgets the shapes that it was told."""
