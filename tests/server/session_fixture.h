@@ -134,6 +134,7 @@ inline v1::SessionRequest OpenRequest(const std::string& session = "", uint64_t 
   v1::SessionRequest request;
   request.mutable_open()->set_session(session);
   request.mutable_open()->set_client_id("ann");
+  request.mutable_open()->set_host("a secret of this test's own");
   request.set_replies_received(replies_received);
   return request;
 }

@@ -49,7 +49,7 @@ sys.stdin.read()
 
 # As a file of the provider's has it: this process does not know the operator.
 REMOTE = """{"nodes": [{"op": "null", "name": "a", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
-    {"op": "Custom", "name": "r", "attrs": {"op_type": "%s", "__arguments__": "a,b", "__outputs__": "output"},
+    {"op": "Custom", "name": "r", "attrs": {"op_type": "%s", "__custom__": "{\\"arguments\\": [\\"a\\", \\"b\\"], \\"outputs\\": [\\"output\\"]}"},
      "inputs": [[0, 0, 0], [1, 0, 0]]}], "arg_nodes": [0, 1], "node_row_ptr": [0, 1, 2, 3], "heads": [[2, 0, 0]],
     "attrs": {"mxnet_version": ["int", 10901]}}"""
 
