@@ -54,7 +54,7 @@ void OperatorService::ListComponents(Call<v1::ListComponentsRequest, v1::ListCom
 void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
   const v1::InvokeRequest& request = call.request();
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
-  ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
+  ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
   OperatorCall invoked{request.op(), std::move(attrs), std::move(inputs), request.training(), request.seed(),
@@ -68,7 +68,7 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
 
 void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call) {
   const v1::CheckGradientRequest& request = call.request();
-  ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
+  ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
   GradientCheckOptions options{request.op(), std::move(attrs), std::move(inputs), request.epsilon(),

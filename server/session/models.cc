@@ -97,6 +97,7 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::SaveAsMo
   plan->host = &session_.devices.host();
   plan->lane = &lane();
   plan->custom_host = session_.devices.custom_host();
+  plan->scope = session_.host;
   plan->max_graph_nodes = session_.limits.max_graph_nodes;
   plan->max_model_bytes = session_.limits.max_model_bytes;
   plan->memory = session_.memory;

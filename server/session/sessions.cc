@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/registry_hash.h"
+#include "server/custom/scope.h"
 #include "server/rpc/draining.h"
 #include "server/session/stream.h"
 #include "server/start/protocol.h"
@@ -52,12 +53,15 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const PeerPtr& peer) {
+  RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host()));
   ASSIGN_OR_RETURN(Place * const place, devices_.Find(open.device()));
   ASSIGN_OR_RETURN(const std::string id, RandomName());
   Session::Options options;
   options.id = id;
-  options.create_program = [this, place](Lane& lane, SessionProgram::Answer answer) {
-    return create_program_(devices_, models_, *place, lane, limits_, std::move(answer));
+  options.create_program = [this, place, host = open.host()](Lane& lane, SessionProgram::Answer answer) {
+    auto program = create_program_(devices_, models_, *place, lane, limits_, std::move(answer));
+    program->SetHost(host);
+    return program;
   };
   ASSIGN_OR_RETURN(Shares::Permit entered, shares_.Enter(peer, 1));
   const auto permit = std::make_shared<Shares::Permit>(std::move(entered));

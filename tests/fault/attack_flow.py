@@ -4,7 +4,7 @@ import resource
 import threading
 import time
 
-from proto import custom_operator_pb2, dataset_pb2, operator_pb2, session_pb2, tensor_pb2, training_pb2
+from proto import custom_operator_pb2, dataset_pb2, graph_pb2, operator_pb2, session_pb2, tensor_pb2, training_pb2
 from tests.fault import http2
 from tests.fault.attack_work import define, filled
 from tests.fault.peer import Peer, Session, Told, crowd
@@ -76,11 +76,10 @@ def unread_callbacks(target):
       for request in (custom_operator_pb2.HostRequest(open=custom_operator_pb2.OpenHost(scope=scope)),
                       custom_operator_pb2.HostRequest(offer=custom_operator_pb2.OfferOperator(op_type="silent"))):
         connection.send(http2.frame(http2.DATA, 0, host, http2.message(request)))
-      session, attributes = Session(peer), {
-          "op_type": "silent", "__scope__": scope, "__arguments__": "data", "__outputs__": "output",
-          "__rules__": "shape,type"}
+      session, custom = Session(peer, host=scope), graph_pb2.CustomOperatorSpec(
+          op_type="silent", arguments=["data"], same_shape=True, same_dtype=True)
       session.send({"put": session_pb2.Put(array=1, tensor=filled(LARGE))},
-                   {"prepare": session_pb2.Prepare(call=1, op="Custom", attributes=attributes)},
+                   {"prepare": session_pb2.Prepare(call=1, op="Custom", custom=custom)},
                    *[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[2 + n])} for n in range(64)])
     return part(target, connections, told)
 

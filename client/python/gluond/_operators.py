@@ -22,6 +22,7 @@ from . import _operators_cache
 from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
 from ._proto import operator_pb2, session_pb2
 from ._wire import connect, encoding
+from ._wire.values import Value
 from .base import MXNetError, WrongType, _Null
 
 _LIST = "/gluond.v1.OperatorService/ListOperators"
@@ -256,7 +257,7 @@ def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallTy
     known = _call_types.get(key)
     if known is None:
         command = encoding.message(encoding.DESCRIBE_CALL, session_pb2.DescribeCall(
-            op=op, attributes=attributes, num_inputs=num_inputs))
+            op=op, attributes={name: Value(string_value=text) for name, text in attributes.items()}, num_inputs=num_inputs))
         call = connect.current().request(command).call
         known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),
                          tuple(dict(each.attributes) for each in call.input_attributes))

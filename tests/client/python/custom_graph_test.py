@@ -302,11 +302,11 @@ class BlockTest(ArrayCase):
 class FilesTest(ArrayCase):
 
     def test_a_file_has_what_others_must_know_and_no_secret(self):
-        from gluond._custom import hosts
+        from gluond._wire import credential
         net = mx.sym.Custom(data=mx.sym.Variable("x"), op_type="softmax", name="loss")
         text = net.tojson()
-        self.assertIn('"__arguments__": "data,label"', text)
-        self.assertNotIn(hosts.scope(), text)
+        self.assertIn('"__custom__": "{\\"arguments\\": [\\"data\\", \\"label\\"]', text)
+        self.assertNotIn(credential.scope, text)
         again = mx.sym.load_json(text)
         self.assertEqual(again.list_arguments(), ["x", "loss_label"])
         self.assertEqual(again.tojson(), text)

@@ -8,7 +8,6 @@ operator's code may wait for values, and for other custom operators.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 import grpc
 
 from .._proto import custom_operator_pb2 as pb
+from .._wire.credential import scope_of
 from .._wire import connect, heartbeat, operator_errors
 from .._wire.link import client_id
 from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
@@ -37,12 +37,6 @@ BEAT_SECONDS = 0.5
 
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
-
-
-def scope_of(key: str) -> str:
-    """The name in its graphs of the process that has this key. A client that sees such a graph may have the process
-    compute, but cannot take its place: the key alone opens the stream."""
-    return "key:" + hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 class Host:

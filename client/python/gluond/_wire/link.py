@@ -10,6 +10,7 @@ from typing import Any, Optional, Tuple
 import grpc
 
 from .._proto import session_pb2
+from . import credential
 from .protocol import FEATURES, PROTOCOL, why_too_old
 from .stream import CLOSED, MESSAGE, WRITTEN, open_stream
 
@@ -64,7 +65,8 @@ def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, i
     session: the name of the one to take up again; empty: a new one. client: see client_id.
     """
     stream = open_stream(channel, METHOD)
-    hello = session_pb2.OpenSession(session=session, client_id=client, protocol=PROTOCOL, features=FEATURES)
+    hello = session_pb2.OpenSession(session=session, client_id=client, protocol=PROTOCOL, features=FEATURES,
+                                    host="" if session else credential.scope)
     stream.write(session_pb2.SessionRequest(open=hello).SerializeToString())
     written = False
     response = None
