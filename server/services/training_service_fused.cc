@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 #include "server/codec/row_selection.h"
 #include "server/codec/tensors_codec.h"
 #include "server/services/stopwatch.h"
@@ -20,15 +21,25 @@ void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
   for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
 }
 
+constexpr int64_t kEvaluatedTogether = 256;  // EvaluateRequest.batch_size says so.
+
+// A number that is left out has a default, which 0 is not.
+absl::Status CheckPositive(absl::string_view name, bool given, int64_t value) {
+  if (!given || value > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; want 1 or more, or leave it out"));
+}
+
+template <class Request>
+absl::Status CheckOneSource(const Request& request) {
+  if (request.has_rows() != !request.inputs().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
+}
+
 absl::Status CheckSteps(const v1::TrainStepRequest& request) {
-  if (request.batch_size() < 0 || request.steps() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", request.batch_size(), " and steps ",
-                                                   request.steps(), "; want 0 (the default) or more"));
-  }
-  if (request.has_rows() == !request.inputs().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
-  }
+  RETURN_IF_ERROR(CheckPositive("batch_size", request.has_batch_size(), request.batch_size()));
+  RETURN_IF_ERROR(CheckPositive("steps", request.has_steps(), request.steps()));
+  RETURN_IF_ERROR(CheckOneSource(request));
   if (!request.has_rows() && request.steps() > 1) {
     return absl::InvalidArgumentError("one batch of `inputs` makes one step; name `rows` of a dataset for more");
   }
@@ -85,15 +96,15 @@ void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& host
   DatasetSteps steps;
   ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset, hosted->host_allocator()));
   const bool is_range = request.rows().indices().empty();
-  if (is_range && request.batch_size() == 0) {
+  if (is_range && !request.has_batch_size()) {
     return call.Finish(absl::InvalidArgumentError("a range of rows needs a batch_size"));
   }
   const int64_t count = steps.rows.Size();
-  steps.batch_size = request.batch_size() == 0 ? count : std::min(request.batch_size(), count);
+  steps.batch_size = request.has_batch_size() ? std::min(request.batch_size(), count) : count;
   const int64_t whole = count / steps.batch_size;
   steps.steps = request.drop_last() || count % steps.batch_size == 0 ? whole : whole + 1;
   if (request.drop_last() && request.batch_size() > count) steps.steps = 0;
-  if (request.steps() > 0) steps.steps = std::min(steps.steps, request.steps());
+  if (request.has_steps()) steps.steps = std::min(steps.steps, request.steps());
   if (steps.steps == 0) {
     return call.Finish(absl::InvalidArgumentError(
         absl::StrCat("the ", count, " rows make no batch of ", request.batch_size(), "; leave `drop_last` out")));
@@ -109,12 +120,8 @@ void TrainingService::Evaluate(EvaluateCall call) {
   const v1::EvaluateRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  if (request.has_rows() == !request.inputs().empty() || request.batch_size() < 0) {
-    return call.Finish(absl::InvalidArgumentError(
-        absl::StrCat("want `inputs` or `rows`, and a batch_size of 0 (256) or more, got ",
-                     request.has_rows() ? "rows" : "no rows", ", ", request.inputs_size(), " inputs and batch_size ",
-                     request.batch_size())));
-  }
+  FINISH_IF_ERROR(call, CheckOneSource(request));
+  FINISH_IF_ERROR(call, CheckPositive("batch_size", request.has_batch_size(), request.batch_size()));
   const auto answer = [call, hosted, watch = Stopwatch::Start(hosted->model())](absl::StatusOr<EvaluateReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     call.response().set_samples(report->samples);
@@ -133,7 +140,7 @@ void TrainingService::Evaluate(EvaluateCall call) {
   }
   ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(request.rows().dataset()));
   ASSIGN_OR_FINISH(call, const Positions range, CheckRange(request.rows(), dataset->rows()));
-  const int64_t batch_size = request.batch_size() == 0 ? 256 : request.batch_size();
+  const int64_t batch_size = request.has_batch_size() ? request.batch_size() : kEvaluatedTogether;
   trainer->Evaluate(std::move(dataset), std::min(batch_size, range.end - range.begin), range.begin,
                     range.end - range.begin, call.cancellation(), answer);
 }
