@@ -9,6 +9,7 @@
 
 #include "engine/nn/model.h"
 #include "proto/training.pb.h"
+#include "server/codec/duration.h"
 
 namespace gluond::server {
 
@@ -20,22 +21,17 @@ class Stopwatch {
 
   // To be called in the callback of that call.
   void Stop(v1::Timing* timing) const {
-    Set(model_.strand().begun() - arrived_, timing->mutable_queue());
-    Set(Clock::now() - model_.strand().begun(), timing->mutable_compute());
+    ToProto(model_.strand().begun() - arrived_, timing->mutable_queue());
+    ToProto(Clock::now() - model_.strand().begun(), timing->mutable_compute());
     const ClientTime* const clients = model_.runs().client_time().get();
     if (clients == nullptr || clients->calls == 0) return;
-    Set(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
-    Set(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
+    ToProto(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
+    ToProto(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
     timing->set_callbacks(clients->calls);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static void Set(Clock::duration duration, google::protobuf::Duration* proto) {
-    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-    proto->set_seconds(nanoseconds / 1'000'000'000);
-    proto->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
-  }
 
   Model& model_;
   const Clock::time_point arrived_ = Clock::now();

@@ -310,6 +310,8 @@ class Program final : public std::enable_shared_from_this<Program> {
   // Answers.
 
   void Fetch(const v1::Fetch& fetch) {
+    std::optional<ElementRange> range;
+    if (fetch.has_end() || fetch.begin() != 0) range = {fetch.begin(), fetch.end()};
     std::vector<ValuePtr> values;
     const Device host;
     for (const uint64_t name : fetch.arrays()) {
@@ -317,7 +319,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
                                   : Poisoned(array.status()).value);
     }
-    answers_->Values(std::move(values), Copy(fetch.arrays()), {fetch.begin(), fetch.end()}, number_);
+    answers_->Values(std::move(values), Copy(fetch.arrays()), range, number_);
   }
 
   void Describe(const v1::Describe& describe) {
