@@ -33,7 +33,7 @@ namespace gluond::client {
 
 inline constexpr char kRelease[] = "0.1.0";
 // The oldest protocol that a server may speak (GetServerInfoResponse.protocol; one that tells none speaks 1).
-inline constexpr uint32_t kLowestProtocol = 1;
+inline constexpr uint32_t kLowestProtocol = 2;
 
 // FAILED_PRECONDITION: the server is too old for this client; says what to do.
 absl::Status CheckServer(const v1::GetServerInfoResponse& server, uint32_t lowest = kLowestProtocol);

@@ -251,6 +251,11 @@ void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
       };
       return state->runner().sequences.Arrive(*std::move(arrival));
     }
+  } else if constexpr (requires { state->request->call(); }) {
+    if (state->request->call().sequence() != 0) {
+      return state->Finish(absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave "
+                                                      "`call.sequence` out"), nullptr);
+    }
   }
   handler(state);
 }

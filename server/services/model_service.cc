@@ -10,6 +10,7 @@
 #include "server/custom/scope.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/graph_memory.h"
+#include "server/services/expectation.h"
 #include "server/services/pages.h"
 
 namespace gluond::server {
@@ -50,6 +51,10 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
   FINISH_IF_ERROR(call, CheckHost("DefineModelRequest.host", request.host()));
+  if (request.call().has_expected_version()) {
+    ASSIGN_OR_FINISH(call, HostedModelPtr replaced, models_.Find(request.model()));
+    FINISH_IF_ERROR(call, CheckExpectedVersion(call, replaced));
+  }
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
   Reservation meanwhile(Budget::PartOf(runner().memory));
   const int64_t most = runner().limits.max_graph_nodes;
@@ -91,7 +96,9 @@ void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse
 }
 
 void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call) {
-  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Remove(call.request().model()));
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Find(call.request().model()));
+  FINISH_IF_ERROR(call, CheckExpectedVersion(call, hosted));
+  FINISH_IF_ERROR(call, models_.Remove(call.request().model()).status());
   runner().sequences.DropAnswersOf(call.request().model());
   // Answered when the calls before it have ended, so that its memory is free, and its live checkpoint is deleted.
   Model& model = hosted->model();

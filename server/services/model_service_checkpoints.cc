@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/nn/node_spec.h"
 #include "server/hosted/describe_model.h"
+#include "server/services/expectation.h"
 #include "server/services/model_service.h"
 #include "server/services/pages.h"
 
@@ -55,6 +56,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
       call.Finish();
     });
   };
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   hosted->Snapshot(save);
 }
 
@@ -71,6 +73,7 @@ void ModelService::LoadCheckpoint(LoadCall call) {
   if (request.parameters_only()) checkpoint.trainer.reset();
   absl::StatusOr<HostedModelPtr> existing = models_.Use(name);
   if (existing.ok()) {
+    FINISH_IF_ERROR(call, CheckExpectedVersion(call, *existing));
     if (SameGraph((*existing)->model().definition(), checkpoint.model.definition)) {
       return RestoreInto(call, *std::move(existing), std::move(checkpoint), /*is_new=*/false);
     }
@@ -97,6 +100,7 @@ void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<C
 
 void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new) {
   if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
+  const ScopedCondition condition(is_new ? nullptr : ExpectedVersion(call, hosted));
   hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new](absl::Status status) {
     FinishLoad(call, hosted, is_new, std::move(status));
   });

@@ -8,6 +8,7 @@
 #include "engine/nn/initializer.h"
 #include "server/codec/components.h"
 #include "server/codec/tensors_codec.h"
+#include "server/services/expectation.h"
 #include "server/services/model_service.h"
 
 namespace gluond::server {
@@ -59,6 +60,7 @@ void ModelService::InitializeParameters(
   }
   Model& model = hosted->model();
   auto before = std::make_shared<absl::flat_hash_set<std::string>>();
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   model.strand().Do<absl::Status>([hosted, before, force = options.force_reinit] {
     if (!force) *before = Initialized(hosted->model());
     return absl::OkStatus();
@@ -89,6 +91,7 @@ void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParameter
   }
   values.insert(values.end(), uploaded.begin(), uploaded.end());
   Model& model = hosted->model();
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   model.SetParameters(std::move(values), [this, call, hosted = std::move(hosted),
                                           uploaded = std::move(uploaded)](absl::Status status) {
     if (!status.ok()) return call.Finish(status);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/codec/row_selection.h"
 #include "server/rpc/draining.h"
+#include "server/services/expectation.h"
 #include "server/services/stopwatch.h"
 
 namespace gluond::server {
@@ -89,6 +90,7 @@ void TrainRun::TrainSlice() {
   slice.rows = Part(order_, begin_ - order_begin_,
                     std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
   slice_begin_ = Clock::now();
+  const ScopedCondition condition(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr);
   trainer_->TrainSteps(std::move(slice), /*cancellation=*/nullptr,
                        [self = shared_from_this(), watch = Stopwatch::Start(hosted_->model())](
                            absl::StatusOr<StepReport> report) {

@@ -4,6 +4,7 @@
 
 #include "server/codec/trainer_codec.h"
 #include "server/hosted/describe_model.h"
+#include "server/services/expectation.h"
 #include "server/services/pages.h"
 
 namespace gluond::server {
@@ -32,6 +33,7 @@ TrainingService::TrainingService(Runner& runner, Devices& devices, Models& model
 
 void TrainingService::CreateTrainer(Call<v1::CreateTrainerRequest, v1::CreateTrainerResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
+  FINISH_IF_ERROR(call, CheckExpectedVersion(call, hosted));
   ASSIGN_OR_FINISH(call, TrainerOptions options, TrainerOptionsFromProto(call.request()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, Trainer::Create(hosted->model_ptr(), std::move(options)));
   FINISH_IF_ERROR(call, hosted->SetTrainer(trainer, call.request().replace()));
@@ -51,6 +53,7 @@ void TrainingService::SetLearningRate(Call<v1::SetLearningRateRequest, v1::SetLe
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   // In order with the steps before and after it.
   Model& model = hosted->model();
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   model.strand().Do<absl::Status>(
       [hosted = std::move(hosted), trainer = std::move(trainer), rate = call.request().learning_rate()] {
         hosted->Edited();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/codec/tensors_codec.h"
+#include "server/services/expectation.h"
 #include "server/services/stopwatch.h"
 #include "server/services/training_service.h"
 
@@ -50,6 +51,7 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
   ASSIGN_OR_FINISH(call, NamedTensors inputs,
                    DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(model);
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   MutexLock lock(hosted->recording_mu());  // Recordings are numbered as they are queued.
   const uint64_t recording = request.training() ? ++hosted->last_recording() : 0;
   model.Forward(std::move(inputs), request.training() ? Mode::kTrain : Mode::kPredict, call.cancellation(),
@@ -71,6 +73,7 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
   ASSIGN_OR_FINISH(call, NamedTensors heads, DecodeTensors("head gradient", request.head_gradients(),
                                                            call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(model);
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   MutexLock lock(hosted->recording_mu());
   if (request.has_recording() && request.recording() != hosted->last_recording()) {
     return call.Finish(absl::FailedPreconditionError(
@@ -96,6 +99,7 @@ void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
         absl::StrCat("batch_size is ", request.batch_size(), "; want 1 or more: gradients are divided by it")));
   }
   const auto watch = Stopwatch::Start(hosted->model());
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->Step(request.batch_size(), request.ignore_stale_grad(),
                 [call, hosted, trainer, watch](absl::StatusOr<StepReport> report) {
     if (!report.ok()) return call.Finish(report.status());
@@ -108,6 +112,7 @@ void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
 
 void TrainingService::ZeroGradients(Call<v1::ZeroGradientsRequest, v1::ZeroGradientsResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   hosted->model().ZeroGradients([call, hosted](absl::Status status) { call.Finish(status); });
 }
 

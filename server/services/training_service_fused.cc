@@ -7,6 +7,7 @@
 #include "engine/core/status_macros.h"
 #include "server/codec/row_selection.h"
 #include "server/codec/tensors_codec.h"
+#include "server/services/expectation.h"
 #include "server/services/stopwatch.h"
 #include "server/services/train_plan.h"
 #include "server/services/training_service.h"
@@ -67,6 +68,7 @@ void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   ASSIGN_OR_FINISH(call, NamedTensors inputs, DecodeTensors("input", call.request().inputs(), call.attachments(),
                                                             hosted->host_allocator()));
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->TrainStep(std::move(inputs), {.batch_size = call.request().batch_size()}, call.cancellation(),
                      Answer(call, hosted, /*batch_size=*/0, /*begin=*/-1));
 }
@@ -102,6 +104,7 @@ void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& host
   steps.dataset = dataset;
   steps.keep_last = !request.drop_last();
   const int64_t batch_size = steps.batch_size;
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer.TrainSteps(std::move(steps), call.cancellation(),
                      Answer(call, hosted, batch_size, is_range ? request.rows().begin() : -1));
 }

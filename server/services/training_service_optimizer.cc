@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "server/codec/tensors_codec.h"
+#include "server/services/expectation.h"
 #include "server/services/training_service.h"
 
 namespace gluond::server {
@@ -42,6 +43,7 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
   ASSIGN_OR_FINISH(call, NamedTensors values,
                    DecodeTensors("state", request.states(), call.attachments(), hosted->host_allocator()));
   const std::optional<int64_t> step = request.has_step() ? std::optional<int64_t>(request.step()) : std::nullopt;
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->SetStates(std::move(values), step,
                      [call, hosted, trainer](absl::Status status) {
     hosted->Edited();

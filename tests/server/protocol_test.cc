@@ -13,16 +13,15 @@
 namespace gluond::server {
 namespace {
 
-TEST(ProtocolTest, AClientThatTellsNoneSpeaksTheFirst) {
-  EXPECT_TRUE(CheckProtocol(0).ok());
-  EXPECT_TRUE(CheckProtocol(1).ok());
+TEST(ProtocolTest, PresentAndNewerClientsAreSpokenWith) {
+  EXPECT_TRUE(CheckProtocol(kLowestProtocol).ok());
   EXPECT_TRUE(CheckProtocol(kProtocol).ok());
   EXPECT_TRUE(CheckProtocol(kProtocol + 1).ok()) << "a newer client decides for itself";
 }
 
 TEST(ProtocolTest, AnOldClientLearnsWhatToDo) {
   for (const uint32_t old : {0u, 1u}) {
-    const absl::Status status = CheckProtocol(old, /*lowest=*/2);
+    const absl::Status status = CheckProtocol(old);
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(InfoOf(status)->reason, "CLIENT_TOO_OLD");
     EXPECT_NE(status.message().find("it speaks protocol 1"), std::string::npos) << status;
