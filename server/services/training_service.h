@@ -6,6 +6,7 @@
 #define SERVER_SERVICES_TRAINING_SERVICE_H_
 
 #include "proto/training.pb.h"
+#include "server/durable/stored_datasets.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
@@ -15,8 +16,8 @@ namespace gluond::server {
 
 class TrainingService final : public RawService {
  public:
-  // All outlive the service.
-  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets);
+  // All outlive the service. `stored` is null without a store.
+  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets, StoredDatasets* stored);
 
  private:
   void CreateTrainer(Call<v1::CreateTrainerRequest, v1::CreateTrainerResponse> call);
@@ -48,6 +49,7 @@ class TrainingService final : public RawService {
   Devices& devices_;
   Models& models_;
   Datasets& datasets_;
+  StoredDatasets* const stored_;
 };
 
 // The report of a step, as clients see it.
