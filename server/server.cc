@@ -133,7 +133,8 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live, store_->OpenApart(kLive));
   live_ = std::make_unique<LiveModels>(*runner_, *devices_, *models_, std::move(live), options.checkpoint_every, options.log);
   ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> datasets, store_->OpenApart(kDatasets));
-  stored_datasets_ = std::make_unique<StoredDatasets>(*runner_, *devices_, *datasets_, std::move(datasets), options.log);
+  stored_datasets_ =
+      std::make_unique<StoredDatasets>(*runner_, *devices_, *datasets_, std::move(datasets), options.log);
   runner_->tells_durable = options.checkpoint_every.any();
   return absl::OkStatus();
 }
@@ -152,7 +153,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   }));
   services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_, *hosts_));
   services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, store_.get(), live_.get()));
-  services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_, stored_datasets_.get()));
+  services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_,
+                                                        stored_datasets_.get()));
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_));
   auto health = std::make_unique<HealthService>(*runner_);
   health_ = health.get();

@@ -55,7 +55,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Returns when the datasets and the models of the store are there: until then health says NOT_SERVING, and calls get UNAVAILABLE.
+  // Returns when the datasets and the models of the store are there: until then health says NOT_SERVING, and calls get
+  // UNAVAILABLE.
   // INVALID_ARGUMENT: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   ~Server();

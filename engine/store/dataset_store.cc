@@ -96,8 +96,8 @@ absl::Status CheckBools(const Dataset& dataset) {
     if (column.dtype != DType::kBool) continue;
     const uint8_t* const data = dataset.tensor(i).data<uint8_t>();
     if (std::all_of(data, data + dataset.tensor(i).bytes(), [](uint8_t byte) { return byte <= 1; })) continue;
-    return absl::InvalidArgumentError(absl::StrCat("column '", Excerpt(column.name), "' is bool, and has bytes other than "
-                                                   "0 and 1; upload other values with `restart`"));
+    return absl::InvalidArgumentError(absl::StrCat("column '", Excerpt(column.name), "' is bool, and has bytes other "
+                                                   "than 0 and 1; upload other values with `restart`"));
   }
   return absl::OkStatus();
 }

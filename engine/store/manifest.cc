@@ -67,8 +67,8 @@ absl::Status CheckFormatVersion(const Json& json, int64_t known) {
   int64_t version = 0;
   RETURN_IF_ERROR(json.Get("format_version", &version));
   if (version > known) {
-    return absl::FailedPreconditionError(absl::StrCat("format_version is ", version, ", this server reads up to ", known,
-                                                      "; load it with the newer server that wrote it"));
+    return absl::FailedPreconditionError(absl::StrCat("format_version is ", version, ", this server reads up to ",
+                                                      known, "; load it with the newer server that wrote it"));
   }
   if (version == known) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("format_version is ", version, ", expected ", known));

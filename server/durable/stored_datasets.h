@@ -32,7 +32,8 @@ namespace gluond::server {
 class StoredDatasets {
  public:
   // `store` holds datasets alone. All else outlives this.
-  StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store, LogSink log)
+  StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store,
+                 LogSink log)
       : runner_(runner), devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)) {}
 
   // Reads the datasets that the store has. Waits until all are there. One that is damaged, or that this server cannot

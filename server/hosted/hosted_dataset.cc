@@ -264,8 +264,8 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
                        (request.has_chunk() || !request.column().empty() || request.commit());
   if (!hosted.ok() && goes_on) return hosted.status();
   if (request.restart() && hosted.ok() && (*hosted)->storing()) {
-    return absl::AbortedError(absl::StrCat("dataset '", request.dataset(), "' is being stored; wait for its commit, then "
-                                           "delete it"));
+    return absl::AbortedError(absl::StrCat("dataset '", request.dataset(), "' is being stored; wait for its commit, "
+                                           "then delete it"));
   }
   if (!hosted.ok() || request.restart()) {
     RETURN_IF_ERROR(CanAdd(request.dataset(), request.restart()));

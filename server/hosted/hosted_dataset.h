@@ -49,8 +49,8 @@ class HostedDataset {
   };
 
   // Takes in the rows of a request of the same client, and says how far the upload is, as UploadDataset in
-  // training.proto describes. `stored` is null without a store; it is called for kStore and kAwait alone, and the response
-  // is that of an OK then.
+  // training.proto describes. `stored` is null without a store; it is called for kStore and kAwait alone, and the
+  // response is that of an OK then.
   absl::StatusOr<Next> Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
                                const Attachments& attachments, Stored stored, v1::UploadDatasetResponse* response);
   // Whether a commit waits for the store.

@@ -52,8 +52,8 @@ class Dataset:
     Columns are NDArrays or numpy arrays with as many rows each, kept in their own dtype; those of bytes take a quarter of
     the room of float32. A column feeds the model's input of its name, `label` the loss; its rows leave the dataset as
     x scale + shift, in the dtype of what they feed. An upload that was interrupted goes on where it was, in whichever
-    process it is begun again with the same values; one that is complete with the same values is not sent again. It is in
-    the server's store then, if that has one, and outlives the server.
+    process it is begun again with the same values; one that is complete with the same values is not sent again. A server
+    with a store has it on the disk then, so that it outlives the server.
     replace: deletes another dataset of that name first.
     """
 
@@ -104,7 +104,8 @@ def _description(dataset: Any) -> DatasetDescription:
     columns = {column.name: Column(tuple(column.shape), DTYPE_OF[column.dtype], _scale(column), column.shift)
                for column in dataset.columns}
     created = datetime.datetime.fromtimestamp(dataset.created.seconds, datetime.timezone.utc)
-    return DatasetDescription(dataset.name, dataset.rows, columns, dataset.bytes, dataset.committed, created, dataset.stored)
+    return DatasetDescription(dataset.name, dataset.rows, columns, dataset.bytes, dataset.committed, created,
+                              dataset.stored)
 
 
 def _by_column(given: Union[float, Mapping[str, float], None], what: str) -> Mapping[str, float]:
