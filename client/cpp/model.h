@@ -28,7 +28,7 @@ struct TrainerOptions {
   std::vector<v1::Component> metrics = {};
   std::string loss_output = "";
   std::string prediction = "";  // The output that loss and metrics read. Default: the first.
-  double clip_global_norm = 0;  // 0: never.
+  std::optional<double> clip_global_norm = {};  // Above 0. Absent: never.
   bool skip_nonfinite = true;
   bool report_gradient_norm = true;  // Otherwise only where one of the two above needs it.
   bool replace = false;
@@ -86,14 +86,29 @@ class Model {
   absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const;
 
-  // The same on rows of a dataset, `batch_size` at a time; at most `steps` times where that is not
-  // 0.
+  // The same on rows of a dataset, `batch_size` at a time; at most `steps` times, or to their end.
   absl::StatusOr<v1::TrainStepResponse> TrainStep(const v1::Rows& rows, int64_t batch_size,
-                                                  int64_t steps = 0) const;
+                                                  std::optional<int64_t> steps = {}) const;
+
+  // Trains on rows of a dataset for epochs, as v1::TrainRequest says; its model and number are set here.
+  // `progress` is told how it goes on, once a second or as the request says, and at the end of each epoch;
+  // where it returns false, the training ends after the step under way. It may call the model, but changes
+  // of it wait for the end. There is no deadline. The training goes on after a broken connection and in a
+  // server that was stopped and started anew, with steps counted from the first call's on. The last
+  // message says whether it was cancelled, or which error ended it after some steps; a later call with
+  // `start_at` = `next` goes on. ABORTED, with the reason REWOUND: a crash of the server has left a part of
+  // the steps; the message says how many.
+  absl::StatusOr<v1::TrainProgress> Train(
+      v1::TrainRequest request,
+      absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const;
+
+  // Ends the training of this model that is under way, whoever has begun it. False: there is none.
+  absl::StatusOr<bool> CancelTraining() const;
 
   // Loss and metrics in inference mode.
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const Tensors& batch) const;
-  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows, int64_t batch_size = 0) const;
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows,
+                                                std::optional<int64_t> batch_size = {}) const;
 
   // The optimizer's state by "<parameter>/<state>".
   absl::StatusOr<Tensors> GetOptimizerState() const;
@@ -106,7 +121,8 @@ class Model {
  private:
   absl::Status Upload(const std::string& parameter, const Tensor& value) const;
   absl::StatusOr<Tensors> Download(const std::vector<std::string>& names) const;
-  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter, uint64_t* version) const;
+  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter,
+                                     std::optional<uint64_t>* version) const;
 
   std::shared_ptr<Connection> connection_;
   std::string name_;

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "server/session/calls.h"
+#include "server/start/protocol.h"
 
 namespace gluond::server {
 namespace {
@@ -21,7 +24,7 @@ absl::Status CheckNames(const v1::Command& command) {
     case v1::Command::kInvoke: names = std::max(command.invoke().inputs_size(), command.invoke().outputs_size()); break;
     case v1::Command::kFetch: names = command.fetch().arrays_size(); break;
     case v1::Command::kDescribe: names = command.describe().arrays_size(); break;
-    case v1::Command::kMark: names = command.mark().variables_size(); break;
+    case v1::Command::kMark: names = command.mark().arrays_size(); break;
     case v1::Command::kFresh: names = command.fresh().variables_size(); break;
     case v1::Command::kRunGraph:
       names = std::max(command.run_graph().inputs_size(), command.run_graph().outputs_size());
@@ -52,6 +55,21 @@ absl::Status CheckNames(const v1::Command& command) {
   if (names <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the command names ", names, " things, more than ", most,
                                                  "; send several commands"));
+}
+
+absl::Status NoContent(const v1::Command& command, uint64_t number) {
+  const google::protobuf::UnknownFieldSet& unknown = command.GetReflection()->GetUnknownFields(command);
+  if (unknown.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("command ", number, " is without content; is the client's proto "
+                                                   "another one?"));
+  }
+  const int field = unknown.field(0).number();
+  return WithInfo(
+      absl::UnimplementedError(absl::StrCat(
+          "command ", number, " is of a kind, field ", field, " of Command, that this server does not know: it is "
+          "gluond ", kVersion, " and speaks protocol ", kProtocol, "; use a newer server, or do without")),
+      reason::kUnknownCommand,
+      {{"number", absl::StrCat(number)}, {"field", absl::StrCat(field)}, {"protocol", absl::StrCat(kProtocol)}});
 }
 
 bool IsAnswered(const v1::Command& command) {

@@ -158,8 +158,8 @@ class SessionModelsTest : public CustomTest {
       if (std::string(member.name) == "bn_var") client.Put(member.array, member.shape, std::vector<float>(8, 1.f));
       client.Put(member.momentum(), member.shape, std::vector<float>(static_cast<size_t>(size), 0.f));
       if (!member.is_trained) continue;
-      client.Do(absl::StrCat(R"("mark": {"variables": [)", member.array, R"(], "gradients": [)", member.gradient(),
-                             "]}"));
+      client.Do(absl::StrCat(R"("mark": {"arrays": [{"variable": )", member.array, R"(, "gradient": )",
+                             member.gradient(), "}]}"));
     }
   }
   static std::string Arrays() {
@@ -266,8 +266,8 @@ class SessionModelsCustomTest : public SessionModelsTest {
   // A client's graph says which client computes its operators.
   void DefineCustom() {
     client_->Do(R"("define_graph": {"graph": 1, "inputs": ["data", "shift"], "definition": {"nodes": [
-        {"name": "mid", "op": "Custom", "inputs": ["data"], "attributes":
-            {"op_type": "square", "__scope__": ")" + scope_ + R"("}},
+        {"name": "mid", "op": "Custom", "inputs": ["data"], "custom":
+            {"op_type": "square", "arguments": ["data"]}},
         {"name": "y", "op": "broadcast_add", "inputs": ["mid", "shift"]}]}})");
     client_->Put(1, {1}, {0.5f});
   }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "google/protobuf/unknown_field_set.h"
+#include "google/rpc/error_details.pb.h"
 #include "tests/server/session_program_fixture.h"
 
 namespace gluond::server {
@@ -33,6 +35,23 @@ TEST_F(SessionProgramTest, Computes) {
 TEST_F(SessionProgramTest, AnEmptyCommandIsAMistake) {
   Do(v1::Command());
   ExpectNoted(Code::kInvalidArgument, "without content");
+}
+
+TEST_F(SessionProgramTest, ACommandOfANewerProtocolIsAnsweredAtOnce) {
+  v1::Command command;
+  command.GetReflection()->MutableUnknownFields(&command)->AddLengthDelimited(4711)->assign("news");
+  const v1::Reply reply = Ask(command);
+  ASSERT_THAT(reply.failures(), SizeIs(1));
+  EXPECT_EQ(reply.failures(0).status().code(), static_cast<int>(Code::kUnimplemented));
+  EXPECT_EQ(reply.failures(0).command(), number_);
+  google::rpc::ErrorInfo info;
+  ASSERT_TRUE(reply.failures(0).status().details(0).UnpackTo(&info));
+  EXPECT_EQ(info.reason(), "UNKNOWN_COMMAND");
+  EXPECT_EQ(info.metadata().at("field"), "4711");
+  EXPECT_EQ(info.metadata().at("number"), absl::StrCat(number_));
+  EXPECT_NE(info.metadata().at("protocol"), "");
+  Put(1, {1, 2});
+  EXPECT_THAT(Values(1), ElementsAre(1, 2)) << "the session goes on";
 }
 
 // Put.
@@ -89,7 +108,7 @@ TEST_F(SessionProgramTest, FetchesAPartOfAnArray) {
       EXPECT_EQ(values, std::vector<float>(many.begin() + begin, many.begin() + end));
     }
   }
-  for (const char* range : {R"("begin": 0, "end": 5001)", R"("begin": 7, "end": 7)", R"("begin": 7)",
+  for (const char* range : {R"("begin": 0, "end": 5001)", R"("begin": 7, "end": 7)", R"("begin": 7)", R"("end": 0)",
                             R"("begin": 18446744073709551615, "end": 3)"}) {
     const v1::Reply reply = Ask(absl::StrCat(R"("fetch": {"arrays": [1], )", range, "}"));
     ExpectFailure(TheFailure(reply), Code::kInvalidArgument, "of an array of shape [5000], which has 5000", number_);
@@ -329,7 +348,7 @@ TEST_F(SessionProgramTest, SaysWhatTakesLong) {
   EXPECT_TRUE(takes_long(R"("free": {"graphs": [1, 2]})"));
 
   Put(1, {1});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Prepare(1, "square");
   const auto record = [this](int calls) {
     for (int i = 0; i < calls; ++i) Invoke(1, {1}, {100 + static_cast<uint64_t>(i)}, R"(, "recording": true)");
@@ -391,7 +410,7 @@ TEST_F(SessionProgramTest, RemembersOnlySoManyFailures) {
 
 TEST_F(SessionProgramTest, Describes) {
   Put(1, {1, 2});
-  Do(R"("mark": {"variables": [1], "gradients": [2]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 2}]})");
   const v1::Reply reply = Ask(R"("describe": {"arrays": [1, 2, 3]})");
   ASSERT_THAT(reply.arrays(), SizeIs(3));
   EXPECT_EQ(reply.arrays(0).gradient(), 2);
@@ -404,7 +423,7 @@ TEST_F(SessionProgramTest, Describes) {
 
 TEST_F(SessionProgramTest, Assigns) {
   Put(1, {3});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {2});
   Do(R"("assign": {"to": 3, "from": 2, "recording": true})");
   Do(R"("assign": {"to": 4, "from": 2})");

@@ -24,9 +24,12 @@ TEST_F(SessionTest, ASessionAnswersWhatAsksAndNothingElse) {
   ASSERT_TRUE(stream.Receive(&opened));
   EXPECT_EQ(opened.opened().session().size(), 32u);
   EXPECT_FALSE(opened.opened().resumed());
-  EXPECT_EQ(opened.opened().lease_seconds(), 60);
+  EXPECT_EQ(opened.opened().lease().seconds(), 60);
   EXPECT_EQ(opened.opened().max_message_bytes(), int64_t{64} << 20);
   EXPECT_EQ(opened.opened().devices(0), "cpu");
+  EXPECT_GE(opened.opened().protocol(), 2u);
+  EXPECT_GE(opened.opened().features_size(), 4);
+  EXPECT_EQ(opened.opened().registry_hash().size(), 16u);
   stream.Send(1, {Put(1, "abc"), Fetch({1})});
   v1::Reply reply = stream.NextReply();
   EXPECT_EQ(reply.index(), 1u);
@@ -90,7 +93,7 @@ TEST_F(SessionTest, LongCommandsAreExecutedBesideTheLaneInTheirOrder) {
 
 TEST_F(SessionTest, LargeCommandsAndTheEndAreBesideTheLane) {
   v1::Command large;
-  for (uint64_t name = 1; name <= 100'000; ++name) large.mutable_mark()->add_variables(name);
+  for (uint64_t name = 1; name <= 100'000; ++name) large.mutable_mark()->add_arrays()->set_variable(name);
   {
     ClientStream stream(*stub_);
     stream.Open();
