@@ -47,7 +47,7 @@ absl::Status SendRest(Connection& connection, const std::string& name, const std
                       const v1::UploadDatasetResponse& had, absl::Duration timeout) {
   v1::UploadDatasetRequest request;
   request.set_dataset(name);
-  request.set_client_id(connection.options().client_id);
+  request.mutable_call()->set_client_id(connection.options().client_id);
   for (const DatasetColumn& column : columns) {
     const absl::string_view bytes = column.values.bytes();
     request.set_column(column.name);
@@ -69,7 +69,7 @@ absl::Status SendRest(Connection& connection, const std::string& name, const std
   }
   v1::UploadDatasetRequest commit;
   commit.set_dataset(name);
-  commit.set_client_id(request.client_id());
+  commit.mutable_call()->set_client_id(request.call().client_id());
   commit.set_commit(true);
   return connection.Call(&Training::UploadDataset, commit, timeout).status();
 }
@@ -80,7 +80,7 @@ absl::Status Client::UploadDataset(const std::string& name,
                                    const std::vector<DatasetColumn>& columns) const {
   v1::UploadDatasetRequest request;
   request.set_dataset(name);
-  request.set_client_id(connection_->options().client_id);
+  request.mutable_call()->set_client_id(connection_->options().client_id);
   for (const DatasetColumn& column : columns) *request.add_columns() = Declare(column);
 
   auto response = connection_->Call(&Training::UploadDataset, request, timeout_);

@@ -73,7 +73,7 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
     return absl::InvalidArgumentError("a new dataset needs `columns`, or whole columns as `tensors`");
   }
   StoredDataset parts;
-  parts.client = request.client_id();
+  parts.client = request.call().client_id();
   ASSIGN_OR_RETURN(parts.dataset, Dataset::Create(std::move(declared.columns), declared.rows, host));
   parts.declared_crcs = std::move(declared.crcs);
   parts.crcs.resize(parts.declared_crcs.size());
@@ -247,13 +247,13 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
                                                      HostedDataset::Stored stored, HostedDatasetPtr* to_store,
                                                      v1::UploadDatasetResponse* response) {
   RETURN_IF_ERROR(CheckName("dataset", request.dataset()));
-  RETURN_IF_ERROR(CheckClientId(request.client_id()));
+  RETURN_IF_ERROR(CheckClientId(request.call().client_id()));
   ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
   absl::StatusOr<HostedDatasetPtr> hosted = Find(request.dataset());
   if (hosted.ok()) {
     // A repeated commit, whose reply was lost, is answered again.
-    const bool repeated = !request.client_id().empty() && tensors.empty() && !request.restart();
-    if ((*hosted)->client() != request.client_id() || ((*hosted)->dataset()->committed() && !repeated)) {
+    const bool repeated = !request.call().client_id().empty() && tensors.empty() && !request.restart();
+    if ((*hosted)->client() != request.call().client_id() || ((*hosted)->dataset()->committed() && !repeated)) {
       return absl::AlreadyExistsError(absl::StrCat(
           "there is a dataset '", request.dataset(), "' already, ",
           (*hosted)->dataset()->committed() ? "committed; delete it first" : "which another client uploads"));

@@ -65,16 +65,16 @@ class StoredDatasetsTest : public ServiceTest {
 };
 
 TEST_F(StoredDatasetsTest, TheNextServerHasThem) {
-  auto declare = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "client_id": "ann", "columns": [
+  auto declare = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "call": {"client_id": "ann"}, "columns": [
       {"name": "data", "shape": [6, 4], "dtype": "UINT8", "scale": 0.5, "shift": -1}]})");
   const std::string data = "abcdefghijklmnopqrstuvwx";
   declare.mutable_columns(0)->set_crc32c(Crc32c(data));
   Call(training_, &Stub::UploadDataset, declare);
-  auto chunk = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "client_id": "ann", "column": "data"})");
+  auto chunk = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "call": {"client_id": "ann"}, "column": "data"})");
   chunk.mutable_chunk()->set_data(data);
   Call(training_, &Stub::UploadDataset, chunk);
   EXPECT_FALSE(List()[0].stored());
-  const std::string commit = R"({"dataset": "bytes", "client_id": "ann", "commit": true})";
+  const std::string commit = R"({"dataset": "bytes", "call": {"client_id": "ann"}, "commit": true})";
   EXPECT_TRUE(Call(training_, &Stub::UploadDataset, commit).committed());
   EXPECT_TRUE(std::filesystem::exists(Folder("bytes") + "/CURRENT")) << "durable before it is answered";
   const v1::Dataset before = List()[0];
@@ -95,7 +95,7 @@ TEST_F(StoredDatasetsTest, TheNextServerHasThem) {
 TEST_F(StoredDatasetsTest, ATrainingGoesOnWithoutAnUpload) {
   DefineMlp("mlp");
   UploadToy("toy");
-  TrainOnToy("mlp", 0, R"("client_id": "ann", "sequence": "1", )");
+  TrainOnToy("mlp", 0, R"("call": {"client_id": "ann", "sequence": "1"}, )");
   while (Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "mlp"})").durable() < 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -186,7 +186,7 @@ TEST_F(StoredDatasetsTest, ATemporaryOneIsNotStored) {
 TEST_F(StoredDatasetsTest, AStoreThatCannotBeWrittenLeavesTheUpload) {
   std::ofstream(Folder("toy")) << "a file, and no folder";
   v1::UploadDatasetRequest request = Toy("toy");
-  request.set_client_id("ann");
+  request.mutable_call()->set_client_id("ann");
   Call(training_, &Stub::UploadDataset, request, StatusCode::FAILED_PRECONDITION);
   ExpectMessage("dataset 'toy' is not stored and not committed; its bytes are kept for another `commit`");
   EXPECT_FALSE(List()[0].committed());
@@ -194,7 +194,7 @@ TEST_F(StoredDatasetsTest, AStoreThatCannotBeWrittenLeavesTheUpload) {
   Call(training_, &Stub::TrainStep, R"({"model": "mlp", "batch_size": "6", "rows": {"dataset": "toy"}})",
        StatusCode::FAILED_PRECONDITION);
   std::filesystem::remove(Folder("toy"));
-  EXPECT_TRUE(Call(training_, &Stub::UploadDataset, R"({"dataset": "toy", "client_id": "ann", "commit": true})").committed());
+  EXPECT_TRUE(Call(training_, &Stub::UploadDataset, R"({"dataset": "toy", "call": {"client_id": "ann"}, "commit": true})").committed());
   EXPECT_TRUE(List()[0].stored());
   StartServer({});
   EXPECT_EQ(Names(), std::vector<std::string>{"toy"});
@@ -207,14 +207,14 @@ TEST_F(StoredDatasetsTest, AStoreWithoutRoomNamesItsLimit) {
 }
 
 TEST_F(StoredDatasetsTest, AnUploadThatTheServerDoesNotHaveIsToldSo) {
-  const std::string declare = R"({"dataset": "d", "client_id": "ann", "columns": [{"name": "x", "shape": [2], "dtype": "UINT8"}]})";
-  const std::string chunk = R"({"dataset": "d", "client_id": "ann", "column": "x", "chunk": {"data": "AAA="}})";
+  const std::string declare = R"({"dataset": "d", "call": {"client_id": "ann"}, "columns": [{"name": "x", "shape": [2], "dtype": "UINT8"}]})";
+  const std::string chunk = R"({"dataset": "d", "call": {"client_id": "ann"}, "column": "x", "chunk": {"data": "AAA="}})";
   Call(training_, &Stub::UploadDataset, declare);
   StartServer({});
   Call(training_, &Stub::UploadDataset, chunk, StatusCode::NOT_FOUND);
   EXPECT_EQ(ReasonOf(status_), "NOT_FOUND");
-  Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "client_id": "ann", "commit": true})", StatusCode::NOT_FOUND);
-  Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "client_id": "ann"})", StatusCode::INVALID_ARGUMENT);
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "call": {"client_id": "ann"}, "commit": true})", StatusCode::NOT_FOUND);
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "call": {"client_id": "ann"}})", StatusCode::INVALID_ARGUMENT);
   Call(training_, &Stub::UploadDataset, declare);
   EXPECT_EQ(Call(training_, &Stub::UploadDataset, chunk).received().at("x"), 2u);
 }
@@ -222,10 +222,10 @@ TEST_F(StoredDatasetsTest, AnUploadThatTheServerDoesNotHaveIsToldSo) {
 TEST_F(StoredDatasetsTest, CommitsAndDeletionsAtOnceLeaveMemoryAndDiskAlike) {
   for (int round = 0; round < 20; ++round) {
     v1::UploadDatasetRequest request = Toy("d");
-    request.set_client_id("ann");
+    request.mutable_call()->set_client_id("ann");
     request.set_commit(false);
     Call(training_, &Stub::UploadDataset, request);
-    const auto commit = Json<v1::UploadDatasetRequest>(R"({"dataset": "d", "client_id": "ann", "commit": true})");
+    const auto commit = Json<v1::UploadDatasetRequest>(R"({"dataset": "d", "call": {"client_id": "ann"}, "commit": true})");
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i) {
       threads.emplace_back([&, i] {
