@@ -42,8 +42,8 @@ ABSL_FLAG(bool, exit_on_device_error, false,
           "Ends the process with status 4 when a GPU has failed for good, so that an orchestrator starts another. Otherwise "
           "other devices go on, and health tells of this one by its name.");
 ABSL_FLAG(std::string, store_dir, "",
-          "Folder for checkpoints, and for the models that the next process is to go on with; made if missing. Empty: nothing "
-          "can be saved.");
+          "Folder for checkpoints, and for the models and datasets that the next process is to go on with; made if missing. "
+          "Empty: nothing can be saved.");
 ABSL_FLAG(std::string, checkpoint_every, "",
           "How often each model is saved for the next process: after so many steps or other changes, as in 500steps, when a "
           "change is so old, as in 10m (s, m or h), or both, as in 500steps,10m. Empty: at SIGTERM and SIGINT alone.");
@@ -72,8 +72,8 @@ ABSL_FLAG(int64_t, max_answer_bytes, Limits().max_answer_bytes,
           "Most bytes of all answers kept for calls that are sent again; the oldest go first.");
 ABSL_FLAG(int64_t, answer_lease_seconds, Limits().answer_lease_seconds, "Such an answer is kept for so long.");
 ABSL_FLAG(int64_t, max_store_bytes, Limits().max_store_bytes,
-          "Most bytes of all checkpoints in --store_dir. 0: all that the disk has. The smaller of 1 GiB and a twentieth of "
-          "the disk stays free in any case.");
+          "Most bytes of all checkpoints and datasets in --store_dir. 0: all that the disk has. The smaller of 1 GiB and a "
+          "twentieth of the disk stays free in any case.");
 ABSL_FLAG(int64_t, max_checkpoints, Limits().max_checkpoints, "Most checkpoints in --store_dir.");
 ABSL_FLAG(int64_t, max_uploads, Limits().max_uploads, "Most parameters that are being uploaded.");
 ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds, "A silent upload is forgotten after so long.");

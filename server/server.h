@@ -21,6 +21,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/custom/host_stream.h"
 #include "server/durable/live_models.h"
+#include "server/durable/stored_datasets.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
@@ -54,7 +55,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Returns when the models of the store are there: until then health says NOT_SERVING, and calls get UNAVAILABLE.
+  // Returns when the datasets and the models of the store are there: until then health says NOT_SERVING, and calls get
+  // UNAVAILABLE.
   // INVALID_ARGUMENT: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   ~Server();
@@ -97,7 +99,8 @@ class Server {
   std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<HostStreams> hosts_;
-  std::unique_ptr<LiveModels> live_;  // Null without --store_dir.
+  std::unique_ptr<StoredDatasets> stored_datasets_;  // Null without --store_dir, as live_.
+  std::unique_ptr<LiveModels> live_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
   HealthService* health_ = nullptr;  // One of services_.

@@ -1,4 +1,5 @@
-// Client::UploadDataset: declares the columns, sends the bytes that the server lacks, commits.
+// Client::UploadDataset: declares the columns, sends the bytes that the server lacks, commits; and once more where the
+// server was started anew meanwhile.
 
 #include <algorithm>
 
@@ -41,6 +42,38 @@ bool Has(const v1::Dataset& dataset, const v1::Column& declared) {
       });
 }
 
+// Sends the bytes that `had` lacks, and the commit. NOT_FOUND: the server does not have the upload any more.
+absl::Status SendRest(Connection& connection, const std::string& name, const std::vector<DatasetColumn>& columns,
+                      const v1::UploadDatasetResponse& had, absl::Duration timeout) {
+  v1::UploadDatasetRequest request;
+  request.set_dataset(name);
+  request.mutable_call()->set_client_id(connection.options().client_id);
+  for (const DatasetColumn& column : columns) {
+    const absl::string_view bytes = column.values.bytes();
+    request.set_column(column.name);
+    for (uint64_t offset = Received(had, column.name); offset < bytes.size();) {
+      const absl::string_view data = bytes.substr(offset, connection.chunk_bytes());
+      request.mutable_chunk()->set_offset(offset);
+      request.mutable_chunk()->set_data(data.data(), data.size());
+      request.mutable_chunk()->set_crc32c(Crc32c(data));
+      const auto progress = connection.Call(&Training::UploadDataset, request, timeout);
+      if (!progress.ok()) return progress.status();
+      const uint64_t received = Received(*progress, column.name);
+      if (received <= offset || received > bytes.size()) {
+        return absl::DataLossError(absl::StrCat("UploadDataset: ", name, ".", column.name,
+                                                ": sent ", offset + data.size(),
+                                                " bytes, the server has ", received));
+      }
+      offset = received;
+    }
+  }
+  v1::UploadDatasetRequest commit;
+  commit.set_dataset(name);
+  commit.mutable_call()->set_client_id(request.call().client_id());
+  commit.set_commit(true);
+  return connection.Call(&Training::UploadDataset, commit, timeout).status();
+}
+
 }  // namespace
 
 absl::Status Client::UploadDataset(const std::string& name,
@@ -64,31 +97,12 @@ absl::Status Client::UploadDataset(const std::string& name,
   }
   if (!response.ok()) return response.status();
 
-  request.clear_columns();
-  for (const DatasetColumn& column : columns) {
-    const absl::string_view bytes = column.values.bytes();
-    request.set_column(column.name);
-    for (uint64_t offset = Received(*response, column.name); offset < bytes.size();) {
-      const absl::string_view data = bytes.substr(offset, connection_->chunk_bytes());
-      request.mutable_chunk()->set_offset(offset);
-      request.mutable_chunk()->set_data(data.data(), data.size());
-      request.mutable_chunk()->set_crc32c(Crc32c(data));
-      const auto progress = connection_->Call(&Training::UploadDataset, request, timeout_);
-      if (!progress.ok()) return progress.status();
-      const uint64_t received = Received(*progress, column.name);
-      if (received <= offset || received > bytes.size()) {
-        return absl::DataLossError(absl::StrCat("UploadDataset: ", name, ".", column.name,
-                                                ": sent ", offset + data.size(),
-                                                " bytes, the server has ", received));
-      }
-      offset = received;
-    }
-  }
-  v1::UploadDatasetRequest commit;
-  commit.set_dataset(name);
-  commit.mutable_call()->set_client_id(request.call().client_id());
-  commit.set_commit(true);
-  return connection_->Call(&Training::UploadDataset, commit, timeout_).status();
+  const absl::Status sent = SendRest(*connection_, name, columns, *response, timeout_);
+  if (!absl::IsNotFound(sent)) return sent;
+  // The server was started anew, or has forgotten the upload: this begins with what it has now.
+  response = connection_->Call(&Training::UploadDataset, request, timeout_);
+  if (!response.ok()) return response.status();
+  return SendRest(*connection_, name, columns, *response, timeout_);
 }
 
 }  // namespace gluond::client

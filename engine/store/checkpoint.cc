@@ -165,8 +165,11 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::SaveLocked(absl::string_view 
 
 absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& directory, int64_t version,
                                                        const Checkpoint& checkpoint) {
-  const Json graph = DefinitionToJson(checkpoint.model.definition);
-  RETURN_IF_ERROR(Annotate(DefinitionFromJson(graph).status(), "the model cannot be read back"));
+  std::optional<Json> graph;
+  if (!checkpoint.notes.has_value()) {
+    graph = DefinitionToJson(checkpoint.model.definition);
+    RETURN_IF_ERROR(Annotate(DefinitionFromJson(*graph).status(), "the model cannot be read back"));
+  }
 
   const std::string version_directory = In(directory, VersionName(version));
   if (files_.IsDirectory(version_directory) && !IsOurVersion(directory, VersionName(version))) {
@@ -181,7 +184,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
     if (written.ok()) manifest.files.push_back(*std::move(written));
     return written.status();
   };
-  RETURN_IF_ERROR(add(writer.Write(kGraph, graph)));
+  if (graph.has_value()) RETURN_IF_ERROR(add(writer.Write(kGraph, *graph)));
   RETURN_IF_ERROR(add(writer.Write(kParameters, checkpoint.model.parameters)));
   if (checkpoint.trainer.has_value()) RETURN_IF_ERROR(add(writer.Write(kOptimizer, checkpoint.trainer->states)));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -189,6 +192,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
   manifest.random = checkpoint.model.random;
   manifest.trainer = checkpoint.trainer;
   manifest.hosting = checkpoint.hosting;
+  manifest.notes = checkpoint.notes;
   ASSIGN_OR_RETURN(const FileEntry listed, writer.Write(kManifest, ManifestToJson(manifest)));
   RETURN_IF_ERROR(files_.SyncDirectory(version_directory));
 
@@ -275,18 +279,34 @@ absl::StatusOr<Checkpoint> CheckpointStore::Load(absl::string_view name, Allocat
   return checkpoint;
 }
 
+absl::StatusOr<ModelDefinition> CheckpointStore::ReadDefinition(const VersionReader& reader, const Manifest& manifest) {
+  ASSIGN_OR_RETURN(const FileEntry graph, manifest.Find(kGraph));
+  ASSIGN_OR_RETURN(const Json json, reader.ReadJson(graph));
+  absl::StatusOr<ModelDefinition> definition = DefinitionFromJson(json);
+  if (absl::IsNotFound(definition.status())) return Annotate(definition.status(), kGraph);  // An operator.
+  RETURN_IF_ERROR(Damaged(definition.status(), kGraph));
+  return definition;
+}
+
+absl::StatusOr<Json> CheckpointStore::ReadNotes(absl::string_view name) const {
+  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);
+  if (absl::IsNotFound(manifest.status())) return manifest.status();
+  if (!manifest.ok()) return At(name, manifest.status());
+  if (!manifest->notes.has_value()) return At(name, absl::DataLossError("its manifest has no notes"));
+  return *manifest->notes;
+}
+
 absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, Allocator& host_allocator) const {
   std::string version_directory;
   ASSIGN_OR_RETURN(const Current current, ReadCurrent(name));
   ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(name, current, &version_directory));
   const VersionReader reader(files_, version_directory, max_bytes_);
   Checkpoint checkpoint;
-  ASSIGN_OR_RETURN(const FileEntry graph, manifest.Find(kGraph));
-  ASSIGN_OR_RETURN(const Json json, reader.ReadJson(graph));
-  absl::StatusOr<ModelDefinition> definition = DefinitionFromJson(json);
-  if (absl::IsNotFound(definition.status())) return Annotate(definition.status(), kGraph);  // An operator.
-  RETURN_IF_ERROR(Damaged(definition.status(), kGraph));
-  checkpoint.model.definition = *std::move(definition);
+  checkpoint.notes = manifest.notes;
+  if (!checkpoint.notes.has_value()) {
+    ASSIGN_OR_RETURN(checkpoint.model.definition, ReadDefinition(reader, manifest));
+  }
   ASSIGN_OR_RETURN(const FileEntry parameters, manifest.Find(kParameters));
   ASSIGN_OR_RETURN(checkpoint.model.parameters, reader.ReadTensors(parameters, host_allocator));
   checkpoint.model.random = manifest.random;

@@ -29,16 +29,21 @@
 #include "absl/status/statusor.h"
 #include "engine/nn/model.h"
 #include "engine/store/file_system.h"
+#include "engine/store/json.h"
 #include "engine/store/manifest.h"
 #include "engine/store/store_quota.h"
 #include "engine/train/trainer.h"
 
 namespace gluond {
 
+class VersionReader;
+
 struct Checkpoint {
   ModelState model;
   std::optional<TrainerState> trainer;
   std::optional<Hosting> hosting = {};
+  // The caller's own words about tensors that are no model's. With them `model` is parameters and random state alone.
+  std::optional<Json> notes = {};
 };
 
 struct CheckpointSummary {
@@ -79,6 +84,9 @@ class CheckpointStore {
   // Sorted by name. Leaves out a checkpoint without a readable manifest. Does not wait for a save: lists the old
   // version until the new one is whole.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
+  // Checkpoint::notes, without the tensors. NOT_FOUND lists the closest names. DATA_LOSS: the manifest is damaged, or has
+  // none.
+  absl::StatusOr<Json> ReadNotes(absl::string_view name) const;
   // All names, sorted, also those of damaged checkpoints.
   absl::StatusOr<std::vector<std::string>> Names() const;
   // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
@@ -113,6 +121,7 @@ class CheckpointStore {
                                         std::string* version_directory) const;
   // The manifest of a version that is current at some moment of the call. Takes no lock.
   absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name) const;
+  static absl::StatusOr<ModelDefinition> ReadDefinition(const VersionReader& reader, const Manifest& manifest);
   absl::StatusOr<Checkpoint> LoadLocked(absl::string_view name, Allocator& host_allocator) const;
 
   absl::StatusOr<CheckpointSummary> SaveLocked(absl::string_view name, const Checkpoint& checkpoint, bool overwrite);

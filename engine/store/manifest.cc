@@ -61,18 +61,18 @@ absl::Status Read(const Json& json, Hosting* hosting) {
   return absl::OkStatus();
 }
 
-absl::Status CheckVersion(const Json& json) {
+}  // namespace
+
+absl::Status CheckFormatVersion(const Json& json, int64_t known) {
   int64_t version = 0;
   RETURN_IF_ERROR(json.Get("format_version", &version));
-  if (version > kFormatVersion) {
+  if (version > known) {
     return absl::FailedPreconditionError(absl::StrCat("format_version is ", version, ", this server reads up to ",
-                                                      kFormatVersion, "; load it with the newer server that wrote it"));
+                                                      known, "; load it with the newer server that wrote it"));
   }
-  if (version == kFormatVersion) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("format_version is ", version, ", expected ", kFormatVersion));
+  if (version == known) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("format_version is ", version, ", expected ", known));
 }
-
-}  // namespace
 
 int64_t Manifest::bytes() const {
   int64_t sum = 0;
@@ -96,11 +96,12 @@ Json ManifestToJson(const Manifest& manifest) {
   json.Set("files", std::move(files));
   if (manifest.trainer.has_value()) json.Set("trainer", TrainerToJson(*manifest.trainer));
   if (manifest.hosting.has_value()) json.Set("hosting", ToJson(*manifest.hosting));
+  if (manifest.notes.has_value()) json.Set("notes", *manifest.notes);
   return json;
 }
 
 absl::StatusOr<Manifest> ManifestFromJson(const Json& json) {
-  RETURN_IF_ERROR(CheckVersion(json));
+  RETURN_IF_ERROR(CheckFormatVersion(json, kFormatVersion));
   Manifest manifest;
   RETURN_IF_ERROR(json.Get("saved_unix_seconds", &manifest.saved_unix_seconds));
   ASSIGN_OR_RETURN(const Json* random, json.GetChild("random", Json::kObject));
@@ -114,6 +115,7 @@ absl::StatusOr<Manifest> ManifestFromJson(const Json& json) {
   if (const Json* hosting = json.Find("hosting")) {
     RETURN_IF_ERROR(Annotate(Read(*hosting, &manifest.hosting.emplace()), "hosting"));
   }
+  if (const Json* notes = json.Find("notes")) manifest.notes = *notes;
   return manifest;
 }
 

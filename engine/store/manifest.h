@@ -39,6 +39,7 @@ struct Manifest {
   RandomState random;
   std::optional<TrainerState> trainer;  // Without the optimizer's tensors.
   std::optional<Hosting> hosting;       // A live checkpoint has it.
+  std::optional<Json> notes;            // As a Checkpoint's.
   std::vector<FileEntry> files;
 
   int64_t step() const { return trainer.has_value() ? trainer->step : 0; }
@@ -46,6 +47,10 @@ struct Manifest {
   // DATA_LOSS: the file is not listed.
   absl::StatusOr<FileEntry> Find(absl::string_view file) const;
 };
+
+// OK: the member `format_version` is `known`. FAILED_PRECONDITION: a newer server wrote it. INVALID_ARGUMENT: it is
+// missing or older.
+absl::Status CheckFormatVersion(const Json& json, int64_t known);
 
 Json ManifestToJson(const Manifest& manifest);
 // FAILED_PRECONDITION: written by a newer server. INVALID_ARGUMENT: a member is missing or wrong; names it.

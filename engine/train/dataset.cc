@@ -33,16 +33,14 @@ void Permute(uint64_t seed, uint64_t epoch, absl::Span<int64_t> order) {
   });
 }
 
-}  // namespace
+std::string Where(const Column& column) { return absl::StrCat("column '", Excerpt(column.name), "'"); }
 
-absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> columns, int64_t rows,
-                                                         Allocator& host_allocator) {
+absl::Status CheckColumns(const std::vector<Column>& columns, int64_t rows) {
   if (columns.empty()) return absl::InvalidArgumentError("a dataset has at least one column");
   if (rows < 1) return absl::InvalidArgumentError(absl::StrCat("a dataset has at least one row, got ", rows));
-  std::vector<Tensor> tensors;
   for (size_t i = 0; i < columns.size(); ++i) {
     const Column& column = columns[i];
-    const std::string where = absl::StrCat("column '", Excerpt(column.name), "'");
+    const std::string where = Where(column);
     for (size_t j = 0; j < i; ++j) {
       if (columns[j].name == column.name) return absl::InvalidArgumentError(absl::StrCat("two are named ", where));
     }
@@ -52,13 +50,50 @@ absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> col
                                                      column.row_shape.ToString(), ": want a name, a type and a known "
                                                      "shape of at most ", Shape::kMaxRank - 1, " dimensions"));
     }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> columns, int64_t rows,
+                                                         Allocator& host_allocator) {
+  RETURN_IF_ERROR(CheckColumns(columns, rows));
+  std::vector<Tensor> tensors;
+  for (const Column& column : columns) {
     Shape shape = {rows};
     for (int64_t dim : column.row_shape.dims()) shape.Append(dim);
     absl::StatusOr<Tensor> tensor = Tensor::Empty(host_allocator, shape, column.dtype);
-    if (!tensor.ok()) return Annotate(tensor.status(), where);
+    if (!tensor.ok()) return Annotate(tensor.status(), Where(column));
     tensors.push_back(*std::move(tensor));
   }
   return std::shared_ptr<Dataset>(new Dataset(std::move(columns), rows, host_allocator, std::move(tensors)));
+}
+
+absl::StatusOr<std::shared_ptr<Dataset>> Dataset::FromTensors(std::vector<Column> columns, std::vector<Tensor> tensors,
+                                                              Allocator& host_allocator) {
+  if (columns.size() != tensors.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(columns.size(), " columns have ", tensors.size(), " tensors"));
+  }
+  std::vector<int64_t> bytes;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Shape& shape = tensors[i].shape();
+    if (shape.ndim() < 1 || shape[0] != tensors[0].shape()[0]) {
+      return absl::InvalidArgumentError(absl::StrCat(Where(columns[i]), " has the shape ", shape.ToString(),
+                                                     ", the first one ", tensors[0].shape().ToString(),
+                                                     "; want as many rows in each"));
+    }
+    columns[i].row_shape = Shape(shape.begin() + 1, shape.end());
+    columns[i].dtype = tensors[i].dtype();
+    bytes.push_back(static_cast<int64_t>(tensors[i].bytes()));
+  }
+  const int64_t rows = columns.empty() ? 0 : tensors[0].shape()[0];
+  RETURN_IF_ERROR(CheckColumns(columns, rows));
+  std::shared_ptr<Dataset> dataset(new Dataset(std::move(columns), rows, host_allocator, std::move(tensors)));
+  MutexLock lock(dataset->mu_);
+  dataset->appended_ = std::move(bytes);
+  dataset->committed_ = true;
+  return dataset;
 }
 
 absl::StatusOr<size_t> Dataset::FindColumn(absl::string_view name) const {
@@ -91,15 +126,25 @@ absl::StatusOr<int64_t> Dataset::bytes_appended(absl::string_view column) const 
   return appended_[i];
 }
 
+absl::Status Dataset::CheckFull() const {
+  MutexLock lock(mu_);
+  return CheckFullLocked();
+}
+
 absl::Status Dataset::Commit() {
   MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckFullLocked());
+  committed_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Dataset::CheckFullLocked() const {
   for (size_t i = 0; i < columns_.size(); ++i) {
     const int64_t missing = static_cast<int64_t>(tensors_[i].bytes()) - appended_[i];
     if (missing == 0) continue;
     return absl::FailedPreconditionError(absl::StrCat("column '", columns_[i].name, "' lacks ", missing, " of ",
                                                       tensors_[i].bytes(), " bytes; append them, then commit"));
   }
-  committed_ = true;
   return absl::OkStatus();
 }
 

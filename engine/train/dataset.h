@@ -48,6 +48,10 @@ class Dataset {
   // `host_allocator` outlives the dataset.
   static absl::StatusOr<std::shared_ptr<Dataset>> Create(std::vector<Column> columns, int64_t rows,
                                                          Allocator& host_allocator);
+  // A committed dataset of whole columns, which it shares: tensors on the CPU whose first axis has one place per row.
+  // Row shapes and dtypes are the tensors'. INVALID_ARGUMENT as Create, and for tensors that do not fit together.
+  static absl::StatusOr<std::shared_ptr<Dataset>> FromTensors(std::vector<Column> columns, std::vector<Tensor> tensors,
+                                                              Allocator& host_allocator);
 
   // The next bytes of a column, row-major and little-endian. OUT_OF_RANGE: more than the column holds.
   // FAILED_PRECONDITION: the dataset is committed.
@@ -55,12 +59,16 @@ class Dataset {
   // The number of bytes that the column has so far; an interrupted upload goes on from there.
   absl::StatusOr<int64_t> bytes_appended(absl::string_view column) const;
   // FAILED_PRECONDITION: a column is not full; says how many bytes it lacks.
+  absl::Status CheckFull() const;
+  // As CheckFull.
   absl::Status Commit();
   bool committed() const;
 
   const std::vector<Column>& columns() const { return columns_; }
   int64_t rows() const { return rows_; }
   int64_t bytes() const;
+  // The rows of a column, one after the other. Requires: the column is full.
+  const Tensor& tensor(size_t column) const { return tensors_[column]; }
   // NOT_FOUND lists the closest names.
   absl::StatusOr<size_t> FindColumn(absl::string_view name) const;
 
@@ -79,6 +87,7 @@ class Dataset {
   Dataset(std::vector<Column> columns, int64_t rows, Allocator& host_allocator, std::vector<Tensor> tensors)
       : columns_(std::move(columns)), rows_(rows), host_allocator_(host_allocator), tensors_(std::move(tensors)),
         appended_(columns_.size()) {}
+  absl::Status CheckFullLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Tensor> Numbers(int64_t count) const;
 
   struct KeptOrder {

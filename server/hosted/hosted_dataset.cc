@@ -72,30 +72,66 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
   if (declared.columns.empty()) {
     return absl::InvalidArgumentError("a new dataset needs `columns`, or whole columns as `tensors`");
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset,
-                   Dataset::Create(std::move(declared.columns), declared.rows, host));
-  return std::make_shared<HostedDataset>(request.call().client_id(), std::move(declared.crcs), std::move(dataset));
+  StoredDataset parts;
+  parts.client = request.call().client_id();
+  ASSIGN_OR_RETURN(parts.dataset, Dataset::Create(std::move(declared.columns), declared.rows, host));
+  parts.declared_crcs = std::move(declared.crcs);
+  parts.crcs.resize(parts.declared_crcs.size());
+  return std::make_shared<HostedDataset>(std::move(parts), /*stored=*/false, request.temporary());
 }
 
-absl::Status HostedDataset::Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
-                                    const Attachments& attachments, v1::UploadDatasetResponse* response) {
+absl::StatusOr<HostedDataset::Next> HostedDataset::Receive(const v1::UploadDatasetRequest& request,
+                                                           const NamedTensors& tensors, const Attachments& attachments,
+                                                           Stored stored, v1::UploadDatasetResponse* response) {
   MutexLock lock(mu_);
   last_used_ = Clock::now();
   RETURN_IF_ERROR(CheckSameColumns(request));
+  Next next = Next::kAnswer;
   if (!dataset_->committed()) {
     for (const auto& [name, tensor] : tensors) RETURN_IF_ERROR(CheckWhole(name, tensor));
     for (const auto& [name, tensor] : tensors) {
       RETURN_IF_ERROR(Append(*dataset_->FindColumn(name), {tensor.data<char>(), tensor.bytes()}));
     }
     if (request.has_chunk()) RETURN_IF_ERROR(ReceiveChunk(request, attachments));
-    if (request.commit()) RETURN_IF_ERROR(Commit());
+    if (request.commit()) {
+      RETURN_IF_ERROR(CheckFull());
+      if (stored == nullptr || temporary_) {
+        RETURN_IF_ERROR(dataset_->Commit());
+      } else {
+        next = awaiting_.empty() ? Next::kStore : Next::kAwait;
+        awaiting_.push_back(std::move(stored));
+      }
+    }
   }
   for (const Column& column : dataset_->columns()) {
     ASSIGN_OR_RETURN(const int64_t bytes, dataset_->bytes_appended(column.name));
     (*response->mutable_received())[column.name] = static_cast<uint64_t>(bytes);
   }
-  response->set_committed(dataset_->committed());
-  return absl::OkStatus();
+  response->set_committed(dataset_->committed() || next != Next::kAnswer);
+  return next;
+}
+
+bool HostedDataset::storing() const {
+  MutexLock lock(mu_);
+  return !awaiting_.empty();
+}
+
+StoredDataset HostedDataset::Parts() const {
+  MutexLock lock(mu_);
+  return {dataset_, client_, created_, crcs_, declared_crcs_};
+}
+
+void HostedDataset::EndStoring(const absl::Status& status) {
+  std::vector<Stored> awaiting;
+  absl::Status committed = status;
+  {
+    MutexLock lock(mu_);
+    if (committed.ok()) committed = dataset_->Commit();
+    stored_ = committed.ok();
+    last_used_ = Clock::now();
+    awaiting.swap(awaiting_);
+  }
+  for (const Stored& stored : awaiting) stored(committed);
 }
 
 // Whether a tensor is all of a column.
@@ -161,18 +197,16 @@ absl::Status HostedDataset::Append(size_t column, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status HostedDataset::Commit() {
+absl::Status HostedDataset::CheckFull() const {
+  RETURN_IF_ERROR(dataset_->CheckFull());
   for (size_t i = 0; i < crcs_.size(); ++i) {
-    const std::string& name = dataset_->columns()[i].name;
-    ASSIGN_OR_RETURN(const int64_t received, dataset_->bytes_appended(name));
-    const Column& column = dataset_->columns()[i];
-    if (received < dataset_->rows() * column.row_shape.Size() * SizeOf(column.dtype)) break;  // Commit says so.
     if (declared_crcs_[i].has_value() && *declared_crcs_[i] != crcs_[i]) {
-      return absl::DataLossError(absl::StrCat("column '", name, "' was damaged on the way: its checksum is ", crcs_[i],
-                                              ", not ", *declared_crcs_[i], "; upload again with `restart`"));
+      return absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name, "' was damaged on the way: its "
+                                              "checksum is ", crcs_[i], ", not ", *declared_crcs_[i],
+                                              "; upload again with `restart`"));
     }
   }
-  return dataset_->Commit();
+  return absl::OkStatus();
 }
 
 void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const {
@@ -192,11 +226,13 @@ void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const 
   proto->set_bytes(dataset_->bytes());
   proto->set_committed(dataset_->committed());
   SetTime(created_, proto->mutable_created());
+  MutexLock lock(mu_);
+  proto->set_stored(stored_);
 }
 
 bool HostedDataset::Silent(Clock::duration lease) const {
   MutexLock lock(mu_);
-  return !dataset_->committed() && Clock::now() - last_used_ > lease;
+  return !dataset_->committed() && awaiting_.empty() && Clock::now() - last_used_ > lease;
 }
 
 absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::string& name) const {
@@ -206,8 +242,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::st
       absl::StrCat("dataset '", name, "' is not complete; end its upload with `commit`"));
 }
 
-absl::Status Datasets::Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments, Allocator& host,
-                              v1::UploadDatasetResponse* response) {
+absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequest& request,
+                                                     const Attachments& attachments, Allocator& host,
+                                                     HostedDataset::Stored stored, HostedDatasetPtr* to_store,
+                                                     v1::UploadDatasetResponse* response) {
   RETURN_IF_ERROR(CheckName("dataset", request.dataset()));
   RETURN_IF_ERROR(CheckClientId(request.call().client_id()));
   ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
@@ -221,13 +259,24 @@ absl::Status Datasets::Upload(const v1::UploadDatasetRequest& request, const Att
           (*hosted)->dataset()->committed() ? "committed; delete it first" : "which another client uploads"));
     }
   }
+  // The upload was forgotten, or the server was started anew meanwhile: its client declares the columns again.
+  const bool goes_on = request.columns().empty() && request.tensors().empty() && !request.restart() &&
+                       (request.has_chunk() || !request.column().empty() || request.commit());
+  if (!hosted.ok() && goes_on) return hosted.status();
+  if (request.restart() && hosted.ok() && (*hosted)->storing()) {
+    return absl::AbortedError(absl::StrCat("dataset '", request.dataset(), "' is being stored; wait for its commit, "
+                                           "then delete it"));
+  }
   if (!hosted.ok() || request.restart()) {
     RETURN_IF_ERROR(CanAdd(request.dataset(), request.restart()));
     const HostedDatasetPtr before = hosted.ok() ? *hosted : nullptr;
     ASSIGN_OR_RETURN(hosted, HostedDataset::Create(request, tensors, host));
     RETURN_IF_ERROR(Replace(request.dataset(), before, *hosted));
   }
-  return (*hosted)->Receive(request, tensors, attachments, response);
+  ASSIGN_OR_RETURN(const HostedDataset::Next next,
+                   (*hosted)->Receive(request, tensors, attachments, std::move(stored), response));
+  if (next == HostedDataset::Next::kStore) *to_store = *hosted;
+  return next;
 }
 
 }  // namespace gluond::server

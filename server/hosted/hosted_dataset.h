@@ -1,19 +1,23 @@
 // HostedDataset: rows on their way to the server, in chunks, and then immutable. An upload belongs to the client that
-// began it and is forgotten after a silence; a committed dataset stays. Thread-safe.
+// began it and is forgotten after a silence; a committed dataset stays. Where the server has a store, a commit is done
+// when the dataset is in it. Thread-safe.
 
 #ifndef SERVER_HOSTED_HOSTED_DATASET_H_
 #define SERVER_HOSTED_HOSTED_DATASET_H_
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "engine/nn/named_tensor.h"
+#include "engine/store/dataset_store.h"
 #include "engine/train/dataset.h"
 #include "gluond/v1/dataset.pb.h"
 #include "server/hosted/registry.h"
@@ -29,16 +33,31 @@ class HostedDataset {
   // INVALID_ARGUMENT: there are none, or they do not fit together. RESOURCE_EXHAUSTED: as Dataset::Create.
   static absl::StatusOr<std::shared_ptr<HostedDataset>> Create(const v1::UploadDatasetRequest& request,
                                                                const NamedTensors& tensors, Allocator& host);
-  // For Create.
-  HostedDataset(std::string client, std::vector<std::optional<uint32_t>> declared_crcs,
-                std::shared_ptr<Dataset> dataset)
-      : client_(std::move(client)), dataset_(std::move(dataset)), declared_crcs_(std::move(declared_crcs)),
-        crcs_(declared_crcs_.size()) {}
+  // `stored`: it comes from the store. `temporary`: it never goes there.
+  HostedDataset(StoredDataset parts, bool stored, bool temporary)
+      : dataset_(std::move(parts.dataset)), client_(std::move(parts.client)), created_(parts.created),
+        temporary_(temporary), declared_crcs_(std::move(parts.declared_crcs)), crcs_(std::move(parts.crcs)),
+        stored_(stored) {}
+
+  // Called when the store has the dataset, which is committed then, or with an error, after which it is an upload with
+  // all of its bytes. On any thread.
+  using Stored = std::function<void(const absl::Status&)>;
+  enum class Next {
+    kAnswer,  // The response is complete.
+    kStore,   // The caller sees to it that the store takes the dataset, and then calls EndStoring.
+    kAwait,   // Another call does so.
+  };
 
   // Takes in the rows of a request of the same client, and says how far the upload is, as UploadDataset in
-  // training.proto describes.
-  absl::Status Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
-                       const Attachments& attachments, v1::UploadDatasetResponse* response);
+  // training.proto describes. `stored` is null without a store; it is called for kStore and kAwait alone, and the
+  // response is that of an OK then.
+  absl::StatusOr<Next> Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
+                               const Attachments& attachments, Stored stored, v1::UploadDatasetResponse* response);
+  // Whether a commit waits for the store.
+  bool storing() const;
+  // The contents for the store. Requires: the columns are full.
+  StoredDataset Parts() const;
+  void EndStoring(const absl::Status& status);
 
   const std::string& client() const { return client_; }
   const std::shared_ptr<Dataset>& dataset() const { return dataset_; }
@@ -53,15 +72,19 @@ class HostedDataset {
   absl::Status ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Append(size_t column, absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status Commit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether all bytes are there, and are those that were declared.
+  absl::Status CheckFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const std::string client_;
   const std::shared_ptr<Dataset> dataset_;
+  const std::string client_;
+  const std::chrono::system_clock::time_point created_;
+  const bool temporary_;
   const std::vector<std::optional<uint32_t>> declared_crcs_;
-  const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
 
   mutable Mutex mu_;
   std::vector<uint32_t> crcs_ ABSL_GUARDED_BY(mu_);  // Checksums of the received bytes.
+  bool stored_ ABSL_GUARDED_BY(mu_);
+  std::vector<Stored> awaiting_ ABSL_GUARDED_BY(mu_);  // Commits that wait for the store.
   Clock::time_point last_used_ ABSL_GUARDED_BY(mu_) = Clock::now();
 };
 
@@ -75,9 +98,10 @@ class Datasets : public Registry<HostedDataset> {
   // A dataset that can be used. FAILED_PRECONDITION: it is not committed.
   absl::StatusOr<std::shared_ptr<const Dataset>> Committed(const std::string& name) const;
 
-  // The whole of UploadDataset.
-  absl::Status Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments, Allocator& host,
-                      v1::UploadDatasetResponse* response);
+  // UploadDataset, but for the store: as HostedDataset::Receive. Sets `hosted` where it returns kStore.
+  absl::StatusOr<HostedDataset::Next> Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments,
+                                             Allocator& host, HostedDataset::Stored stored, HostedDatasetPtr* hosted,
+                                             v1::UploadDatasetResponse* response);
 };
 
 }  // namespace gluond::server

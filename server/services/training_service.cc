@@ -9,8 +9,10 @@
 
 namespace gluond::server {
 
-TrainingService::TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets)
-    : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets) {
+TrainingService::TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets,
+                                 StoredDatasets* stored)
+    : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets),
+      stored_(stored) {
   Add("Forward", this, &TrainingService::Forward);
   Add("Backward", this, &TrainingService::Backward);
   Add("CreateTrainer", this, &TrainingService::CreateTrainer, Weight::kHeavy);
@@ -63,7 +65,14 @@ void TrainingService::SetLearningRate(Call<v1::SetLearningRateRequest, v1::SetLe
 }
 
 void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDatasetResponse> call) {
-  call.Finish(datasets_.Upload(call.request(), call.attachments(), *devices_.host().allocator, &call.response()));
+  HostedDataset::Stored done;
+  if (stored_ != nullptr) done = [call](const absl::Status& status) { call.Finish(status); };
+  HostedDatasetPtr to_store;
+  ASSIGN_OR_FINISH(call, const HostedDataset::Next next,
+                   datasets_.Upload(call.request(), call.attachments(), *devices_.host().allocator, std::move(done),
+                                    &to_store, &call.response()));
+  if (next == HostedDataset::Next::kAnswer) call.Finish();
+  if (next == HostedDataset::Next::kStore) stored_->Save(call.request().dataset(), std::move(to_store));
 }
 
 void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDatasetsResponse> call) {
@@ -77,7 +86,8 @@ void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDataset
 }
 
 void TrainingService::DeleteDataset(Call<v1::DeleteDatasetRequest, v1::DeleteDatasetResponse> call) {
-  call.Finish(datasets_.Remove(call.request().dataset()).status());
+  if (stored_ == nullptr) return call.Finish(datasets_.Remove(call.request().dataset()).status());
+  stored_->Delete(call.request().dataset(), [call](const absl::Status& status) { call.Finish(status); });
 }
 
 void TrainingService::GetSequence(Call<v1::GetSequenceRequest, v1::GetSequenceResponse> call) {

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/mutex.h"
 #include "gluond/v1/training.pb.h"
+#include "server/durable/stored_datasets.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
@@ -21,8 +22,8 @@ namespace gluond::server {
 
 class TrainingService final : public RawService {
  public:
-  // All outlive the service.
-  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets);
+  // All outlive the service. `stored` is null without a store.
+  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets, StoredDatasets* stored);
 
  private:
   void CreateTrainer(Call<v1::CreateTrainerRequest, v1::CreateTrainerResponse> call);
@@ -57,6 +58,7 @@ class TrainingService final : public RawService {
   Devices& devices_;
   Models& models_;
   Datasets& datasets_;
+  StoredDatasets* const stored_;
 
   Mutex trainings_mu_;
   // The trainings under way, by model.

@@ -23,6 +23,8 @@ inline constexpr const char* kFeatures[] = {
     "models-of-sessions",  // SaveAsModel, OpenModel, StoreToModel.
     "pages",               // `page_size` and `page_token` of lists.
     "registry-hash",       // SessionOpened.registry_hash.
+    "stored-datasets",     // Dataset.stored.
+    "train",               // Train and CancelTraining.
     "unknown-commands",    // Commands that the server does not know are answered.
 };
 

@@ -151,6 +151,11 @@ grpc::Status FakeServer::Receive(const v1::Chunk& chunk, std::string* bytes) {
   if (chunk.data().empty()) return grpc::Status::OK;
   const Fault fault = NextFault();
   if (fault == Fault::kCutBefore) return Cut();
+  if (fault == Fault::kRestart) {
+    values_.clear();
+    dataset_.Clear();
+    return Cut();
+  }
   if (chunk.crc32c() != Crc32c(chunk.data())) return {grpc::StatusCode::DATA_LOSS, "checksum"};
   if (chunk.data().size() > kChunkBytes) return {grpc::StatusCode::RESOURCE_EXHAUSTED, "chunk"};
   if (chunk.offset() > bytes->size()) return {grpc::StatusCode::FAILED_PRECONDITION, "gap"};
@@ -216,6 +221,7 @@ grpc::Status FakeServer::UploadDataset(grpc::ServerContext*,
   std::lock_guard<std::mutex> lock(mu_);
   if (dataset_.committed()) return {grpc::StatusCode::ALREADY_EXISTS, "committed"};
   if (!request->columns().empty()) *dataset_.mutable_columns() = request->columns();
+  if (dataset_.columns().empty()) return {grpc::StatusCode::NOT_FOUND, "no dataset"};
   dataset_.set_name(request->dataset());
   const grpc::Status status = Receive(request->chunk(), &values_[request->column()]);
   dataset_.set_committed(request->commit());

@@ -101,5 +101,13 @@ TEST_F(TransferTest, ADatasetsUploadGoesOnWhereAnotherRunStopped) {
   EXPECT_EQ(server_.values()["data"], kLong);
 }
 
+TEST_F(TransferTest, ADatasetThatARestartTookIsDeclaredAgain) {
+  server_.set_faults({Fault::kNone, Fault::kRestart});
+  ASSERT_TRUE(client_.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());
+  EXPECT_EQ(server_.values()["data"], kLong);
+  ASSERT_EQ(client_.ListDatasets()->size(), 1u);
+  EXPECT_TRUE(client_.ListDatasets()->at(0).committed());
+}
+
 }  // namespace
 }  // namespace gluond::client

@@ -6,7 +6,8 @@ from unittest import mock
 import gluond as mx
 import numpy as np
 from gluond import nd
-from gluond._remote import calls, crc32c
+from gluond._proto import dataset_pb2
+from gluond._remote import calls, crc32c, datasets, methods
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -100,6 +101,26 @@ class DatasetTest(ArrayCase):
                    if each.args[1].name == "UploadDataset" and each.args[2].HasField("chunk")]
         self.assertEqual((chunks, offsets), ([0, 16], [32, 0]))
         self.assertTrue(mx.remote.Dataset("d").describe().committed)
+
+    def test_an_upload_that_the_server_has_lost_begins_anew(self):
+        real, offsets = calls.Caller.call, []
+
+        def losing(self, method, request, **options):
+            if method.name == "UploadDataset" and request.HasField("chunk"):
+                offsets.append(request.chunk.offset)
+                if len(offsets) == 2:
+                    real(self, methods.DELETE_DATASET, dataset_pb2.DeleteDatasetRequest(dataset="d"))
+            return real(self, method, request, **options)
+
+        with mock.patch.object(calls.current(), "_limits", mock.Mock(max_chunk_bytes=32)):
+            with mock.patch.object(calls.Caller, "call", losing):
+                self.upload()
+        self.assertEqual(offsets, [0, 32, 0, 32, 0, 32, 64])
+        self.assertTrue(mx.remote.Dataset("d").describe().committed)
+
+    def test_a_temporary_one_is_not_stored(self):
+        dataset = datasets.temporary({"data": self.data}, progress=False)
+        self.assertEqual((dataset.describe().committed, dataset.describe().stored), (True, False))
 
     def test_mistakes_are_told(self):
         with self.assertRaisesRegex(ValueError, r"as many rows each; got 'data' \(10, 4\), 'label' \(3,\)"):

@@ -30,7 +30,8 @@ class Column(NamedTuple):
 
 
 class DatasetDescription(NamedTuple):
-    """The server's knowledge of a dataset. committed: whether its upload is complete."""
+    """The server's knowledge of a dataset. committed: whether its upload is complete; stored: whether it outlives the
+    server, which a server without a store and the temporary datasets of `fit` do not give."""
 
     name: str
     rows: int
@@ -38,6 +39,7 @@ class DatasetDescription(NamedTuple):
     bytes: int
     committed: bool
     created: datetime.datetime
+    stored: bool
 
 
 class Dataset:
@@ -50,7 +52,8 @@ class Dataset:
     Columns are NDArrays or numpy arrays with as many rows each, kept in their own dtype; those of bytes take a quarter of
     the room of float32. A column feeds the model's input of its name, `label` the loss; its rows leave the dataset as
     x scale + shift, in the dtype of what they feed. An upload that was interrupted goes on where it was, in whichever
-    process it is begun again with the same values; one that is complete with the same values is not sent again.
+    process it is begun again with the same values; one that is complete with the same values is not sent again. A server
+    with a store has it on the disk then, so that it outlives the server.
     replace: deletes another dataset of that name first.
     """
 
@@ -87,9 +90,9 @@ def datasets() -> List[Dataset]:
 
 
 def temporary(columns: Mapping[str, Any], progress: bool) -> Dataset:
-    """A dataset for one use, under a name of its own. Its maker deletes it."""
+    """A dataset for one use, in memory only, under a name of its own. Its maker deletes it."""
     name = f"fit-{secrets.token_hex(8)}"
-    _Upload(calls.current(), name, columns, {}, {}).run(False, "upload" if progress else "")
+    _Upload(calls.current(), name, columns, {}, {}, temporary=True).run(False, "upload" if progress else "")
     return Dataset(name)
 
 
@@ -102,7 +105,8 @@ def _description(dataset: Any) -> DatasetDescription:
     columns = {column.name: Column(tuple(column.shape), DTYPE_OF[column.dtype], _scale(column), column.shift)
                for column in dataset.columns}
     created = datetime.datetime.fromtimestamp(dataset.created.seconds, datetime.timezone.utc)
-    return DatasetDescription(dataset.name, dataset.rows, columns, dataset.bytes, dataset.committed, created)
+    return DatasetDescription(dataset.name, dataset.rows, columns, dataset.bytes, dataset.committed, created,
+                              dataset.stored)
 
 
 def _by_column(given: Union[float, Mapping[str, float], None], what: str) -> Mapping[str, float]:
@@ -120,9 +124,10 @@ class _Upload:
     """One dataset on its way. Its client's name follows from its contents, so that any process goes on with it."""
 
     def __init__(self, caller: Caller, name: str, columns: Mapping[str, Any], scale: Mapping[str, float],
-                 shift: Mapping[str, float]) -> None:
+                 shift: Mapping[str, float], temporary: bool = False) -> None:
         self._caller = caller
         self._name = name
+        self._temporary = temporary
         self._values = {key: np.ascontiguousarray(values.as_numpy(value)) for key, value in columns.items()}
         values.rows(self._values)
         for key in (*scale, *shift):
@@ -149,12 +154,25 @@ class _Upload:
         if self._is_there():
             return
         try:
-            received = self._send(columns=self._columns).received
+            received = self._declare()
         except CallError as error:
             if not replace or error.code is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
             Dataset(self._name).delete()
-            received = self._send(columns=self._columns).received
+            received = self._declare()
+        try:
+            self._send_rest(received, title)
+        except CallError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND:
+                raise
+            # The server was started anew, or has forgotten the upload: this begins with what it has now.
+            self._send_rest(self._declare(), title)
+
+    def _declare(self) -> Mapping[str, int]:
+        """Bytes that the server has, by column."""
+        return self._send(columns=self._columns, temporary=self._temporary).received
+
+    def _send_rest(self, received: Mapping[str, int], title: str) -> None:
         chunk = self._caller.limits.max_chunk_bytes
         chunks = [(key, begin) for key, value in self._values.items()
                   for begin in range(received.get(key, 0), value.nbytes, chunk)]

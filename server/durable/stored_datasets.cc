@@ -1,0 +1,94 @@
+#include "server/durable/stored_datasets.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+
+namespace gluond::server {
+
+void StoredDatasets::RunInTurn(const std::string& name, Work work) {
+  {
+    MutexLock lock(mu_);
+    std::deque<Work>& turns = turns_[name];
+    turns.push_back(std::move(work));
+    if (turns.size() > 1) return;
+  }
+  runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
+}
+
+void StoredDatasets::RunNext(const std::string& name) {
+  Work work;
+  {
+    MutexLock lock(mu_);
+    work = std::move(turns_.at(name).front());
+  }
+  work();
+  work = nullptr;  // Its call ends before Stop returns.
+  {
+    MutexLock lock(mu_);
+    const auto found = turns_.find(name);
+    found->second.pop_front();
+    if (found->second.empty()) {
+      turns_.erase(found);
+      ended_.NotifyAll();
+      return;
+    }
+  }
+  runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
+}
+
+void StoredDatasets::Save(const std::string& name, HostedDatasetPtr hosted) {
+  RunInTurn(name, [this, name, hosted = std::move(hosted)] { hosted->EndStoring(SaveNow(name, hosted)); });
+}
+
+absl::Status StoredDatasets::SaveNow(const std::string& name, const HostedDatasetPtr& hosted) {
+  const absl::StatusOr<HostedDatasetPtr> now = datasets_.Find(name);
+  if (!now.ok() || *now != hosted) {
+    return absl::AbortedError(absl::StrCat("dataset '", name, "' was deleted before it was stored; upload it again"));
+  }
+  return Annotate(store_.Save(name, hosted->Parts()),
+                  absl::StrCat("dataset '", name, "' is not stored and not committed; its bytes are kept for another "
+                               "`commit`"));
+}
+
+void StoredDatasets::Delete(const std::string& name, Done done) {
+  RunInTurn(name, [this, name, done = std::move(done)] { done(DeleteNow(name)); });
+}
+
+absl::Status StoredDatasets::DeleteNow(const std::string& name) {
+  if (CheckName("dataset", name).ok()) {
+    const absl::Status deleted = store_.Delete(name);
+    if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
+    if (deleted.ok() && !datasets_.Find(name).ok()) return absl::OkStatus();
+  }
+  return datasets_.Remove(name).status();
+}
+
+void StoredDatasets::Load() {
+  const absl::StatusOr<std::vector<std::string>> names = store_.Names();
+  if (!names.ok()) {
+    return log_(absl::StrCat("gluond-server: no stored dataset can be loaded: ", names.status().message(), "\n"));
+  }
+  for (const std::string& name : *names) {
+    const absl::Status status = LoadOne(name);
+    if (status.ok()) continue;
+    log_(absl::StrCat("gluond-server: the stored dataset '", name, "' was not loaded and stays on the disk: ",
+                      status.message(), "\n"));
+  }
+}
+
+absl::Status StoredDatasets::LoadOne(const std::string& name) {
+  RETURN_IF_ERROR(datasets_.CanAdd(name, /*replace=*/false));
+  ASSIGN_OR_RETURN(StoredDataset stored, store_.Load(name, *devices_.host().allocator));
+  return datasets_.Add(name, std::make_shared<HostedDataset>(std::move(stored), /*stored=*/true, /*temporary=*/false),
+                       /*replace=*/false);
+}
+
+void StoredDatasets::Stop() {
+  MutexLock lock(mu_);
+  while (!turns_.empty()) ended_.Wait(mu_);
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,76 @@
+// StoredDatasets keeps the committed datasets of a server in its store, so that the next process has them. A dataset
+// that was uploaded as `temporary` stays in memory.
+//
+//   StoredDatasets stored(runner, devices, datasets, std::move(store), log);
+//   stored.Load();                     // Before the first call.
+//   ... datasets.Upload(...) returns kStore: stored.Save("fashion", hosted);
+//   stored.Delete("fashion", [](const absl::Status& status) { ... });
+//   stored.Stop();
+//
+// Thread-safe. Save and Delete return at once: the disk has threads of its own (rpc/dispatch.h). Saves and deletions of
+// one name take place one after another, in the order of the calls.
+
+#ifndef SERVER_DURABLE_STORED_DATASETS_H_
+#define SERVER_DURABLE_STORED_DATASETS_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "engine/core/mutex.h"
+#include "engine/store/dataset_store.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_dataset.h"
+#include "server/rpc/unary.h"
+
+namespace gluond::server {
+
+class StoredDatasets {
+ public:
+  // `store` holds datasets alone. All else outlives this.
+  StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store,
+                 LogSink log)
+      : runner_(runner), devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)) {}
+
+  // Reads the datasets that the store has. Waits until all are there. One that is damaged, or that this server cannot
+  // hold, is logged and stays on the disk until a dataset of its name is stored or deleted.
+  void Load();
+
+  // Writes the dataset and then ends its storing. Requires: its Receive has returned kStore.
+  void Save(const std::string& name, HostedDatasetPtr hosted);
+
+  // Deletes the dataset from the store and then from memory; what only one of them has, too. Calls `done` with an error
+  // of the disk, after which memory has the dataset still, or with NOT_FOUND. On any thread.
+  using Done = std::function<void(const absl::Status&)>;
+  void Delete(const std::string& name, Done done);
+
+  // Waits for the saves and deletions under way. Requires: all calls have ended.
+  void Stop();
+
+ private:
+  using Work = std::function<void()>;
+
+  void RunInTurn(const std::string& name, Work work);
+  void RunNext(const std::string& name);
+  absl::Status SaveNow(const std::string& name, const HostedDatasetPtr& hosted);
+  absl::Status DeleteNow(const std::string& name);
+  absl::Status LoadOne(const std::string& name);
+
+  Runner& runner_;
+  Devices& devices_;
+  Datasets& datasets_;
+  DatasetStore store_;
+  const LogSink log_;
+
+  Mutex mu_;
+  CondVar ended_;
+  std::map<std::string, std::deque<Work>> turns_ ABSL_GUARDED_BY(mu_);  // By name. The first of each is at work.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_DURABLE_STORED_DATASETS_H_
