@@ -11,8 +11,8 @@ import threading
 
 import grpc
 
-from proto import checkpoint_pb2, custom_operator_pb2, dataset_pb2, model_pb2, operator_pb2, parameters_pb2, session_pb2
-from proto import tensor_pb2
+from proto import checkpoint_pb2, custom_operator_pb2, dataset_pb2, graph_pb2, model_pb2, operator_pb2, parameters_pb2
+from proto import session_pb2, tensor_pb2
 from tests.fault import http2
 from tests.fault.attack_work import define, filled, step
 from tests.fault.peer import Peer, Session
