@@ -42,12 +42,19 @@ that is being written, or a session's arrays. The change then needs memory of it
 Messages are for people, and their words may change. Programs read the `google.rpc.ErrorInfo` among
 the error's details (`grpc-status-details-bin`; in a session, `Failure.status`): its `domain` is
 `gluond`, its `reason` one of these. A failed custom operator's traceback is a
-`google.rpc.DebugInfo`.
+`google.rpc.DebugInfo`. Where another attempt makes sense after a time, a `google.rpc.RetryInfo`
+tells the time; where the error names a field of the request, a `google.rpc.BadRequest` does.
+
+A call may carry the metadata `x-request-id` (1 to 128 printable characters) and `traceparent` (W3C
+Trace Context). The server's log has both with a call that fails, whose trailing metadata have the
+`x-request-id`, or one that the server has made.
 
 | reason | code | metadata | meaning |
 | --- | --- | --- | --- |
 | `ALREADY_EXISTS` | `ALREADY_EXISTS` | `kind`, `name` | A model or dataset has this name. |
 | `ANSWER_FORGOTTEN` | `FAILED_PRECONDITION` | `last` | The numbered call was applied, and its answer is no longer kept. |
+| `BAD_FIELD` | `INVALID_ARGUMENT` | `field` | The request's field, or tensor, of this name is wrong. |
+| `CLIENT_TOO_OLD` | `FAILED_PRECONDITION` | `protocol`, `lowest`, `version` | The server speaks the client's protocol no more. |
 | `DRAINING` | `UNAVAILABLE` | | The server is stopping; a call may work with another one, or later. |
 | `LIMIT` | `RESOURCE_EXHAUSTED` | `flag` | The limit of a flag of the server, such as `--max_models`. |
 | `LOADING` | `UNAVAILABLE` | | The server has just started and loads its models; a call works later. |
@@ -59,6 +66,9 @@ the error's details (`grpc-status-details-bin`; in a session, `Failure.status`):
 | `SESSION_GONE` | `NOT_FOUND` | | The server has no such session, or no longer. |
 | `STALE_GRADIENT` | `FAILED_PRECONDITION` | `arrays` | These arrays' gradients were not computed since the last step. |
 | `TOO_MANY_CALLS` | `RESOURCE_EXHAUSTED` | | Too many numbered calls of this client wait for those before them. |
+| `TRAINING_UNDER_WAY` | `FAILED_PRECONDITION` | | Another Train of this model is under way. |
+| `UNKNOWN_COMMAND` | `UNIMPLEMENTED` | `number`, `field`, `protocol` | The server does not know the session's command of this number; `field` is its number in `Command`. |
+| `VERSION_CHANGED` | `ABORTED` | `version` | The model no longer has the version that the call expected; nothing was changed. |
 """
 
 _Field = descriptor_pb2.FieldDescriptorProto

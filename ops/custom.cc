@@ -1,5 +1,5 @@
-// Custom: an operator that a client computes. proto/custom_operator.proto says what its attributes mean, and
-// engine/core/custom_host.h how the client is reached.
+// Custom: an operator that a client computes. engine/core/custom_spec.h has its inputs and outputs, and
+// engine/core/custom_host.h says how the client is reached.
 //
 // A forward pass has a hidden output, a number by which its backward pass finds the client's object of that call. The
 // inputs of the backward pass are the arguments, the auxiliary states, the number, and those gradients of outputs and
@@ -8,8 +8,6 @@
 #include <algorithm>
 
 #include "ops/operator.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "ops/custom_attributes.h"
 
 namespace gluond::ops {
@@ -24,22 +22,14 @@ struct CustomParam {
   size_t num_inputs() const { return arguments.size() + auxiliary.size(); }
 };
 
-std::vector<std::string> Names(const AttrDict& dict, absl::string_view key, absl::string_view otherwise) {
-  return absl::StrSplit(AttributeText(dict, key, otherwise), ',', absl::SkipEmpty());
-}
-
-absl::Status ParseDependencies(const AttrDict& dict, CustomParam* param) {
+void SetDependencies(const CustomSpec& spec, CustomParam* param) {
   const size_t outputs = param->outputs.size(), arguments = param->arguments.size();
-  const bool all = dict.find("__dependencies__") == dict.end();
+  const bool all = !spec.dependencies.has_value();
   param->needs_out_grad.assign(outputs, all);
   param->needs_argument.assign(arguments, all);
   param->needs_output.assign(outputs, all);
-  for (const std::string& text : Names(dict, "__dependencies__", "")) {
-    size_t i = 0;
-    if (!absl::SimpleAtoi(text, &i) || i >= 2 * outputs + arguments) {
-      return absl::InvalidArgumentError(absl::StrCat("parameter '__dependencies__' has '", text,
-                                                     "', expected numbers below ", 2 * outputs + arguments));
-    }
+  if (all) return;
+  for (const uint32_t i : *spec.dependencies) {
     if (i < outputs) {
       param->needs_out_grad[i] = true;
     } else if (i < outputs + arguments) {
@@ -48,27 +38,22 @@ absl::Status ParseDependencies(const AttrDict& dict, CustomParam* param) {
       param->needs_output[i - outputs - arguments] = true;
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Status Parse(NodeAttrs* attrs) {
   CustomParam param;
-  const AttrDict& dict = attrs->dict;
-  param.op = OperatorOf(dict);
+  ASSIGN_OR_RETURN(CustomSpec spec, CustomSpec::Of(attrs->dict));
+  param.op = OperatorOf(attrs->dict, spec);
   if (param.op.op_type.empty()) return absl::InvalidArgumentError("parameter 'op_type' is required");
-  param.arguments = Names(dict, "__arguments__", "data");
-  param.outputs = Names(dict, "__outputs__", "output");
-  param.auxiliary = Names(dict, "__auxiliary__", "");
-  const size_t most = std::max({param.outputs.size(), param.arguments.size(), param.auxiliary.size()});
-  if (param.outputs.empty() || most > kMostCustomArrays) {
-    return absl::InvalidArgumentError(absl::StrCat("it has ", param.outputs.size(), " outputs and ", param.num_inputs(),
-                                                   " inputs, expected an output, and at most ", kMostCustomArrays,
-                                                   " of each"));
+  if (spec.function.has_value()) {
+    return absl::InvalidArgumentError("it has a `function`, which belongs to the operator _CustomFunction");
   }
-  RETURN_IF_ERROR(ParseDependencies(dict, &param));
-  for (const std::string& rule : Names(dict, "__rules__", "")) {
-    (rule == "shape" ? param.infers_shape : param.infers_type) = true;
-  }
+  param.arguments = std::move(spec.arguments);
+  param.outputs = std::move(spec.outputs);
+  param.auxiliary = std::move(spec.auxiliary);
+  SetDependencies(spec, &param);
+  param.infers_shape = spec.same_shape;
+  param.infers_type = spec.same_dtype;
   attrs->Store(std::move(param));
   return absl::OkStatus();
 }
@@ -232,7 +217,7 @@ std::vector<uint32_t> UnneededArguments(const NodeAttrs& attrs) {
 GLUOND_REGISTER_OP(Custom)
     .describe("An operator that a client computes: op_type names it, all other attributes go to the client.")
     .add_argument("data", "NDArray[]", "What the operator's client says that it takes.")
-    .add_argument("op_type", "string", "Name that a client has offered it under.")
+    .add_argument("op_type", "string", "Name that a client shares it under; see CustomOperatorSpec for others.")
     .set_attr_parser(Parse)
     .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).num_inputs()); })
     .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size() + 1); })

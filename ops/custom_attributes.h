@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/core/custom_host.h"
+#include "engine/core/custom_spec.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/status_macros.h"
 #include "ops/kernel/host_blobs.h"
@@ -19,20 +20,22 @@
 
 namespace gluond::ops {
 
-// The attribute `key`, or `otherwise` where there is none.
-inline std::string AttributeText(const AttrDict& dict, absl::string_view key, absl::string_view otherwise) {
-  const auto it = dict.find(std::string_view(key.data(), key.size()));
-  return it == dict.end() ? std::string(otherwise) : it->second;
-}
-
-// The client's operator that the attributes name. Attributes that are not the server's own are the client's.
-inline CustomOperator OperatorOf(const AttrDict& dict) {
-  CustomOperator op{AttributeText(dict, kScopeAttribute, ""), AttributeText(dict, "op_type", ""), {}};
-  op.is_unknown_clients = op.scope.empty() && dict.contains(kScopeAttribute);
-  op.host = CurrentCustomHost();
+// The client's operator of a node with these attributes. Those that are not the server's own are the client's.
+inline CustomOperator OperatorOf(const AttrDict& dict, const CustomSpec& spec) {
+  CustomOperator op;
   for (const auto& [name, text] : dict) {
-    if (name != "op_type" && name.rfind("__", 0) != 0) op.attrs.emplace(name, text);
+    if (name == "op_type") {
+      op.op_type = text;
+    } else if (name.rfind("__", 0) != 0) {
+      op.attrs.emplace(name, text);
+    }
   }
+  const ScopedCustomHost* const current = ScopedCustomHost::Current();
+  if (current != nullptr) {
+    op.host = current->host();
+    if (!spec.shared) op.scope = current->scope();
+  }
+  op.is_unknown_clients = !spec.shared && op.scope.empty();
   return op;
 }
 
@@ -40,9 +43,10 @@ inline CustomOperator OperatorOf(const AttrDict& dict) {
 inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
   if (op.is_unknown_clients) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "custom operator '", op.op_type, "' is one client's own, and this graph does not say whose, as it comes from a "
-        "checkpoint or a description; define the model with that client's operators and load the checkpoint into it, "
-        "or share the operator before it is saved"));
+        "custom operator '", op.op_type, "' is one client's own, and no credential says whose (OpenSession.host, "
+        "DefineModelRequest.host), as where the graph comes from a checkpoint; define the model with its client's "
+        "credential and load the checkpoint into it, or share the operator (OfferOperator.shared) and say so "
+        "(CustomOperatorSpec.shared)"));
   }
   if (op.host != nullptr) return op.host.get();
   return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));

@@ -1,8 +1,7 @@
 // _CustomFunction: the results of a function that a client has run, whose gradient it computes, too.
-// proto/custom_operator.proto says what its attributes mean, and engine/core/custom_host.h how the client is reached.
+// engine/core/custom_spec.h has its numbers, and engine/core/custom_host.h says how the client is reached.
 
 #include "ops/operator.h"
-#include "absl/strings/numbers.h"
 #include "ops/custom_attributes.h"
 #include "ops/kernel/copy.h"
 
@@ -19,19 +18,16 @@ struct Param {
 
 absl::Status Parse(NodeAttrs* attrs) {
   Param param;
-  param.op = OperatorOf(attrs->dict);
-  constexpr uint32_t kMost = 1000;
-  if (!absl::SimpleAtoi(AttributeText(attrs->dict, "function", ""), &param.function)) {
-    return absl::InvalidArgumentError("parameter 'function' is required, a number");
+  ASSIGN_OR_RETURN(const CustomSpec spec, CustomSpec::Of(attrs->dict));
+  if (!spec.function.has_value()) {
+    return absl::InvalidArgumentError("it needs the `function` of a CustomOperatorSpec, got none");
   }
-  if (!absl::SimpleAtoi(AttributeText(attrs->dict, "__inputs__", ""), &param.inputs) ||
-      !absl::SimpleAtoi(AttributeText(attrs->dict, "__outputs__", "1"), &param.outputs) || param.inputs > kMost ||
-      param.outputs > kMost || param.outputs == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameters '__inputs__' and '__outputs__' count the function's inputs and outputs, up to ",
-                     kMost));
-  }
-  if (param.op.host != nullptr) param.hold = param.op.host->HoldFunction(param.op.scope, param.function);
+  param.op = OperatorOf(attrs->dict, spec);
+  param.function = spec.function->number;
+  param.inputs = spec.function->inputs;
+  param.outputs = spec.function->outputs;
+  const bool is_known = param.op.host != nullptr && !param.op.is_unknown_clients;
+  if (is_known) param.hold = param.op.host->HoldFunction(param.op.scope, param.function);
   attrs->Store(std::move(param));
   return absl::OkStatus();
 }
@@ -77,8 +73,8 @@ absl::StatusOr<bool> InferForward(const NodeAttrs& attrs, Vector* in, Vector* ou
 }
 
 GLUOND_REGISTER_OP(_CustomFunction)
-    .describe("What a client has computed by a function of its own: the inputs after the first `__inputs__`. The "
-              "gradients of those come from the client.")
+    .describe("What a client has computed by a function of its own: the results, which are inputs after the function's "
+              "own. The gradients of those come from the client.")
     .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
     .set_attr_parser(Parse)
     .set_num_inputs(NumInputs)

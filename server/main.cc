@@ -22,10 +22,10 @@
 #include "engine/core/status_macros.h"
 #include "server/rpc/log.h"
 #include "server/server.h"
-#include "server/services/server_service.h"
 #include "server/start/address.h"
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
+#include "server/start/protocol.h"
 #include "server/start/signals.h"
 
 using gluond::server::Limits;

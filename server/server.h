@@ -70,8 +70,8 @@ class Server {
   // Ends all, and returns how many calls and streams of sessions had to be cut; 0 is a clean end. In this order:
   //
   //   1. Health says NOT_SERVING; for `lame_duck` calls are taken as before, until those who ask have heard of it.
-  //   2. New calls get UNAVAILABLE. Calls and sessions' commands under way have `grace` to end. The streams of clients
-  //      that compute operators stay meanwhile: such calls need them.
+  //   2. New calls get UNAVAILABLE. Calls and sessions' commands under way have `grace` to end; a Train ends after the
+  //      steps under way. The streams of clients that compute operators stay meanwhile: such calls need them.
   //   3. Models are saved as they are now, in the rest of that time, and in the last quarter of it where calls are still
   //      under way. Without any `grace` none is.
   //   4. These streams end, then the connections, then the sessions.

@@ -26,7 +26,7 @@ ROOMS = {
     "base": ("base attribute name engine lr_scheduler _elsewhere _registry _curve", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
-    "operators": ("_operators _attributes _documentation context util", "base _proto _wire"),
+    "operators": ("_operators _operators_cache _attributes _documentation context util", "base _proto _wire"),
     "_array": ("_array", "base _proto _wire operators"),
     "_custom": ("_custom", "base _proto _wire operators _array"),
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),

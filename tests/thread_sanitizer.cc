@@ -16,8 +16,9 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:google::protobuf::io::\n"
          // A client in this process wrote the bytes that SliceCursor reads, and gRPC handed them over.
          "race:server/wire/slice_cursor.cc\n"
-         // The main thread makes an Arrivals before gRPC's threads use it, and frees it after them.
+         // The main thread makes a Router and its Arrivals before gRPC's threads use them, and frees them after these.
          "race:server/net/arrivals.cc\n"
+         "race:server/rpc/router.cc\n"
          // gRPC frees the tensors of a message on a thread of its own.
          "race:client/cpp/tensor_message.cc\n";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/status_macros.h"
 
 namespace gluond::client {
@@ -13,10 +14,20 @@ using Training = v1::TrainingService::Stub;
 
 // A larger chunk wins nothing, and costs memory on both sides.
 constexpr int64_t kLargestChunk = 4 << 20;
+constexpr int32_t kPageSize = 1000;
 
-template <class T>
-std::vector<T> ToVector(google::protobuf::RepeatedPtrField<T>* field) {
-  return {std::make_move_iterator(field->begin()), std::make_move_iterator(field->end())};
+// All entries, page by page, of a method that lists them. `field` gives those of an answer.
+template <class Entry, class Method, class Request, class Field>
+absl::StatusOr<std::vector<Entry>> ListAll(Connection& connection, Method method, Request request,
+                                           Field field, absl::Duration timeout) {
+  std::vector<Entry> all;
+  request.set_page_size(kPageSize);
+  for (;;) {
+    CLIENT_ASSIGN_OR_RETURN(auto response, connection.Call(method, request, timeout));
+    for (Entry& entry : *field(response)) all.push_back(std::move(entry));
+    if (response.next_page_token().empty()) return all;
+    request.set_page_token(response.next_page_token());
+  }
 }
 
 template <class Request>
@@ -52,11 +63,21 @@ absl::StatusOr<Client> Client::Connect(std::shared_ptr<grpc::Channel> channel, O
 absl::StatusOr<Client> Client::Connect(std::shared_ptr<Connection> connection) {
   Client client(connection);
   CLIENT_ASSIGN_OR_RETURN(const auto server, client.GetServerInfo());
+  CLIENT_RETURN_IF_ERROR(CheckServer(server));
   if (server.limits().max_chunk_bytes() > 0) {
     connection->set_chunk_bytes(
         std::min<int64_t>(server.limits().max_chunk_bytes(), kLargestChunk));
   }
   return client;
+}
+
+absl::Status CheckServer(const v1::GetServerInfoResponse& server, uint32_t lowest) {
+  const uint32_t protocol = std::max<uint32_t>(server.protocol(), 1);
+  if (protocol >= lowest) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the server is too old: gluond ", server.version(), " speaks protocol ", protocol,
+      ", and this client, gluond ", kRelease, ", needs ", lowest,
+      " or newer; start a newer server, or use the client of the server's release"));
 }
 
 Client Client::WithTimeout(absl::Duration timeout) const {
@@ -102,9 +123,8 @@ absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request,
 Model Client::GetModel(std::string name) const { return Model(connection_, std::move(name)); }
 
 absl::StatusOr<std::vector<v1::Model>> Client::ListModels() const {
-  CLIENT_ASSIGN_OR_RETURN(
-      auto response, connection_->Call(&Models::ListModels, v1::ListModelsRequest(), timeout_));
-  return ToVector(response.mutable_models());
+  return ListAll<v1::Model>(*connection_, &Models::ListModels, v1::ListModelsRequest(),
+                 [](auto& page) { return page.mutable_models(); }, timeout_);
 }
 
 absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint,
@@ -122,9 +142,8 @@ absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint,
 }
 
 absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints() const {
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::ListCheckpoints,
-                                                           v1::ListCheckpointsRequest(), timeout_));
-  return ToVector(response.mutable_checkpoints());
+  return ListAll<v1::Checkpoint>(*connection_, &Models::ListCheckpoints, v1::ListCheckpointsRequest(),
+                 [](auto& page) { return page.mutable_checkpoints(); }, timeout_);
 }
 
 absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
@@ -134,9 +153,8 @@ absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
 }
 
 absl::StatusOr<std::vector<v1::Dataset>> Client::ListDatasets() const {
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::ListDatasets,
-                                                           v1::ListDatasetsRequest(), timeout_));
-  return ToVector(response.mutable_datasets());
+  return ListAll<v1::Dataset>(*connection_, &Training::ListDatasets, v1::ListDatasetsRequest(),
+                 [](auto& page) { return page.mutable_datasets(); }, timeout_);
 }
 
 absl::Status Client::DeleteDataset(const std::string& name) const {
@@ -167,9 +185,8 @@ absl::StatusOr<std::vector<v1::Operator>> Client::ListOperators(const std::strin
   v1::ListOperatorsRequest request;
   request.set_contains(contains);
   request.set_full(full);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Operators::ListOperators, request, timeout_));
-  return ToVector(response.mutable_operators());
+  return ListAll<v1::Operator>(*connection_, &Operators::ListOperators, request,
+                 [](auto& page) { return page.mutable_operators(); }, timeout_);
 }
 
 absl::StatusOr<v1::Operator> Client::DescribeOperator(const std::string& op) const {

@@ -14,6 +14,7 @@
 #ifndef GLUOND_CLIENT_CPP_CLIENT_H_
 #define GLUOND_CLIENT_CPP_CLIENT_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,13 @@
 #include "client/cpp/tensor.h"
 
 namespace gluond::client {
+
+inline constexpr char kRelease[] = "0.1.0";
+// The oldest protocol that a server may speak (GetServerInfoResponse.protocol; one that tells none speaks 1).
+inline constexpr uint32_t kLowestProtocol = 1;
+
+// FAILED_PRECONDITION: the server is too old for this client; says what to do.
+absl::Status CheckServer(const v1::GetServerInfoResponse& server, uint32_t lowest = kLowestProtocol);
 
 struct DefineOptions {
   std::string device = "";  // Default: the server's first.
@@ -61,6 +69,7 @@ struct DatasetColumn {
 class Client {
  public:
   // Connects and asks for the server's limits. UNAVAILABLE: nobody answers at host:port.
+  // FAILED_PRECONDITION: as CheckServer.
   static absl::StatusOr<Client> Connect(const std::string& address, Options options = {});
 
   // The same over a channel that the caller made, for tests and unusual transports.

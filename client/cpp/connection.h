@@ -130,6 +130,11 @@ class Connection {
                               absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report);
 
+  // Calls Train, which has no deadline. It is sent again, or goes on from where it was, while the server is
+  // there again within Options::retry_for. `timeout`: of the questions about sequence numbers.
+  absl::StatusOr<v1::TrainProgress> Train(v1::TrainRequest request, absl::Duration timeout,
+                                          absl::FunctionRef<bool(const v1::TrainProgress&)> progress);
+
   const Options& options() const { return options_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 

@@ -170,6 +170,19 @@ absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int
   return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
 }
 
+absl::StatusOr<v1::TrainProgress> Model::Train(
+    v1::TrainRequest request, absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const {
+  request.set_model(name_);
+  return connection_->Train(std::move(request), timeout_, progress);
+}
+
+absl::StatusOr<bool> Model::CancelTraining() const {
+  CLIENT_ASSIGN_OR_RETURN(auto response,
+                          connection_->Call(&Training::CancelTraining,
+                                            For<v1::CancelTrainingRequest>(name_), timeout_));
+  return response.cancelled();
+}
+
 absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const Tensors& batch) const {
   return connection_->Call(kEvaluate, For<v1::EvaluateRequest>(name_), batch, timeout_);
 }

@@ -90,6 +90,21 @@ class Model {
   absl::StatusOr<v1::TrainStepResponse> TrainStep(const v1::Rows& rows, int64_t batch_size,
                                                   std::optional<int64_t> steps = {}) const;
 
+  // Trains on rows of a dataset for epochs, as v1::TrainRequest says; its model and number are set here.
+  // `progress` is told how it goes on, once a second or as the request says, and at the end of each epoch;
+  // where it returns false, the training ends after the step under way. It may call the model, but changes
+  // of it wait for the end. There is no deadline. The training goes on after a broken connection and in a
+  // server that was stopped and started anew, with steps counted from the first call's on. The last
+  // message says whether it was cancelled, or which error ended it after some steps; a later call with
+  // `start_at` = `next` goes on. ABORTED, with the reason REWOUND: a crash of the server has left a part of
+  // the steps; the message says how many.
+  absl::StatusOr<v1::TrainProgress> Train(
+      v1::TrainRequest request,
+      absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const;
+
+  // Ends the training of this model that is under way, whoever has begun it. False: there is none.
+  absl::StatusOr<bool> CancelTraining() const;
+
   // Loss and metrics in inference mode.
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const Tensors& batch) const;
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows,

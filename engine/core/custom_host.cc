@@ -9,12 +9,13 @@ namespace gluond {
 GLUOND_DECLARE_OP_ATTR(FAbandon, "FAbandon");
 
 namespace {
-thread_local const CustomHostPtr* current = nullptr;
+thread_local const ScopedCustomHost* current = nullptr;
 }
 
-ScopedCustomHost::ScopedCustomHost(const CustomHostPtr& host) : before_(std::exchange(current, &host)) {}
+ScopedCustomHost::ScopedCustomHost(const CustomHostPtr& host, std::string scope)
+    : host_(host), scope_(std::move(scope)), before_(std::exchange(current, this)) {}
 ScopedCustomHost::~ScopedCustomHost() { current = before_; }
 
-CustomHostPtr CurrentCustomHost() { return current == nullptr ? nullptr : *current; }
+const ScopedCustomHost* ScopedCustomHost::Current() { return current; }
 
 }  // namespace gluond

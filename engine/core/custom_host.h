@@ -1,8 +1,9 @@
 // A CustomHost has clients compute the operator Custom. The operator (ops/custom.cc) knows graphs; the host
 // (server/custom/hosts.h) knows clients. A server has one. Code that makes a graph for a server names the host while
-// attributes are parsed; the nodes, and those of their gradients, keep it:
+// attributes are parsed, and with it the client whose operators the graph's private ones are; the nodes, and those of
+// their gradients, keep both:
 //
-//   const ScopedCustomHost host(devices.custom_host());
+//   const ScopedCustomHost host(devices.custom_host(), request.host());
 //   ASSIGN_OR_RETURN(const NodePtr node, TryMakeNode("Custom", ...));
 
 #ifndef ENGINE_CORE_CUSTOM_HOST_H_
@@ -24,19 +25,15 @@
 
 namespace gluond {
 
-// The attribute that names the client which computes an operator. Anybody who knows the name can have that client
-// compute, so it is empty in a graph that leaves the server, which says that the operator is some client's own.
-inline constexpr char kScopeAttribute[] = "__scope__";
-
 class CustomHost;
 using CustomHostPtr = std::shared_ptr<CustomHost>;
 
 // One operator of one client.
 struct CustomOperator {
-  std::string scope;  // Empty: a shared one.
+  std::string scope;  // The client's credential. Empty: a shared one. No attribute has it, and so no graph does.
   std::string op_type;
   AttrDict attrs;     // The client's own.
-  bool is_unknown_clients = false;  // The graph has been outside, and does not name the client.
+  bool is_unknown_clients = false;  // No credential came with the graph.
   CustomHostPtr host = nullptr;     // Null: nobody computes it.
 };
 
@@ -56,9 +53,6 @@ struct CustomCall {
   std::shared_ptr<ClientTime> time;  // The run's, which makes one call at a time. The host adds to it first.
   Completion completion;
 };
-
-// A custom operator has at most so many arguments, outputs and auxiliary states of each kind.
-inline constexpr size_t kMostCustomArrays = 1000;
 
 class CustomHost {
  public:
@@ -93,18 +87,24 @@ class CustomHost {
 };
 
 // While it lives, the host, which lives longer, computes the operators whose attributes the calling thread parses.
+// `scope` is the credential of the client that computes those of them that nobody shares; empty: no client is known.
 class ScopedCustomHost {
  public:
-  explicit ScopedCustomHost(const CustomHostPtr& host);
+  explicit ScopedCustomHost(const CustomHostPtr& host, std::string scope = {});
   ~ScopedCustomHost();
   ScopedCustomHost(const ScopedCustomHost&) = delete;
   ScopedCustomHost& operator=(const ScopedCustomHost&) = delete;
 
+  // The calling thread's innermost one; null: none.
+  static const ScopedCustomHost* Current();
+  const CustomHostPtr& host() const { return host_; }
+  const std::string& scope() const { return scope_; }
+
  private:
-  const CustomHostPtr* const before_;
+  const CustomHostPtr& host_;
+  const std::string scope_;
+  const ScopedCustomHost* const before_;
 };
-// The calling thread's host; null: none.
-CustomHostPtr CurrentCustomHost();
 
 // An operator's CustomHost::Abandon, for a run that waits for this node.
 using FAbandon = std::function<void(const NodeAttrs& attrs, const ClientTime* run)>;

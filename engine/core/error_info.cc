@@ -22,6 +22,11 @@ absl::Status WithInfo(absl::Status status, absl::string_view reason,
   return status;
 }
 
+absl::Status InField(absl::string_view field, absl::Status status) {
+  if (!absl::IsInvalidArgument(status) || InfoOf(status).has_value()) return status;
+  return WithInfo(std::move(status), reason::kBadField, {{"field", std::string(field)}});
+}
+
 std::optional<ErrorInfo> InfoOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return std::nullopt;

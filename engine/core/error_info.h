@@ -22,6 +22,8 @@ namespace reason {
 
 inline constexpr char kAlreadyExists[] = "ALREADY_EXISTS";
 inline constexpr char kAnswerForgotten[] = "ANSWER_FORGOTTEN";
+inline constexpr char kBadField[] = "BAD_FIELD";
+inline constexpr char kClientTooOld[] = "CLIENT_TOO_OLD";
 inline constexpr char kDraining[] = "DRAINING";
 inline constexpr char kLimit[] = "LIMIT";
 inline constexpr char kLoading[] = "LOADING";
@@ -33,6 +35,9 @@ inline constexpr char kSequenceReused[] = "SEQUENCE_REUSED";
 inline constexpr char kSessionGone[] = "SESSION_GONE";
 inline constexpr char kStaleGradient[] = "STALE_GRADIENT";
 inline constexpr char kTooManyCalls[] = "TOO_MANY_CALLS";
+inline constexpr char kTrainingUnderWay[] = "TRAINING_UNDER_WAY";
+inline constexpr char kUnknownCommand[] = "UNKNOWN_COMMAND";
+inline constexpr char kVersionChanged[] = "VERSION_CHANGED";
 
 }  // namespace reason
 
@@ -50,6 +55,10 @@ template <class... Args>
 absl::Status OverLimit(absl::string_view flag, const Args&... message) {
   return WithInfo(absl::ResourceExhaustedError(absl::StrCat(message...)), reason::kLimit, {{"flag", std::string(flag)}});
 }
+
+// An INVALID_ARGUMENT by a field of the request (`inputs["data"]`) gets the reason BAD_FIELD. One that has facts
+// already, and any other status, stays as it is. `field` has no NUL character.
+absl::Status InField(absl::string_view field, absl::Status status);
 
 // The status's facts, if it has some.
 std::optional<ErrorInfo> InfoOf(const absl::Status& status);

@@ -53,11 +53,10 @@ absl::Status ParseText(absl::string_view text, bool* out) {
 absl::Status ParseText(absl::string_view text, int64_t* out) {
   if (absl::SimpleAtoi(text, out)) return absl::OkStatus();
   double number;  // A JSON client has one kind of number: 3 may arrive as "3.0".
-  if (absl::SimpleAtod(text, &number) && std::nearbyint(number) == number && std::abs(number) <= 0x1p53) {
-    *out = static_cast<int64_t>(number);
-    return absl::OkStatus();
-  }
-  return Expect("a whole number");
+  if (!absl::SimpleAtod(text, &number) || std::nearbyint(number) != number) return Expect("a whole number");
+  if (std::abs(number) >= 0x1p53) return Expect("a whole number, from 2^53 on as a string of up to 64 bits' digits");
+  *out = static_cast<int64_t>(number);
+  return absl::OkStatus();
 }
 absl::Status ParseText(absl::string_view text, int* out) {
   int64_t wide;
@@ -88,14 +87,9 @@ std::string FormatValue(double v) { return Shortest(v); }
 
 }  // namespace param_internal
 
-namespace {
-
-// "__init__" and the like: hidden keys of the graph, not parameters of the operator.
 bool IsHidden(absl::string_view key) {
   return key.size() > 4 && key.substr(0, 2) == "__" && key.substr(key.size() - 2) == "__";
 }
-
-}  // namespace
 
 const FieldSpec* SchemaBase::Find(absl::string_view name) const {
   for (const FieldSpec& field : fields_) {

@@ -69,6 +69,9 @@ class SchemaBase {
   std::vector<FieldSpec> fields_;
 };
 
+// Whether an attribute's key is one of the graph's, like "__init__", and no parameter of an operator.
+bool IsHidden(absl::string_view key);
+
 namespace param_internal {
 
 absl::Status ParseText(absl::string_view text, bool* out);

@@ -76,6 +76,9 @@ class Imperative {
   // Backward in steps: backward_walk.h.
   class BackwardWalk;
 
+  // Gradients' calls are prepared anew from now on: their clients may be others than those of equal calls before.
+  void ForgetGradientCalls();
+
   // Counts for the random operators that run from now on.
   void Seed(uint64_t seed) { seed_ = seed, draws_ = 0; }
 

@@ -39,6 +39,11 @@ class LruMap {
     return values_.front().second;
   }
 
+  void Clear() {
+    places_.clear();
+    values_.clear();
+  }
+
  private:
   using Values = std::list<std::pair<Key, Value>>;
 

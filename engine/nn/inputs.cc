@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/error_info.h"
 #include "engine/core/text.h"
 
 namespace gluond {
@@ -16,11 +17,15 @@ bool Fits(const Shape& want, const Shape& got) {
   return ShapeAssign(&merged, got) && merged == got;
 }
 
+// The place in a request of an input of this name.
+std::string FieldOf(absl::string_view name) { return absl::StrCat("inputs[\"", Excerpt(name), "\"]"); }
+
 absl::Status NoSuchInput(absl::string_view name, absl::Span<const ModelInput> inputs) {
   std::vector<std::string> names;
   for (const ModelInput& input : inputs) names.push_back(input.name);
-  return absl::InvalidArgumentError(absl::StrCat("there is no input '", Excerpt(name), "'", DidYouMean(name, names),
-                                                 " Inputs: ", absl::StrJoin(names, ", ")));
+  return InField(FieldOf(name),
+                 absl::InvalidArgumentError(absl::StrCat("there is no input '", Excerpt(name), "'", DidYouMean(name, names),
+                                                         " Inputs: ", absl::StrJoin(names, ", "))));
 }
 
 }  // namespace
@@ -40,16 +45,18 @@ absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to,
       return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has no value"));
     }
     if (!Fits(to[i].shape, given.tensor.shape())) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has shape ",
-                                                     given.tensor.shape().ToString(), ", expected ",
-                                                     to[i].shape.ToString()));
+      return InField(FieldOf(to[i].name),
+                     absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has shape ",
+                                                             given.tensor.shape().ToString(), ", expected ",
+                                                             to[i].shape.ToString())));
     }
     tensors[i] = std::move(given.tensor);
   }
   for (size_t i = 0; i + optional < to.size(); ++i) {
     if (tensors[i].defined()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' of shape ", to[i].shape.ToString(),
-                                                   " is missing"));
+    return InField(FieldOf(to[i].name),
+                   absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' of shape ", to[i].shape.ToString(),
+                                                           " is missing")));
   }
   return tensors;
 }

@@ -90,9 +90,8 @@ void Model::Initialize(const InitializeOptions& options, OnStatus done) {
                             std::move(done));
 }
 
-void Model::SetParameters(NamedTensors values, OnStatus done, std::function<absl::Status()> check) {
-  const auto set = [](Model& model, NamedTensors values, std::function<absl::Status()> check) -> Task<absl::Status> {
-    if (check != nullptr) CO_RETURN_IF_ERROR(check());
+void Model::SetParameters(NamedTensors values, OnStatus done) {
+  const auto set = [](Model& model, NamedTensors values) -> Task<absl::Status> {
     size_t bytes = 0;
     for (const NamedTensor& value : values) bytes += value.tensor.bytes();
     const bool takes_long = bytes > kLargeCopy;
@@ -102,9 +101,8 @@ void Model::SetParameters(NamedTensors values, OnStatus done, std::function<absl
     if (takes_long) co_await BackOn(*model.options_.lane);
     co_return status;
   };
-  strand_.Run<absl::Status>([self = shared_from_this(), set, values = std::move(values), check = std::move(check)] {
-    return set(*self, values, check);
-  }, std::move(done));
+  strand_.Run<absl::Status>([self = shared_from_this(), set, values = std::move(values)] { return set(*self, values); },
+                            std::move(done));
 }
 
 void Model::GetParameters(std::vector<std::string> names, OnTensors done) {
@@ -156,9 +154,11 @@ void Model::Backward(NamedTensors head_gradients, std::vector<std::string> gradi
 }
 
 void Model::Snapshot(std::function<void(absl::StatusOr<ModelState>)> done) {
-  strand_.Do<ModelState>([self = shared_from_this()] { return self->SnapshotNow(); },
-                         [self = shared_from_this(), done = std::move(done)](ModelState held) {
-    const auto state = std::make_shared<ModelState>(std::move(held));
+  using Held = absl::StatusOr<ModelState>;
+  strand_.Do<Held>([self = shared_from_this()] { return Held(self->SnapshotNow()); },
+                   [self = shared_from_this(), done = std::move(done)](Held held) {
+    if (!held.ok()) return done(held.status());
+    const auto state = std::make_shared<ModelState>(*std::move(held));
     self->BringToHost({&state->parameters}, [state, done](const absl::Status& status) {
       status.ok() ? done(std::move(*state)) : done(status);
     });

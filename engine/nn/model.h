@@ -68,9 +68,8 @@ class Model : public std::enable_shared_from_this<Model> {
   // Parameters whose shape is not known yet get their values when the first batch tells it (MXNet's deferred
   // initialization). The values depend on the model's seed, the parameter's name and shape, and nothing else.
   void Initialize(const InitializeOptions& options, OnStatus done);
-  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype. `check` is asked first, in
-  // order with the other calls; its error is the call's, and nothing is set then.
-  void SetParameters(NamedTensors values, OnStatus done, std::function<absl::Status()> check = nullptr);
+  // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
+  void SetParameters(NamedTensors values, OnStatus done);
   // Empty `names`: all initialized parameters. FAILED_PRECONDITION: one is not initialized (or has no gradient).
   void GetParameters(std::vector<std::string> names, OnTensors done);
   void GetGradients(std::vector<std::string> names, OnTensors done);

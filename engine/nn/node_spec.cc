@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
-#include "engine/core/custom_host.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/nn/initializer.h"
@@ -303,7 +302,6 @@ std::vector<NodeSpec> ListNodes(absl::Span<const NodeEntry> outputs) {
     spec.op = node->is_variable() ? "" : node->op()->name();
     spec.name = node->name();
     spec.attrs = node->attrs.dict;
-    if (const auto scope = spec.attrs.find(kScopeAttribute); scope != spec.attrs.end()) scope->second.clear();
     for (const NodeEntry& input : node->inputs) spec.inputs.push_back({input.node->name(), input.index});
   });
   return specs;

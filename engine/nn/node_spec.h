@@ -42,8 +42,7 @@ absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, 
                                             const std::vector<Parameter>& parameters = {},
                                             int64_t max_nodes = 1 << 20);
 
-// The nodes of a graph in topological order; entries refer to them by name. Fit to leave the server: kScopeAttribute
-// (custom_host.h) is empty.
+// The nodes of a graph in topological order; entries refer to them by name.
 std::vector<NodeSpec> ListNodes(absl::Span<const NodeEntry> outputs);
 
 }  // namespace gluond

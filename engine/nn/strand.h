@@ -1,5 +1,6 @@
 // Strand: runs tasks one at a time, in the order of arrival, on a lane. A long task may yield between two of its parts:
-// readers that are next in the queue then run first. Thread-safe.
+// readers that are next in the queue then run first. A condition of the caller's is asked when a task's turn comes.
+// Thread-safe.
 
 #ifndef ENGINE_NN_STRAND_H_
 #define ENGINE_NN_STRAND_H_
@@ -10,11 +11,31 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/task.h"
 
 namespace gluond {
+
+// Strands take on the calling thread's work under a condition: it is asked when the work's turn comes, and its error is
+// the work's result, in place of running it.
+class ScopedCondition {
+ public:
+  using Condition = std::function<absl::Status()>;
+
+  // Null: none.
+  explicit ScopedCondition(Condition condition) : before_(std::exchange(current_, std::move(condition))) {}
+  ~ScopedCondition() { current_ = std::move(before_); }
+  ScopedCondition(const ScopedCondition&) = delete;
+  ScopedCondition& operator=(const ScopedCondition&) = delete;
+
+  static const Condition& current() { return current_; }
+
+ private:
+  static inline thread_local Condition current_ = nullptr;
+  Condition before_;
+};
 
 class Strand {
  public:
@@ -26,7 +47,9 @@ class Strand {
   // task relies on.
   template <class T>
   void Run(std::function<Task<T>()> make, std::function<void(T)> done, bool reader = false) {
-    Enqueue([make = std::move(make), done = std::move(done)](Finished finished) mutable {
+    Enqueue([make = std::move(make), done = std::move(done),
+             condition = ScopedCondition::current()](Finished finished) mutable {
+      if (Refused<T>(condition, done, finished)) return;
       RunTask<T>(std::move(make), [done = std::move(done), finished = std::move(finished)](T result) {
         finished();
         done(std::move(result));
@@ -36,7 +59,9 @@ class Strand {
   // The same for a function that does not wait.
   template <class T>
   void Do(std::function<T()> work, std::function<void(T)> done) {
-    Enqueue([work = std::move(work), done = std::move(done)](const Finished& finished) {
+    Enqueue([work = std::move(work), done = std::move(done),
+             condition = ScopedCondition::current()](const Finished& finished) {
+      if (Refused<T>(condition, done, finished)) return;
       T result = work();
       finished();
       done(std::move(result));
@@ -77,6 +102,18 @@ class Strand {
     std::deque<Waiting> waiting ABSL_GUARDED_BY(mu);
     std::chrono::steady_clock::time_point begun;  // The lane's.
   };
+
+  // Whether the condition does not hold; then the work has ended.
+  template <class T>
+  static bool Refused(const ScopedCondition::Condition& condition, const std::function<void(T)>& done,
+                      const Finished& finished) {
+    if (condition == nullptr) return false;
+    absl::Status status = condition();
+    if (status.ok()) return false;
+    finished();
+    done(std::move(status));
+    return true;
+  }
 
   void Enqueue(Work work, bool reader) {
     {

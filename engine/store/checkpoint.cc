@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/state_json.h"
@@ -64,9 +65,9 @@ absl::Status CheckName(absl::string_view kind, absl::string_view name) {
   bool good = !name.empty() && name.size() <= 128 && absl::ascii_isalnum(name[0]);
   for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-');
   if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the ", kind, " name '", Excerpt(name), "' is not allowed; want 1 to 128 of A-Z a-z 0-9 . _ -, the "
-                   "first a letter or digit"));
+  return InField(kind, absl::InvalidArgumentError(absl::StrCat(
+                           "the ", kind, " name '", Excerpt(name), "' is not allowed; want 1 to 128 of A-Z a-z 0-9 . _ -, "
+                           "the first a letter or digit")));
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory,

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/core/custom_spec.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/node_spec.h"
@@ -109,6 +112,49 @@ absl::Status Read(const Json& json, EntrySpec* entry) {
   return absl::OkStatus();
 }
 
+// A custom operator as checkpoints held it before CustomSpec: an attribute for each fact, and one that names the client,
+// which may be a secret and is dropped. `__arguments__` and the like have names with commas between; `__dependencies__`
+// are CustomSpec's numbers; `__rules__` names what the server infers itself. Without `__scope__` it is a shared one.
+absl::Status ReadOldCustom(AttrDict* attrs) {
+  CustomSpec spec;
+  spec.arguments = {"data"};
+  bool is_old = false;
+  const auto take = [&](const char* key, auto read) {
+    const auto found = attrs->find(key);
+    if (found == attrs->end()) return;
+    is_old = true;
+    read(std::vector<std::string>(absl::StrSplit(found->second, ',', absl::SkipEmpty())));
+    attrs->erase(found);
+  };
+  const auto into = [](std::vector<std::string>* names) {
+    return [names](std::vector<std::string> found) { *names = std::move(found); };
+  };
+  bool numbers_ok = true;
+  spec.shared = !attrs->contains("__scope__");
+  take("__scope__", [](const std::vector<std::string>&) {});
+  take("__arguments__", into(&spec.arguments));
+  take("__outputs__", into(&spec.outputs));
+  take("__auxiliary__", into(&spec.auxiliary));
+  take("__dependencies__", [&](const std::vector<std::string>& numbers) {
+    spec.dependencies.emplace();
+    for (const std::string& number : numbers) {
+      numbers_ok = absl::SimpleAtoi(number, &spec.dependencies->emplace_back()) && numbers_ok;
+    }
+  });
+  take("__rules__", [&](const std::vector<std::string>& rules) {
+    for (const std::string& rule : rules) (rule == "shape" ? spec.same_shape : spec.same_dtype) = true;
+  });
+  if (!is_old) return absl::OkStatus();
+  if (!numbers_ok) return absl::InvalidArgumentError("'__dependencies__' has something else than numbers");
+  if (const auto version = attrs->find("__version__"); version != attrs->end()) {
+    (void)absl::SimpleAtoi(version->second, &spec.version);
+    attrs->erase(version);
+  }
+  RETURN_IF_ERROR(spec.Check());
+  (*attrs)[kCustomAttribute] = spec.ToText();
+  return absl::OkStatus();
+}
+
 Json ToJson(const NodeSpec& node) {
   Json json = Json::Object();
   json.Set("op", node.op);
@@ -124,7 +170,8 @@ absl::Status Read(const Json& json, NodeSpec* node) {
   RETURN_IF_ERROR(json.Get("name", &node->name));
   ASSIGN_OR_RETURN(const Json* inputs, json.GetChild("inputs", Json::kArray));
   for (const Json& input : inputs->elements()) RETURN_IF_ERROR(Read(input, &node->inputs.emplace_back()));
-  return Read(json, "attrs", &node->attrs);
+  RETURN_IF_ERROR(Read(json, "attrs", &node->attrs));
+  return node->op == "Custom" ? ReadOldCustom(&node->attrs) : absl::OkStatus();
 }
 
 Json ToJson(const ModelInput& input) {

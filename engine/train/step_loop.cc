@@ -115,6 +115,7 @@ class Trainer::StepLoop {
   StepReport Report() {
     report_.step = trainer_.step();
     report_.loss = loss_.mean();
+    report_.loss_sum = loss_;
     report_.samples = samples_;
     report_.epoch = parts_.position.epoch;
     report_.next_row = parts_.position.row;
@@ -122,6 +123,7 @@ class Trainer::StepLoop {
       const auto& [name, metric] = parts_.metrics[i];
       report_.metrics.push_back({name, metric->Value(metrics_[i])});
     }
+    report_.metric_sums = metrics_;
     if (train_ && graph_ != nullptr) report_.stale = trainer_.Stale(graph_->gradients());
     return std::move(report_);
   }
@@ -183,6 +185,34 @@ void Trainer::TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnSte
     return DatasetBatches(std::move(options), inputs_, num_optional_, &parts_->staging);
   };
   Run(/*train=*/true, open, /*divisor=*/0, std::move(cancellation), std::move(done));
+}
+
+namespace {
+
+void Add(const MetricSum& more, MetricSum* sum) {
+  sum->sum += more.sum;
+  sum->count += more.count;
+  if (sum->parts.size() < more.parts.size()) sum->parts.resize(more.parts.size());
+  for (size_t i = 0; i < more.parts.size(); ++i) sum->parts[i] += more.parts[i];
+}
+
+}  // namespace
+
+void Trainer::Join(const StepReport& next, StepReport* total) const {
+  StepReport joint = next;
+  joint.nonfinite = joint.nonfinite || total->nonfinite;
+  joint.skipped += total->skipped;
+  joint.samples += total->samples;
+  joint.loss_sum = total->loss_sum;
+  Add(next.loss_sum, &joint.loss_sum);
+  joint.loss = joint.loss_sum.mean();
+  joint.metric_sums = total->metric_sums;
+  joint.metric_sums.resize(next.metric_sums.size());
+  for (size_t i = 0; i < next.metric_sums.size(); ++i) {
+    Add(next.metric_sums[i], &joint.metric_sums[i]);
+    joint.metrics[i].value = parts_->metrics[i].second->Value(joint.metric_sums[i]);
+  }
+  *total = std::move(joint);
 }
 
 namespace {

@@ -223,9 +223,11 @@ absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stal
 
 void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done) {
   using States = std::pair<ModelState, TrainerState>;
-  model_->strand().Do<States>([self = shared_from_this()] { return self->SnapshotNow(); },
-                              [self = shared_from_this(), done = std::move(done)](States held) {
-    const auto states = std::make_shared<States>(std::move(held));
+  using Held = absl::StatusOr<States>;
+  model_->strand().Do<Held>([self = shared_from_this()] { return Held(self->SnapshotNow()); },
+                            [self = shared_from_this(), done = std::move(done)](Held held) {
+    if (!held.ok()) return done(held.status());
+    const auto states = std::make_shared<States>(*std::move(held));
     self->model_->BringToHost({&states->first.parameters, &states->second.states},
                               [states, done](const absl::Status& status) {
       status.ok() ? done(std::move(*states)) : done(status);

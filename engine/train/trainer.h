@@ -67,6 +67,9 @@ struct StepReport {
   int64_t samples = 0;
   uint64_t epoch = 0;         // The next step on the dataset goes on from here.
   int64_t next_row = 0;
+  // The sums behind `loss` and `metrics`; see Trainer::Join.
+  MetricSum loss_sum;
+  std::vector<MetricSum> metric_sums;
 };
 
 struct EvaluateReport {
@@ -136,6 +139,10 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // Over the rows [first, first + count) of a dataset in their own order; count 0: to the end.
   void Evaluate(std::shared_ptr<const Dataset> dataset, int64_t batch_size, int64_t first, int64_t count,
                 CancellationPtr cancellation, OnEvaluate done);
+
+  // Makes `total`, the report of some calls of TrainSteps, that of one call which takes the steps of `next`, too. An
+  // empty report is one of no call.
+  void Join(const StepReport& next, StepReport* total) const;
 
   int64_t step() const;
   // The next update's learning rate, set by hand or by the schedule.

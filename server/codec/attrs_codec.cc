@@ -1,12 +1,16 @@
 #include "server/codec/attrs_codec.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 
@@ -17,8 +21,11 @@ using google::protobuf::Value;
 
 constexpr int kMaxDepth = 4;
 
+// Whole numbers from here on may be another double than they look.
+constexpr int64_t kFirstInexact = int64_t{1} << 53;
+
 std::string NumberText(double number) {
-  if (number == std::floor(number) && std::fabs(number) < 0x1p53) {
+  if (number == std::floor(number) && std::fabs(number) < 0x1p53 && !(number == 0 && std::signbit(number))) {
     return absl::StrCat(static_cast<int64_t>(number));
   }
   // The shortest text that reads back as the same number.
@@ -80,29 +87,44 @@ absl::StatusOr<std::string> Text(const Value& value, int depth) {
   return std::string("None");
 }
 
+// The value of a parameter of this type (ArgumentDoc::type).
+void ToProto(const std::string& text, absl::string_view type, Value* value) {
+  int64_t whole = 0;
+  double number = 0;
+  bool flag = false;
+  if (absl::StartsWith(type, "boolean") && absl::SimpleAtob(text, &flag)) {
+    value->set_bool_value(flag);
+  } else if ((absl::StartsWith(type, "int") || absl::StartsWith(type, "long")) && absl::SimpleAtoi(text, &whole) &&
+             whole > -kFirstInexact && whole < kFirstInexact) {
+    value->set_number_value(static_cast<double>(whole));
+  } else if (absl::StartsWith(type, "float") && absl::SimpleAtod(text, &number) && std::isfinite(number)) {
+    value->set_number_value(number);
+  } else {
+    value->set_string_value(text);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<AttrDict> AttrsFromProto(const ProtoAttributes& attributes) {
   AttrDict dict;
   for (const auto& [key, value] : attributes) {
+    if (IsHidden(key)) continue;
     absl::StatusOr<std::string> text = Text(value, 0);
-    if (!text.ok()) return Annotate(text.status(), absl::StrCat("attribute '", Excerpt(key), "'"));
+    if (!text.ok()) {
+      const std::string shown = Excerpt(key);
+      return InField(absl::StrCat("attributes[\"", shown, "\"]"),
+                     Annotate(text.status(), absl::StrCat("attribute '", shown, "'")));
+    }
     dict[key] = *std::move(text);
   }
   return dict;
 }
 
-void AttrsToProto(const AttrDict& attrs, ProtoAttributes* attributes) {
+void AttrsToProto(const AttrDict& attrs, absl::Span<const ArgumentDoc> declared, ProtoAttributes* attributes) {
   for (const auto& [key, text] : attrs) {
-    Value& value = (*attributes)[key];
-    double number = 0;
-    if (text == "True" || text == "False") {
-      value.set_bool_value(text == "True");
-    } else if (absl::SimpleAtod(text, &number) && std::isfinite(number)) {
-      value.set_number_value(number);
-    } else {
-      value.set_string_value(text);
-    }
+    const auto doc = std::find_if(declared.begin(), declared.end(), [&](const auto& each) { return each.name == key; });
+    ToProto(text, doc == declared.end() ? "string" : doc->type, &(*attributes)[key]);
   }
 }
 

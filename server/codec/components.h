@@ -3,6 +3,8 @@
 #ifndef SERVER_CODEC_COMPONENTS_H_
 #define SERVER_CODEC_COMPONENTS_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/catalog.h"
@@ -28,18 +30,20 @@ absl::StatusOr<Spec> SpecFromProto(const v1::Component& component, const C& cata
   return spec;
 }
 
-// Writes every attribute of the catalog's entry: as given, or its default. Numbers are numbers, other values text.
+// Writes every attribute of the catalog's entry: as given, or its default.
 template <class C>
 void SpecToProto(const Spec& spec, const C& catalog, v1::Component* component) {
   component->set_name(spec.type);
   const auto entry = catalog.Find(spec.type);
   AttrDict attrs = spec.attrs;
+  std::vector<ArgumentDoc> declared;
   if (entry.ok()) {
+    declared = (*entry)->attributes;
     for (const ArgumentDoc& doc : (*entry)->attributes) {
       if (!doc.required) attrs.try_emplace(doc.name, doc.default_text);
     }
   }
-  AttrsToProto(attrs, component->mutable_attributes());
+  AttrsToProto(attrs, declared, component->mutable_attributes());
 }
 
 }  // namespace gluond::server

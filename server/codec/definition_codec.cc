@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/block.h"
@@ -32,7 +33,7 @@ absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
   BlockSpec block;
   block.type = proto.block();
   block.name = proto.name();
-  absl::StatusOr<AttrDict> attrs = AttrsFromProto(proto.attributes());
+  absl::StatusOr<AttrDict> attrs = CallAttrsFromProto(proto);
   if (!attrs.ok()) return Annotate(attrs.status(), absl::StrCat("block ", Excerpt(proto.block())));
   block.attrs = *std::move(attrs);
   for (const v1::Block& child : proto.children()) {
@@ -226,7 +227,10 @@ void GraphToProto(const ModelDefinition& definition, v1::Graph* graph) {
     v1::Node* node = graph->add_nodes();
     node->set_name(spec.name);
     node->set_op(spec.op);
-    AttrsToProto(spec.attrs, node->mutable_attributes());
+    AttrDict attrs = spec.attrs;
+    CustomToProto(&attrs, node);
+    const Op* const op = Op::Find(spec.op);
+    AttrsToProto(attrs, op == nullptr ? absl::Span<const ArgumentDoc>() : op->arguments(), node->mutable_attributes());
     for (const EntrySpec& input : spec.inputs) {
       node->add_inputs(input.index == 0 ? input.node : absl::StrCat(input.node, ":", input.index));
     }

@@ -85,7 +85,7 @@ class GraphReader {
   static absl::Status ReadNode(const v1::Node& node, NodeSpec* spec) {
     if (node.op().empty()) return absl::InvalidArgumentError("it has no `op`");
     spec->op = node.op();
-    ASSIGN_OR_RETURN(spec->attrs, AttrsFromProto(node.attributes()));
+    ASSIGN_OR_RETURN(spec->attrs, CallAttrsFromProto(node));
     for (const std::string& input : node.inputs()) {
       ASSIGN_OR_RETURN(spec->inputs.emplace_back(), ParseReference(input));
     }

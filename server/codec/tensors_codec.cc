@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/core/error_info.h"
+
 namespace gluond::server {
 namespace {
 
@@ -39,7 +41,10 @@ absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const 
   std::vector<Tensor> tensors;
   for (int i = 0; i < list.size(); ++i) {
     absl::StatusOr<Tensor> tensor = DecodeTensor(list[i], attachments, host);
-    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("inputs[", i, "]"));
+    if (!tensor.ok()) {
+      const std::string field = absl::StrCat("inputs[", i, "]");
+      return InField(field, Annotate(tensor.status(), field));
+    }
     tensors.push_back(*std::move(tensor));
   }
   return tensors;
@@ -50,7 +55,11 @@ absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorM
   NamedTensors tensors;
   for (const auto& [name, proto] : map) {
     absl::StatusOr<Tensor> tensor = DecodeTensor(proto, attachments, host);
-    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat(kind, " '", Excerpt(name), "'"));
+    if (!tensor.ok()) {
+      const std::string shown = Excerpt(name);
+      return InField(absl::StrCat(kind, "s[\"", shown, "\"]"),
+                     Annotate(tensor.status(), absl::StrCat(kind, " '", shown, "'")));
+    }
     tensors.push_back({name, *std::move(tensor)});
   }
   // Maps have no order; errors about several tensors should.

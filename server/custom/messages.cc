@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
+#include "engine/core/custom_spec.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/codec/tensor_codec.h"

@@ -16,7 +16,7 @@ constexpr size_t kHashBytes = 16;
 absl::Status CheckLength(absl::string_view field, absl::string_view text) {
   constexpr size_t kShortest = 16, kLongest = 128;
   if (text.size() >= kShortest && text.size() <= kLongest) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("OpenHost.", field, " has ", text.size(), " bytes, expected ", kShortest,
+  return absl::InvalidArgumentError(absl::StrCat(field, " has ", text.size(), " bytes, expected ", kShortest,
                                                  " to ", kLongest, ", which nobody can guess"));
 }
 
@@ -28,10 +28,14 @@ std::string ScopeOf(absl::string_view key) {
   return absl::StrCat(kKeyed, absl::BytesToHexString({reinterpret_cast<const char*>(digest), kHashBytes}));
 }
 
+absl::Status CheckHost(absl::string_view field, absl::string_view host) {
+  return host.empty() ? absl::OkStatus() : CheckLength(field, host);
+}
+
 absl::Status CheckScope(const v1::OpenHost& open) {
-  RETURN_IF_ERROR(CheckLength("scope", open.scope()));
+  RETURN_IF_ERROR(CheckLength("OpenHost.scope", open.scope()));
   if (open.key().empty() && !absl::StartsWith(open.scope(), kKeyed)) return absl::OkStatus();  // Is a secret itself.
-  RETURN_IF_ERROR(CheckLength("key", open.key()));
+  RETURN_IF_ERROR(CheckLength("OpenHost.key", open.key()));
   if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("OpenHost.scope is not that of OpenHost.key, which is '", kKeyed,
                                                   "' and the first ", 2 * kHashBytes, " digits of the key's SHA-256; "

@@ -1,6 +1,7 @@
-// The scope of a client's operators: the name by which graphs call the client, and the check of who may answer to it. A
-// scope that is made of a key is no secret: somebody who sees it in a graph cannot open a stream in the client's place,
-// and a server need not remember scopes to prevent that, not even over a restart.
+// The scope of a client's operators: the credential by which sessions and models call the client, and the check of who may
+// answer to it. Whoever has a scope can have the client compute, so no graph, answer or file has it. A scope that is made
+// of a key does not suffice to open a stream in the client's place, and a server need not remember scopes to prevent
+// that, not even over a restart.
 
 #ifndef SERVER_CUSTOM_SCOPE_H_
 #define SERVER_CUSTOM_SCOPE_H_
@@ -15,6 +16,10 @@ namespace gluond::server {
 
 // `key:` and the first half of the key's SHA-256, as OpenHost says.
 std::string ScopeOf(absl::string_view key);
+
+// Whether a field that says which client computes (`OpenSession.host`) holds a scope, or nothing. INVALID_ARGUMENT: too
+// short or too long for one; does not repeat it.
+absl::Status CheckHost(absl::string_view field, absl::string_view host);
 
 // Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long.
 // PERMISSION_DENIED: the scope is another key's.

@@ -1,5 +1,7 @@
 #include "server/hosted/hosted_model.h"
 
+#include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "server/hosted/graph_memory.h"
 
 namespace gluond::server {
@@ -68,6 +70,16 @@ void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status
     done(std::move(status));
   };
   model_->Restore(std::move(checkpoint.model), restored, std::move(then));
+}
+
+std::function<absl::Status()> HostedModel::Expect(uint64_t version) {
+  return [self = shared_from_this(), version] {
+    if (self->version() == version) return absl::OkStatus();
+    return WithInfo(absl::AbortedError(absl::StrCat("model '", self->model().name(), "' has version ", self->version(),
+                                                    " by now, expected ", version, ": a step or another call has "
+                                                    "changed it; read the model again")),
+                    reason::kVersionChanged, {{"version", absl::StrCat(self->version())}});
+  };
 }
 
 void HostedModel::Snapshot(std::function<void(absl::StatusOr<Checkpoint>)> done) {

@@ -63,6 +63,9 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   }
   // For a model that goes on where another process held it. Before it is shared.
   void SetVersion(uint64_t version) { version_ = version; }
+  // A ScopedCondition's: the model has this version still. ABORTED, with the reason VERSION_CHANGED and the `version`
+  // that it has.
+  std::function<absl::Status()> Expect(uint64_t version);
   // Counts, with those changes, the ones of the trainer alone.
   uint64_t edits() const { return edits_; }
   void Edited() { ++edits_; }

@@ -1,5 +1,5 @@
-// CallsUnderWay counts the unary calls that the server has taken, until gRPC has sent their answers. It lets none in before
-// Open, and no more while the server drains. Thread-safe.
+// CallsUnderWay counts the calls of one message that the server has taken, until gRPC has sent their answers. It lets
+// none in before Open, and no more while the server drains. Thread-safe.
 
 #ifndef SERVER_RPC_CALLS_UNDER_WAY_H_
 #define SERVER_RPC_CALLS_UNDER_WAY_H_
@@ -29,6 +29,7 @@ class CallsUnderWay {
   void Open() { state_ = kOpen; }
   void Drain() { state_ = kDraining; }
   int64_t count() const { return count_; }
+  bool draining() const { return state_ == kDraining; }
 
  private:
   std::atomic<int64_t> count_ = 0;

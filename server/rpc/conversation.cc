@@ -26,7 +26,8 @@ bool Conversation::Finish(const absl::Status& status) {
   finish_time_ = Clock::now();
   if (!status.ok()) {
     const std::chrono::duration<double, std::milli> passed = finish_time_ - start_;
-    runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_});
+    runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_,
+                        request_id(), traceparent()});
   }
   Stream::Finish(Annotate(status, method_.name));
   return true;

@@ -1,6 +1,7 @@
 #include "server/rpc/grpc_status.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,8 @@ namespace {
 
 // Clients take 8 KiB of headers by default. The message is in there twice: google.rpc.Status repeats it.
 constexpr size_t kMostMessage = 3000, kMostEncoded = 7500;
+// A longer message is not repeated as the description of the field that it is about.
+constexpr size_t kMostViolation = 500;
 
 // The size of a byte in gRPC's percent encoding.
 size_t EncodedSize(char c) { return c >= 0x20 && c <= 0x7E && c != '%' ? 1 : 3; }
@@ -34,6 +37,33 @@ std::string Tail(const std::string& text, size_t most) {
   return line == std::string::npos ? "" : absl::StrCat("...", text.substr(line));
 }
 
+// The time after which another attempt makes sense; zero: none does, or nobody knows when.
+std::chrono::milliseconds RetryDelay(const ErrorInfo& info) {
+  using std::chrono_literals::operator""ms;
+  if (info.reason == reason::kLoading || info.reason == reason::kDraining) return 1000ms;
+  if (info.reason == reason::kTooManyCalls) return 100ms;
+  const auto is_queue = [](const auto& fact) {
+    return fact.first == "flag" && (fact.second == "--max_requests" || fact.second == "--max_request_bytes");
+  };
+  const bool waits = info.reason == reason::kLimit && std::any_of(info.metadata.begin(), info.metadata.end(), is_queue);
+  return waits ? 100ms : 0ms;
+}
+
+void AddRetryInfo(std::chrono::milliseconds delay, google::rpc::Status* proto) {
+  google::rpc::RetryInfo detail;
+  detail.mutable_retry_delay()->set_seconds(delay.count() / 1000);
+  detail.mutable_retry_delay()->set_nanos(static_cast<int32_t>(delay.count() % 1000) * 1'000'000);
+  proto->add_details()->PackFrom(detail);
+}
+
+void AddFieldViolation(const std::string& field, absl::string_view message, google::rpc::Status* proto) {
+  google::rpc::BadRequest detail;
+  google::rpc::BadRequest::FieldViolation* violation = detail.add_field_violations();
+  violation->set_field(field);
+  violation->set_description(message.size() > kMostViolation ? "" : std::string(message));
+  proto->add_details()->PackFrom(detail);
+}
+
 }  // namespace
 
 google::rpc::Status ToProto(const absl::Status& status) {
@@ -46,6 +76,10 @@ google::rpc::Status ToProto(const absl::Status& status) {
     detail.set_domain("gluond");
     for (const auto& [key, value] : info->metadata) (*detail.mutable_metadata())[key] = value;
     proto.add_details()->PackFrom(detail);
+    if (const auto delay = RetryDelay(*info); delay.count() > 0) AddRetryInfo(delay, &proto);
+    for (const auto& [key, value] : info->metadata) {
+      if (key == "field") AddFieldViolation(value, status.message(), &proto);
+    }
   }
   if (const auto traceback = status.GetPayload(kTraceback); traceback.has_value()) {
     google::rpc::DebugInfo detail;

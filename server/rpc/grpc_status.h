@@ -12,7 +12,8 @@ namespace gluond::server {
 // A payload: the traceback of a client whose function failed, as its language prints it.
 inline constexpr char kTraceback[] = "gluond/traceback";
 
-// The status's facts (engine/core/error_info.h) are its ErrorInfo, and a traceback is its DebugInfo.
+// The status's facts (engine/core/error_info.h) are its ErrorInfo, and a traceback is its DebugInfo. Where waiting helps it
+// has a RetryInfo, and a fact `field` makes a BadRequest.
 google::rpc::Status ToProto(const absl::Status& status);
 // The same with ToProto as its details. It travels in a header, so a long message loses its end, and a long traceback its
 // beginning.

@@ -47,6 +47,11 @@ void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, abs
                            JsonQuoted(where), ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
 }
 
+// A member of a line's object, unless the value is empty.
+std::string IfThere(absl::string_view name, absl::string_view value) {
+  return value.empty() ? "" : absl::StrCat(",", JsonQuoted(name), ":", JsonQuoted(value));
+}
+
 #ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
 class GrpcLogSink final : public absl::LogSink {
  public:
@@ -72,8 +77,9 @@ std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
   return absl::StrCat(BeginJsonLine("request_failed"), ",\"method\":", JsonQuoted(request.method),
                       ",\"code\":", JsonQuoted(CodeName(request.status.code())),
                       ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
-                      request.client.empty() ? "" : absl::StrCat(",\"client\":", JsonQuoted(request.client)),
-                      ",\"bytes\":", request.bytes, ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
+                      IfThere("client", request.client), ",\"bytes\":", request.bytes,
+                      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
+                      IfThere("request_id", request.request_id), IfThere("traceparent", request.traceparent),
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 

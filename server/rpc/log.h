@@ -1,7 +1,8 @@
 // One line of JSON on stderr for each request that failed, for machines and people:
 //
 //   {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","method":"/gluond.v1.ModelService/Predict",
-//    "code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234","bytes":31,"ms":0.2}
+//    "code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234","bytes":31,"ms":0.2,
+//    "request_id":"4f5c..."}
 //
 // and for each connection that the server has ended to protect the others:
 //
@@ -32,6 +33,9 @@ struct FailedRequest {
   int64_t bytes = 0;
   double milliseconds = 0;
   std::string client = {};  // The client's name for itself, where it gave one.
+  // The metadata of the call, where it has them (request_id.h).
+  std::string request_id = {};
+  std::string traceparent = {};
 };
 
 // `left_out`: so many requests like it have had no line since the last one.

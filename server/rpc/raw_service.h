@@ -31,7 +31,7 @@ class RawService {
     Method method;
     std::string request_type;
     bool streams = false;
-    Rpc::Run run = nullptr;                           // A stream has none.
+    Rpc::Run run = nullptr;                           // A stream of many messages has none.
     std::function<Stream*(Stream::Opening)> start{};  // The stream that it returns lives until its OnOver.
   };
 
@@ -62,6 +62,13 @@ class RawService {
       RunUnary(runner_, row.method, handler, stream, request);
     };
     row.start = [this, &row](Stream::Opening opening) { return Rpc::Await(runner_, opening, row.run); };
+  }
+
+  // A method with several answers (Call::TrySend), of which Finish gives the last.
+  template <class Service, class Request, class Response>
+  void AddWithProgress(const char* method, Service* service, void (Service::*answer)(Call<Request, Response>)) {
+    Add(method, service, answer);
+    rows_.back()->streams = true;
   }
 
   // A stream of replies, or of both.

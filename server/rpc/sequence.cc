@@ -79,9 +79,11 @@ void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
     stream.running = true;
     const Key key{arrival.client, arrival.model};
     verdicts->push_back([this, key, number, payload = arrival.payload, run = std::move(arrival.run)] {
-      run(std::make_unique<Turn>([this, key, number, payload](std::shared_ptr<const std::string> answer) {
-        Ended(key, number, payload, std::move(answer));
-      }));
+      run(std::make_unique<Turn>(
+          [this, key, number, payload](std::shared_ptr<const std::string> answer) {
+            Ended(key, number, payload, std::move(answer));
+          },
+          [this, key](Turn::GoOn go_on) { Between(key, std::move(go_on)); }));
     });
     return;
   }
@@ -112,6 +114,21 @@ void Sequences::JudgeWaiting(const Key& key, Stream& stream, Verdicts* verdicts)
     stream.waiting.erase(first);
     Judge(stream, std::move(arrival), verdicts);
   }
+}
+
+void Sequences::Between(const Key& key, Turn::GoOn go_on) {
+  Verdicts verdicts;
+  bool waits = false;
+  {
+    MutexLock lock(mu_);
+    if (IsPaused(key)) {
+      waits = true;
+      streams_.at(key).go_on = std::move(go_on);
+      BeginPause(key.second, &verdicts);
+    }
+  }
+  if (!waits) return go_on();
+  for (auto& verdict : verdicts) post_(std::move(verdict));
 }
 
 void Sequences::Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer) {
@@ -148,8 +165,9 @@ void Sequences::BeginPause(const std::string& model, Verdicts* verdicts) {
   Numbers applied;
   for (const auto& [key, stream] : streams_) {
     if (key.second != model) continue;
-    if (stream.running) return;
-    if (stream.last > 0) applied.emplace_back(key.first, stream.last);
+    if (stream.running && stream.go_on == nullptr) return;
+    const uint64_t last = stream.running ? stream.last + 1 : stream.last;
+    if (last > 0) applied.emplace_back(key.first, last);
   }
   pauses.begun = true;
   verdicts->push_back([paused = std::move(pauses.waiting.front()), applied = std::move(applied)] { paused(applied); });
@@ -170,6 +188,7 @@ void Sequences::Resume(const std::string& model) {
       for (auto& [key, stream] : streams_) {
         if (key.second != model) continue;
         JudgeWaiting(key, stream, &verdicts);
+        if (stream.go_on != nullptr) verdicts.push_back(std::exchange(stream.go_on, nullptr));
         keys.push_back(key);
       }
       for (const Key& key : keys) ForgetIfNew(key);

@@ -9,8 +9,9 @@
 //
 // A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
 // runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
-// take these back. The next process begins with Restore. A client whose later calls are lost with the old process gets
-// ABORTED then, with the reason REWOUND and the last number that is left.
+// take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied.
+// The next process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then,
+// with the reason REWOUND and the last number that is left.
 
 #ifndef SERVER_RPC_SEQUENCE_H_
 #define SERVER_RPC_SEQUENCE_H_
@@ -56,7 +57,8 @@ class Sequences {
   class Turn {
    public:
     using End = std::function<void(std::shared_ptr<const std::string> answer)>;
-    explicit Turn(End end) : end_(std::move(end)) {}
+    using GoOn = std::function<void()>;
+    Turn(End end, std::function<void(GoOn)> between) : end_(std::move(end)), between_(std::move(between)) {}
     ~Turn() { if (end_) end_(nullptr); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -64,9 +66,13 @@ class Sequences {
     void Applied(std::string answer) {
       std::exchange(end_, nullptr)(std::make_shared<const std::string>(std::move(answer)));
     }
+    // The call is between two steps, and has taken some. `go_on` is called when the model is not paused: at once, or by
+    // another caller's thread. The turn lives until then.
+    void Between(GoOn go_on) { between_(std::move(go_on)); }
 
    private:
     End end_;
+    const std::function<void(GoOn)> between_;
   };
 
   struct Arrival {
@@ -132,6 +138,7 @@ class Sequences {
     std::deque<Answer> answers;  // For the numbers up to `last`, without gap; none where all were dropped.
     size_t answer_bytes = 0;
     bool running = false;
+    std::function<void()> go_on;  // Set where the call that runs is between two steps, while the model is paused.
     std::multimap<uint64_t, Arrival> waiting;
     std::list<Key>::iterator age;
   };
@@ -149,6 +156,7 @@ class Sequences {
   void JudgeWaiting(const Key& key, Stream& stream, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Stream*> FindOrAdd(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ForgetIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Between(const Key& key, Turn::GoOn go_on);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
   void Keep(Stream& stream, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DropOldestOf(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

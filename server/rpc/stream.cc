@@ -3,6 +3,7 @@
 #include "engine/runtime/account.h"
 #include "server/net/arrivals.h"
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/request_id.h"
 
 #ifdef GLUOND_THREAD_SANITIZER
 // ThreadSanitizer does not see in what order gRPC hands a stream from thread to thread: whoever hands it to gRPC says
@@ -35,6 +36,25 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 Stream::Stream(Peers& peers, Opening opening)
     : peers_(peers), context_(opening), guest_(peers, opening->c_call()), deadline_(SteadyDeadline(*opening)) {}
 
+absl::string_view Stream::Metadata(const char* key) const {
+  const auto found = context_->client_metadata().find(key);
+  return found == context_->client_metadata().end() ? absl::string_view()
+                                                    : absl::string_view(found->second.data(), found->second.size());
+}
+
+const std::string& Stream::request_id() {
+  if (request_id_.empty()) {
+    const absl::string_view sent = Metadata(kRequestIdKey);
+    request_id_ = IsRequestId(sent) ? std::string(sent) : NewRequestId();
+  }
+  return request_id_;
+}
+
+std::string Stream::traceparent() const {
+  const absl::string_view sent = Metadata(kTraceparentKey);
+  return IsTraceparent(sent) ? std::string(sent) : "";
+}
+
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }
 
 void Stream::StartRead() {
@@ -51,12 +71,14 @@ void Stream::StartWrite(const Slices& message) {
 // The stream may be over before gRPC's function returns.
 void Stream::Finish(const absl::Status& status) {
   guest_.Leave();
+  if (!status.ok() || IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
   __tsan_release(this);
   ServerBidiReactor::Finish(ToGrpc(status));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
   guest_.Leave();
+  if (IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
   sent_ = grpc::ByteBuffer(message.data(), message.size());
   __tsan_release(this);
   StartWriteAndFinish(&sent_, grpc::WriteOptions(), grpc::Status::OK);

@@ -6,8 +6,10 @@
 #define SERVER_RPC_STREAM_H_
 
 #include <chrono>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 #include "server/net/peers.h"
@@ -31,6 +33,12 @@ class Stream : private grpc::ServerGenericBidiReactor {
   Clock::time_point deadline() const { return deadline_; }
   // The client may have ended the call for its deadline, by its own clock.
   bool expired() const;
+
+  // The metadata `x-request-id`, or a new one where the client sent none or a malformed one; the trailing metadata of a call
+  // that fails, or that came with one, have it. By the thread that finishes the stream, before it does.
+  const std::string& request_id();
+  // The metadata `traceparent`; empty: the client sent none or a malformed one.
+  std::string traceparent() const;
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
   void Cancel() { context_->TryCancel(); }
@@ -73,8 +81,11 @@ class Stream : private grpc::ServerGenericBidiReactor {
   void OnCancel() final;
   void OnDone() final;
 
+  absl::string_view Metadata(const char* key) const;
+
   Peers& peers_;
   const Opening context_;
+  std::string request_id_;
   Guest guest_;
   const Clock::time_point deadline_;
   grpc::ByteBuffer received_, sent_;

@@ -5,6 +5,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/mutex.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/rpc/stored_answer.h"
@@ -56,15 +57,44 @@ class Rpc::OneCall final : public Stream {
 
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
 
+  // Sends one of several replies, whose `memory` stays until it is sent. False: the one before it is not sent yet.
+  bool TrySend(const Slices& reply, Reservation memory) {
+    MutexLock lock(mu_);
+    if (is_writing_) return false;
+    is_writing_ = true;
+    memory_ = std::move(memory);
+    StartWrite(reply);
+    return true;
+  }
+
   // Ends the call, with the reply where `status` is OK, whose `memory` stays until the client has it.
   void Send(const absl::Status& status, const Slices& reply, Reservation memory) {
-    memory_ = std::move(memory);
-    unsent_ = runner_.unsent.Add(this, memory_.bytes());
+    last_status_ = status;
+    last_reply_ = reply;
+    last_memory_ = std::move(memory);
+    unsent_ = runner_.unsent.Add(this, last_memory_.bytes());
     is_sent_ = true;
-    status.ok() ? WriteAndFinish(reply) : Finish(status);
+    {
+      MutexLock lock(mu_);
+      ends_ = true;
+      if (is_writing_) return;  // OnWritten ends the call.
+    }
+    End();
   }
 
  private:
+  void OnWritten(bool) override {
+    {
+      MutexLock lock(mu_);
+      is_writing_ = false;
+      memory_ = Reservation();
+      if (!ends_) return;
+    }
+    End();
+  }
+  // The call may be over, and this gone, before it returns.
+  void End() { last_status_.ok() ? WriteAndFinish(last_reply_) : Finish(last_status_); }
+
   void OnRead(Slices* request) override { run_(this, request); }
   void OnCancelled() override { cancellation_->Cancel(); }
   void OnOver() override {
@@ -79,7 +109,13 @@ class Rpc::OneCall final : public Stream {
   bool entered_ = false;  // Set before the call is finished, and thus before OnOver.
   bool is_sent_ = false;
   Unsent::Place unsent_;
-  Reservation memory_;
+  absl::Status last_status_;
+  Slices last_reply_;
+  Reservation last_memory_;
+  Mutex mu_;
+  bool is_writing_ ABSL_GUARDED_BY(mu_) = false;  // A reply that is not the last.
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;        // The last reply is there.
+  Reservation memory_ ABSL_GUARDED_BY(mu_);
 };
 
 Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
@@ -118,6 +154,10 @@ absl::Status Rpc::Parse(const Slices& slices, Message* message) {
   return ParseMessage(slices, message, &attachments_, [this](int64_t parsed) { return memory_.Grow(parsed); });
 }
 
+void Rpc::SetClient(const std::string& client_id) {
+  if (client_id.size() <= kLongestClientId) client_ = client_id;
+}
+
 void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
   absl::Status outcome = status;
@@ -137,6 +177,14 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
   stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
+}
+
+bool Rpc::TrySend(const Message& response) {
+  Slices reply;
+  Reservation memory(Budget::PartOf(runner_.memory));
+  if (finished_ || !Encode(response, &reply).ok()) return false;
+  if (!memory.Grow(static_cast<int64_t>(Bytes(reply).size())).ok()) return false;
+  return stream_->TrySend(reply, std::move(memory));
 }
 
 void Rpc::FinishApplied(const absl::Status& status, Message* response) {
@@ -168,9 +216,10 @@ absl::Status Rpc::Encode(const Message& response, Slices* reply) const {
   return absl::OkStatus();
 }
 
-void Rpc::Log(const absl::Status& status) const {
+void Rpc::Log(const absl::Status& status) {
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
-  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count()});
+  runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count(), client_,
+                      stream_->request_id(), stream_->traceparent()});
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,

@@ -1,6 +1,7 @@
-// Every unary method of every service runs here, from the bytes that gRPC received to the bytes that it sends. This
-// alone checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries cancellation and
-// deadline, maps Status, and logs. A method is one row in its service's table (raw_service.h) and reads:
+// Every method with one message from its client runs here, from the bytes that gRPC received to the bytes that it
+// sends. This alone checks the size, admits, parses, puts numbered calls in order, leaves the gRPC thread, carries
+// cancellation and deadline, maps Status, and logs. A method is one row in its service's table (raw_service.h) and
+// reads:
 //
 //   void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call) {
 //     ASSIGN_OR_FINISH(call, std::shared_ptr<Model> model, models_.Find(call.request().model()));
@@ -98,8 +99,16 @@ class Rpc {
   // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
   bool TakesTurn() const;
   absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
+  // The client's name for itself, for the log. One that is too long for a name is left out.
+  void SetClient(const std::string& client_id);
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
   bool numbered() const { return turn_ != nullptr; }
+
+  // Sends one more answer before the last, unless the one before it is not sent yet: then this does nothing, and
+  // returns false. So a client that reads slowly gets fewer.
+  bool TrySend(const google::protobuf::Message& response);
+  // See Turn::Between. A call without a number goes on at once.
+  void Between(std::function<void()> go_on) { turn_ == nullptr ? go_on() : turn_->Between(std::move(go_on)); }
 
   // The first of these ends the call. `response` is read when the status is OK.
   void Finish(const absl::Status& status, google::protobuf::Message* response);
@@ -109,7 +118,7 @@ class Rpc {
 
  private:
   absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
-  void Log(const absl::Status& status) const;
+  void Log(const absl::Status& status);
 
   Runner& runner_;
   const Method& method_;
@@ -118,6 +127,7 @@ class Rpc {
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
+  std::string client_;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
   Reservation memory_;  // The request's and the reply's.
@@ -149,14 +159,16 @@ class Call {
   int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
+  // For methods with several answers: see Rpc::TrySend.
+  bool TrySend(Response response) const {
+    SetDurable(&response);
+    return state_->TrySend(response);
+  }
+  // For calls of many steps: see Rpc::Between.
+  void Between(std::function<void()> go_on) const { state_->Between(std::move(go_on)); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const {
-    if constexpr (requires(Response* response) { response->set_durable_sequence(0); }) {
-      const Runner& runner = state_->runner();
-      if (numbered() && status.ok() && runner.tells_durable) {
-        response().set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
-      }
-    }
+    if (status.ok()) SetDurable(&response());
     state_->Finish(status, state_->response);
   }
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
@@ -177,6 +189,14 @@ class Call {
   }
 
  private:
+  void SetDurable(Response* response) const {
+    if constexpr (requires { response->set_durable_sequence(0); }) {
+      const Runner& runner = state_->runner();
+      if (!numbered() || !runner.tells_durable) return;
+      response->set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
+    }
+  }
+
   std::shared_ptr<State> state_;
 };
 
@@ -251,6 +271,7 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
+    if constexpr (requires { state->request->client_id(); }) state->SetClient(state->request->client_id());
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
                                  [state, answer] { unary_internal::RunInOrder(state, answer); });

@@ -7,8 +7,10 @@
 #include "engine/core/pending_fact.h"
 #include "server/codec/definition_codec.h"
 #include "server/codec/tensors_codec.h"
+#include "server/custom/scope.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/graph_memory.h"
+#include "server/services/pages.h"
 
 namespace gluond::server {
 namespace {
@@ -47,11 +49,12 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   const v1::DefineModelRequest& request = call.request();
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
+  FINISH_IF_ERROR(call, CheckHost("DefineModelRequest.host", request.host()));
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
   Reservation meanwhile(Budget::PartOf(runner().memory));
   const int64_t most = runner().limits.max_graph_nodes;
   FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
-  const ScopedCustomHost host(devices_.custom_host());
+  const ScopedCustomHost host(devices_.custom_host(), request.host());
   ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
@@ -78,9 +81,12 @@ void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call
 }
 
 void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse> call) {
-  for (const auto& [name, hosted] : models_.List()) {
-    DescribeModel(*hosted, /*parameters=*/false, /*graph=*/false, call.response().add_models());
+  const auto models = models_.List();
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), models, [](const auto& each) { return each.first; }));
+  for (size_t i = page.begin; i < page.end; ++i) {
+    DescribeModel(*models[i].second, /*parameters=*/false, /*graph=*/false, call.response().add_models());
   }
+  call.response().set_next_page_token(page.next);
   call.Finish();
 }
 

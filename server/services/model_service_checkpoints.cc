@@ -6,6 +6,7 @@
 #include "engine/nn/node_spec.h"
 #include "server/hosted/describe_model.h"
 #include "server/services/model_service.h"
+#include "server/services/pages.h"
 
 namespace gluond::server {
 namespace {
@@ -110,7 +111,9 @@ void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new,
 void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> call) {
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
   ASSIGN_OR_FINISH(call, const std::vector<CheckpointSummary> saved, store->List());
-  for (const CheckpointSummary& summary : saved) ToProto(summary, call.response().add_checkpoints());
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), saved, [](const auto& each) { return each.name; }));
+  for (size_t i = page.begin; i < page.end; ++i) ToProto(saved[i], call.response().add_checkpoints());
+  call.response().set_next_page_token(page.next);
   call.Finish();
 }
 

@@ -8,8 +8,10 @@
 #include "server/codec/attrs_codec.h"
 #include "server/codec/describe_components.h"
 #include "server/codec/describe_operator.h"
+#include "server/codec/registry_hash.h"
 #include "server/codec/tensors_codec.h"
 #include "server/services/gradient_check.h"
+#include "server/services/pages.h"
 
 namespace gluond::server {
 
@@ -25,11 +27,17 @@ OperatorService::OperatorService(Runner& runner, Devices& devices, HostStreams& 
 
 void OperatorService::ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call) {
   const std::string wanted = absl::AsciiStrToLower(call.request().contains());
-  for (const std::string& name : Op::ListNames()) {
-    if (absl::StartsWith(name, "_backward") && !call.request().internal()) continue;
-    if (!absl::StrContains(absl::AsciiStrToLower(name), wanted)) continue;
-    DescribeOp(*Op::Find(name), call.request().full(), call.response().add_operators());
+  std::vector<std::string> names = Op::ListNames();
+  std::erase_if(names, [&](const std::string& name) {
+    return (absl::StartsWith(name, "_backward") && !call.request().internal()) ||
+           !absl::StrContains(absl::AsciiStrToLower(name), wanted);
+  });
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), names, [](const std::string& name) { return name; }));
+  for (size_t i = page.begin; i < page.end; ++i) {
+    DescribeOp(*Op::Find(names[i]), call.request().full(), call.response().add_operators());
   }
+  call.response().set_next_page_token(page.next);
+  call.response().set_registry_hash(RegistryHash());
   call.Finish();
 }
 
@@ -46,7 +54,7 @@ void OperatorService::ListComponents(Call<v1::ListComponentsRequest, v1::ListCom
 void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
   const v1::InvokeRequest& request = call.request();
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
-  ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
+  ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
   OperatorCall invoked{request.op(), std::move(attrs), std::move(inputs), request.training(), request.seed(),
@@ -60,7 +68,7 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
 
 void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call) {
   const v1::CheckGradientRequest& request = call.request();
-  ASSIGN_OR_FINISH(call, AttrDict attrs, AttrsFromProto(request.attributes()));
+  ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
   GradientCheckOptions options{.op = request.op(), .attrs = std::move(attrs), .inputs = std::move(inputs),

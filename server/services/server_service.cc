@@ -3,6 +3,9 @@
 #include <random>
 #include <utility>
 
+#include "server/codec/registry_hash.h"
+#include "server/start/protocol.h"
+
 namespace gluond::server {
 namespace {
 
@@ -53,6 +56,9 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
   info.set_tensor_bytes(devices_.tensor_bytes());
   info.set_has_store(has_store_);
   info.set_incarnation(incarnation_);
+  info.set_protocol(kProtocol);
+  for (const char* feature : kFeatures) info.add_features(feature);
+  info.set_registry_hash(RegistryHash());
   call.Finish();
 }
 

@@ -12,8 +12,6 @@
 
 namespace gluond::server {
 
-inline constexpr const char kVersion[] = "0.1.0";
-
 class ServerService final : public RawService {
  public:
   // `count_models` tells how many there are now.

@@ -19,19 +19,22 @@ class Stopwatch {
   // To be made just before the call of `model` that it measures. The callback that stops it keeps the model alive.
   static std::shared_ptr<Stopwatch> Start(Model& model) { return std::make_shared<Stopwatch>(model); }
 
-  // To be called in the callback of that call.
+  // Adds that call's times to `timing`. To be called in its callback.
   void Stop(v1::Timing* timing) const {
-    ToProto(model_.strand().begun() - arrived_, timing->mutable_queue());
-    ToProto(Clock::now() - model_.strand().begun(), timing->mutable_compute());
+    Add(model_.strand().begun() - arrived_, timing->mutable_queue());
+    Add(Clock::now() - model_.strand().begun(), timing->mutable_compute());
     const ClientTime* const clients = model_.runs().client_time().get();
     if (clients == nullptr || clients->calls == 0) return;
-    ToProto(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
-    ToProto(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
-    timing->set_callbacks(clients->calls);
+    Add(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
+    Add(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
+    timing->set_callbacks(timing->callbacks() + clients->calls);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+  static void Add(Clock::duration duration, google::protobuf::Duration* proto) {
+    ToProto(std::chrono::seconds(proto->seconds()) + std::chrono::nanoseconds(proto->nanos()) + duration, proto);
+  }
 
   Model& model_;
   const Clock::time_point arrived_ = Clock::now();

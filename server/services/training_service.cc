@@ -4,17 +4,9 @@
 
 #include "server/codec/trainer_codec.h"
 #include "server/hosted/describe_model.h"
+#include "server/services/pages.h"
 
 namespace gluond::server {
-
-void ToProto(const StepReport& report, v1::StepReport* proto) {
-  proto->set_step(report.step);
-  proto->set_learning_rate(report.learning_rate);
-  proto->set_gradient_norm(report.gradient_norm);
-  proto->set_nonfinite(report.nonfinite);
-  proto->set_skipped(report.skipped);
-  for (const std::string& name : report.stale) proto->add_stale_parameters(name);
-}
 
 TrainingService::TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets)
     : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets) {
@@ -24,6 +16,8 @@ TrainingService::TrainingService(Runner& runner, Devices& devices, Models& model
   Add("GetTrainer", this, &TrainingService::GetTrainer);
   Add("Step", this, &TrainingService::Step);
   Add("TrainStep", this, &TrainingService::TrainStep);
+  AddWithProgress("Train", this, &TrainingService::Train);
+  Add("CancelTraining", this, &TrainingService::CancelTraining);
   Add("ZeroGradients", this, &TrainingService::ZeroGradients);
   Add("GetGradients", this, &TrainingService::GetGradients);
   Add("SetLearningRate", this, &TrainingService::SetLearningRate);
@@ -70,7 +64,12 @@ void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDat
 }
 
 void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDatasetsResponse> call) {
-  for (const auto& [name, hosted] : datasets_.List()) hosted->Describe(name, call.response().add_datasets());
+  const auto datasets = datasets_.List();
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), datasets, [](const auto& each) { return each.first; }));
+  for (size_t i = page.begin; i < page.end; ++i) {
+    datasets[i].second->Describe(datasets[i].first, call.response().add_datasets());
+  }
+  call.response().set_next_page_token(page.next);
   call.Finish();
 }
 

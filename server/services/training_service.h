@@ -1,15 +1,21 @@
 // TrainingService: training by hand or fused, and the datasets to train on (proto/training.proto).
 // training_service.cc: trainers and datasets; training_service_by_hand.cc: Forward, Backward, Step;
-// training_service_fused.cc: TrainStep, Evaluate; training_service_optimizer.cc: the optimizer's state.
+// training_service_fused.cc: TrainStep, Evaluate; training_service_train.cc: Train (train_run.h);
+// training_service_optimizer.cc: the optimizer's state.
 
 #ifndef SERVER_SERVICES_TRAINING_SERVICE_H_
 #define SERVER_SERVICES_TRAINING_SERVICE_H_
 
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/core/mutex.h"
 #include "proto/training.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/raw_service.h"
+#include "server/services/train_run.h"
 
 namespace gluond::server {
 
@@ -40,6 +46,9 @@ class TrainingService final : public RawService {
                    const std::shared_ptr<const Dataset>& dataset);
   void Evaluate(EvaluateCall call);
 
+  void Train(TrainRun::TrainCall call);
+  void CancelTraining(Call<v1::CancelTrainingRequest, v1::CancelTrainingResponse> call);
+
   void UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDatasetResponse> call);
   void ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDatasetsResponse> call);
   void DeleteDataset(Call<v1::DeleteDatasetRequest, v1::DeleteDatasetResponse> call);
@@ -48,10 +57,11 @@ class TrainingService final : public RawService {
   Devices& devices_;
   Models& models_;
   Datasets& datasets_;
-};
 
-// The report of a step, as clients see it.
-void ToProto(const StepReport& report, v1::StepReport* proto);
+  Mutex trainings_mu_;
+  // The trainings under way, by model.
+  absl::flat_hash_map<const HostedModel*, std::weak_ptr<TrainRun>> trainings_ ABSL_GUARDED_BY(trainings_mu_);
+};
 
 }  // namespace gluond::server
 

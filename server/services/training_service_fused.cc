@@ -8,26 +8,11 @@
 #include "server/codec/row_selection.h"
 #include "server/codec/tensors_codec.h"
 #include "server/services/stopwatch.h"
+#include "server/services/train_plan.h"
 #include "server/services/training_service.h"
 
 namespace gluond::server {
 namespace {
-
-// It takes longer to put more than these in an epoch's order than a gRPC thread has.
-constexpr int64_t kManyRows = 1 << 16;
-
-template <class Metrics>
-void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
-  for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
-}
-
-constexpr int64_t kEvaluatedTogether = 256;  // EvaluateRequest.batch_size says so.
-
-// A number that is left out has a default, which 0 is not.
-absl::Status CheckPositive(absl::string_view name, bool given, int64_t value) {
-  if (!given || value > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; want 1 or more, or leave it out"));
-}
 
 template <class Request>
 absl::Status CheckOneSource(const Request& request) {
@@ -36,9 +21,14 @@ absl::Status CheckOneSource(const Request& request) {
       absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
 }
 
+template <class Request>
+absl::Status CheckBatchSize(const Request& request) {
+  return request.has_batch_size() ? CheckPositive("batch_size", request.batch_size()) : absl::OkStatus();
+}
+
 absl::Status CheckSteps(const v1::TrainStepRequest& request) {
-  RETURN_IF_ERROR(CheckPositive("batch_size", request.has_batch_size(), request.batch_size()));
-  RETURN_IF_ERROR(CheckPositive("steps", request.has_steps(), request.steps()));
+  RETURN_IF_ERROR(CheckBatchSize(request));
+  if (request.has_steps()) RETURN_IF_ERROR(CheckPositive("steps", request.steps()));
   RETURN_IF_ERROR(CheckOneSource(request));
   if (!request.has_rows() && request.steps() > 1) {
     return absl::InvalidArgumentError("one batch of `inputs` makes one step; name `rows` of a dataset for more");
@@ -84,10 +74,10 @@ void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
 void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(call.request().rows().dataset()));
-  const bool takes_long = call.request().rows().indices().empty() && dataset->rows() > kManyRows;
+  const Weight weight = WeightOfOrder(call.request().rows(), *dataset);
   const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer),
                       dataset = std::move(dataset)] { TrainOnRows(call, hosted, *trainer, dataset); };
-  runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, train);
+  runner().dispatch.Run(weight, train);
 }
 
 void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
@@ -121,12 +111,10 @@ void TrainingService::Evaluate(EvaluateCall call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   FINISH_IF_ERROR(call, CheckOneSource(request));
-  FINISH_IF_ERROR(call, CheckPositive("batch_size", request.has_batch_size(), request.batch_size()));
+  FINISH_IF_ERROR(call, CheckBatchSize(request));
   const auto answer = [call, hosted, watch = Stopwatch::Start(hosted->model())](absl::StatusOr<EvaluateReport> report) {
     if (!report.ok()) return call.Finish(report.status());
-    call.response().set_samples(report->samples);
-    call.response().set_loss(report->loss);
-    SetMetrics(report->metrics, call.response().mutable_metrics());
+    ToProto(*report, &call.response());
     watch->Stop(call.response().mutable_timing());
     call.Finish();
   };
@@ -135,14 +123,9 @@ void TrainingService::Evaluate(EvaluateCall call) {
                                                               hosted->host_allocator()));
     return trainer->Evaluate(std::move(inputs), call.cancellation(), answer);
   }
-  if (!request.rows().indices().empty() || request.rows().shuffle()) {
-    return call.Finish(absl::InvalidArgumentError("Evaluate takes a range of rows in their own order"));
-  }
-  ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(request.rows().dataset()));
-  ASSIGN_OR_FINISH(call, const Positions range, CheckRange(request.rows(), dataset->rows()));
   const int64_t batch_size = request.has_batch_size() ? request.batch_size() : kEvaluatedTogether;
-  trainer->Evaluate(std::move(dataset), std::min(batch_size, range.end - range.begin), range.begin,
-                    range.end - range.begin, call.cancellation(), answer);
+  ASSIGN_OR_FINISH(call, const EvaluatedRows rows, ToEvaluatedRows(request.rows(), batch_size, datasets_));
+  trainer->Evaluate(rows.dataset, rows.batch_size, rows.first, rows.count, call.cancellation(), answer);
 }
 
 }  // namespace gluond::server

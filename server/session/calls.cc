@@ -8,6 +8,7 @@
 #include "engine/core/text.h"
 #include "engine/nn/node_spec.h"
 #include "engine/passes/infer.h"
+#include "server/codec/attrs_codec.h"
 #include "server/codec/graph_codec.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/graph_memory.h"
@@ -21,13 +22,6 @@ constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 absl::Status TooMany(const char* what, size_t most) {
   return OverLimit("--max_session_arrays", "the session holds ", most, " ", what, ", the limit of "
                    "--max_session_arrays; free some");
-}
-
-template <class Map>
-AttrDict ToAttrs(const Map& attributes) {
-  AttrDict attrs;
-  for (const auto& [name, text] : attributes) attrs.emplace(name, text);
-  return attrs;
 }
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::DefineGraph& define, int64_t max_nodes,
@@ -77,7 +71,8 @@ absl::Status SessionCalls::Prepare(const v1::Prepare& prepare) {
   if (calls_.size() >= most_) return TooMany("prepared calls", most_);
   const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
   RETURN_IF_ERROR(Charge(bytes));
-  calls_[prepare.call()] = {prepare.op(), ToAttrs(prepare.attributes()), {}, bytes};
+  absl::StatusOr<AttrDict> attrs = CallAttrsFromProto(prepare);
+  calls_[prepare.call()] = {prepare.op(), attrs.ok() ? *std::move(attrs) : AttrDict(), attrs.status(), {}, bytes};
   return absl::OkStatus();
 }
 
@@ -93,6 +88,7 @@ absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_input
     return absl::InvalidArgumentError(
         absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
   }
+  RETURN_IF_ERROR(prepared.status);
   RETURN_IF_ERROR(OfferedOp(prepared.op).status());
   ASSIGN_OR_RETURN(PreparedOpPtr call, PrepareOp(prepared.op, prepared.attrs, num_inputs));
   const int64_t bytes = kCallBytes + kArgumentBytes * static_cast<int64_t>(num_inputs + call->facts().num_outputs);
@@ -153,7 +149,7 @@ void SessionCalls::FreeGraph(uint64_t name) {
 absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
   ASSIGN_OR_RETURN(const Op* op, OfferedOp(describe.op()));
   NodeAttrs attrs;
-  attrs.dict = ToAttrs(describe.attributes());
+  ASSIGN_OR_RETURN(attrs.dict, CallAttrsFromProto(describe));
   RETURN_IF_ERROR(op->ParseAttrs(&attrs, describe.num_inputs()));
   uint32_t num_inputs = op->num_inputs(attrs);
   if (num_inputs == kVarg) num_inputs = describe.num_inputs();

@@ -3,6 +3,8 @@
 #ifndef SERVER_SESSION_COMMAND_H_
 #define SERVER_SESSION_COMMAND_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "proto/session.pb.h"
 
@@ -10,6 +12,9 @@ namespace gluond::server {
 
 // INVALID_ARGUMENT: it names more things than one command may.
 absl::Status CheckNames(const v1::Command& command);
+// The error of a command without content. UNIMPLEMENTED, reason UNKNOWN_COMMAND: it has one that this server does not know;
+// says what to do. INVALID_ARGUMENT: it is empty.
+absl::Status NoContent(const v1::Command& command, uint64_t number);
 // Whether its client waits for a Reply with its number.
 bool IsAnswered(const v1::Command& command);
 

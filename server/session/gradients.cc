@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/custom_spec.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/backward_walk.h"
@@ -17,9 +17,8 @@ namespace {
 constexpr size_t kMostStopped = 64;
 
 uint64_t FunctionOf(const Node& node) {
-  const auto it = node.attrs.dict.find("function");
-  uint64_t function = 0;
-  return it != node.attrs.dict.end() && absl::SimpleAtoi(it->second, &function) ? function : 0;
+  const absl::StatusOr<CustomSpec> spec = CustomSpec::Of(node.attrs.dict);
+  return spec.ok() && spec->function.has_value() ? spec->function->number : 0;
 }
 
 }  // namespace

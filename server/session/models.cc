@@ -12,12 +12,6 @@
 namespace gluond::server {
 namespace {
 
-absl::Status OtherVersion(const std::string& model, uint64_t version, uint64_t expected) {
-  return absl::FailedPreconditionError(absl::StrCat("model '", model, "' has version ", version, " by now, expected ",
-                                                    expected, ": a step or another call has changed it; open the model "
-                                                    "again"));
-}
-
 }  // namespace
 
 SessionModels::~SessionModels() {
@@ -103,6 +97,7 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::SaveAsMo
   plan->host = &session_.devices.host();
   plan->lane = &lane();
   plan->custom_host = session_.devices.custom_host();
+  plan->scope = session_.host;
   plan->max_graph_nodes = session_.limits.max_graph_nodes;
   plan->max_model_bytes = session_.limits.max_model_bytes;
   plan->memory = session_.memory;
@@ -191,21 +186,17 @@ void SessionModels::Store(const v1::StoreToModel& command, uint64_t number) {
     names.push_back(name);
   }
   if (!status.ok()) return session_.answers.Fail(status, number);
-  const auto expected = command.has_expected_version() ? std::optional(command.expected_version()) : std::nullopt;
-  const auto set = [this, hosted = *std::move(found), names, expected, number](std::vector<Tensor> tensors) {
+  const auto condition = command.has_expected_version() ? (*found)->Expect(command.expected_version()) : nullptr;
+  const auto set = [this, hosted = *std::move(found), names, condition, number](std::vector<Tensor> tensors) {
     ++pending_;
     NamedTensors values;
     for (size_t i = 0; i < names.size(); ++i) values.push_back({names[i], std::move(tensors[i])});
-    const auto check = [hosted, expected] {
-      const uint64_t version = hosted->version();
-      return version == expected.value_or(version) ? absl::OkStatus()
-                                                   : OtherVersion(hosted->model().name(), version, *expected);
-    };
     const auto done = [to_lane = Return(), hosted, number](const absl::Status& status) {
       const uint64_t version = status.ok() ? hosted->Changed() : 0;
       to_lane([hosted, number, status, version](SessionModels& self) { self.Stored(number, hosted, status, version); });
     };
-    hosted->model().SetParameters(std::move(values), done, check);
+    const ScopedCondition when(condition);
+    hosted->model().SetParameters(std::move(values), done);
   };
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set);
 }

@@ -42,6 +42,7 @@ class SessionModels : public std::enable_shared_from_this<SessionModels> {
     Place& home;
     Limits limits;
     std::shared_ptr<Budget> memory;
+    const std::string& host;  // As of SessionProgram::SetHost.
     Imperative& imperative;
     SessionArrays& arrays;
     const SessionCalls& calls;

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/custom_spec.h"
 #include "engine/core/dtype.h"
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
@@ -21,13 +22,15 @@ namespace gluond::server {
 namespace {
 
 // A model is everybody's, and its operators are computed by whoever shares them.
-absl::Status CheckIsShared(const Node& node, CustomHosts* hosts) {
+absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   const AttrDict& attrs = node.attrs.dict;
-  const auto scope = attrs.find(kScopeAttribute);
-  if (scope == attrs.end()) return absl::OkStatus();
+  if (!attrs.contains(kCustomAttribute)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const CustomSpec spec, CustomSpec::Of(attrs));
+  if (spec.shared) return absl::OkStatus();
   const auto found = attrs.find("op_type");
   const std::string op_type = found == attrs.end() ? "" : found->second;
-  if (!scope->second.empty() && hosts != nullptr && hosts->IsShared(scope->second, op_type)) return absl::OkStatus();
+  auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
+  if (!plan.scope.empty() && hosts != nullptr && hosts->IsShared(plan.scope, op_type)) return absl::OkStatus();
   const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
   return absl::FailedPreconditionError(absl::StrCat(
       "node '", Excerpt(node.name()), "': ", what, " is computed by one client for itself alone, and a model is "
@@ -36,13 +39,18 @@ absl::Status CheckIsShared(const Node& node, CustomHosts* hosts) {
 
 absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {
   absl::Status status;
-  auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
   PostOrderVisit(plan.graph.outputs, [&](const NodePtr& node) {
-    if (status.ok()) status = CheckIsShared(*node, hosts);
+    if (status.ok()) status = CheckIsShared(*node, plan);
   });
   RETURN_IF_ERROR(status);
   std::vector<NodeSpec> nodes = ListNodes(plan.graph.outputs);
-  for (NodeSpec& node : nodes) node.attrs.erase(kScopeAttribute);
+  for (NodeSpec& node : nodes) {
+    const auto custom = node.attrs.find(kCustomAttribute);
+    if (custom == node.attrs.end()) continue;
+    ASSIGN_OR_RETURN(CustomSpec spec, CustomSpec::Parse(custom->second));
+    spec.shared = true;
+    custom->second = spec.ToText();
+  }
   return nodes;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +34,7 @@ struct NewModel {
   Place* host = nullptr;
   Lane* lane = nullptr;    // The session's.
   CustomHostPtr custom_host;  // A CustomHosts (server/custom/hosts.h), or null.
+  std::string scope;          // The credential of the session's client, or empty.
   int64_t max_graph_nodes = 0;
   int64_t max_model_bytes = 0;
   std::shared_ptr<Budget> memory;  // Pays for the work of making the graph.

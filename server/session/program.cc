@@ -72,7 +72,13 @@ class Program final : public std::enable_shared_from_this<Program> {
     const auto watch = [this](const ValuePtr& value) { Watch(value); };
     gradients_.emplace(*imperative_, *arrays_, watch);
     models_ = std::make_shared<SessionModels>(SessionModels::Session{
-        devices_, registry_, home, limits, budget_, *imperative_, *arrays_, calls_, *answers_, watch});
+        devices_, registry_, home, limits, budget_, host_, *imperative_, *arrays_, calls_, *answers_, watch});
+  }
+
+  void SetHost(const std::string& host) {
+    if (host == host_) return;
+    host_ = host;
+    if (imperative_.has_value()) imperative_->ForgetGradientCalls();
   }
 
   bool TakesLong(const v1::Command& command) const {
@@ -97,7 +103,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
-    const ScopedCustomHost host(devices_.custom_host());
+    const ScopedCustomHost host(devices_.custom_host(), host_);
     number_ = number;
     absl::Status status = broken_;
     if (status.ok()) status = CheckNames(command);
@@ -127,7 +133,9 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kStoreToModel: return models_->Store(command.store_to_model(), number);
       case v1::Command::COMMAND_NOT_SET: break;
     }
-    Note(absl::InvalidArgumentError("a command without content; is the client's proto another one?"));
+    // A client of a newer protocol may wait for the answer.
+    const absl::Status no_content = NoContent(command, number);
+    absl::IsUnimplemented(no_content) ? answers_->Fail(no_content, number) : Note(no_content);
   }
 
   int64_t pending() const {
@@ -378,6 +386,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   Devices& devices_;
   Models& registry_;
+  std::string host_;  // The credential of the client's own operators; empty: none.
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
   absl::Status broken_;
@@ -403,6 +412,7 @@ class OwnedProgram final : public SessionProgram {
  public:
   explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
   ~OwnedProgram() override { program_->End(); }
+  void SetHost(const std::string& host) override { program_->SetHost(host); }
   bool TakesLong(const v1::Command& command) const override { return program_->TakesLong(command); }
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     program_->Execute(number, command, attachments);

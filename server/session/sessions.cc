@@ -8,8 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
+#include "server/codec/registry_hash.h"
+#include "server/custom/scope.h"
 #include "server/rpc/draining.h"
 #include "server/session/stream.h"
+#include "server/start/protocol.h"
 
 namespace gluond::server {
 namespace {
@@ -29,6 +32,7 @@ Sessions::Sessions(Devices& devices, Models& models, const Limits& limits, Sessi
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
                                                         v1::SessionOpened* opened) {
+  RETURN_IF_ERROR(CheckProtocol(open.protocol()));
   std::shared_ptr<Session> session;
   if (open.session().empty()) {
     ASSIGN_OR_RETURN(session, Create(open, peer));
@@ -43,16 +47,22 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   ToProto(std::chrono::seconds(limits_.session_lease_seconds), opened->mutable_lease());
   opened->set_max_message_bytes(limits_.max_message_bytes);
   for (const Place* place : devices_.offered()) opened->add_devices(place->device.ToString());
+  opened->set_protocol(kProtocol);
+  for (const char* feature : kFeatures) opened->add_features(feature);
+  opened->set_registry_hash(RegistryHash());
   return session;
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const PeerPtr& peer) {
+  RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host()));
   ASSIGN_OR_RETURN(Place * const place, devices_.Find(open.device()));
   ASSIGN_OR_RETURN(const std::string id, RandomName());
   Session::Options options;
   options.id = id;
-  options.create_program = [this, place](Lane& lane, SessionProgram::Answer answer) {
-    return create_program_(devices_, models_, *place, lane, limits_, std::move(answer));
+  options.create_program = [this, place, host = open.host()](Lane& lane, SessionProgram::Answer answer) {
+    auto program = create_program_(devices_, models_, *place, lane, limits_, std::move(answer));
+    program->SetHost(host);
+    return program;
   };
   ASSIGN_OR_RETURN(Shares::Permit entered, shares_.Enter(peer, 1));
   const auto permit = std::make_shared<Shares::Permit>(std::move(entered));

@@ -3,7 +3,7 @@
 
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
 
-WORD is a part of `wire`, `python`, `neighbour`, `quota`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
+WORD is a part of `wire`, `python`, `fit`, `neighbour`, `quota`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
 spatial_cases.py with that word. `quota` needs root and the kernel's control groups.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
@@ -16,6 +16,7 @@ import contextlib
 import os
 import pathlib
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -251,13 +252,42 @@ def quota(rounds):
     group.rmdir()
 
 
+class TrainCommand(Side):
+  """`gluond train` for one epoch, timed by what it says of itself."""
+
+  def __init__(self, address):
+    self.name, self.figures = "gluond train", []
+    self.command = [BIN / "client/cli/gluond", "train", f"--address={address}", "--epochs=1", "--replace", "--curve=-",
+                    "--checkpoint=-"]
+
+  def measure(self):
+    said = subprocess.run(self.command, check=True, capture_output=True, text=True).stdout
+    self.figures.append(60_000 / float(re.search(r"([0-9]+) images/s", said).group(1)))
+
+  def stop(self):
+    pass
+
+
+def fit(address, rounds):
+  """One epoch of LeNet over 60,000 rows, with the test rows after it: from Python, and by the command."""
+  run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
+  command = TrainCommand(address)
+  command.measure()  # It sends the rows, and makes the model.
+  ours = Side("gluond", [sys.executable, ROOT / "tests/bench/fit.py", "lenet", "fashion-mnist-train", "fashion-mnist-test"],
+              PYTHONPATH=str(ROOT / "client/python"), GLUOND_ADDRESS=address)
+  command.figures.clear()
+  alternate([ours, command], rounds)
+  row("fit() of LeNet over 60,000 rows, one epoch", ours, command, "s", 1.05)
+  ours.stop()
+
+
 def wants_spatial(options):
   return options.only in "spatial" or options.only.startswith("spatial:")
 
 
 def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
-  in_python = options.only in "python" or options.only in "neighbour"
+  in_python = any(options.only in part for part in ("python", "fit", "neighbour"))
   networks = any(options.only in network for network in STEPS) or wants_spatial(options)
   wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), in_python),
             (options.torch, ("torch",), networks or options.only in "neighbour"),
@@ -273,10 +303,10 @@ def check(options):
     if shutil.which("bazel") is None:
       sys.exit("bazel is not on PATH; install it (deploy/setup.sh does), or let GLUOND_BIN name a folder with built programs")
     return
-  for program in ("server/gluond-server", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench",
+  for program in ("server/gluond-server", "client/cli/gluond", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench",
                   "tests/bench/spatial_bench"):
     if not (BIN / program).is_file():
-      sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //tests/bench:all), or let "
+      sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //client/cli:gluond //tests/bench:all), or let "
                "GLUOND_BIN name the folder where it is")
 
 
@@ -316,7 +346,7 @@ def main():
   options = parser.parse_args()
   check(options)
   if "GLUOND_BIN" not in os.environ:
-    run_or_exit(["bazel", "build", "//server:gluond-server", "//tests/bench:all"], cwd=ROOT)
+    run_or_exit(["bazel", "build", "//server:gluond-server", "//client/cli:gluond", "//tests/bench:all"], cwd=ROOT)
   with open("/proc/cpuinfo") as cpuinfo:
     cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
   print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
@@ -334,6 +364,8 @@ def main():
     address = addresses[0]
     if options.only in "python" and options.mxnet:
       python(address, options.rounds, options.mxnet)
+    if options.only in "fit":
+      fit(address, options.rounds)
     if options.only in "neighbour":
       neighbour(addresses, options.rounds, options.torch, options.mxnet)
     for network, steps in STEPS.items():

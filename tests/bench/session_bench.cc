@@ -160,7 +160,7 @@ void BM_Execute(benchmark::State& state) {
   put.mutable_put()->mutable_tensor()->mutable_fill()->set_constant(1);
   prepare.mutable_prepare()->set_call(1);
   prepare.mutable_prepare()->set_op(row.op);
-  for (const auto& [name, text] : row.attrs) (*prepare.mutable_prepare()->mutable_attributes())[name] = text;
+  for (const auto& [name, text] : row.attrs) (*prepare.mutable_prepare()->mutable_attributes())[name].set_string_value(text);
   v1::Mark::Marked* marked = mark.mutable_mark()->add_arrays();
   marked->set_variable(1);
   marked->set_gradient(2);

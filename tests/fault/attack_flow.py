@@ -4,9 +4,9 @@ import resource
 import threading
 import time
 
-from proto import custom_operator_pb2, operator_pb2, session_pb2, tensor_pb2
+from proto import custom_operator_pb2, dataset_pb2, graph_pb2, operator_pb2, session_pb2, tensor_pb2, training_pb2
 from tests.fault import http2
-from tests.fault.attack_work import filled
+from tests.fault.attack_work import define, filled
 from tests.fault.peer import Peer, Session, Told, crowd
 
 RUN, HOST, INVOKE = "SessionService/Run", "OperatorService/HostOperators", "OperatorService/Invoke"
@@ -76,13 +76,27 @@ def unread_callbacks(target):
       for request in (custom_operator_pb2.HostRequest(open=custom_operator_pb2.OpenHost(scope=scope)),
                       custom_operator_pb2.HostRequest(offer=custom_operator_pb2.OfferOperator(op_type="silent"))):
         connection.send(http2.frame(http2.DATA, 0, host, http2.message(request)))
-      session, attributes = Session(peer), {
-          "op_type": "silent", "__scope__": scope, "__arguments__": "data", "__outputs__": "output",
-          "__rules__": "shape,type"}
+      session, custom = Session(peer, host=scope), graph_pb2.CustomOperatorSpec(
+          op_type="silent", arguments=["data"], same_shape=True, same_dtype=True)
       session.send({"put": session_pb2.Put(array=1, tensor=filled(LARGE))},
-                   {"prepare": session_pb2.Prepare(call=1, op="Custom", attributes=attributes)},
+                   {"prepare": session_pb2.Prepare(call=1, op="Custom", custom=custom)},
                    *[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[2 + n])} for n in range(64)])
     return part(target, connections, told)
+
+
+def unread_progress(target):
+  """On each connection a training without end, with a message for each epoch of one step; not one byte is read."""
+  told, rows = Told(), 16
+  with Peer(target.address) as peer:
+    peer.call("TrainingService/UploadDataset", dataset_pb2.UploadDatasetRequest(
+        dataset="unread", commit=True, restart=True, tensors={"data": filled(rows, 64), "label": filled(rows, 8)}))
+    for i in range(target.connections):
+      define(peer, f"unread{i}", 8, 64)
+  connections = connect(target, target.connections, told)
+  for i, connection in enumerate(connections):
+    connection.ask("TrainingService/Train", training_pb2.TrainRequest(
+        model=f"unread{i}", rows=dataset_pb2.Rows(dataset="unread"), batch_size=rows, epochs=1_000_000_000))
+  return part(target, connections, told)
 
 
 def slow_requests(target, count=512):

@@ -59,8 +59,9 @@ def unread_resets(target):
 
 def open_calls(target):
   """Calls that send only their headers, far more than a connection may have: the server's answers are ignored."""
-  methods = ("OperatorService/Invoke", "SessionService/Run", "OperatorService/HostOperators", "/grpc.health.v1.Health/Check",
-             "/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/no.Such/Method")
+  methods = ("OperatorService/Invoke", "SessionService/Run", "OperatorService/HostOperators", "TrainingService/Train",
+             "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/no.Such/Method")
   headers = [grpc_headers(method) for method in methods]
 
   def ask(connection):

@@ -71,9 +71,9 @@ class Client:
   def operator(self):
     """Computes an operator for a session of its own, until it has enough of it."""
     with Peer(self.address) as peer:
-      host, session = Host(peer, f"operators-of-{self.name}"), Session(peer, PATIENCE)
+      host, session = Host(peer, f"operators-of-{self.name}"), Session(peer, PATIENCE, f"operators-of-{self.name}")
       session.send({"put": session_pb2.Put(array=1, tensor=filled(1000))},
-                   {"prepare": session_pb2.Prepare(call=1, op="Custom", attributes=host.attributes)})
+                   {"prepare": session_pb2.Prepare(call=1, op="Custom", custom=host.custom)})
       for n in range(2, 20):
         session.send({"invoke": session_pb2.Invoke(call=1, inputs=[n - 1], outputs=[n])})
       if self.rng.random() < 0.7:
@@ -101,9 +101,8 @@ class Host:
   """A stream of HostOperators: answers each callback with its argument."""
 
   def __init__(self, peer, scope):
-    self.attributes = {"op_type": "same", "__scope__": scope, "__arguments__": "data", "__outputs__": "output",
-                       "__rules__": "shape,type"}
-    pb, self._requests = custom_operator_pb2, queue.SimpleQueue()
+    self.custom = graph_pb2.CustomOperatorSpec(op_type="same", arguments=["data"], same_shape=True, same_dtype=True)
+    pb, self._requests = custom_operator_pb2, graph_pb2, queue.SimpleQueue()
     self._requests.put(pb.HostRequest(open=pb.OpenHost(scope=scope)))
     self._requests.put(pb.HostRequest(offer=pb.OfferOperator(op_type="same")))
     stream = peer.channel.stream_stream("/gluond.v1.OperatorService/HostOperators", pb.HostRequest.SerializeToString,

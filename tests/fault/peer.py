@@ -74,10 +74,10 @@ def session_commands(first, *commands):
 class Session:
   """A session's stream. Commands are numbered as they are sent; replies are read by who wants them."""
 
-  def __init__(self, peer, timeout=None):
+  def __init__(self, peer, timeout=None, host=""):
     self._outgoing = queue.SimpleQueue()
     self._next = 1
-    self._outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession()))
+    self._outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession(host=host)))
     run = peer.channel.stream_stream("/gluond.v1.SessionService/Run", encoded, session_pb2.SessionResponse.FromString)
     self.responses = run(iter(self._outgoing.get, None), timeout=timeout)
 

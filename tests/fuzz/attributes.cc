@@ -42,7 +42,7 @@ void Run(const v1::Node& node) {
   v1::DescribeCall describe;
   describe.set_op(op.name());
   describe.set_num_inputs(static_cast<uint32_t>(node.inputs_size()));
-  for (const auto& [name, text] : *dict) (*describe.mutable_attributes())[name] = text;
+  for (const auto& [name, text] : *dict) (*describe.mutable_attributes())[name].set_string_value(text);
   const absl::StatusOr<v1::CallType> type = server::DescribeCall(describe);
   RequireCode(type.status(), {Code::kInvalidArgument});
   if (!type.ok()) return;

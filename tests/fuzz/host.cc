@@ -87,8 +87,7 @@ void Run(const HostInput& input) {
 
 std::vector<std::string> HostWords() {
   std::vector<std::string> words = OperatorWords();
-  for (const char* word : {"Custom", "_CustomFunction", "op_type", "__scope__", "__arguments__", "__outputs__",
-                           "__auxiliary__", "__dependencies__", "__rules__", "__inputs__", "function", "twice",
+  for (const char* word : {"Custom", "_CustomFunction", "op_type", "function", "twice",
                            "a secret of 16 bytes", "another secret of 16 bytes", "data,label", "output", "0,1,2,3",
                            "shape,type"}) {
     words.push_back(word);

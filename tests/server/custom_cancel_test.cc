@@ -47,8 +47,8 @@ class CustomCancelTest : public CustomTest {
 
 TEST_F(CustomCancelTest, ALateAnswerToACancelledInvokeIsNobodys) {
   Provider provider(address(), {"counted"}, &HoldForward);
-  const auto call = Start(Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes":
-      {"op_type": "counted", "__auxiliary__": "count"},
+  const auto call = Start(Json<v1::InvokeRequest>(R"({"op": "Custom", "custom":
+      {"op_type": "counted", "arguments": ["data"], "auxiliary": ["count"], "shared": true},
       "inputs": [{"shape": [1], "fill": {"constant": 1}}, {"shape": [1], "fill": {"constant": 1}}]})"));
   provider.WaitFor(1, &v1::Callback::has_forward);
   Cancel(*call, provider);
@@ -97,8 +97,8 @@ constexpr int kMany = 1 << 20;  // Elements: more bytes than the connection take
 
 // The inputs have `small` and `large` elements, the output as many as `small`.
 v1::InvokeRequest SlowRequest(int large) {
-  return Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes": {"op_type": "slow", "__rules__": "shape,type",
-      "__arguments__": "small,large"}, "inputs": [{"shape": [1], "fill": {"constant": 1}},
+  return Json<v1::InvokeRequest>(R"({"op": "Custom", "custom": {"op_type": "slow", "same_shape": true,
+      "same_dtype": true, "arguments": ["small", "large"], "shared": true}, "inputs": [{"shape": [1], "fill": {"constant": 1}},
       {"shape": [)" + std::to_string(large) + R"(], "fill": {"constant": 3}}]})");
 }
 
@@ -130,8 +130,8 @@ TEST_F(CustomCancelTest, AnAnswerCountsWhenItsQuestionHasBeenSent) {
   });
   for (int i = 0; i < 8; ++i) {
     for (uint64_t guess = number + 1; guess < number + 32; ++guess) slow.stream.Answer(Answer(guess));
-    Call(operators_, &v1::OperatorService::Stub::Invoke, R"({"op": "Custom", "attributes": {"op_type": "square",
-        "__rules__": "type", "version": ")" + std::to_string(i) + R"("}, "inputs": [{"shape": [1], "float_data": [2]}]})");
+    Call(operators_, &v1::OperatorService::Stub::Invoke, R"({"op": "Custom", "custom": {"op_type": "square",
+        "arguments": ["data"], "same_dtype": true, "shared": true}, "attributes": {"version": ")" + std::to_string(i) + R"("}, "inputs": [{"shape": [1], "float_data": [2]}]})");
   }
   EXPECT_FALSE(ended);
   const v1::Callback callback = slow.Read();
@@ -149,7 +149,8 @@ TEST_F(CustomCancelTest, ARunDoesNotWriteWhatIsBeingSentOfAnother) {
   SlowReader slow(address());
   Define(R"({"model": "m", "seed": "1", "graph": {"nodes": [
       {"name": "fc", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 16384}},
-      {"name": "mid", "op": "Custom", "inputs": ["fc"], "attributes": {"op_type": "slow", "__rules__": "shape,type"}},
+      {"name": "mid", "op": "Custom", "inputs": ["fc"], "custom": {"op_type": "slow",
+          "arguments": ["data"], "same_shape": true, "same_dtype": true, "shared": true}},
       {"name": "sum", "op": "sum", "inputs": ["mid"]}]},
       "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 1]}]})");
   Initialize("m");

@@ -261,7 +261,8 @@ class CustomTest : public ServiceTest {
   }
   // The same with a state.
   static std::string CountedNetwork(const std::string& name) {
-    std::string json = Network(name, R"("op": "Custom", "attributes": {"op_type": "counted", "__auxiliary__": "count"})");
+    std::string json = Network(name, R"("op": "Custom", "custom": {"op_type": "counted",
+        "arguments": ["data"], "auxiliary": ["count"], "shared": true})");
     return json.insert(json.rfind(']'), R"(, {"name": "mid_count", "initializer": {"name": "zero"}})");
   }
   void Define(const std::string& json, grpc::StatusCode expected = grpc::StatusCode::OK) {

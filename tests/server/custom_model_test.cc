@@ -92,7 +92,8 @@ TEST_F(CustomModelTest, ABlockMayBeACustomOperator) {
   Define(R"({"model": "m", "seed": "1", "block": {"block": "HybridSequential", "children": [
       {"block": "Dense", "attributes": {"units": 8}},
       {"block": "Lambda", "attributes": {"function": "Custom", "op_type": "square"}},
-      {"block": "Lambda", "attributes": {"function": "Custom", "op_type": "counted", "__auxiliary__": "count"}},
+      {"block": "Lambda", "attributes": {"function": "Custom"},
+       "custom": {"op_type": "counted", "arguments": ["data"], "auxiliary": ["count"], "shared": true}},
       {"block": "Dense", "attributes": {"units": 3}}]},
       "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})");
   Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "m", "initializer": {"name": "zero"}})");

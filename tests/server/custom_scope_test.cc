@@ -22,7 +22,8 @@ class CustomScopeTest : public CustomTest {
                                       /*shared=*/false, kKey);
   }
   std::string OwnNetwork(const std::string& name) const {
-    return Network(name, R"("op": "Custom", "attributes": {"op_type": "square", "__scope__": ")" + scope_ + R"("})");
+    return Network(name, R"("op": "Custom", "custom": {"op_type": "square", "arguments": ["data"]})")
+        .insert(1, "\"host\": \"" + scope_ + "\", ");
   }
   void DefineOwn(const std::string& name) {
     Define(OwnNetwork(name));

@@ -3,10 +3,12 @@
 #include "server/codec/definition_codec.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "server/codec/attrs_codec.h"
 
 namespace gluond::server {
 namespace {
@@ -170,6 +172,46 @@ TEST(DefinitionCodecTest, SoAreTheOutputsOfBlocks) {
   const absl::Status status = DefinitionFromProto(request, 10'000).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "--max_graph_nodes")) << status;
+}
+
+ArgumentDoc Doc(const char* name, const char* type) { return {name, type, true, "", ""}; }
+
+// Values come back as their parameters' types say.
+TEST(AttrsCodecTest, LosesNothing) {
+  const std::vector<ArgumentDoc> declared = {Doc("i", "long"), Doc("j", "long or None"), Doc("f", "float"), Doc("b", "boolean"),
+                                             Doc("s", "string"), Doc("t", "tuple of int")};
+  const AttrDict attrs = {{"i", "9223372036854775807"}, {"j", "None"}, {"f", "0.10000000000000001"}, {"b", "True"},
+                          {"s", "007"}, {"t", "(5, 5)"}, {"own", "1"}};
+  ProtoAttributes proto;
+  AttrsToProto(attrs, declared, &proto);
+  EXPECT_EQ(proto["i"].string_value(), "9223372036854775807");
+  EXPECT_EQ(proto["j"].string_value(), "None");
+  EXPECT_EQ(proto["f"].number_value(), 0.1);
+  EXPECT_TRUE(proto["b"].bool_value());
+  EXPECT_EQ(proto["s"].string_value(), "007");
+  EXPECT_EQ(proto["own"].string_value(), "1");
+  proto["__scope__"].set_string_value("a secret of an older client");
+  AttrDict again = *AttrsFromProto(proto);
+  EXPECT_EQ(again["f"], "0.1");
+  again["f"] = attrs.at("f");
+  EXPECT_EQ(again, attrs);
+}
+
+TEST(CustomCodecTest, AnOperatorComesBackAsItWas) {
+  v1::Node node, again;
+  node.mutable_custom()->set_op_type("loss");
+  for (const char* name : {"data", "label"}) node.mutable_custom()->add_arguments(name);
+  node.mutable_custom()->add_outputs("y");
+  node.mutable_custom()->mutable_dependencies()->add_arguments(1);
+  node.mutable_custom()->mutable_dependencies()->add_outputs(0);
+  node.mutable_custom()->set_same_dtype(true);
+  node.mutable_custom()->set_version(3);
+  AttrDict attrs = *CallAttrsFromProto(node);
+  CustomToProto(&attrs, &again);
+  EXPECT_TRUE(attrs.empty());
+  EXPECT_EQ(again.ShortDebugString(), node.ShortDebugString());
+  node.mutable_custom()->mutable_dependencies()->add_outputs(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(CallAttrsFromProto(node).status()));
 }
 
 }  // namespace

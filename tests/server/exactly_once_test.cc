@@ -293,6 +293,53 @@ TEST_F(CutConnectionTest, AtAnyMoment) {
   EXPECT_EQ(Parameters("mlp"), Undisturbed(kSteps));
 }
 
+TEST_F(CutConnectionTest, ATrainGoesOnAfterEachCut) {
+  constexpr int64_t kSteps = 20'000;
+  UploadZeros("zeros", 1000);
+  DefineMlp("calm");
+  auto request = Json<v1::TrainRequest>(R"({"batch_size": 4, "rows": {"dataset": "zeros"}, "epochs": 80,
+      "progress_every": "0.05s"})");
+  const auto client = client::Client::Connect(through_proxy_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  int messages = 0, cuts = 0;
+  int64_t told = 0;
+  const auto last = client->GetModel("mlp").Train(request, [&](const v1::TrainProgress& progress) {
+    EXPECT_GE(progress.steps(), told);
+    told = progress.steps();
+    if (++messages % 5 == 2 && !progress.done() && cuts < 8) {
+      ++cuts;
+      proxy_->CutSoon();
+    }
+    return true;
+  });
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_GT(cuts, 0) << "no cut hit the call: nothing was tested";
+  EXPECT_GT(LastApplied(), 1u);
+  EXPECT_TRUE(last->done());
+  EXPECT_FALSE(last->cancelled());
+  EXPECT_EQ(last->steps(), kSteps);
+  EXPECT_EQ(last->total_steps(), kSteps);
+  EXPECT_EQ(last->samples(), 4 * kSteps);
+  request.set_model("calm");
+  EXPECT_EQ(TrainCall(training_, request).Last().steps(), kSteps);
+  EXPECT_EQ(Parameters("mlp"), Parameters("calm"));
+}
+
+TEST_F(CutConnectionTest, ATrainEndsWhereItsCallbackSaysSo) {
+  UploadZeros("zeros", 1000);
+  const auto client = client::Client::Connect(through_proxy_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto request = Json<v1::TrainRequest>(R"({"batch_size": 4, "rows": {"dataset": "zeros"}, "epochs": 1000000000,
+      "progress_every": "0.05s"})");
+  const auto last = client->GetModel("mlp").Train(request, [](const v1::TrainProgress&) { return false; });
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(last->stop(), v1::TrainProgress::BY_CALL);
+  EXPECT_EQ(Call(training_, &v1::TrainingService::Stub::GetTrainer, R"({"model": "mlp"})").trainer().step(), last->steps());
+  const auto cancelled = client->GetModel("mlp").CancelTraining();
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_FALSE(*cancelled);
+}
+
 // The C++ client, which sends each step while the one before is computed.
 TEST_F(CutConnectionTest, StepsThatAreSentAhead) {
   constexpr int kSteps = 60;

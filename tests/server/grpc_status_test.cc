@@ -49,6 +49,43 @@ TEST(GrpcStatusTest, FactsAreAnErrorInfo) {
   EXPECT_EQ(info.metadata_size(), 2);
 }
 
+// The delay in milliseconds; -1: the status has none.
+int64_t RetryMilliseconds(const absl::Status& status) {
+  for (const auto& detail : ToProto(status).details()) {
+    google::rpc::RetryInfo retry;
+    if (detail.UnpackTo(&retry)) return retry.retry_delay().seconds() * 1000 + retry.retry_delay().nanos() / 1'000'000;
+  }
+  return -1;
+}
+
+TEST(GrpcStatusTest, WhereWaitingHelpsTheStatusTellsHowLong) {
+  EXPECT_EQ(RetryMilliseconds(WithInfo(absl::UnavailableError("loads"), reason::kLoading)), 1000);
+  EXPECT_EQ(RetryMilliseconds(WithInfo(absl::UnavailableError("stops"), reason::kDraining)), 1000);
+  EXPECT_EQ(RetryMilliseconds(WithInfo(absl::ResourceExhaustedError("many"), reason::kTooManyCalls)), 100);
+  EXPECT_EQ(RetryMilliseconds(OverLimit("--max_requests", "many")), 100);
+  EXPECT_EQ(RetryMilliseconds(OverLimit("--max_request_bytes", "many")), 100);
+  EXPECT_EQ(RetryMilliseconds(OverLimit("--max_models", "many")), -1);
+  EXPECT_EQ(RetryMilliseconds(WithInfo(absl::UnavailableError("gone"), reason::kProviderGone)), -1);
+  EXPECT_EQ(RetryMilliseconds(absl::UnavailableError("why?")), -1);
+}
+
+TEST(GrpcStatusTest, AFieldIsAViolation) {
+  const absl::Status status = Annotate(InField("inputs[\"x\"]", absl::InvalidArgumentError("too short")), "Predict");
+  const google::rpc::Status details = DetailsOf(ToGrpc(status));
+  google::rpc::BadRequest bad;
+  ASSERT_EQ(details.details_size(), 2);
+  ASSERT_TRUE(details.details(1).UnpackTo(&bad));
+  ASSERT_EQ(bad.field_violations_size(), 1);
+  EXPECT_EQ(bad.field_violations(0).field(), "inputs[\"x\"]");
+  EXPECT_EQ(bad.field_violations(0).description(), "Predict: too short");
+}
+
+TEST(GrpcStatusTest, OnlyAMistakeWithoutFactsGetsAField) {
+  EXPECT_EQ(InfoOf(InField("a", InField("b", absl::InvalidArgumentError("?"))))->metadata[0].second, "b");
+  EXPECT_FALSE(InfoOf(InField("a", absl::NotFoundError("?"))).has_value());
+  EXPECT_TRUE(InField("a", absl::OkStatus()).ok());
+}
+
 TEST(GrpcStatusTest, FactsSurviveWhatIsPutBeforeTheMessage) {
   const absl::Status status = Annotate(OverLimit("--max_models", "there are ", 3), "here");
   EXPECT_EQ(status.message(), "here: there are 3");

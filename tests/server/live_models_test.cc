@@ -105,6 +105,58 @@ TEST_F(LiveModelsTest, ADrainSavesWhatHasChanged) {
   EXPECT_EQ(Step(), 4);
 }
 
+TEST_F(LiveModelsTest, ATrainStopsForADrainAndItsStepsAreSaved) {
+  Start({});
+  DefineMlp("mlp");
+  UploadZeros("zeros", 1000);
+  v1::TrainProgress last;
+  {
+    TrainCall train(training_, R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"},
+        "epochs": 1000000000, "progress_every": "0.05s", "client_id": "ann", "sequence": "1"})");
+    ASSERT_TRUE(train.Next().has_value());
+    std::thread drain([this] { EXPECT_EQ(server_->Drain(std::chrono::seconds(60)), 0); });
+    last = train.Last();
+    drain.join();
+  }
+  EXPECT_EQ(last.stop(), v1::TrainProgress::SERVER_STOPS);
+  EXPECT_TRUE(last.done() && last.cancelled());
+  Start({});
+  EXPECT_EQ(Step(), last.steps());
+  EXPECT_EQ(Sequence().last(), 1u);
+}
+
+// A live checkpoint between two steps of a Train has the steps so far, and the next server takes the call for applied.
+TEST_F(LiveModelsTest, ALongTrainIsSavedMeanwhile) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  UploadZeros("zeros", 1000);
+  const std::string request = R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"},
+      "epochs": 1000000000, "progress_every": "0.05s", "client_id": "ann", "sequence": "1"})";
+  {
+    TrainCall train(training_, request);
+    ASSERT_TRUE(train.Next().has_value());
+    AwaitDurable(1);
+    ASSERT_TRUE(train.Next().has_value()) << "it goes on";
+    EXPECT_EQ(Sequence().last(), 0u);
+    std::thread rest([&train] { while (train.Next().has_value()) {} });
+    StopServer();
+    rest.join();
+  }
+  Start({.steps = 1});
+  EXPECT_EQ(Sequence().last(), 1u);
+  const int64_t step = Step();
+  EXPECT_GE(step, 1);
+  UploadZeros("zeros", 1000);
+  TrainCall again(training_, request);
+  again.Rest(StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(again.status()), "ANSWER_FORGOTTEN");
+  DefineMlp("calm");
+  TrainCall calm(training_, absl::StrCat(R"({"model": "calm", "batch_size": 4, "rows": {"dataset": "zeros"},
+      "epochs": 1000000000, "steps": )", step, "}"));
+  calm.Rest();
+  EXPECT_EQ(Parameters("mlp"), Parameters("calm"));
+}
+
 TEST_F(LiveModelsTest, ADeletedModelStaysDeleted) {
   Start({.steps = 1});
   DefineMlp("mlp");

@@ -159,6 +159,21 @@ TEST_F(ModelServiceTest, AModelLivesUntilItIsDeletedOrReplaced) {
   EXPECT_EQ(Call(models_, &Stub::ListModels, "{}").models_size(), 0);
 }
 
+TEST_F(ModelServiceTest, ModelsAreListedByPages) {
+  for (const char* name : {"c", "a", "b"}) {
+    Call(models_, &Stub::DefineModel, absl::StrCat(R"({"model": ")", name, R"(", "block": {"block": "Flatten"}})"));
+  }
+  const auto first = Call(models_, &Stub::ListModels, R"({"page_size": 2})");
+  ASSERT_EQ(first.models_size(), 2);
+  EXPECT_EQ(first.models(1).name(), "b");
+  const auto second = Call(models_, &Stub::ListModels,
+                           absl::StrCat(R"({"page_size": 2, "page_token": ")", first.next_page_token(), R"("})"));
+  ASSERT_EQ(second.models_size(), 1);
+  EXPECT_EQ(second.models(0).name(), "c");
+  EXPECT_EQ(second.next_page_token(), "");
+  Call(models_, &Stub::ListModels, R"({"page_token": "b"})", StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ModelServiceTest, DeletedModelsGiveTheirMemoryBack) {
   const int64_t before = server_->devices().tensor_bytes();
   DefineMlp("mlp");

@@ -28,6 +28,35 @@ TEST_F(OperatorServiceTest, ListsWhatTheRegistryHas) {
   EXPECT_EQ(some.operators(0).inputs(1).name(), "weight");
 }
 
+TEST_F(OperatorServiceTest, ListsByPages) {
+  const auto all = Call(operators_, &Stub::ListOperators, R"({"internal": true, "full": true})");
+  EXPECT_EQ(all.next_page_token(), "");
+  const auto info = Call(info_, &v1::ServerService::Stub::GetServerInfo, "{}");
+  EXPECT_EQ(all.registry_hash(), info.registry_hash());
+  EXPECT_EQ(all.registry_hash().size(), 16u);
+  EXPECT_GE(info.protocol(), 2u);
+  EXPECT_GE(info.features_size(), 4);
+  std::string token;
+  int entries = 0, pages = 0;
+  do {
+    const auto page = Call(operators_, &Stub::ListOperators,
+                           absl::StrCat(R"({"internal": true, "page_size": 50, "page_token": ")", token, R"("})"));
+    ASSERT_LE(page.operators_size(), 50);
+    for (const v1::Operator& op : page.operators()) {
+      ASSERT_LT(entries, all.operators_size());
+      EXPECT_EQ(op.name(), all.operators(entries++).name());
+    }
+    token = page.next_page_token();
+    ++pages;
+  } while (!token.empty());
+  EXPECT_EQ(entries, all.operators_size());
+  EXPECT_EQ(pages, (entries + 49) / 50);
+  Call(operators_, &Stub::ListOperators, R"({"page_size": -1})", StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("page_size");
+  Call(operators_, &Stub::ListOperators, R"({"page_token": "nonsense"})", StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("page_token");
+}
+
 TEST_F(OperatorServiceTest, DescribesOne) {
   const auto op = Call(operators_, &Stub::DescribeOperator, R"({"op": "Activation"})").operator_();
   EXPECT_TRUE(op.differentiable());

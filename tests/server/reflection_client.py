@@ -73,16 +73,27 @@ class Reflection:
     return self._pool.FindServiceByName(service)
 
   def call(self, service, method, request_json):
-    return json_format.MessageToDict(self.start(service, method, request_json).result())
+    """The answer, or the last of several."""
+    found, request, reply_type = self._prepare(service, method, request_json)
+    described = descriptor_pb2.MethodDescriptorProto()
+    found.CopyToProto(described)
+    if not described.server_streaming:
+      return json_format.MessageToDict(self.start(service, method, request_json).result())
+    stub = self._channel.unary_stream(f"/{service}/{method}", type(request).SerializeToString, reply_type.FromString)
+    return json_format.MessageToDict(list(stub(request, timeout=60))[-1])
 
   def start(self, service, method, request_json):
     """The call's future."""
+    _, request, reply_type = self._prepare(service, method, request_json)
+    stub = self._channel.unary_unary(f"/{service}/{method}", type(request).SerializeToString, reply_type.FromString)
+    return stub.future(request, timeout=60)
+
+  def _prepare(self, service, method, request_json):
+    """The method, its request, and its reply's class."""
     found = self.find(service).methods_by_name[method]
     request = self._factory.GetPrototype(found.input_type)()
     json_format.ParseDict(request_json, request)
-    reply_type = self._factory.GetPrototype(found.output_type)
-    stub = self._channel.unary_unary(f"/{service}/{method}", type(request).SerializeToString, reply_type.FromString)
-    return stub.future(request, timeout=60)
+    return found, request, self._factory.GetPrototype(found.output_type)
 
   def prototype(self, message):
     return self._factory.GetPrototype(self._pool.FindMessageTypeByName(message))

@@ -86,7 +86,7 @@ class ReflectionTest(unittest.TestCase):
         ends.put(None)
 
   def test_documents_are_answered_in_order(self):
-    self.assertEqual(len(DOCUMENTS), 28)
+    self.assertEqual(len(DOCUMENTS), 29)
     replies = {}
     for path in DOCUMENTS:
       _, method, remark = re.fullmatch(r"(\d+)-([\w.]+)(?:-([\w-]+))?\.json", path.name).groups()
@@ -97,6 +97,9 @@ class ReflectionTest(unittest.TestCase):
     steps = next(r for name, r in replies.items() if "TrainStep-x10" in name)
     self.assertEqual([step["report"]["step"] for step in steps], [str(i) for i in range(1, 11)])
     self.assertLess(steps[-1]["loss"], steps[0]["loss"])
+    (trained,) = next(r for name, r in replies.items() if "Train-epochs" in name)
+    self.assertEqual((trained["done"], trained["steps"], trained["totalSteps"]), (True, "6", "6"))
+    self.assertEqual(trained["ended"][-1]["evaluation"]["samples"], "8")
 
   def test_health_is_checked_by_service(self):
     for service in ("", "gluond.v1.ModelService"):

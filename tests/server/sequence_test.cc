@@ -281,6 +281,31 @@ TEST_F(SequencePause, OneComesAfterTheOther) {
   Apply(sequences_, 1, "first");
 }
 
+// A long call counts as applied in a pause between two of its steps, and goes on after it.
+TEST_F(SequencePause, ComesBetweenTwoStepsOfALongCall) {
+  const auto first = Arrive(sequences_, 1), bob = Arrive(sequences_, 1, 0, "bob");
+  ASSERT_NE(first->turn, nullptr);
+  int steps = 0;
+  const auto step = [&] { first->turn->Between([&] { ++steps; }); };
+  step();
+  EXPECT_EQ(steps, 1) << "nobody wants a pause";
+  Pause();
+  EXPECT_EQ(begun_, 0);
+  step();
+  EXPECT_EQ(begun_, 0) << "bob's runs";
+  EXPECT_EQ(steps, 1);
+  bob->turn->Applied("bob's");
+  EXPECT_EQ(begun_, 1);
+  EXPECT_EQ(applied_, (Sequences::Numbers{{"ann", 1}, {"bob", 1}}));
+  EXPECT_EQ(sequences_.Last("ann", "lenet"), 0u);
+  const auto again = Arrive(sequences_, 1);
+  sequences_.Resume("lenet");
+  EXPECT_EQ(steps, 2);
+  EXPECT_EQ(again->answer, "") << "it waits for the end";
+  first->turn->Applied("first");
+  EXPECT_EQ(again->answer, "first");
+}
+
 TEST(Sequences, NumbersGoOnInTheNextProcess) {
   Sequences sequences(100);
   sequences.ExpectRewound();

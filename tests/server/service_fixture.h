@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/util/json_util.h"
 #include "grpcpp/grpcpp.h"
 #include "google/rpc/error_details.pb.h"
@@ -168,6 +170,65 @@ class ServiceTest : public testing::Test {
     request.set_sequence(sequence);
     return request;
   }
+  // A dataset of 30 rows for that classifier.
+  void UploadToy(const std::string& name) {
+    v1::UploadDatasetRequest request;
+    request.set_dataset(name);
+    request.set_commit(true);
+    v1::Tensor& data = (*request.mutable_tensors())["data"];
+    v1::Tensor& label = (*request.mutable_tensors())["label"];
+    data.add_shape(30);
+    data.add_shape(4);
+    label.add_shape(30);
+    for (int row = 0; row < 30; ++row) {
+      for (int j = 0; j < 4; ++j) data.add_float_data(static_cast<float>(row % 3 == j) + 0.01f * static_cast<float>(row));
+      label.add_int_data(row % 3);
+    }
+    EXPECT_TRUE(Call(training_, &v1::TrainingService::Stub::UploadDataset, request).committed());
+  }
+  // A dataset of so many rows of zeros for it.
+  void UploadZeros(const std::string& name, int rows) {
+    Call(training_, &v1::TrainingService::Stub::UploadDataset, absl::StrCat(R"({"dataset": ")", name,
+         R"(", "commit": true, "tensors": {"data": {"shape": [)", rows, R"(, 4], "fill": {}},
+         "label": {"shape": [)", rows, R"(], "dtype": "INT32", "fill": {}}}})"));
+  }
+
+  // A Train under way.
+  class TrainCall {
+   public:
+    TrainCall(const std::unique_ptr<v1::TrainingService::Stub>& stub, const v1::TrainRequest& request)
+        : stream_(stub->Train(&context_, request)) {}
+    TrainCall(const std::unique_ptr<v1::TrainingService::Stub>& stub, const std::string& json)
+        : TrainCall(stub, Json<v1::TrainRequest>(json)) {}
+
+    // The next message; none: the call has ended.
+    std::optional<v1::TrainProgress> Next() {
+      v1::TrainProgress progress;
+      if (!stream_->Read(&progress)) return std::nullopt;
+      return progress;
+    }
+    // The messages up to the end, which has this code.
+    std::vector<v1::TrainProgress> Rest(grpc::StatusCode expected = grpc::StatusCode::OK) {
+      std::vector<v1::TrainProgress> messages;
+      while (std::optional<v1::TrainProgress> progress = Next()) messages.push_back(*std::move(progress));
+      status_ = stream_->Finish();
+      EXPECT_EQ(status_.error_code(), expected) << status_.error_message();
+      return messages;
+    }
+    // The last of them.
+    v1::TrainProgress Last() {
+      const std::vector<v1::TrainProgress> messages = Rest();
+      return messages.empty() ? v1::TrainProgress() : messages.back();
+    }
+    void Cancel() { context_.TryCancel(); }
+    const grpc::Status& status() const { return status_; }
+
+   private:
+    grpc::ClientContext context_;
+    const std::unique_ptr<grpc::ClientReader<v1::TrainProgress>> stream_;
+    grpc::Status status_;
+  };
+
   // Every parameter's bytes, to compare two runs.
   std::map<std::string, std::string> Parameters(const std::string& model) {
     std::map<std::string, std::string> bytes;

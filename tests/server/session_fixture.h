@@ -43,6 +43,7 @@ class TestProgram final : public SessionProgram {
   }
 
   int64_t pending() const override { return probe_.pending; }
+  void SetHost(const std::string&) override {}
   bool TakesLong(const v1::Command&) const override {
     return probe_.long_every > 0 && (probe_.executed + 1) % probe_.long_every == 0;
   }
@@ -133,6 +134,7 @@ inline v1::SessionRequest OpenRequest(const std::string& session = "", uint64_t 
   v1::SessionRequest request;
   request.mutable_open()->set_session(session);
   request.mutable_open()->set_client_id("ann");
+  request.mutable_open()->set_host("a secret of this test's own");
   request.set_replies_received(replies_received);
   return request;
 }

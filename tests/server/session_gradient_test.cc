@@ -153,8 +153,7 @@ class FunctionTest : public SessionProgramTest {
     Put(1, {2, 3});
     Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
     Put(2, {8, 27});
-    Prepare(1, "_CustomFunction",
-            R"("__inputs__": "1", "__outputs__": "1", "__scope__": "0123456789abcdef", "function": "7")");
+    Do(R"("prepare": {"call": 1, "op": "_CustomFunction", "custom": {"function": {"number": 7, "inputs": 1, "outputs": 1}}})");
     Invoke(1, {1, 2}, {3}, R"(, "recording": true)");
     Record("elemwise_mul", {3, 1}, {4});
   }

@@ -266,8 +266,8 @@ class SessionModelsCustomTest : public SessionModelsTest {
   // A client's graph says which client computes its operators.
   void DefineCustom() {
     client_->Do(R"("define_graph": {"graph": 1, "inputs": ["data", "shift"], "definition": {"nodes": [
-        {"name": "mid", "op": "Custom", "inputs": ["data"], "attributes":
-            {"op_type": "square", "__scope__": ")" + scope_ + R"("}},
+        {"name": "mid", "op": "Custom", "inputs": ["data"], "custom":
+            {"op_type": "square", "arguments": ["data"]}},
         {"name": "y", "op": "broadcast_add", "inputs": ["mid", "shift"]}]}})");
     client_->Put(1, {1}, {0.5f});
   }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "google/protobuf/unknown_field_set.h"
+#include "google/rpc/error_details.pb.h"
 #include "tests/server/session_program_fixture.h"
 
 namespace gluond::server {
@@ -33,6 +35,23 @@ TEST_F(SessionProgramTest, Computes) {
 TEST_F(SessionProgramTest, AnEmptyCommandIsAMistake) {
   Do(v1::Command());
   ExpectNoted(Code::kInvalidArgument, "without content");
+}
+
+TEST_F(SessionProgramTest, ACommandOfANewerProtocolIsAnsweredAtOnce) {
+  v1::Command command;
+  command.GetReflection()->MutableUnknownFields(&command)->AddLengthDelimited(4711)->assign("news");
+  const v1::Reply reply = Ask(command);
+  ASSERT_THAT(reply.failures(), SizeIs(1));
+  EXPECT_EQ(reply.failures(0).status().code(), static_cast<int>(Code::kUnimplemented));
+  EXPECT_EQ(reply.failures(0).command(), number_);
+  google::rpc::ErrorInfo info;
+  ASSERT_TRUE(reply.failures(0).status().details(0).UnpackTo(&info));
+  EXPECT_EQ(info.reason(), "UNKNOWN_COMMAND");
+  EXPECT_EQ(info.metadata().at("field"), "4711");
+  EXPECT_EQ(info.metadata().at("number"), absl::StrCat(number_));
+  EXPECT_NE(info.metadata().at("protocol"), "");
+  Put(1, {1, 2});
+  EXPECT_THAT(Values(1), ElementsAre(1, 2)) << "the session goes on";
 }
 
 // Put.

@@ -27,6 +27,9 @@ TEST_F(SessionTest, ASessionAnswersWhatAsksAndNothingElse) {
   EXPECT_EQ(opened.opened().lease().seconds(), 60);
   EXPECT_EQ(opened.opened().max_message_bytes(), int64_t{64} << 20);
   EXPECT_EQ(opened.opened().devices(0), "cpu");
+  EXPECT_GE(opened.opened().protocol(), 2u);
+  EXPECT_GE(opened.opened().features_size(), 4);
+  EXPECT_EQ(opened.opened().registry_hash().size(), 16u);
   stream.Send(1, {Put(1, "abc"), Fetch({1})});
   v1::Reply reply = stream.NextReply();
   EXPECT_EQ(reply.index(), 1u);

@@ -13,24 +13,7 @@ namespace {
 using Stub = v1::TrainingService::Stub;
 using grpc::StatusCode;
 
-class TrainingServiceTest : public ServiceTest {
- protected:
-  void UploadToy(const std::string& name) {
-    v1::UploadDatasetRequest request;
-    request.set_dataset(name);
-    request.set_commit(true);
-    v1::Tensor& data = (*request.mutable_tensors())["data"];
-    v1::Tensor& label = (*request.mutable_tensors())["label"];
-    data.add_shape(30);
-    data.add_shape(4);
-    label.add_shape(30);
-    for (int row = 0; row < 30; ++row) {
-      for (int j = 0; j < 4; ++j) data.add_float_data(static_cast<float>(row % 3 == j) + 0.01f * static_cast<float>(row));
-      label.add_int_data(row % 3);
-    }
-    EXPECT_TRUE(Call(training_, &Stub::UploadDataset, request).committed());
-  }
-};
+using TrainingServiceTest = ServiceTest;
 
 TEST_F(TrainingServiceTest, StepsLearn) {
   DefineMlp("mlp");

@@ -95,6 +95,49 @@ TEST_P(UnaryTest, AnErrorLeadsWithTheMethod) {
   EXPECT_NE(log_.find(R"("code":"DATA_LOSS","message":"oh \"no\"")"), std::string::npos) << log_;
 }
 
+// The trailing `x-request-id`; empty: none.
+std::string RequestIdOf(const grpc::ClientContext& context) {
+  const auto& trailing = context.GetServerTrailingMetadata();
+  const auto found = trailing.find("x-request-id");
+  return found == trailing.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+TEST_P(UnaryTest, AFailureAndItsLineHaveTheClientsRequestId) {
+  constexpr char kTrace[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  Serve([](InfoCall call) { call.Finish(absl::DataLossError("oh")); });
+  grpc::ClientContext context;
+  context.AddMetadata("x-request-id", "mine-7");
+  context.AddMetadata("traceparent", kTrace);
+  EXPECT_EQ(Ask(&context).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(RequestIdOf(context), "mine-7");
+  std::lock_guard lock(mu_);
+  EXPECT_NE(log_.find(R"("request_id":"mine-7")"), std::string::npos) << log_;
+  EXPECT_NE(log_.find(std::string(R"("traceparent":")") + kTrace + "\""), std::string::npos) << log_;
+}
+
+TEST_P(UnaryTest, AFailureWithoutARequestIdGetsOne) {
+  Serve([](InfoCall call) { call.Finish(absl::DataLossError("oh")); });
+  grpc::ClientContext context;
+  context.AddMetadata("x-request-id", std::string(200, 'x'));
+  context.AddMetadata("traceparent", "nonsense");
+  EXPECT_EQ(Ask(&context).error_code(), grpc::StatusCode::DATA_LOSS);
+  const std::string id = RequestIdOf(context);
+  EXPECT_EQ(id.size(), 16u);
+  std::lock_guard lock(mu_);
+  EXPECT_NE(log_.find("\"request_id\":\"" + id + "\""), std::string::npos) << log_;
+  EXPECT_EQ(log_.find("traceparent"), std::string::npos) << log_;
+}
+
+TEST_P(UnaryTest, ASuccessRepeatsTheRequestIdIfThereIsOne) {
+  Serve([](InfoCall call) { call.Finish(); });
+  grpc::ClientContext with, without;
+  with.AddMetadata("x-request-id", "mine-8");
+  EXPECT_TRUE(Ask(&with).ok());
+  EXPECT_EQ(RequestIdOf(with), "mine-8");
+  EXPECT_TRUE(Ask(&without).ok());
+  EXPECT_EQ(RequestIdOf(without), "");
+}
+
 TEST_P(UnaryTest, OnlyTheFirstFinishCounts) {
   Serve([](InfoCall call) {
     call.Finish(absl::NotFoundError("first"));

@@ -18,9 +18,11 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import grpc
 
+from . import _operators_cache
 from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
 from ._proto import operator_pb2, session_pb2
 from ._wire import connect, encoding
+from ._wire.values import Value
 from .base import MXNetError, WrongType, _Null
 
 _LIST = "/gluond.v1.OperatorService/ListOperators"
@@ -211,12 +213,10 @@ connect.on_change.append(_forget)
 
 def _ask() -> dict[str, OperatorInfo]:
     session = connect.current()
-    method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
-                                         operator_pb2.ListOperatorsResponse.FromString)
-    try:
-        answer = method(operator_pb2.ListOperatorsRequest(full=True, internal=True), timeout=60)
-    except grpc.RpcError as error:
-        raise MXNetError(f"The server at {session.address} does not list its operators: {error.details()}") from None
+    answer = _operators_cache.load(session.registry_hash)
+    if answer is None:
+        answer = _download(session)
+        _operators_cache.keep(answer)
     found: dict[str, OperatorInfo] = {}
     for proto in answer.operators:
         info = OperatorInfo(proto)
@@ -224,6 +224,23 @@ def _ask() -> dict[str, OperatorInfo]:
             found.setdefault(alias, info)
         found[info.name] = info
     return found
+
+
+def _download(session: Any) -> Any:
+    """The ListOperatorsResponse with all operators."""
+    method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
+                                         operator_pb2.ListOperatorsResponse.FromString)
+    answer = operator_pb2.ListOperatorsResponse()
+    request = operator_pb2.ListOperatorsRequest(full=True, internal=True, page_size=1000)
+    try:
+        while True:
+            page = method(request, timeout=60)
+            request.page_token, page.next_page_token = page.next_page_token, ""
+            answer.MergeFrom(page)
+            if not request.page_token:
+                return answer
+    except grpc.RpcError as error:
+        raise MXNetError(f"The server at {session.address} does not list its operators: {error.details()}") from None
 
 
 def find(name: str) -> OperatorInfo:
@@ -240,7 +257,7 @@ def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallTy
     known = _call_types.get(key)
     if known is None:
         command = encoding.message(encoding.DESCRIBE_CALL, session_pb2.DescribeCall(
-            op=op, attributes=attributes, num_inputs=num_inputs))
+            op=op, attributes={name: Value(string_value=text) for name, text in attributes.items()}, num_inputs=num_inputs))
         call = connect.current().request(command).call
         known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),
                          tuple(dict(each.attributes) for each in call.input_attributes))

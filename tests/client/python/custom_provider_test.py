@@ -14,6 +14,7 @@ import numpy as np
 
 import gluond as mx
 from gluond import autograd, nd
+from gluond._wire import credential
 from gluond._custom import host, hosts
 from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire import connect
@@ -49,7 +50,7 @@ sys.stdin.read()
 
 # As a file of the provider's has it: this process does not know the operator.
 REMOTE = """{"nodes": [{"op": "null", "name": "a", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
-    {"op": "Custom", "name": "r", "attrs": {"op_type": "%s", "__arguments__": "a,b", "__outputs__": "output"},
+    {"op": "Custom", "name": "r", "attrs": {"op_type": "%s", "__custom__": "{\\"arguments\\": [\\"a\\", \\"b\\"], \\"outputs\\": [\\"output\\"]}"},
      "inputs": [[0, 0, 0], [1, 0, 0]]}], "arg_nodes": [0, 1], "node_row_ptr": [0, 1, 2, 3], "heads": [[2, 0, 0]],
     "attrs": {"mxnet_version": ["int", 10901]}}"""
 
@@ -241,8 +242,8 @@ class WrongProviderTest(ArrayCase):
         method = channel.stream_stream(host.METHOD, pb.HostRequest.SerializeToString, pb.HostResponse.FromString)
         for first, code in ((pb.HostRequest(offer={"op_type": "x"}), grpc.StatusCode.FAILED_PRECONDITION),
                             (pb.HostRequest(open={"scope": "short"}), grpc.StatusCode.INVALID_ARGUMENT),
-                            (pb.HostRequest(open={"scope": hosts.scope()}), grpc.StatusCode.INVALID_ARGUMENT),
-                            (pb.HostRequest(open={"scope": hosts.scope(), "key": "not what this process knows"}),
+                            (pb.HostRequest(open={"scope": credential.scope}), grpc.StatusCode.INVALID_ARGUMENT),
+                            (pb.HostRequest(open={"scope": credential.scope, "key": "not what this process knows"}),
                              grpc.StatusCode.PERMISSION_DENIED)):
             with self.assertRaises(grpc.RpcError) as caught:
                 list(method(iter([first])))

@@ -281,8 +281,8 @@ class CustomTest(unittest.TestCase):
     def needs_head_gradient(self, attrs):
         return False
 
-    def on_the_wire(self, attrs):
-        return attrs
+    def on_the_wire(self, attrs, for_all=False):
+        return attrs, None
 
     def in_a_file(self, attrs):
         return attrs

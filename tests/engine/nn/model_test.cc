@@ -1,6 +1,8 @@
 #include "engine/nn/model.h"
 
+#include <atomic>
 #include <cmath>
+#include <future>
 #include <thread>
 
 #include "engine/nn/node_spec.h"
@@ -82,6 +84,23 @@ TEST_F(LinearModelTest, SetsAllOrNothing) {
   EXPECT_NE(status.message().find("'weight' is float32[2,2], got float32[2,3]"), absl::string_view::npos) << status;
   EXPECT_EQ(Values((*Get(*model_, {"bias"}))[0].tensor), (std::vector<float>{10, 20}));
   EXPECT_EQ(Set(*model_, {{"bais", Make<float>({2}, {0, 0})}}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(LinearModelTest, AConditionIsAskedWhenTheTurnComes) {
+  std::atomic<int> changes = 0;
+  std::promise<absl::Status> second;
+  const auto only_first = [&] { return changes == 0 ? absl::OkStatus() : absl::AbortedError("changed"); };
+  {
+    const ScopedCondition condition(only_first);
+    model_->SetParameters({{"weight", Make<float>({2, 2}, {5, 6, 7, 8})}}, [&](const absl::Status& status) {
+      EXPECT_OK(status);
+      ++changes;
+    });
+    model_->SetParameters({{"weight", Make<float>({2, 2}, {0, 0, 0, 0})}},
+                          [&](const absl::Status& status) { second.set_value(status); });
+  }
+  EXPECT_EQ(second.get_future().get(), absl::AbortedError("changed"));
+  EXPECT_EQ(Values((*Get(*model_, {"weight"}))[0].tensor), (std::vector<float>{5, 6, 7, 8})) << "it asks outside of the scope";
 }
 
 TEST_F(LinearModelTest, RefusesWrongInputs) {

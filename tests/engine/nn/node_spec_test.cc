@@ -1,3 +1,5 @@
+#include "engine/core/custom_host.h"
+#include "engine/core/custom_spec.h"
 #include "engine/nn/node_spec.h"
 
 #include "engine/passes/infer.h"
@@ -52,12 +54,14 @@ TEST_F(NodeSpecTest, ListsWhatItExpanded) {
 // Neither to clients nor to checkpoints; and what comes back from there is nobody else's operator.
 TEST_F(NodeSpecTest, DoesNotTellWhichClientComputesAnOperator) {
   const std::vector<NodeSpec> nodes = {
-      {"Custom", "mine", {{"data"}}, {{"op_type", "square"}, {"__scope__", "a secret of the client's"}}}};
+      {"Custom", "mine", {{"data"}}, {{"op_type", "square"}, {kCustomAttribute, CustomSpec{.arguments = {"data"}}.ToText()}}}};
+  const CustomHostPtr nobodys;
+  const ScopedCustomHost host(nobodys, "a secret of the client's");
   const auto definition = *ExpandNodes(nodes, {{"data", {2, 4}}}, {});
-  EXPECT_EQ(definition.outputs[0].node->attrs.dict.at("__scope__"), "a secret of the client's");
   const std::vector<NodeSpec> listed = ListNodes(definition.outputs);
   EXPECT_EQ(listed.back().attrs.at("op_type"), "square");
-  EXPECT_EQ(listed.back().attrs.at("__scope__"), "");
+  for (const auto& [name, text] : listed.back().attrs) EXPECT_EQ(text.find("secret"), std::string::npos) << name;
+  const ScopedCustomHost nobody(nobodys);
   const auto again = ExpandNodes(listed, definition.inputs, {});
   ASSERT_OK(again.status());
   const auto inferred = InferShapeType(IndexedGraph(Graph{again->outputs}), {{"data", {{2, 4}, DType::kFloat32}}});

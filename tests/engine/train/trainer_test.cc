@@ -359,6 +359,30 @@ TEST_F(TrainerTest, RowsOfADatasetAreTheSameAsBatchesSent) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(Bytes(want[i].tensor), Bytes(have[i].tensor)) << want[i].name;
 }
 
+TEST_F(TrainerTest, ReportsOfPartsJoinToThatOfTheWhole) {
+  const auto dataset = MakeImages(64, 1);
+  TrainerOptions options;
+  options.metrics = {{"accuracy", {}}, {"perplexity", {}}, {"pcc", {}}};
+  const auto report = [&](std::vector<int64_t> parts) {
+    auto model = MakeModel(Mlp(8, 10), {{"data", {-1, 1, 28, 28}}});
+    EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
+    auto trainer = MakeTrainer(model, options);
+    StepReport total;
+    for (const int64_t steps : parts) {
+      const auto next = TrainSteps(*trainer, {.dataset = dataset, .batch_size = 10, .steps = steps, .keep_last = true});
+      EXPECT_OK(next.status());
+      trainer->Join(*next, &total);
+    }
+    return total;
+  };
+  const StepReport whole = report({7}), parts = report({2, 4, 1});
+  EXPECT_EQ(parts.samples, 64);
+  EXPECT_EQ(parts.step, whole.step);
+  EXPECT_NEAR(parts.loss, whole.loss, 1e-9);
+  ASSERT_EQ(parts.metrics.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(parts.metrics[i].value, whole.metrics[i].value, 1e-9) << whole.metrics[i].name;
+}
+
 TEST_F(TrainerTest, GivenRowsAreTaken) {
   const auto Rows = [this](const std::vector<int64_t>& numbers) {
     Tensor rows = *Tensor::Empty(*memory_, {static_cast<int64_t>(numbers.size())}, DType::kInt64);

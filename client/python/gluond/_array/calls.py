@@ -14,6 +14,7 @@ import numpy as np
 
 from .._proto import session_pb2
 from .._wire import encoding
+from .._wire.values import Value
 from .._wire.encoding import INVOKE, CallFrame, names
 from .._wire.mode import mode
 from .._wire.tensors import DTYPE_OF
@@ -43,11 +44,12 @@ class _Prepared:
 class Call:
     """An operator with its parameters, for so many inputs and outputs; `ready` says how to invoke it in a session."""
 
-    __slots__ = ("op", "attributes", "inputs", "outputs", "extra", "auxiliary", "rule", "ready")
+    __slots__ = ("op", "attributes", "inputs", "outputs", "extra", "auxiliary", "rule", "ready", "custom")
 
     def __init__(self, op: str, attributes: Tuple[Tuple[str, str], ...], inputs: int, outputs: int, extra: int = 0,
-                 auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN) -> None:
+                 auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN, custom: Any = None) -> None:
         self.op = op
+        self.custom = custom  # A CustomOperatorSpec, or None.
         self.attributes = attributes
         self.inputs = inputs
         self.outputs = outputs
@@ -62,7 +64,8 @@ class Call:
         """Makes the call known to a session, and returns the new value of `ready`."""
         number = session.new_call()
         session.submit(encoding.message(encoding.PREPARE, session_pb2.Prepare(
-            call=number, op=self.op, attributes=dict(self.attributes))))
+            call=number, op=self.op, attributes={key: Value(string_value=text) for key, text in self.attributes},
+            custom=self.custom)))
         frame = CallFrame(INVOKE, number, self.inputs, self.outputs, self.extra)
         ready = self.ready = (session, frame.head, frame.middle, _Prepared(session, number))
         return ready

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
+from google.protobuf import json_format
+
 from .._attributes import visible
 from .._operators import CallType
+from .._proto import graph_pb2
 from .._wire import at_fork
 from ..base import MXNetError
 from . import hosts, props, registry
@@ -25,16 +28,50 @@ def _registered(attrs: Mapping[str, str]) -> Tuple[Optional[registry.Registered]
     return registry.get(op_type), registry.attribute_texts(own)
 
 
-def _described(spec: props.Spec) -> Dict[str, str]:
-    """The facts that the server must know of an operator, as attributes."""
-    attrs = {"__arguments__": ",".join(spec.arguments), "__outputs__": ",".join(spec.outputs)}
-    if spec.auxiliary:
-        attrs["__auxiliary__"] = ",".join(spec.auxiliary)
+# The attribute that has the CustomOperatorSpec, as JSON, of a node in a file.
+_IN_FILES = "__custom__"
+
+
+def _described(spec: props.Spec) -> Any:
+    """The facts that the server must know of an operator, as a CustomOperatorSpec."""
+    made = graph_pb2.CustomOperatorSpec(arguments=spec.arguments, outputs=spec.outputs, auxiliary=spec.auxiliary,
+                                        same_shape="shape" in spec.rules, same_dtype="type" in spec.rules)
     if not spec.reads_all():
-        attrs["__dependencies__"] = ",".join(map(str, spec.dependencies))
-    if spec.rules:
-        attrs["__rules__"] = ",".join(spec.rules)
-    return attrs
+        made.dependencies.SetInParent()
+        made.dependencies.out_grads.extend(i for i in range(len(spec.outputs)) if spec.reads_out_grad(i))
+        made.dependencies.arguments.extend(i for i in range(len(spec.arguments)) if spec.reads_argument(i))
+        made.dependencies.outputs.extend(i for i in range(len(spec.outputs)) if spec.reads_output(i))
+    return made
+
+
+def _from_a_file(attrs: Mapping[str, str]) -> Any:
+    """The CustomOperatorSpec of a node of a file; None: it has none. MXNetError: a broken one."""
+    if _IN_FILES not in attrs:
+        return _from_an_earlier_file(attrs) if "__arguments__" in attrs else None
+    try:
+        return json_format.Parse(attrs[_IN_FILES], graph_pb2.CustomOperatorSpec())
+    except json_format.ParseError as error:
+        raise MXNetError(f"'{_IN_FILES}' of the custom operator '{attrs.get('op_type')}' cannot be read: {error}") from None
+
+
+def _from_an_earlier_file(attrs: Mapping[str, str]) -> Any:
+    """The same where an attribute stands for each fact, as files had it at first."""
+    arguments, outputs, auxiliary, rules, numbers = (list(filter(None, attrs.get(f"__{key}__", "").split(","))) for key in (
+        "arguments", "outputs", "auxiliary", "rules", "dependencies"))
+    made = graph_pb2.CustomOperatorSpec(arguments=arguments, outputs=outputs, auxiliary=auxiliary,
+                                        same_shape="shape" in rules, same_dtype="type" in rules)
+    if "__dependencies__" in attrs:
+        made.dependencies.SetInParent()
+        places = [(made.dependencies.out_grads, i) for i in range(len(outputs))] + \
+                 [(made.dependencies.arguments, i) for i in range(len(arguments))] + \
+                 [(made.dependencies.outputs, i) for i in range(len(outputs))]
+        for number in numbers:
+            if not number.isdigit() or int(number) >= len(places):
+                raise MXNetError(f"'__dependencies__' of the custom operator '{attrs.get('op_type')}' has '{number}'; want "
+                                 f"numbers below {len(places)}")
+            field, place = places[int(number)]
+            field.append(place)
+    return made
 
 
 _forks = 0
@@ -58,9 +95,8 @@ def describe(attrs: Mapping[str, str], node: str) -> CallType:
     if registered is not None:
         spec = props.spec(registered, texts)
         arguments, outputs, auxiliary = spec.arguments, spec.outputs, spec.auxiliary
-    elif "__arguments__" in attrs:
-        arguments, outputs, auxiliary = (tuple(filter(None, attrs.get(f"__{key}__", "").split(",")))
-                                         for key in ("arguments", "outputs", "auxiliary"))
+    elif (found := _from_a_file(attrs)) is not None:
+        arguments, outputs, auxiliary = tuple(found.arguments), tuple(found.outputs), tuple(found.auxiliary)
     else:
         registry.find(attrs["op_type"])  # Says that there is none.
     count = len(arguments)
@@ -72,23 +108,43 @@ def needs_head_gradient(attrs: Mapping[str, str]) -> bool:
     registered, texts = _registered(attrs)
     if registered is not None:
         return props.spec(registered, texts).needs_head_gradient
-    first = attrs.get("__dependencies__", "0").split(",")[0]
-    return first.isdigit() and int(first) < len(attrs.get("__outputs__", "output").split(","))
+    found = _from_a_file(attrs)
+    return found is None or not found.HasField("dependencies") or bool(found.dependencies.out_grads)
 
 
-def on_the_wire(attrs: Mapping[str, str]) -> Dict[str, str]:
-    """A node's attributes as the server needs them."""
+def on_the_wire(attrs: Mapping[str, str], for_all: bool = False) -> Tuple[Dict[str, str], Any]:
+    """A node's attributes, and its CustomOperatorSpec, as the server needs them. for_all: whoever shares it computes it."""
     registered, texts = _registered(attrs)
+    own = visible(attrs)
+    op_type = own.pop("op_type")
     if registered is None:
-        return dict(attrs)
-    return {**visible(attrs), **dict(texts), **_described(props.spec(registered, texts)), "__scope__": hosts.scope(),
-            "__version__": str(registered.version)}
+        made = _from_a_file(attrs) or graph_pb2.CustomOperatorSpec(arguments=["data"])
+    else:
+        made = _described(props.spec(registered, texts))
+        own.update(texts)
+    made.op_type = op_type
+    made.shared = registered is None or for_all
+    if registered is not None and not for_all:
+        made.version = registered.version
+    return own, made
 
 
 def in_a_file(attrs: Mapping[str, str]) -> Dict[str, str]:
     """A node's attributes as a file needs them."""
     registered, texts = _registered(attrs)
-    return dict(attrs) if registered is None else {**attrs, **_described(props.spec(registered, texts))}
+    if registered is None:
+        return dict(attrs)
+    described = json_format.MessageToJson(_described(props.spec(registered, texts)), indent=None)
+    return {**attrs, _IN_FILES: described}
+
+
+def from_the_wire(custom: Any) -> Dict[str, str]:
+    """The attributes of a node with this CustomOperatorSpec."""
+    kept = graph_pb2.CustomOperatorSpec()
+    kept.CopyFrom(custom)
+    for field in ("op_type", "shared", "version"):
+        kept.ClearField(field)
+    return {"op_type": custom.op_type, _IN_FILES: json_format.MessageToJson(kept, indent=None)}
 
 
 def is_shared(op_type: str) -> bool:

@@ -8,7 +8,6 @@ operator's code may wait for values, and for other custom operators.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 import grpc
 
 from .._proto import custom_operator_pb2 as pb
+from .._wire.credential import scope_of
 from .._wire import connect, heartbeat, operator_errors
 from .._wire.link import client_id
 from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
@@ -26,9 +26,8 @@ from .outgoing import Outgoing
 from .pool import Pool
 
 METHOD = "/gluond.v1.OperatorService/HostOperators"
-# How long the first use waits for the stream, and for the answer to an offer (which an older server does not give).
+# How long an offer waits for the stream, and for the server's confirmation.
 OPEN_SECONDS = 30.0
-OFFER_SECONDS = 0.25
 # Threads that wait for work, at most: one for the next message, others for the one after it.
 MOST_IDLE = 3
 PAUSE_SECONDS = 2.0
@@ -38,12 +37,6 @@ BEAT_SECONDS = 0.5
 
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
-
-
-def scope_of(key: str) -> str:
-    """The name in its graphs of the process that has this key. A client that sees such a graph may have the process
-    compute, but cannot take its place: the key alone opens the stream."""
-    return "key:" + hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 class Host:
@@ -65,7 +58,6 @@ class Host:
         self._leading = threading.Lock()
         self._offered: Dict[str, bool] = {}  # By name: whether it is shared.
         self._known: Set[str] = set()  # The offers that the server has confirmed.
-        self._answers_offers = True
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
         self._outgoing = Outgoing()
@@ -114,14 +106,9 @@ class Host:
                     self._offered[name] = shared
                     self._known.discard(name)
                     self._outgoing.write(_offer(name, shared))
-            self._wait_until(lambda: self._is_open, OPEN_SECONDS)
-            if not self._is_open:
+            if not self._wait_until(lambda: self._is_open and self._known.issuperset(op_types), OPEN_SECONDS):
                 raise MXNetError(f"The server at {self.address} cannot be offered custom operators: "
                                  f"{self._problem or 'it does not answer'}")
-            seconds = OFFER_SECONDS if self._answers_offers else OFFER_SECONDS / 10
-            if not self._wait_until(lambda: self._known.issuperset(op_types), seconds):
-                self._answers_offers = False  # It is an older server.
-            self._known.update(op_types)
 
     def renew(self, name: str, shared: bool) -> None:
         """Offers a replaced operator again: the server forgets the shapes that it was told."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import secrets
 import threading
 from typing import Any, Dict, List
 
-from .._wire import at_fork, connect
+from .._wire import at_fork, connect, credential
 from . import callbacks, functions, registry
-from .host import Host, scope_of
+from .host import Host
 
-_key = secrets.token_hex(16)
-_scope = scope_of(_key)
 _lock = threading.Lock()
 _hosts: Dict[str, Host] = {}  # By address.
 _of_the_parent: List[Host] = []
@@ -27,7 +24,7 @@ def of(session: Any) -> Host:
             if found is None or found.has_ended:
                 for address in [address for address, host in _hosts.items() if host.has_ended]:
                     del _hosts[address]
-                found = _hosts[session.address] = Host(session, _key, callbacks.answer, functions.release)
+                found = _hosts[session.address] = Host(session, credential.key, callbacks.answer, functions.release)
     found.add_session(session)
     if not found.is_open:
         found.offer({})
@@ -37,11 +34,6 @@ def of(session: Any) -> Host:
 def share(registered: registry.Registered) -> None:
     """Offers an operator to the graphs of other clients."""
     of(connect.current()).offer({registered.op_type: True})
-
-
-def scope() -> str:
-    """The name of this process in its graphs."""
-    return _scope
 
 
 def registered(operator: registry.Registered, replaces: bool) -> None:
@@ -68,10 +60,8 @@ at_fork.pause(_running)
 
 @at_fork.in_child
 def _after_fork() -> None:
-    global _key, _lock, _scope
+    global _lock
     _lock = threading.Lock()
-    _key = secrets.token_hex(16)
-    _scope = scope_of(_key)
     _of_the_parent.extend(_hosts.values())  # Their gRPC objects must not be touched, not even freed.
     for host in _of_the_parent:
         host.abandon()

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._array import calls
 from .._array.array import NDArray
+from .._proto import graph_pb2
 from .._wire import encoding
 from .._wire.mode import mode
 from ..base import MXNetError
@@ -28,9 +29,10 @@ Starts = List[Tuple[NDArray, NDArray]]
 def tell(function: functions.Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes) -> None:
     """Has the server record the function: from then on it may ask for the gradients. outputs: names for the results."""
     session = function.session
-    attributes = (("__inputs__", str(len(inputs))), ("__outputs__", str(len(results))),
-                  ("__scope__", hosts.of(session).scope), ("function", str(functions.functions.add(function))))
-    call = calls.Call("_CustomFunction", attributes, len(inputs) + len(results), len(results))
+    hosts.of(session)
+    spec = graph_pb2.CustomOperatorSpec(function={
+        "number": functions.functions.add(function), "inputs": len(inputs), "outputs": len(results)})
+    call = calls.Call("_CustomFunction", (), len(inputs) + len(results), len(results), custom=spec)
     _, head, middle, _ = call.prepare(session)
     session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
                              flags)))

@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Iterator
 
 import grpc
 
@@ -28,6 +28,7 @@ from .methods import Method
 # The deadline of a call, retries included.
 TIMEOUT_SECONDS = 300.0
 RETRY_SECONDS = 10.0
+PAGE_SIZE = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _STATUS = grpc.StatusCode
 
@@ -76,6 +77,16 @@ class Caller:
     def call(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS) -> Any:
         """The answer of a method that changes no model."""
         return self._run(method, request, time.monotonic() + timeout, lambda: None)
+
+    def pages(self, method: Method, request: Any) -> Iterator[Any]:
+        """The answers of a method that lists, page after page. Sets page_size and page_token."""
+        request.page_size = PAGE_SIZE
+        while True:
+            answer = self.call(method, request)
+            yield answer
+            request.page_token = answer.next_page_token
+            if not request.page_token:
+                return
 
     def apply(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS) -> Any:
         """The answer of a method that changes `request.model`, which it does once. Sets client_id and sequence.

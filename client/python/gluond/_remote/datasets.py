@@ -94,7 +94,8 @@ def temporary(columns: Mapping[str, Any], progress: bool) -> Dataset:
 
 
 def _listed(caller: Caller) -> Any:
-    return caller.call(methods.LIST_DATASETS, dataset_pb2.ListDatasetsRequest()).datasets
+    pages = caller.pages(methods.LIST_DATASETS, dataset_pb2.ListDatasetsRequest())
+    return [dataset for page in pages for dataset in page.datasets]
 
 
 def _description(dataset: Any) -> DatasetDescription:

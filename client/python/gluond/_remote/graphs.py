@@ -134,7 +134,7 @@ def _kind(name: str, given: Any) -> Tuple[Optional[Tuple[int, ...]], str]:
 def _check_shared(graph: Any) -> None:
     for node in graph.nodes:
         if node.op == "Custom":
-            op_type = node.attributes["op_type"].string_value
+            op_type = node.custom.op_type
             if not custom.is_shared(op_type):
                 raise MXNetError(f"the operator '{op_type}' (node '{node.name}') is private to this program, and a model is "
                                  f"everybody's: share it, with @mx.operator.register('{op_type}', shared=True) or "
@@ -180,7 +180,8 @@ def initializer_of(parameter: Parameter) -> Any:
 
 def symbol_of(graph: Any, variables: Mapping[str, Any], inputs: Sequence[str]) -> Tuple[Symbol, List[Symbol]]:
     """A model's graph as a Symbol, and its inputs. variables: parameters' descriptions by name."""
-    nodes = {each.name: Node(each.op, each.name, {key: _text(value) for key, value in each.attributes.items()})
+    nodes = {each.name: Node(each.op, each.name, {**{key: _text(value) for key, value in each.attributes.items()},
+                                            **(custom.from_the_wire(each.custom) if each.HasField("custom") else {})})
              for each in graph.nodes}
     made: Dict[str, Node] = {}
     for each in graph.nodes:

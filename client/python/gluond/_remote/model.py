@@ -378,7 +378,8 @@ def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Opti
 def models() -> List[Model]:
     """All models of the server, by name."""
     found = []
-    for proto in calls.current().call(methods.LIST_MODELS, model_pb2.ListModelsRequest()).models:
+    pages = calls.current().pages(methods.LIST_MODELS, model_pb2.ListModelsRequest())
+    for proto in (model for page in pages for model in page.models):
         model = Model(proto.name)
         trained = f", {proto.step:,} steps" if proto.has_trainer else ""
         model._summary = f" on {proto.device}: {proto.parameter_elements:,} trained numbers{trained}"

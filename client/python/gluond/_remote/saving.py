@@ -35,7 +35,7 @@ def save(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = N
         variable = graphs.declaration(key, parameter, key in traced.auxiliary, trained is None or id(parameter) in trained)
         command.parameters.add(variable=variable, array=number_of(values[key]._name))
     kept = [] if trainer is None else _add_trainer(command, traced, loss, trainer, metrics)
-    _server.will_run(session, {node.attributes["op_type"].string_value for node in traced.graph.nodes if node.op == "Custom"})
+    _server.will_run(session, {node.custom.op_type for node in traced.graph.nodes if node.op == "Custom"})
     session.submit(encoding.message(encoding.DEFINE_GRAPH, session_pb2.DefineGraph(
         graph=command.graph, definition=traced.graph, inputs=traced.variables)))
     try:

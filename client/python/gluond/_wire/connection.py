@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import grpc
 
 from ..base import MXNetError
-from . import encoding
+from . import encoding, errors
 from .batches import BATCH_BYTES, Batches
 from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 
@@ -56,6 +56,8 @@ class Connection:
         self._writing = True  # Until the stream stands.
         self._few = 0  # Commands that wait for others.
         self._waiters: Dict[int, Waiter] = {}
+        # Failures of commands that have no answer in this client, and none that it can wait for.
+        self.unasked: List[Any] = []
         self._replies = 0
         self._unacknowledged_bytes = 0
         self._gave_up = -math.inf
@@ -123,6 +125,8 @@ class Connection:
                     if waiter is not None:
                         waiter.finish(reply)
                         del self._waiters[reply.number]  # Not before: an interrupt may come in between.
+                    elif reply.failures:
+                        self.unasked += [failure for failure in reply.failures if errors.is_unknown_command(failure)]
                     self._replies = reply.index
             self._unacknowledged_bytes += size
             message = b""

@@ -44,6 +44,14 @@ def reason_of(error: grpc.RpcError) -> str:
     return ""
 
 
+def is_unknown_command(failure: Any) -> bool:
+    """Whether a Failure says that the server does not know the command."""
+    if failure.status.code != _UNIMPLEMENTED:
+        return False
+    info = details_of(failure.status).get("ErrorInfo")
+    return info is not None and info.reason == "UNKNOWN_COMMAND"
+
+
 def _of_stale(names: List[str]) -> str:
     first, *others = names
     return (f"Gradient of {first} has not been updated by backward since last `step`. This could mean a bug in your model "

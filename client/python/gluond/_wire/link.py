@@ -10,6 +10,8 @@ from typing import Any, Optional, Tuple
 import grpc
 
 from .._proto import session_pb2
+from . import credential
+from .protocol import FEATURES, PROTOCOL, why_too_old
 from .stream import CLOSED, MESSAGE, WRITTEN, open_stream
 
 METHOD = "/gluond.v1.SessionService/Run"
@@ -63,7 +65,8 @@ def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, i
     session: the name of the one to take up again; empty: a new one. client: see client_id.
     """
     stream = open_stream(channel, METHOD)
-    hello = session_pb2.OpenSession(session=session, client_id=client)
+    hello = session_pb2.OpenSession(session=session, client_id=client, protocol=PROTOCOL, features=FEATURES,
+                                    host="" if session else credential.scope)
     stream.write(session_pb2.SessionRequest(open=hello).SerializeToString())
     written = False
     response = None
@@ -77,4 +80,8 @@ def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, i
             response = session_pb2.SessionResponse.FromString(value)
             if not response.HasField("opened"):
                 return None, None, grpc.StatusCode.INTERNAL.value[0], "the first message does not open the session"
+            why = why_too_old(channel, response.opened.protocol)
+            if why:
+                stream.cancel()
+                return None, None, grpc.StatusCode.FAILED_PRECONDITION.value[0], why
     return stream, response, 0, ""

@@ -65,6 +65,16 @@ class Session:
         return self._pipeline.opened.devices
 
     @property
+    def registry_hash(self) -> str:
+        """The fingerprint of the server's operators; empty where it tells none."""
+        return self._pipeline.opened.registry_hash
+
+    @property
+    def features(self) -> Sequence[str]:
+        """The optional parts of the protocol that the server has: `named-sessions`."""
+        return self._pipeline.opened.features
+
+    @property
     def is_open(self) -> bool:
         """Whether commands still reach the server."""
         return self._pipeline.is_open
@@ -111,8 +121,9 @@ class Session:
         return self._checked(self._pipeline.request(command, waiter))
 
     def _checked(self, reply: Any) -> Any:
-        if reply.failures:
-            raise self._error(reply.failures, reply.number)
+        if reply.failures or self._pipeline.unasked:
+            unasked, self._pipeline.unasked = self._pipeline.unasked, []
+            raise self._error([*unasked, *reply.failures], reply.number)
         return reply
 
     def fetch(self, names: Sequence[bytes]) -> List[np.ndarray]:

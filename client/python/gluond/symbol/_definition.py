@@ -59,7 +59,7 @@ class Definition:
             if len(session.renamed) > _MOST_RENAMED:
                 session.renamed.clear()
             session.renamed.update(self._wire.renamed)
-            _server.will_run(session, {node.attributes["op_type"].string_value for node in self._wire.graph.nodes
+            _server.will_run(session, {node.custom.op_type for node in self._wire.graph.nodes
                                        if node.op == "Custom"})
             session.submit(encoding.message(encoding.DEFINE_GRAPH, session_pb2.DefineGraph(
                 graph=number, definition=self._wire.graph, inputs=self._wire.inputs)))

@@ -34,14 +34,14 @@ def custom_needs_head_gradient(attrs: Mapping[str, str]) -> bool:
     return custom.needs_head_gradient(attrs)
 
 
-def on_the_wire(op: Optional[str], attrs: Mapping[str, str], for_all: bool = False) -> dict[str, str]:
-    """The attributes of an operator's node that the server gets. for_all: as any client's node."""
+def on_the_wire(op: Optional[str], attrs: Mapping[str, str], for_all: bool = False) -> tuple[dict[str, str], Any]:
+    """The attributes of an operator's node that the server gets, and its CustomOperatorSpec or None. for_all: as any client's node."""
     if op == "Custom":
-        return custom.in_a_file(attrs) if for_all else custom.on_the_wire(attrs)
+        return custom.on_the_wire(attrs, for_all)
     seen = visible(attrs)
     if "shape" in seen and op is not None and (op in _MAKERS or op.startswith("_random_")):
         seen["shape"] = _with_unknowns(seen["shape"])
-    return seen
+    return seen, None
 
 
 def _with_unknowns(shape: str) -> str:

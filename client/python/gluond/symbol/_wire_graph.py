@@ -7,7 +7,7 @@ the other nodes, the session puts their own names back (Session.renamed).
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from .._proto import graph_pb2
 from . import _server
@@ -32,21 +32,21 @@ def build(entries: Sequence[Entry], for_all: bool = False) -> WireGraph:
     graph = graph_pb2.Graph()
     for node in order:
         if not node.is_variable:
-            _add(graph, names.of[node], node.op or "", _server.on_the_wire(node.op, node.attrs, for_all),
+            _add(graph, names.of[node], node.op or "", *_server.on_the_wire(node.op, node.attrs, for_all),
                  [names.reference(entry) for entry in node.inputs])
     for entry in entries:
         reference = names.reference(entry)
         if entry.node.is_variable:  # An output is always an operator's.
             copied = names.new(entry.node.name)
-            _add(graph, copied, "_copy", {}, [reference])
+            _add(graph, copied, "_copy", {}, None, [reference])
             reference = copied
         graph.outputs.append(reference)
     variables = [node for node in order if node.is_variable]
     return WireGraph(graph, variables, [names.of[node] for node in variables], names.renamed)
 
 
-def _add(graph: graph_pb2.Graph, name: str, op: str, attrs: dict[str, str], inputs: Sequence[str]) -> None:
-    node = graph.nodes.add(name=name, op=op, inputs=inputs)
+def _add(graph: graph_pb2.Graph, name: str, op: str, attrs: dict[str, str], custom: Any, inputs: Sequence[str]) -> None:
+    node = graph.nodes.add(name=name, op=op, inputs=inputs, custom=custom)
     for key, value in attrs.items():
         node.attributes[key].string_value = value
 

@@ -1,0 +1,72 @@
+// TrainPlan: a training as its request wants it, checked. Also the rows that an evaluation reads, and the forms in
+// which clients see reports.
+
+#ifndef SERVER_SERVICES_TRAIN_PLAN_H_
+#define SERVER_SERVICES_TRAIN_PLAN_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/train/dataset.h"
+#include "engine/train/trainer.h"
+#include "proto/training.pb.h"
+#include "server/hosted/hosted_dataset.h"
+#include "server/rpc/dispatch.h"
+
+namespace gluond::server {
+
+// INVALID_ARGUMENT: a number is below 1 that may be left out.
+absl::Status CheckPositive(absl::string_view name, int64_t value);
+
+struct EvaluatedRows {
+  std::shared_ptr<const Dataset> dataset;
+  int64_t batch_size = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+constexpr int64_t kEvaluatedTogether = 256;  // The default of the wire's batch sizes of evaluations.
+// INVALID_ARGUMENT: the rows are no range in their own order within the dataset; `batch_size` is below 1.
+// Also as Datasets::Committed.
+absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batch_size, const Datasets& datasets);
+
+struct TrainPlan {
+  std::shared_ptr<const Dataset> dataset;
+  v1::Rows rows;      // As the request has them.
+  bool is_range = true;
+  int64_t begin = 0;  // An epoch has the positions [begin, end).
+  int64_t end = 0;
+  int64_t batch_size = 0;
+  bool drop_last = false;
+  uint64_t first_epoch = 0;  // Where the first step is.
+  int64_t first_begin = 0;
+  int64_t total_steps = 0;
+  std::chrono::nanoseconds progress_every{};
+  std::optional<EvaluatedRows> evaluate;
+
+  // The steps of an epoch from this position on.
+  int64_t StepsFrom(int64_t position) const;
+};
+// A plan for `trainer`. INVALID_ARGUMENT: names the field. Also as Datasets::Committed.
+absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer,
+                                      const Datasets& datasets);
+
+// The cost of putting rows in the order of an epoch.
+Weight WeightOfOrder(const v1::Rows& rows, const Dataset& dataset);
+
+// Reports as clients see them.
+void ToProto(const StepReport& report, v1::StepReport* proto);
+void ToProto(const EvaluateReport& report, v1::EvaluateResponse* proto);
+template <class Metrics>
+void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
+  for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
+}
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_TRAIN_PLAN_H_

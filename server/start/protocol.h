@@ -1,0 +1,35 @@
+// The protocol that this server speaks: its version, and the optional parts by name. Clients learn both from
+// SessionOpened and GetServerInfo.
+
+#ifndef SERVER_START_PROTOCOL_H_
+#define SERVER_START_PROTOCOL_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace gluond::server {
+
+// The release.
+inline constexpr char kVersion[] = "0.1.0";
+
+// Version of the protocol. It grows where a client or a server that does not know of a change would go wrong.
+inline constexpr uint32_t kProtocol = 2;
+// The oldest that clients may speak. Those that tell none speak 1.
+inline constexpr uint32_t kLowestProtocol = 1;
+
+// Optional parts of the protocol, sorted. A name never changes its meaning.
+inline constexpr const char* kFeatures[] = {
+    "models-of-sessions",  // SaveAsModel, OpenModel, StoreToModel.
+    "pages",               // `page_size` and `page_token` of lists.
+    "registry-hash",       // SessionOpened.registry_hash.
+    "unknown-commands",    // Commands that the server does not know are answered.
+};
+
+// FAILED_PRECONDITION, reason CLIENT_TOO_OLD: this server does not speak the client's protocol any more. 0: the client
+// tells none.
+absl::Status CheckProtocol(uint32_t protocol, uint32_t lowest = kLowestProtocol);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_START_PROTOCOL_H_
