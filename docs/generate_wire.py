@@ -35,7 +35,9 @@ works after a change of state, `NOT_FOUND` lists the closest names, `RESOURCE_EX
 limit and its flag, `UNAVAILABLE` works on retry. A message says where, what was expected, what
 came and what to do. Any method may answer `INVALID_ARGUMENT` for a message that cannot be parsed,
 `RESOURCE_EXHAUSTED` for one that is too large or comes while too many are at work, `CANCELLED`,
-`DEADLINE_EXCEEDED`, and `UNAVAILABLE` while the server drains.
+`DEADLINE_EXCEEDED`, and `UNAVAILABLE` while the server drains. A call that changes a model, a step
+for instance, may be `RESOURCE_EXHAUSTED` because something holds the values of before: a checkpoint
+that is being written, or a session's arrays. The change then needs memory of its own.
 
 Messages are for people, and their words may change. Programs read the `google.rpc.ErrorInfo` among
 the error's details (`grpc-status-details-bin`; in a session, `Failure.status`): its `domain` is

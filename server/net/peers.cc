@@ -14,10 +14,11 @@ namespace {
 constexpr double kMostResets = 512;
 constexpr double kResetsPerSecond = 256;
 
-// A client knows of a call's end, and opens the next one, before this server does: twice as many calls may seem to be
-// open as may be, for so long even more, though not so many times as many.
+// A client knows of a call's end, and opens the next one, before this server does: for so long any number of calls may
+// seem to be there. How many are read meanwhile is arrivals.h's to limit.
 constexpr std::chrono::milliseconds kHearing{250};
-constexpr int64_t kTimesAsMany = 8;
+// So many times the calls that may be open: those that are open, and those with the answers that gRPC still has.
+constexpr int64_t kTimesOpen = 2, kTimesInAll = 8;
 
 std::string WithoutPort(const std::string& name) { return name.substr(0, name.rfind(':')); }
 
@@ -39,20 +40,22 @@ bool Peer::CountCall(int64_t most) {
   MutexLock lock(mu_);
   const auto now = std::chrono::steady_clock::now();
   ++calls_;
-  if (++open_ <= 2 * most) {
+  ++open_;
+  if (open_ <= kTimesOpen * most && calls_ <= kTimesInAll * most) {
     too_many_since_ = {};
-  } else if (too_many_since_ == std::chrono::steady_clock::time_point()) {
-    too_many_since_ = now;
+    return false;
   }
-  const bool too_long = open_ > 2 * most && now - too_many_since_ > kHearing;
-  return (too_long || calls_ > kTimesAsMany * most) && !std::exchange(floods_, true);
+  if (too_many_since_ == std::chrono::steady_clock::time_point()) too_many_since_ = now;
+  return now - too_many_since_ > kHearing && !std::exchange(floods_, true);
 }
 
 void Peers::Count(Peer& peer, double weight) {
   if (peer.CountReset(weight)) end_(peer.name(), "it has ended more calls before their answers than it may have under way");
 }
 
-Guest::Guest(Peers& peers, grpc_call* call) : peer_(peers.Find(call)) {
+Guest::Guest(Peers& peers, grpc_call* call) : Guest(peers, peers.Find(call)) {}
+
+Guest::Guest(Peers& peers, PeerPtr peer) : peer_(std::move(peer)) {
   if (peer_->CountCall(peers.most_calls_)) {
     peers.end_(peer_->name(), "it has more calls open, or answers to read, than a connection may have");
   }

@@ -3,7 +3,8 @@
 //
 // A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of
 // each, counts none of them against its limit of streams, and frees them later than they come. A peer's connection that
-// does so is ended.
+// does so is ended. So is one that, for a quarter of a second, has more than twice as many calls open as it may have, or
+// eight times as many with those whose answers it has not read.
 
 #ifndef SERVER_NET_PEERS_H_
 #define SERVER_NET_PEERS_H_
@@ -49,7 +50,8 @@ class Peer {
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Returns whether resets come too fast; true once.
   bool CountReset(double weight);
-  // Counts a call that is opened. Returns whether far more than `most` are, as far as this server knows; true once.
+  // Counts a call that is opened. Returns whether there have been far more than `most` for too long, as far as this
+  // server knows; true once.
   bool CountCall(int64_t most);
 
   const AccountPtr account_;
@@ -59,7 +61,7 @@ class Peer {
   Mutex mu_;
   int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
-  std::chrono::steady_clock::time_point too_many_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many are open.
+  std::chrono::steady_clock::time_point too_many_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many.
   double resets_ ABSL_GUARDED_BY(mu_) = 0;  // Recent resets, as of last_reset_.
   std::chrono::steady_clock::time_point last_reset_ ABSL_GUARDED_BY(mu_);
   bool floods_ ABSL_GUARDED_BY(mu_) = false;
@@ -110,6 +112,7 @@ class Peers {
 class Guest {
  public:
   Guest(Peers& peers, grpc_call* call);
+  Guest(Peers& peers, PeerPtr peer);
   ~Guest() { End(); }
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;

@@ -58,7 +58,7 @@ def unread_fetches(target, fetches=64):
   connections = connect(target, target.connections, told)
   commands = [{"put": session_pb2.Command.Put(array=1, tensor=filled(LARGE))}] + [
       {"fetch": session_pb2.Command.Fetch(arrays=[1])}] * fetches
-  request = session_pb2.SessionRequest(open=session_pb2.OpenSession(), first_number=1,
+  request = session_pb2.SessionRequest(open=session_pb2.OpenSession(protocol=2), first_number=1,
                                        commands=[session_pb2.Command(**command) for command in commands])
   for connection in connections:
     connection.send(http2.frame(http2.DATA, 0, connection.open(RUN), http2.message(request)))

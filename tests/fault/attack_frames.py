@@ -96,7 +96,7 @@ def expired_calls(target):
 def opened_sessions(target):
   """Streams that open a session each, faster than the answers to them are read."""
   headers = grpc_headers("SessionService/Run")
-  message = http2.message(session_pb2.SessionRequest(open=session_pb2.OpenSession()))
+  message = http2.message(session_pb2.SessionRequest(open=session_pb2.OpenSession(protocol=2)))
 
   def ask(connection):
     streams = [connection.stream() for _ in range(50)]

@@ -77,7 +77,7 @@ class Session:
   def __init__(self, peer, timeout=None, host=""):
     self._outgoing = queue.SimpleQueue()
     self._next = 1
-    self._outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession(host=host)))
+    self._outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession(host=host, protocol=2)))
     run = peer.channel.stream_stream("/gluond.v1.SessionService/Run", encoded, session_pb2.SessionResponse.FromString)
     self.responses = run(iter(self._outgoing.get, None), timeout=timeout)
 

@@ -1,10 +1,13 @@
-// A peer that resets its calls without an end is named, once.
+// A peer that resets its calls without an end, or has too many for too long, is named, once.
 
 #include "server/net/peers.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace gluond::server {
@@ -43,6 +46,24 @@ TEST_F(PeersTest, CallsThatAreLateCountForLess) {
   EXPECT_TRUE(ended_.empty());
   for (int i = 2000; i < 5000; ++i) peers_.WasLate(peer_);
   EXPECT_EQ(ended_.size(), 1u);
+}
+
+TEST_F(PeersTest, AnswersThatAreNotReadCountWhereTheyAreTooManyForTooLong) {
+  const auto peer = std::make_shared<Peer>("ipv4:10.0.0.9:41014");
+  std::vector<std::unique_ptr<Guest>> guests;
+  const auto answer = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      guests.push_back(std::make_unique<Guest>(peers_, peer));
+      guests.back()->Leave();
+    }
+  };
+  answer(8 * 256);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  answer(1);
+  EXPECT_TRUE(ended_.empty()) << "for a moment there may seem to be more";
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  answer(2);
+  EXPECT_EQ(ended_, std::vector<std::string>{"ipv4:10.0.0.9:41014"});
 }
 
 TEST_F(PeersTest, EachPeerIsCountedByItself) {

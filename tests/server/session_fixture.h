@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gluond/v1/session.grpc.pb.h"
+#include "server/start/protocol.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {
@@ -134,6 +135,7 @@ inline v1::SessionRequest OpenRequest(const std::string& session = "", uint64_t 
   v1::SessionRequest request;
   request.mutable_open()->set_session(session);
   request.mutable_open()->set_client_id("ann");
+  request.mutable_open()->set_protocol(kProtocol);
   request.mutable_open()->set_host("a secret of this test's own");
   request.set_replies_received(replies_received);
   return request;

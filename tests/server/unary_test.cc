@@ -231,17 +231,6 @@ TEST_P(UnaryTest, APeerWithMoreCallsOpenThanItMayHaveIsNamed) {
   EXPECT_EQ(named, 1);
 }
 
-TEST_P(UnaryTest, APeerWithFarMoreCallsOpenIsNamedAtOnce) {
-  Serve([](InfoCall call) { call.Finish(); });
-  std::atomic<int> named = 0;
-  runner_->peers.Guard(4, [&named](const std::string&, absl::string_view) { ++named; });
-  OpenCalls calls(server_->InProcessChannel({}));
-  calls.Open(32);
-  EXPECT_EQ(named, 0);
-  calls.Open(1);
-  EXPECT_EQ(named, 1);
-}
-
 TEST_P(UnaryTest, TheDeadlineReachesTheWork) {
   std::atomic<int> code = 0;
   std::thread work;
