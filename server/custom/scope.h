@@ -1,5 +1,5 @@
 // The scope of a client's operators: the credential by which sessions and models call the client, and the check of who may
-// answer to it. Whoever has a scope can have the client compute, so no graph, answer or file has it. A scope that is made
+// answer to it. A holder of a scope can have the client compute, so no graph, answer or file has it. A scope that is made
 // of a key does not suffice to open a stream in the client's place, and a server need not remember scopes to prevent
 // that, not even over a restart.
 

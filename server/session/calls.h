@@ -48,7 +48,7 @@ class SessionCalls {
   struct Prepared {
     std::string op;
     AttrDict attrs;
-    absl::Status status;  // Of the attributes.
+    absl::Status status;  // The attributes' error.
     std::vector<std::pair<size_t, PreparedOpPtr>> made;  // By number of inputs.
     int64_t bytes = 0;
   };
