@@ -29,12 +29,21 @@ def _class_maker(pool: descriptor_pool.DescriptorPool) -> Any:
     return message_factory.MessageFactory(pool).GetPrototype
 
 
+def _class(message: Any, make_class: Any) -> Any:
+    """A message's class, with the classes of the messages within it, which an older protobuf does not add itself."""
+    made = make_class(message)
+    for inner in message.nested_types:
+        if not inner.GetOptions().map_entry and not hasattr(made, inner.name):
+            setattr(made, inner.name, _class(inner, make_class))
+    return made
+
+
 def _module(file: Any, make_class: Any) -> types.ModuleType:
     """The module that protoc would have written for one file."""
     stem = file.name.rpartition("/")[2].replace(".proto", "_pb2")
     module = types.ModuleType(f"{__name__}.{stem}", f"Messages of {file.name}.")
     for name, message in file.message_types_by_name.items():
-        setattr(module, name, make_class(message))
+        setattr(module, name, _class(message, make_class))
     for name, enum in file.enum_types_by_name.items():
         setattr(module, name, EnumTypeWrapper(enum))
         for value in enum.values:
