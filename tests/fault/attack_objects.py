@@ -5,6 +5,7 @@ import threading
 import time
 
 import grpc
+from google.protobuf import struct_pb2
 
 from gluond.v1 import checkpoint_pb2, dataset_pb2, graph_pb2, model_pb2, parameters_pb2, session_pb2, tensor_pb2
 from gluond.v1 import trainer_pb2, training_pb2
@@ -130,7 +131,7 @@ def many_sessions(target, count=20):
 
 def tape(target, count=1_000_000):
   """A million tiny arrays, each with its place in the history for Backward."""
-  plus = session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})
+  plus = session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": struct_pb2.Value(string_value="1")})
 
   def record(peer, told, _):
     session = Session(peer, target.seconds + 5)

@@ -3,6 +3,8 @@
 import itertools
 import time
 
+from google.protobuf import struct_pb2
+
 from gluond.v1 import graph_pb2, model_pb2, operator_pb2, parameters_pb2, session_pb2, tensor_pb2, trainer_pb2, training_pb2
 from tests.fault.peer import Peer, Session, Told, crowd, session_commands, wait_for_all
 
@@ -109,7 +111,7 @@ def definitions(target, nodes=50_000):
 def commands(target):
   """Sessions that send small commands without a pause."""
   def body(session, told):
-    session.send({"prepare": session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})},
+    session.send({"prepare": session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": struct_pb2.Value(string_value="1")})},
                  {"put": session_pb2.Command.Put(array=1, tensor=filled(1))})
     while time.monotonic() < target.end:
       session.send(*[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[1])}] * 2000)
