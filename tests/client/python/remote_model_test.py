@@ -7,6 +7,7 @@ import gluond as mx
 import grpc
 import numpy as np
 from gluond import autograd, gluon, nd
+from gluond._proto.training_pb2 import GetSequenceResponse
 from gluond._remote import calls
 from gluond.gluon import nn
 from tests import case_runner
@@ -398,7 +399,8 @@ class ExactlyOnceTest(ArrayCase):
         self.assertEqual(model.train_step(*points(8)).step, 1)
         # As if that step had been cut short, and had not yet ended when the next call asked for the last number.
         caller._lines["busy"].in_doubt = True
-        with mock.patch.object(caller, "_last_applied", side_effect=[3, 4]):
+        caller._lines["busy"].next -= 1
+        with mock.patch.object(caller, "_place", side_effect=[GetSequenceResponse(last=last) for last in (3, 4)]):
             self.assertEqual(model.train_step(*points(9)).step, 2)
         caller._lines["busy"].in_doubt = True
         with self.assertRaisesRegex(mx.MXNetError, "TrainStep: .*data"):
