@@ -11,7 +11,7 @@ from unittest import mock
 import gluond as mx
 import numpy as np
 from gluond import gluon
-from gluond._proto import parameters_pb2, tensor_pb2
+from gluond._proto import parameters_pb2, tensor_pb2, training_pb2
 from gluond._remote import calls, methods, training
 from gluond.gluon import nn
 from tests import case_runner
@@ -84,10 +84,12 @@ class FitTest(CrashCase):
 
         def count(caller, method, *rest, **options):
             sent.append(method)
+            time.sleep(0.02)  # Live checkpoints come to an end meanwhile.
             return apply(caller, method, *rest, **options)
 
         with mock.patch.object(calls.Caller, "apply", count):
             expected, expected_answers = self.fit(calm)
+            expected_bits = bits(calm)  # A kill takes the last steps of this one, too.
             undisturbed = len(sent)
             sent.clear()
             kills = []
@@ -98,7 +100,7 @@ class FitTest(CrashCase):
                     target = (number + seeded.random()) * undisturbed / (KILLS + 1)
                     while len(sent) < target or kills and len(sent) < kills[-1] + 2:
                         time.sleep(0.0005)
-                    time.sleep(seeded.random() * 0.004)
+                    time.sleep(seeded.random() * 0.04)
                     self.crash()
                     kills.append(len(sent))
 
@@ -109,7 +111,7 @@ class FitTest(CrashCase):
             killer.join()
         self.assertEqual(done, KILLS, "a kill after the end tests nothing")
         self.assertGreater(len(sent), undisturbed + KILLS, "calls that were lost are sent again")
-        self.assertEqual(bits(model), bits(calm))
+        self.assertEqual(bits(model), expected_bits)
         self.assertEqual(model.describe().step, 300)
         self.assertEqual([answer[:2] for answer in answers], [answer[:2] for answer in expected_answers])
         known = [number for number, answer in enumerate(answers) if answer[2]]
@@ -119,6 +121,80 @@ class FitTest(CrashCase):
             if len(known) == len(answers) or name.startswith("validation_"):
                 self.assertEqual(values, expected[name], name)
         self.assertEqual(mx.remote.datasets(), [])
+
+
+class Recorder:
+    """Stands for a Caller: its server takes rows, and makes each `durable_every`th call durable at once. events: what
+    happens at the attempts of these numbers: "crash" before it; "short": one step alone; "forgotten": no answer."""
+
+    address = "there"
+
+    def __init__(self, durable_every, events):
+        self.durable_every, self.events = durable_every, events
+        self.rows, self.attempts = [], 0
+
+    def check(self, model, patience):
+        return training_pb2.GetSequenceResponse(last=len(self.rows), step=self.step())
+
+    def step(self):
+        return sum(steps for _, _, steps in self.rows)
+
+    def durable(self):
+        return len(self.rows) // self.durable_every * self.durable_every
+
+    def apply(self, method, request, patience):
+        self.attempts += 1
+        event = self.events.get(self.attempts)
+        if event == "crash":
+            expected = len(self.rows)
+            del self.rows[self.durable():]
+            if len(self.rows) < expected:
+                raise calls.CallError("go on with another step", None, "REWOUND",
+                                      {"last": str(len(self.rows)), "expected": str(expected)})
+        request.sequence = len(self.rows) + 1
+        begin, size = request.rows.begin, request.batch_size
+        end = min(begin + size * (1 if event == "short" else request.steps), request.rows.end)
+        self.rows.append((request.rows.epoch, range(begin, end), -(-(end - begin) // size)))
+        if event == "forgotten":
+            raise calls.CallError("gone", None, "ANSWER_FORGOTTEN")
+        answer = training_pb2.TrainStepResponse(steps=self.rows[-1][2], samples=end - begin, next_begin=end, loss=begin,
+                                                durable_sequence=self.durable())
+        answer.report.step = self.step()
+        return answer
+
+
+class KeptCallsTest(unittest.TestCase):
+
+    def fit(self, durable_every, events):
+        """Two epochs over 100 rows. Returns the rows in the order in which they were taken, and the losses."""
+        caller = Recorder(durable_every, events)
+        trainer = training.Trainer(caller, training.Epochs("m", mx.remote.Dataset("d"), 100, 3, True, 0, False), False)
+        with mock.patch.multiple(training, _CALL_SECONDS=1e9, _MOST_STEPS=2):
+            losses = [trainer.epoch(number, "")["loss"] for number in range(2)]
+        self.assertLessEqual(len(trainer._kept), durable_every)
+        return [(epoch, row) for epoch, rows, _ in caller.rows for row in rows], losses
+
+    def test_each_row_is_taken_once_in_order(self):
+        calm = self.fit(4, {})
+        self.assertEqual(calm[0], [(epoch, row) for epoch in range(2) for row in range(100)])
+        for place in range(2, 40):
+            for events in ({}, {place + 1: "short"}, {place + 2: "crash"}, {place + 2: "short", place + 4: "crash"}):
+                rows, losses = self.fit(4, {place: "crash", **events})
+                self.assertEqual(rows, calm[0], (place, events))
+                if "short" not in events.values():  # The sizes of calls decide how the sums are rounded.
+                    self.assertEqual(losses, calm[1], (place, events))
+
+    def test_an_answer_that_is_lost_leaves_its_rows_out_of_the_means(self):
+        calm, (loss, other) = self.fit(4, {})
+        rows, losses = self.fit(4, {2: "forgotten", 6: "crash", 7: "forgotten"})
+        self.assertEqual(rows, calm)
+        self.assertAlmostEqual(losses[0] * 94, loss * 100 - 3 * 6)
+        self.assertEqual(losses[1], other)
+
+    def test_more_calls_than_are_kept_end_it(self):
+        with mock.patch.object(training, "_MOST_KEPT", 3):
+            with self.assertRaisesRegex(mx.MXNetError, "go on with another step"):
+                self.fit(8, {6: "crash"})
 
 
 class LoopTest(CrashCase):

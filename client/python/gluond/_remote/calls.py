@@ -183,13 +183,25 @@ class Caller:
             wait = max(pause * spread, refused.retry_after + _FIRST_PAUSE * spread)
             if not refused.may_be_back or time.monotonic() + wait >= give_up or self._is_gone():
                 raise refused
-            time.sleep(wait)
+            self._pause(wait)
             pause = min(2 * pause, _LONGEST_PAUSE)
             try:
                 resume()
             except CallError as error:
                 if not error.may_be_back:
                     raise
+
+    def _pause(self, seconds: float) -> None:
+        """Sleeps while the channel connects anew: gRPC goes on with that only while somebody waits for it, and else looks
+        every 5 seconds."""
+        def ignore(_: Any) -> None:
+            pass
+
+        self._channel.subscribe(ignore, try_to_connect=True)
+        try:
+            time.sleep(seconds)
+        finally:
+            self._channel.unsubscribe(ignore)
 
     def _renew_channel(self) -> None:
         """After an interrupt, which may have come while grpcio held a lock of the channel, and never releases it."""
