@@ -183,7 +183,11 @@ class Caller:
             wait = max(pause * spread, refused.retry_after + _FIRST_PAUSE * spread)
             if not refused.may_be_back or time.monotonic() + wait >= give_up or self._is_gone():
                 raise refused
-            self._pause(wait)
+            try:
+                self._pause(wait)
+            except BaseException:
+                self._renew_channel()
+                raise
             pause = min(2 * pause, _LONGEST_PAUSE)
             try:
                 resume()
