@@ -32,8 +32,8 @@ absl::Duration Jittered(absl::Duration backoff) {
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
-// Whether the call is worth another attempt: the server cannot be reached, or has stopped, or asks for one. (Where it is
-// there, it tells by UNAVAILABLE that a client which computes an operator is not.)
+// Whether the call is worth another attempt: the server cannot be reached, or has stopped, or asks for one.
+// (Where it is there, it tells by UNAVAILABLE that a client which computes an operator is not.)
 bool MayBeBack(const absl::Status& status) {
   if (RetryDelayOf(status) > absl::ZeroDuration()) return true;
   const std::string reason = ReasonOf(status);

@@ -93,9 +93,9 @@ absl::StatusOr<Tensors> Model::Forward(const Tensors& inputs, bool training) con
   if (LacksValues(response, response.outputs())) {
     if (!training) return Predict(inputs);
     return absl::DataLossError(absl::StrCat(
-        "model '", name_, "': Forward in training mode was applied, and Backward works, but the connection broke before the "
-        "outputs were here, and the server keeps none over 64 KiB. Call Predict or Forward in inference mode for values, or "
-        "give the model a smaller output"));
+        "model '", name_, "': Forward in training mode was applied, and Backward works, but the connection broke "
+        "before the outputs were here, and the server keeps none over 64 KiB. Call Predict or Forward in inference "
+        "mode for values, or give the model a smaller output"));
   }
   return FromProto(response.mutable_outputs());
 }

@@ -441,7 +441,8 @@ class ExactlyOnceTest(ArrayCase):
         # As if that step had been cut short, and had not yet ended when the next call asked for the last number.
         caller._lines["busy"].in_doubt = True
         caller._lines["busy"].next -= 1
-        with mock.patch.object(caller, "_place", side_effect=[training_pb2.GetSequenceResponse(last=last) for last in (3, 4)]):
+        places = [training_pb2.GetSequenceResponse(last=last) for last in (3, 4)]
+        with mock.patch.object(caller, "_place", side_effect=places):
             self.assertEqual(model.train_step(*points(9)).step, 2)
         caller._lines["busy"].in_doubt = True
         with self.assertRaisesRegex(mx.MXNetError, "TrainStep: .*data"):

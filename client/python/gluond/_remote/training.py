@@ -167,13 +167,13 @@ class Trainer:
         if self._of.drop_last:
             end -= end % size
         if end <= 0:
-            raise MXNetError(f"fit: the {self._of.end} rows of dataset '{self._of.dataset.name}' make no batch of {size}; take "
-                             "a smaller batch_size, or leave drop_last out")
+            raise MXNetError(f"fit: the {self._of.end} rows of dataset '{self._of.dataset.name}' make no batch of {size}; "
+                             "take a smaller batch_size, or leave drop_last out")
         while begin < end:
+            rows = dataset_pb2.Rows(dataset=self._of.dataset.name, shuffle=self._of.shuffle, seed=self._of.seed,
+                                    epoch=epoch, begin=begin, end=end)
             self._kept.append(_Call(training_pb2.TrainStepRequest(
-                model=self._of.model, batch_size=size, steps=self._steps,
-                rows=dataset_pb2.Rows(dataset=self._of.dataset.name, shuffle=self._of.shuffle, seed=self._of.seed, epoch=epoch,
-                                      begin=begin, end=end))))
+                model=self._of.model, batch_size=size, steps=self._steps, rows=rows)))
             sent = time.monotonic()
             answer = self._catch_up()
             begin = answer.next_begin
@@ -214,9 +214,10 @@ class Trainer:
         place = self._caller.check(request.model, PATIENCE_SECONDS)
         step = call.step if call.step is not None else place.step if self._step is None else self._step + steps
         if place.step < step:
-            raise MXNetError(f"fit: a crash of {self._caller.address} took the answer to the {steps} steps from row {rows.begin} "
-                             f"of epoch {rows.epoch} on; the trainer has taken {place.step} steps, expected {step}. Some were "
-                             "skipped, or the connection broke in the middle. Load a checkpoint, and go on from there.")
+            raise MXNetError(f"fit: a crash of {self._caller.address} took the answer to the {steps} steps from row "
+                             f"{rows.begin} of epoch {rows.epoch} on; the trainer has taken {place.step} steps, expected "
+                             f"{step}. Some were skipped, or the connection broke in the middle. Load a checkpoint, and go "
+                             "on from there.")
         answer = training_pb2.TrainStepResponse(steps=steps, next_begin=end, replayed=True, durable_sequence=0)
         answer.report.step, answer.report.learning_rate = step, self._learning_rate
         return answer
