@@ -147,7 +147,9 @@ absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) 
   if (options.lr_scheduler.has_value()) *request.mutable_lr_scheduler() = *options.lr_scheduler;
   request.mutable_metrics()->Add(options.metrics.begin(), options.metrics.end());
   request.set_prediction(options.prediction);
-  request.set_clip_global_norm(options.clip_global_norm);
+  if (options.clip_global_norm.has_value()) {
+    request.set_clip_global_norm(*options.clip_global_norm);
+  }
   request.set_skip_nonfinite(options.skip_nonfinite);
   request.set_report_gradient_norm(options.report_gradient_norm);
   request.set_replace(options.replace);
@@ -180,11 +182,11 @@ absl::Status Model::TrainOnBatches(
 }
 
 absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int64_t batch_size,
-                                                       int64_t steps) const {
+                                                       std::optional<int64_t> steps) const {
   auto request = For<v1::TrainStepRequest>(name_);
   *request.mutable_rows() = rows;
   request.set_batch_size(batch_size);
-  request.set_steps(steps);
+  if (steps.has_value()) request.set_steps(*steps);
   return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
 }
 
@@ -206,10 +208,10 @@ absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const Tensors& batch) const
 }
 
 absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows,
-                                                     int64_t batch_size) const {
+                                                     std::optional<int64_t> batch_size) const {
   auto request = For<v1::EvaluateRequest>(name_);
   *request.mutable_rows() = rows;
-  request.set_batch_size(batch_size);
+  if (batch_size.has_value()) request.set_batch_size(*batch_size);
   return connection_->Call(&Training::Evaluate, request, timeout_);
 }
 

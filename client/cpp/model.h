@@ -28,7 +28,7 @@ struct TrainerOptions {
   std::vector<v1::Component> metrics = {};
   std::string loss_output = "";
   std::string prediction = "";  // The output that loss and metrics read. Default: the first.
-  double clip_global_norm = 0;  // 0: never.
+  std::optional<double> clip_global_norm = {};  // Above 0. Absent: never.
   bool skip_nonfinite = true;
   bool report_gradient_norm = true;  // Otherwise only where one of the two above needs it.
   bool replace = false;
@@ -87,10 +87,9 @@ class Model {
   absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const;
 
-  // The same on rows of a dataset, `batch_size` at a time; at most `steps` times where that is not
-  // 0.
+  // The same on rows of a dataset, `batch_size` at a time; at most `steps` times, or to their end.
   absl::StatusOr<v1::TrainStepResponse> TrainStep(const v1::Rows& rows, int64_t batch_size,
-                                                  int64_t steps = 0) const;
+                                                  std::optional<int64_t> steps = {}) const;
 
   // Trains on rows of a dataset for epochs, as v1::TrainRequest says; its model and number are set here.
   // `progress` is told how it goes on, once a second or as the request says, and at the end of each epoch;
@@ -109,7 +108,8 @@ class Model {
 
   // Loss and metrics in inference mode.
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const Tensors& batch) const;
-  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows, int64_t batch_size = 0) const;
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows,
+                                                std::optional<int64_t> batch_size = {}) const;
 
   // The optimizer's state by "<parameter>/<state>".
   absl::StatusOr<Tensors> GetOptimizerState() const;
@@ -122,7 +122,8 @@ class Model {
  private:
   absl::Status Upload(const std::string& parameter, const Tensor& value) const;
   absl::StatusOr<Tensors> Download(const std::vector<std::string>& names) const;
-  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter, uint64_t* version) const;
+  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter,
+                                     std::optional<uint64_t>* version) const;
 
   std::shared_ptr<Connection> connection_;
   std::string name_;

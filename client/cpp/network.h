@@ -32,7 +32,13 @@ struct Value {
   template <class Number>
   requires(std::integral<Number> || std::floating_point<Number>) &&
       (!std::same_as<Number, bool>)Value(Number value) {
-    proto.set_number_value(static_cast<double>(value));
+    const auto number = static_cast<double>(value);
+    constexpr double kExact = 9007199254740992;  // From 2^53 on, a double loses an integer's digits.
+    if (std::integral<Number> && (number >= kExact || number <= -kExact)) {
+      proto.set_string_value(std::to_string(value));
+    } else {
+      proto.set_number_value(number);
+    }
   }
   Value(const char* value) { proto.set_string_value(value); }
   Value(std::string value) { proto.set_string_value(std::move(value)); }

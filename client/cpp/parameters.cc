@@ -1,5 +1,7 @@
 // Model's parameters in and out: small ones in one call, large ones in chunks.
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "client/cpp/crc32c.h"
 #include "client/cpp/model.h"
@@ -84,7 +86,7 @@ absl::StatusOr<Tensors> Model::Download(const std::vector<std::string>& names) c
   }
   for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
     Tensors values;
-    uint64_t version = 0;
+    std::optional<uint64_t> version;
     absl::Status status;
     for (const std::string& name : wanted) {
       absl::StatusOr<Tensor> value = DownloadOne(name, &version);
@@ -101,15 +103,16 @@ absl::StatusOr<Tensors> Model::Download(const std::vector<std::string>& names) c
                                          "checkpoint and load it as another model."));
 }
 
-// Sets `version` where it is 0; later calls insist on it.
-absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter, uint64_t* version) const {
+// Sets `version` where it has none; later calls insist on it.
+absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter,
+                                          std::optional<uint64_t>* version) const {
   v1::DownloadParameterRequest request;
   request.set_model(name_);
   request.set_parameter(parameter);
   std::string bytes;
   while (true) {
     request.set_offset(bytes.size());
-    request.set_version(*version);
+    if (version->has_value()) request.set_version(**version);
     CLIENT_ASSIGN_OR_RETURN(auto response,
                             connection_->Call(&Models::DownloadParameter, request, timeout_));
     *version = response.version();

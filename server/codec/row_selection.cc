@@ -8,10 +8,11 @@
 namespace gluond::server {
 
 absl::StatusOr<Positions> CheckRange(const v1::Rows& rows, int64_t num_rows) {
-  const Positions range{rows.begin(), rows.end() == 0 ? num_rows : rows.end()};
+  const Positions range{rows.begin(), rows.has_end() ? rows.end() : num_rows};
   if (range.begin >= 0 && range.begin < range.end && range.end <= num_rows) return range;
-  return absl::InvalidArgumentError(absl::StrCat("rows from ", rows.begin(), " to ", rows.end(), " of dataset '",
-                                                 rows.dataset(), "' are no range within its ", num_rows, " rows"));
+  return absl::InvalidArgumentError(absl::StrCat("rows from ", range.begin, " to ", range.end, " of dataset '",
+                                                 rows.dataset(), "' are no range within its ", num_rows,
+                                                 " rows; leave `end` out for all from `begin` on"));
 }
 
 absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, Allocator& host) {
@@ -20,7 +21,7 @@ absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, 
     return dataset.Rows({.seed = rows.seed(), .epoch = rows.epoch(), .first = range.begin,
                          .count = range.end - range.begin, .shuffle = rows.shuffle()});
   }
-  if (rows.shuffle() || rows.begin() != 0 || rows.end() != 0) {
+  if (rows.shuffle() || rows.begin() != 0 || rows.has_end()) {
     return absl::InvalidArgumentError("rows: want `indices` or a range, got both");
   }
   for (int i = 0; i < rows.indices_size(); ++i) {

@@ -58,7 +58,7 @@ class Words {
 
 absl::Status FillUniform(const v1::Fill::Uniform& uniform, const Tensor& tensor) {
   const double low = uniform.low();
-  const double high = low == 0 && uniform.high() == 0 ? 1 : uniform.high();
+  const double high = uniform.has_high() ? uniform.high() : 1;
   if (!(low < high)) {
     return absl::InvalidArgumentError(absl::StrCat("fill: uniform wants low < high, got ", low, " and ", high));
   }
@@ -69,8 +69,8 @@ absl::Status FillUniform(const v1::Fill::Uniform& uniform, const Tensor& tensor)
 }
 
 absl::Status FillNormal(const v1::Fill::Normal& normal, const Tensor& tensor) {
-  const double sigma = normal.sigma() == 0 ? 1 : normal.sigma();
-  if (!(sigma > 0)) {
+  const double sigma = normal.has_sigma() ? normal.sigma() : 1;
+  if (!(sigma >= 0)) {
     return absl::InvalidArgumentError(absl::StrCat("fill: normal wants sigma of 0 or more, got ", sigma));
   }
   Words words(normal.seed());
@@ -85,7 +85,7 @@ absl::Status FillNormal(const v1::Fill::Normal& normal, const Tensor& tensor) {
 }
 
 absl::Status FillArange(const v1::Fill::Arange& arange, const Tensor& tensor) {
-  const double step = arange.step() == 0 ? 1 : arange.step();
+  const double step = arange.has_step() ? arange.step() : 1;
   const double last = arange.start() + step * static_cast<double>(std::max<int64_t>(tensor.Size() - 1, 0));
   const bool rises = arange.start() <= last;  // Where `last` is no number, one end of the range is none.
   return DispatchType(tensor.dtype(), [&](auto t) {

@@ -39,9 +39,9 @@ absl::StatusOr<TrainerOptions> TrainerOptionsFromProto(const v1::CreateTrainerRe
   for (const v1::Component& metric : request.metrics()) {
     ASSIGN_OR_RETURN(options.metrics.emplace_back(), SpecFromProto(metric, Metrics()));
   }
-  if (!(request.clip_global_norm() >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("clip_global_norm is ", request.clip_global_norm(), "; want 0 or more"));
+  if (request.has_clip_global_norm() && !(request.clip_global_norm() > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("clip_global_norm is ", request.clip_global_norm(),
+                                                   "; want a norm above 0, or leave it out for none"));
   }
   options.clip_global_norm = request.clip_global_norm();
   options.skip_nonfinite = !request.has_skip_nonfinite() || request.skip_nonfinite();

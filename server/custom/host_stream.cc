@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "server/codec/duration.h"
 #include "server/custom/scope.h"
 #include "server/rpc/draining.h"
 #include "server/wire/parse_message.h"
@@ -159,8 +160,8 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
   is_open_ = true;
   const std::chrono::seconds callback(limits().callback_seconds);
   v1::HostResponse response;
-  response.mutable_opened()->set_lease_seconds(limits().session_lease_seconds);
-  response.mutable_opened()->set_callback_seconds(static_cast<double>(callback.count()));
+  ToProto(lease(), response.mutable_opened()->mutable_lease());
+  ToProto(callback, response.mutable_opened()->mutable_callback());
   // A client that reads this may be called at once, and it reads this first: later messages wait behind it.
   {
     MutexLock lock(queue_mu_);

@@ -8,6 +8,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "server/codec/duration.h"
 #include "server/custom/messages.h"
 
 namespace gluond::server {
@@ -326,12 +327,14 @@ absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOpe
 bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachments* attachments) {
   std::shared_ptr<const CustomCall> call;
   std::shared_ptr<const v1::Callback> question;
+  Clock::time_point deadline;
   {
     MutexLock lock(mu_);
     const auto found = waiting_.find(number);
     if (found == waiting_.end()) return false;
     call = found->second.call;
     question = found->second.question;
+    deadline = found->second.begun + providers_.at(found->second.channel)->limits.callback;
     found->second.state = Waiting::kSending;
   }
   // Goes with the last of the message that points into the run's memory, and keeps that memory until then.
@@ -341,6 +344,7 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
   v1::Callback* const callback = response->add_callbacks();
   *callback = call != nullptr ? ToCallback(*call, sending, attachments) : *question;
   callback->set_call(number);
+  ToProto(std::max(deadline - Clock::now(), Clock::duration::zero()), callback->mutable_deadline());
   return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
+#include "engine/core/custom_spec.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/codec/tensor_codec.h"
@@ -148,10 +149,11 @@ absl::Status InferenceFrom(const v1::CallbackResult& result, Inference* inferenc
 v1::Callback ToCallback(const CustomCall& call, const Keep& keep, Attachments* attachments) {
   v1::Callback callback;
   if (call.kind != CustomCall::kFunction) AddAttributes(call.op, &callback);
-  const auto fill_results = [&](auto* types, auto* wanted) {
+  const auto fill_results = [&](google::protobuf::RepeatedPtrField<v1::Callback::Wanted>* results) {
     for (size_t i = 0; i < call.results.size(); ++i) {
-      TypeOf(call.results[i], types->Add());
-      wanted->Add(call.requests[i] != kNullOp);
+      v1::Callback::Wanted* result = results->Add();
+      TypeOf(call.results[i], result->mutable_type());
+      result->set_wanted(call.requests[i] != kNullOp);
     }
   };
   if (call.kind == CustomCall::kForward) {
@@ -162,7 +164,7 @@ v1::Callback ToCallback(const CustomCall& call, const Keep& keep, Attachments* a
     forward->set_device(call.device.ToString());
     ValuesOf(call.arguments, keep, forward->mutable_arguments(), attachments);
     ValuesOf(call.auxiliary, keep, forward->mutable_auxiliary(), attachments);
-    fill_results(forward->mutable_outputs(), forward->mutable_wanted());
+    fill_results(forward->mutable_outputs());
   } else if (call.kind == CustomCall::kBackward) {
     v1::Callback::BackwardCall* backward = callback.mutable_backward();
     backward->set_instance(call.instance);
@@ -172,12 +174,12 @@ v1::Callback ToCallback(const CustomCall& call, const Keep& keep, Attachments* a
     OperandsOf(call.arguments, keep, backward->mutable_arguments(), attachments);
     OperandsOf(call.outputs, keep, backward->mutable_outputs(), attachments);
     ValuesOf(call.auxiliary, keep, backward->mutable_auxiliary(), attachments);
-    fill_results(backward->mutable_gradients(), backward->mutable_wanted());
+    fill_results(backward->mutable_gradients());
   } else {
     v1::Callback::FunctionBackward* function = callback.mutable_function();
     function->set_function(call.instance);
     ValuesOf(call.out_grads, keep, function->mutable_out_grads(), attachments);
-    fill_results(function->mutable_gradients(), function->mutable_wanted());
+    fill_results(function->mutable_gradients());
   }
   return callback;
 }

@@ -62,8 +62,8 @@ class Check : public std::enable_shared_from_this<Check> {
 
   absl::Status Prepare() {
     const double epsilon = options_.epsilon, tolerance = options_.tolerance;
-    if (!(epsilon >= 0 && epsilon < 1) || !(tolerance >= 0) || !std::isfinite(tolerance)) {
-      return absl::InvalidArgumentError(absl::StrCat("want 0 <= epsilon < 1 and a finite tolerance of 0 or more, got ",
+    if (!(epsilon > 0 && epsilon < 1) || !(tolerance >= 0) || !std::isfinite(tolerance)) {
+      return absl::InvalidArgumentError(absl::StrCat("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ",
                                                      epsilon, " and ", tolerance));
     }
     ASSIGN_OR_RETURN(OneCall call, MakeOneCall(options_.op, options_.attrs, options_.inputs.size()));
@@ -141,8 +141,8 @@ class Check : public std::enable_shared_from_this<Check> {
     }
     if (input_ == inputs_.size()) return Finish();
     original_ = inputs_[input_].value.data<double>()[element_];
-    Evaluate(original_ + epsilon(), [self = shared_from_this()](double plus) {
-      self->Evaluate(self->original_ - self->epsilon(), [self, plus](double minus) { self->Compare(plus, minus); });
+    Evaluate(original_ + options_.epsilon, [self = shared_from_this()](double plus) {
+      self->Evaluate(self->original_ - self->options_.epsilon, [self, plus](double minus) { self->Compare(plus, minus); });
     });
   }
 
@@ -166,7 +166,7 @@ class Check : public std::enable_shared_from_this<Check> {
 
   void Compare(double plus, double minus) {
     inputs_[input_].value.data<double>()[element_] = original_;
-    const double numeric = (plus - minus) / (2 * epsilon());
+    const double numeric = (plus - minus) / (2 * options_.epsilon);
     const double analytic = gradients_[gradient_index_].data<double>()[element_];
     double error = std::fabs(analytic - numeric) / std::max(1.0, std::fabs(numeric));
     if (std::isnan(error)) error = HUGE_VAL;
@@ -184,15 +184,12 @@ class Check : public std::enable_shared_from_this<Check> {
   }
 
   void Finish() {
-    const double tolerance = options_.tolerance == 0 ? 1e-5 : options_.tolerance;
     response_.set_passed(true);
     for (const auto& input : response_.inputs()) {
-      if (input.error() > tolerance) response_.set_passed(false);
+      if (input.error() > options_.tolerance) response_.set_passed(false);
     }
     done_(std::move(response_));
   }
-
-  double epsilon() const { return options_.epsilon == 0 ? 1e-6 : options_.epsilon; }
 
   Place& place_;
   const std::shared_ptr<Lane> lane_ = place_.lanes->Take();

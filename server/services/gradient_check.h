@@ -22,8 +22,8 @@ struct GradientCheckOptions {
   std::string op;
   AttrDict attrs;
   std::vector<Tensor> inputs;  // On the host. Inputs of a floating type are differentiated.
-  double epsilon = 0;          // 0: 1e-6.
-  double tolerance = 0;        // 0: 1e-5.
+  double epsilon = 1e-6;       // The step of the central difference.
+  double tolerance = 1e-5;     // The largest error that passes.
   uint64_t seed = 0;
   std::shared_ptr<Cancellation> cancellation;
 };

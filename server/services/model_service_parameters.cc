@@ -29,7 +29,7 @@ void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterRes
     return call.Finish(absl::InvalidArgumentError(absl::StrCat(
         "offset ", request.offset(), " is beyond the ", tensor.bytes(), " bytes of parameter '", request.parameter(), "'")));
   }
-  const uint64_t wanted = request.max_bytes() == 0 ? max_bytes : std::min(request.max_bytes(), max_bytes);
+  const uint64_t wanted = request.has_max_bytes() ? std::min(request.max_bytes(), max_bytes) : max_bytes;
   const uint64_t size = std::min<uint64_t>(wanted, tensor.bytes() - request.offset());
   v1::DownloadParameterResponse& response = call.response();
   for (const int64_t dim : tensor.shape()) response.add_shape(dim);
@@ -121,11 +121,14 @@ void ModelService::UploadParameter(Call<v1::UploadParameterRequest, v1::UploadPa
 
 void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::DownloadParameterResponse> call) {
   const v1::DownloadParameterRequest& request = call.request();
+  if (request.has_max_bytes() && request.max_bytes() == 0) {
+    return call.Finish(absl::InvalidArgumentError("max_bytes is 0; want 1 or more, or leave it out"));
+  }
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   const auto max_bytes = static_cast<uint64_t>(runner().limits.max_chunk_bytes());
   // The chunks after the first one come from the copy that the first one made.
   const std::shared_ptr<const HostedModel::Download> kept = hosted->download();
-  if (kept != nullptr && request.version() != 0 && kept->version == request.version() &&
+  if (kept != nullptr && request.has_version() && kept->version == request.version() &&
       kept->parameter.name == request.parameter()) {
     return SendChunk(call, *kept, max_bytes);
   }
@@ -134,7 +137,7 @@ void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::Down
                       [call, hosted = std::move(hosted), max_bytes](absl::StatusOr<NamedTensors> values) {
     if (!values.ok()) return call.Finish(values.status());
     const uint64_t version = hosted->version();
-    if (call.request().version() != 0 && call.request().version() != version) {
+    if (call.request().has_version() && call.request().version() != version) {
       return call.Finish(absl::FailedPreconditionError(
           absl::StrCat("the parameters are of version ", version, " now, no longer of ", call.request().version(),
                        "; begin the download again")));

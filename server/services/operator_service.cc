@@ -71,8 +71,10 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
   ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
-  GradientCheckOptions options{request.op(), std::move(attrs), std::move(inputs), request.epsilon(),
-                               request.tolerance(), request.seed(), call.cancellation()};
+  GradientCheckOptions options{.op = request.op(), .attrs = std::move(attrs), .inputs = std::move(inputs),
+                               .seed = request.seed(), .cancellation = call.cancellation()};
+  if (request.has_epsilon()) options.epsilon = request.epsilon();
+  if (request.has_tolerance()) options.tolerance = request.tolerance();
   const ScopedCustomHost host(devices_.custom_host());
   StartGradientCheck(devices_.host(), std::move(options), [call](absl::StatusOr<v1::CheckGradientResponse> response) {
     if (!response.ok()) return call.Finish(response.status());

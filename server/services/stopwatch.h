@@ -9,6 +9,7 @@
 
 #include "engine/nn/model.h"
 #include "proto/training.pb.h"
+#include "server/codec/duration.h"
 
 namespace gluond::server {
 
@@ -32,10 +33,7 @@ class Stopwatch {
  private:
   using Clock = std::chrono::steady_clock;
   static void Add(Clock::duration duration, google::protobuf::Duration* proto) {
-    const auto nanoseconds = proto->seconds() * 1'000'000'000 + proto->nanos() +
-                             std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-    proto->set_seconds(nanoseconds / 1'000'000'000);
-    proto->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+    ToProto(std::chrono::seconds(proto->seconds()) + std::chrono::nanoseconds(proto->nanos()) + duration, proto);
   }
 
   Model& model_;

@@ -46,6 +46,11 @@ absl::Status CheckEvaluatedColumns(const Trainer& trainer, const Dataset& traine
 
 }  // namespace
 
+absl::Status CheckPositive(absl::string_view name, int64_t value) {
+  if (value > 0) return absl::OkStatus();
+  return Invalid(name, " is ", value, "; want 1 or more, or leave it out");
+}
+
 Weight WeightOfOrder(const v1::Rows& rows, const Dataset& dataset) {
   return rows.indices().empty() && dataset.rows() > kManyRows ? Weight::kHeavy : Weight::kLight;
 }
@@ -66,7 +71,7 @@ void ToProto(const EvaluateReport& report, v1::EvaluateResponse* proto) {
 }
 
 absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batch_size, const Datasets& datasets) {
-  if (batch_size < 0) return Invalid("the batch_size of an evaluation is ", batch_size, "; want 0 (256) or more");
+  RETURN_IF_ERROR(CheckPositive("the batch_size of an evaluation", batch_size));
   if (!rows.indices().empty() || rows.shuffle()) {
     return Invalid("an evaluation takes a range of rows in their own order; leave `indices` and `shuffle` out");
   }
@@ -75,7 +80,7 @@ absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batc
   ASSIGN_OR_RETURN(const Positions range, CheckRange(rows, evaluated.dataset->rows()));
   evaluated.first = range.begin;
   evaluated.count = range.end - range.begin;
-  evaluated.batch_size = std::min<int64_t>(batch_size == 0 ? 256 : batch_size, evaluated.count);
+  evaluated.batch_size = std::min(batch_size, evaluated.count);
   return evaluated;
 }
 
@@ -88,10 +93,8 @@ absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Tra
                                       const Datasets& datasets) {
   const int64_t epochs = request.has_epochs() ? request.epochs() : 1;
   if (epochs < 1 || epochs > kMostEpochs) return Invalid("epochs is ", epochs, "; want 1 to ", kMostEpochs);
-  if (request.has_steps() && request.steps() < 1) {
-    return Invalid("steps is ", request.steps(), "; want 1 or more; without it all epochs are trained");
-  }
-  if (request.batch_size() < 0) return Invalid("batch_size is ", request.batch_size(), "; want 1 or more");
+  if (request.has_steps()) RETURN_IF_ERROR(CheckPositive("steps", request.steps()));
+  if (request.has_batch_size()) RETURN_IF_ERROR(CheckPositive("batch_size", request.batch_size()));
   if (!request.has_rows()) return Invalid("`rows` is not there; name a dataset, {\"rows\": {\"dataset\": \"...\"}}");
   TrainPlan plan;
   ASSIGN_OR_RETURN(plan.progress_every, ProgressEvery(request));
@@ -102,12 +105,12 @@ absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Tra
     ASSIGN_OR_RETURN(const Positions range, CheckRange(plan.rows, plan.dataset->rows()));
     plan.begin = range.begin;
     plan.end = range.end;
-    if (request.batch_size() == 0) return Invalid("batch_size is 0; a range of rows needs 1 or more");
+    if (!request.has_batch_size()) return Invalid("a range of rows needs a batch_size");
   } else {
     plan.end = plan.rows.indices_size();
   }
   plan.drop_last = request.drop_last();
-  plan.batch_size = request.batch_size() == 0 ? plan.end : request.batch_size();
+  plan.batch_size = request.has_batch_size() ? request.batch_size() : plan.end;
   plan.first_epoch = plan.rows.epoch();
   plan.first_begin = plan.begin;
   int64_t others = epochs - 1;
@@ -134,9 +137,10 @@ absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Tra
   if (request.has_steps()) plan.total_steps = std::min(plan.total_steps, request.steps());
   plan.batch_size = std::min(plan.batch_size, plan.end - plan.begin);
   if (request.has_evaluate()) {
-    ASSIGN_OR_RETURN(plan.evaluate, ToEvaluatedRows(request.evaluate(), request.evaluate_batch_size(), datasets));
+    const int64_t together = request.has_evaluate_batch_size() ? request.evaluate_batch_size() : kEvaluatedTogether;
+    ASSIGN_OR_RETURN(plan.evaluate, ToEvaluatedRows(request.evaluate(), together, datasets));
     RETURN_IF_ERROR(CheckEvaluatedColumns(trainer, *plan.dataset, *plan.evaluate->dataset));
-  } else if (request.evaluate_batch_size() != 0) {
+  } else if (request.has_evaluate_batch_size()) {
     return Invalid("evaluate_batch_size is ", request.evaluate_batch_size(), " without `evaluate`; name its dataset");
   }
   return plan;

@@ -10,7 +10,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/train/dataset.h"
 #include "engine/train/trainer.h"
 #include "proto/training.pb.h"
@@ -19,13 +21,17 @@
 
 namespace gluond::server {
 
+// INVALID_ARGUMENT: a number is below 1 that may be left out.
+absl::Status CheckPositive(absl::string_view name, int64_t value);
+
 struct EvaluatedRows {
   std::shared_ptr<const Dataset> dataset;
   int64_t batch_size = 0;
   int64_t first = 0;
   int64_t count = 0;
 };
-// INVALID_ARGUMENT: the rows are no range in their own order within the dataset; `batch_size` is negative (0: 256).
+constexpr int64_t kEvaluatedTogether = 256;  // The default of the wire's batch sizes of evaluations.
+// INVALID_ARGUMENT: the rows are no range in their own order within the dataset; `batch_size` is below 1.
 // Also as Datasets::Committed.
 absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batch_size, const Datasets& datasets);
 

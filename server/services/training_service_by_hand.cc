@@ -72,7 +72,7 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
                                                            call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(model);
   MutexLock lock(hosted->recording_mu());
-  if (request.recording() != 0 && request.recording() != hosted->last_recording()) {
+  if (request.has_recording() && request.recording() != hosted->last_recording()) {
     return call.Finish(absl::FailedPreconditionError(
         absl::StrCat("the last recording is ", hosted->last_recording(), ", not ", request.recording(),
                      "; call Forward with `training` again")));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 #include "server/codec/row_selection.h"
 #include "server/codec/tensors_codec.h"
 #include "server/services/stopwatch.h"
@@ -13,15 +14,22 @@
 namespace gluond::server {
 namespace {
 
+template <class Request>
+absl::Status CheckOneSource(const Request& request) {
+  if (request.has_rows() != !request.inputs().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
+}
+
+template <class Request>
+absl::Status CheckBatchSize(const Request& request) {
+  return request.has_batch_size() ? CheckPositive("batch_size", request.batch_size()) : absl::OkStatus();
+}
+
 absl::Status CheckSteps(const v1::TrainStepRequest& request) {
-  if (request.batch_size() < 0 || request.steps() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", request.batch_size(), " and steps ",
-                                                   request.steps(), "; want 0 (the default) or more"));
-  }
-  if (request.has_rows() == !request.inputs().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
-  }
+  RETURN_IF_ERROR(CheckBatchSize(request));
+  if (request.has_steps()) RETURN_IF_ERROR(CheckPositive("steps", request.steps()));
+  RETURN_IF_ERROR(CheckOneSource(request));
   if (!request.has_rows() && request.steps() > 1) {
     return absl::InvalidArgumentError("one batch of `inputs` makes one step; name `rows` of a dataset for more");
   }
@@ -78,15 +86,15 @@ void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& host
   DatasetSteps steps;
   ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset, hosted->host_allocator()));
   const bool is_range = request.rows().indices().empty();
-  if (is_range && request.batch_size() == 0) {
+  if (is_range && !request.has_batch_size()) {
     return call.Finish(absl::InvalidArgumentError("a range of rows needs a batch_size"));
   }
   const int64_t count = steps.rows.Size();
-  steps.batch_size = request.batch_size() == 0 ? count : std::min(request.batch_size(), count);
+  steps.batch_size = request.has_batch_size() ? std::min(request.batch_size(), count) : count;
   const int64_t whole = count / steps.batch_size;
   steps.steps = request.drop_last() || count % steps.batch_size == 0 ? whole : whole + 1;
   if (request.drop_last() && request.batch_size() > count) steps.steps = 0;
-  if (request.steps() > 0) steps.steps = std::min(steps.steps, request.steps());
+  if (request.has_steps()) steps.steps = std::min(steps.steps, request.steps());
   if (steps.steps == 0) {
     return call.Finish(absl::InvalidArgumentError(
         absl::StrCat("the ", count, " rows make no batch of ", request.batch_size(), "; leave `drop_last` out")));
@@ -102,12 +110,8 @@ void TrainingService::Evaluate(EvaluateCall call) {
   const v1::EvaluateRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  if (request.has_rows() == !request.inputs().empty() || request.batch_size() < 0) {
-    return call.Finish(absl::InvalidArgumentError(
-        absl::StrCat("want `inputs` or `rows`, and a batch_size of 0 (256) or more, got ",
-                     request.has_rows() ? "rows" : "no rows", ", ", request.inputs_size(), " inputs and batch_size ",
-                     request.batch_size())));
-  }
+  FINISH_IF_ERROR(call, CheckOneSource(request));
+  FINISH_IF_ERROR(call, CheckBatchSize(request));
   const auto answer = [call, hosted, watch = Stopwatch::Start(hosted->model())](absl::StatusOr<EvaluateReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     ToProto(*report, &call.response());
@@ -119,7 +123,8 @@ void TrainingService::Evaluate(EvaluateCall call) {
                                                               hosted->host_allocator()));
     return trainer->Evaluate(std::move(inputs), call.cancellation(), answer);
   }
-  ASSIGN_OR_FINISH(call, const EvaluatedRows rows, ToEvaluatedRows(request.rows(), request.batch_size(), datasets_));
+  const int64_t batch_size = request.has_batch_size() ? request.batch_size() : kEvaluatedTogether;
+  ASSIGN_OR_FINISH(call, const EvaluatedRows rows, ToEvaluatedRows(request.rows(), batch_size, datasets_));
   trainer->Evaluate(rows.dataset, rows.batch_size, rows.first, rows.count, call.cancellation(), answer);
 }
 

@@ -26,7 +26,6 @@ absl::Status TooLarge(int64_t bytes, int64_t limit) {
 
 // The elements of `whole`, in its memory.
 absl::StatusOr<Tensor> Part(const Tensor& whole, ElementRange range) {
-  if (range.begin == 0 && range.end == 0) return whole;
   const auto size = static_cast<uint64_t>(whole.Size());
   if (range.begin >= range.end || range.end > size) {
     return absl::InvalidArgumentError(absl::StrCat("Fetch wants elements [", range.begin, ", ", range.end,
@@ -89,16 +88,19 @@ void SessionAnswers::Await(std::vector<ValuePtr> values, std::vector<uint64_t> n
   });
 }
 
-void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range,
-                            uint64_t number) {
+void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names,
+                            std::optional<ElementRange> range, uint64_t number) {
   When(values, [this, values, names = std::move(names), range, number] {
     std::vector<Tensor> parts(values.size());
     int64_t bytes = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i]->failure() != nullptr) continue;
-      absl::StatusOr<Tensor> part = Part(values[i]->tensor(), range);
-      if (!part.ok()) return Fail(part.status(), number);
-      parts[i] = *std::move(part);
+      parts[i] = values[i]->tensor();
+      if (range.has_value()) {
+        absl::StatusOr<Tensor> part = Part(parts[i], *range);
+        if (!part.ok()) return Fail(part.status(), number);
+        parts[i] = *std::move(part);
+      }
       bytes += static_cast<int64_t>(parts[i].bytes());
     }
     if (bytes > max_bytes_) return Fail(TooLarge(bytes, max_bytes_), number);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@
 
 namespace gluond::server {
 
-// Elements [begin, end) of an array in row-major order; all of it, in its shape, where `end` is 0.
+// Elements [begin, end) of an array in row-major order.
 struct ElementRange {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -49,8 +50,10 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
     *(reply.*field)() = *std::move(result);
     Answer(std::move(reply), number);
   }
-  // Answers, when all values are known, with that part of each. `names`: their arrays' names.
-  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, ElementRange range, uint64_t number);
+  // Answers, when all values are known, with that part of each, or with all of it in its shape. `names`: their arrays'
+  // names.
+  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::optional<ElementRange> range,
+              uint64_t number);
   // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
   // Calls `then` with the tensors when all values are known, or answers with the failures of those that have none.

@@ -24,7 +24,7 @@ absl::Status CheckNames(const v1::Command& command) {
     case v1::Command::kInvoke: names = std::max(command.invoke().inputs_size(), command.invoke().outputs_size()); break;
     case v1::Command::kFetch: names = command.fetch().arrays_size(); break;
     case v1::Command::kDescribe: names = command.describe().arrays_size(); break;
-    case v1::Command::kMark: names = command.mark().variables_size(); break;
+    case v1::Command::kMark: names = command.mark().arrays_size(); break;
     case v1::Command::kFresh: names = command.fresh().variables_size(); break;
     case v1::Command::kRunGraph:
       names = std::max(command.run_graph().inputs_size(), command.run_graph().outputs_size());

@@ -47,19 +47,11 @@ Imperative::Options SessionGradients::OptionsOf(uint64_t command) const {
 }
 
 absl::Status SessionGradients::Mark(const v1::Mark& mark, uint64_t command) {
-  const int n = mark.variables_size();
-  if (mark.requests_size() != n && mark.requests_size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("Mark has ", n, " variables and ", mark.requests_size(),
-                                                   " requests; give one for each, or one for all"));
-  }
-  for (int i = 0; i < n; ++i) {
-    v1::Variable::GradReq request = v1::Variable::WRITE;
-    if (mark.requests_size() > 0) request = mark.requests(mark.requests_size() == 1 ? 0 : i);
-    if (!v1::Variable::GradReq_IsValid(request)) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(request)));
+  for (const v1::Mark::Marked& marked : mark.arrays()) {
+    if (!v1::Variable::GradReq_IsValid(marked.request())) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(marked.request())));
     }
-    const uint64_t gradient = i < mark.gradients_size() ? mark.gradients(i) : 0;
-    RETURN_IF_ERROR(Mark(mark.variables(i), gradient, request, command));
+    RETURN_IF_ERROR(Mark(marked.variable(), marked.gradient(), marked.request(), command));
   }
   return absl::OkStatus();
 }

@@ -75,9 +75,9 @@ class Program final : public std::enable_shared_from_this<Program> {
         devices_, registry_, home, limits, budget_, host_, *imperative_, *arrays_, calls_, *answers_, watch});
   }
 
-  void SetHost(std::string host) {
+  void SetHost(const std::string& host) {
     if (host == host_) return;
-    host_ = std::move(host);
+    host_ = host;
     if (imperative_.has_value()) imperative_->ForgetGradientCalls();
   }
 
@@ -318,6 +318,8 @@ class Program final : public std::enable_shared_from_this<Program> {
   // Answers.
 
   void Fetch(const v1::Fetch& fetch) {
+    std::optional<ElementRange> range;
+    if (fetch.has_end() || fetch.begin() != 0) range = {fetch.begin(), fetch.end()};
     std::vector<ValuePtr> values;
     const Device host;
     for (const uint64_t name : fetch.arrays()) {
@@ -325,7 +327,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
                                   : Poisoned(array.status()).value);
     }
-    answers_->Values(std::move(values), Copy(fetch.arrays()), {fetch.begin(), fetch.end()}, number_);
+    answers_->Values(std::move(values), Copy(fetch.arrays()), range, number_);
   }
 
   void Describe(const v1::Describe& describe) {
@@ -410,7 +412,7 @@ class OwnedProgram final : public SessionProgram {
  public:
   explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
   ~OwnedProgram() override { program_->End(); }
-  void SetHost(std::string host) override { program_->SetHost(std::move(host)); }
+  void SetHost(const std::string& host) override { program_->SetHost(host); }
   bool TakesLong(const v1::Command& command) const override { return program_->TakesLong(command); }
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     program_->Execute(number, command, attachments);

@@ -32,7 +32,7 @@ class SessionProgram {
 
   // Names the client that computes the session's own custom operators, by its credential (OpenSession.host): for calls and
   // graphs that are made from now on. To be called as Execute.
-  virtual void SetHost(std::string host) = 0;
+  virtual void SetHost(const std::string& host) = 0;
   // Whether it takes long to take the command up, which is then to be done beside the lane. To be called on `lane`.
   virtual bool TakesLong(const v1::Command& command) const = 0;
   // Takes up the command. To be called on `lane`, or beside it while no work of it begins. `attachments` belong to the

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "server/codec/duration.h"
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
 #include "server/rpc/draining.h"
@@ -43,7 +44,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   }
   opened->set_session(session->id());
   opened->set_resumed(!open.session().empty());
-  opened->set_lease_seconds(limits_.session_lease_seconds);
+  ToProto(std::chrono::seconds(limits_.session_lease_seconds), opened->mutable_lease());
   opened->set_max_message_bytes(limits_.max_message_bytes);
   for (const Place* place : devices_.offered()) opened->add_devices(place->device.ToString());
   opened->set_protocol(kProtocol);

@@ -161,8 +161,9 @@ void BM_Execute(benchmark::State& state) {
   prepare.mutable_prepare()->set_call(1);
   prepare.mutable_prepare()->set_op(row.op);
   for (const auto& [name, text] : row.attrs) (*prepare.mutable_prepare()->mutable_attributes())[name].set_string_value(text);
-  mark.mutable_mark()->add_variables(1);
-  mark.mutable_mark()->add_gradients(2);
+  v1::Mark::Marked* marked = mark.mutable_mark()->add_arrays();
+  marked->set_variable(1);
+  marked->set_gradient(2);
 
   // Names of their own: array i + 10 is made from array i + 9, and freed with the next command, as a client does.
   std::vector<v1::Command> commands;

@@ -136,7 +136,7 @@ def tape(target, count=1_000_000):
   def record(peer, told, _):
     session = Session(peer, target.seconds + 5)
     session.send({"prepare": plus}, {"put": session_pb2.Put(array=1, tensor=filled(1))},
-                 {"mark": session_pb2.Mark(variables=[1], gradients=[2], requests=[graph_pb2.Variable.WRITE])})
+                 {"mark": session_pb2.Mark(arrays=[session_pb2.Mark.Marked(variable=1, gradient=2)])})
     for first in range(3, count, 5000):
       session.send(*[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[n], recording=True)}
                      for n in range(first, first + 5000)])

@@ -30,7 +30,7 @@ class Client:
     """Arrays, a gradient, a graph, an error; ends in one of two ways."""
     session = Session(self.peer, PATIENCE)
     session.send({"put": session_pb2.Put(array=1, tensor=filled(self.rng.randrange(1, 1_000_000)))},
-                 {"mark": session_pb2.Mark(variables=[1], gradients=[2], requests=[graph_pb2.Variable.WRITE])},
+                 {"mark": session_pb2.Mark(arrays=[session_pb2.Mark.Marked(variable=1, gradient=2)])},
                  {"prepare": session_pb2.Prepare(call=1, op="sin")})
     for n in range(3, 20):
       session.send({"invoke": session_pb2.Invoke(call=1, inputs=[n - 1 if n > 3 else 1], outputs=[n], recording=True)})

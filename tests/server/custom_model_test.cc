@@ -371,11 +371,16 @@ TEST_F(CustomModelTest, ACallbackHasItsTime) {
   Provider provider(address(), {"square"}, [](const v1::Callback& callback) {
     return callback.has_backward() ? v1::CallbackResult() : RightAnswer(callback);
   });
-  EXPECT_EQ(provider.opened().callback_seconds(), 1);
+  EXPECT_EQ(provider.opened().callback().seconds(), 1);
   DefineTrained("m");
   const auto before = Parameters("m");
   Step("m", 0, StatusCode::DEADLINE_EXCEEDED);
   ExpectMessage("backward of custom operator 'square': its client has not answered within the 1 s of --callback_seconds");
+  for (const v1::Callback& callback : provider.Seen()) {
+    const double left = static_cast<double>(callback.deadline().seconds()) + callback.deadline().nanos() * 1e-9;
+    EXPECT_GT(left, 0) << callback.ShortDebugString();
+    EXPECT_LE(left, 1) << callback.ShortDebugString();
+  }
   EXPECT_EQ(Parameters("m"), before);
   EXPECT_FALSE(provider.ended());
 }

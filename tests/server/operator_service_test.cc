@@ -220,8 +220,13 @@ TEST_F(OperatorServiceTest, ChecksGradients) {
   Call(operators_, &Stub::CheckGradient, R"({"op": "tile", "attributes": {"reps": [1000001]}, "inputs": [
       {"shape": [1], "fill": {}}]})", StatusCode::INVALID_ARGUMENT);
   ExpectMessage("the outputs have 1000001 elements; want at most 1000000");
-  Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "epsilon": -1, "inputs": [{"shape": [1], "fill": {}}]})",
-       StatusCode::INVALID_ARGUMENT);
+  for (const std::string wrong : {R"("epsilon": -1)", R"("epsilon": 0)", R"("tolerance": -1)"}) {
+    Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}], )" + wrong + "}",
+         StatusCode::INVALID_ARGUMENT);
+    ExpectMessage("want 0 < epsilon < 1");
+  }
+  const std::string exact = R"({"op": "sigmoid", "tolerance": 0, "inputs": [{"shape": [9], "fill": {"normal": {}}}]})";
+  EXPECT_FALSE(Call(operators_, &Stub::CheckGradient, exact).passed()) << "a tolerance of 0 is none at all";
 }
 
 TEST_F(OperatorServiceTest, TheServerTellsWhatItIs) {

@@ -43,7 +43,7 @@ class TestProgram final : public SessionProgram {
   }
 
   int64_t pending() const override { return probe_.pending; }
-  void SetHost(std::string) override {}
+  void SetHost(const std::string&) override {}
   bool TakesLong(const v1::Command&) const override {
     return probe_.long_every > 0 && (probe_.executed + 1) % probe_.long_every == 0;
   }

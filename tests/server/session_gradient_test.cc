@@ -16,7 +16,7 @@ using Code = absl::StatusCode;
 
 TEST_F(SessionProgramTest, WritesGradients) {
   Put(1, {1, 2});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   EXPECT_THAT(Values(11), ElementsAre(0, 0)) << "zeros at first";
   Record("square", {1}, {2});
   Do(R"("backward": {"heads": [2]})");
@@ -31,7 +31,7 @@ TEST_F(SessionProgramTest, WritesGradients) {
 
 TEST_F(SessionProgramTest, AddsGradients) {
   Put(1, {1, 2});
-  Do(R"("mark": {"variables": [1], "gradients": [11], "requests": ["ADD"]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11, "request": "ADD"}]})");
   for (int i = 0; i < 3; ++i) {
     Record("square", {1}, {2});
     Do(R"("backward": {"heads": [2]})");
@@ -46,8 +46,8 @@ TEST_F(SessionProgramTest, AddsGradients) {
 TEST_F(SessionProgramTest, MarksAndTakesMarksAway) {
   Put(1, {1});
   Put(2, {1});
-  Do(R"("mark": {"variables": [1, 2], "gradients": [11, 12], "requests": ["WRITE"]})");
-  Do(R"("mark": {"variables": [1], "requests": ["NULL"]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}, {"variable": 2, "gradient": 12, "request": "WRITE"}]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "request": "NULL"}]})");
   Record("elemwise_add", {1, 2}, {3});
   Do(R"("backward": {"heads": [3]})");
   EXPECT_THAT(Values(11), ElementsAre(0));
@@ -57,9 +57,9 @@ TEST_F(SessionProgramTest, MarksAndTakesMarksAway) {
 
 TEST_F(SessionProgramTest, MarkCutsOffHistory) {
   Put(1, {3});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {2});
-  Do(R"("mark": {"variables": [2], "gradients": [12]})");
+  Do(R"("mark": {"arrays": [{"variable": 2, "gradient": 12}]})");
   Record("square", {2}, {4});
   Do(R"("backward": {"heads": [4]})");
   EXPECT_THAT(Values(11), ElementsAre(0));
@@ -68,19 +68,17 @@ TEST_F(SessionProgramTest, MarkCutsOffHistory) {
 
 TEST_F(SessionProgramTest, MarkSaysWhatIsWrong) {
   Put(1, {1});
-  Do(R"("mark": {"variables": [1]})");
+  Do(R"("mark": {"arrays": [{"variable": 1}]})");
   ExpectNoted(Code::kInvalidArgument, "has no name");
-  Do(R"("mark": {"variables": [5], "gradients": [6]})");
+  Do(R"("mark": {"arrays": [{"variable": 5, "gradient": 6}]})");
   ExpectNoted(Code::kInvalidArgument, "no array 5");
-  Do(R"("mark": {"variables": [1, 1, 1], "gradients": [6], "requests": ["WRITE", "ADD"]})");
-  ExpectNoted(Code::kInvalidArgument, "3 variables and 2 requests");
-  Do(R"("mark": {"variables": [1], "gradients": [6], "requests": [9]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 6, "request": 9}]})");
   ExpectNoted(Code::kInvalidArgument, "request 9");
 }
 
 TEST_F(SessionProgramTest, AMarkedArrayStaysMarked) {
   Put(1, {1});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Put(1, {5, 6});
   Record("square", {1}, {2});
   Do(R"("backward": {"heads": [2]})");
@@ -98,7 +96,7 @@ TEST_F(SessionProgramTest, AMarkedArrayStaysMarked) {
 
 TEST_F(SessionProgramTest, GradientsByName) {
   Put(1, {3});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {2});
   Record("square", {2}, {3});
   Do(R"("backward": {"heads": [3], "variables": [1, 2], "outputs": [21, 22], "create_graph": true})");
@@ -117,7 +115,7 @@ TEST_F(SessionProgramTest, BackwardSaysWhatIsWrong) {
   ExpectNoted(Code::kFailedPrecondition, "autograd.record()");
   Do(R"("backward": {"heads": [9]})");
   ExpectNoted(Code::kInvalidArgument, "no array 9");
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {2});
   Do(R"("backward": {"heads": [2], "variables": [1], "outputs": [5, 6]})");
   ExpectPoisoned(6, Code::kInvalidArgument, "1 variables and 2 outputs");
@@ -137,7 +135,7 @@ TEST_F(SessionProgramTest, BackwardSaysWhatIsWrong) {
 TEST_F(SessionProgramTest, LeavesOutHeadsThatAreConstants) {
   Put(1, {1, 2});
   Put(2, {3, 4});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {3});
   Put(5, {10, 1});
   Do(R"("backward": {"heads": [2, 3], "head_gradients": [1, 5], "skip_constants": true})");
@@ -153,7 +151,7 @@ class FunctionTest : public SessionProgramTest {
   void SetUp() override {
     SessionProgramTest::SetUp();
     Put(1, {2, 3});
-    Do(R"("mark": {"variables": [1], "gradients": [11]})");
+    Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
     Put(2, {8, 27});
     Do(R"("prepare": {"call": 1, "op": "_CustomFunction", "custom": {"function": {"number": 7, "inputs": 1, "outputs": 1}}})");
     Invoke(1, {1, 2}, {3}, R"(, "recording": true)");
@@ -222,7 +220,7 @@ TEST_F(FunctionTest, AStoppedBackwardSaysWhatIsWrong) {
 TEST_F(SessionProgramTest, FreshGradients) {
   Put(1, {1});
   Put(2, {1});
-  Do(R"("mark": {"variables": [1, 2], "gradients": [11, 12]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}, {"variable": 2, "gradient": 12}]})");
   Record("square", {1}, {3});
   Do(R"("backward": {"heads": [3]})");
   Do(R"("fresh": {"variables": [1], "require": true})");

@@ -25,7 +25,7 @@ TEST_F(SessionProgramTest, RunsGraphs) {
   Prepare(1, "Reshape", R"-("shape": "(-1, 2)")-");
   Invoke(1, {1}, {1 + 10});
   Invoke(1, {2}, {2 + 10});
-  Do(R"("mark": {"variables": [12], "gradients": [22]})");
+  Do(R"("mark": {"arrays": [{"variable": 12, "gradient": 22}]})");
   Do(R"("run_graph": {"graph": 1, "inputs": [11, 12], "outputs": [13], "recording": true})");
   EXPECT_THAT(Values(13), ElementsAre(1, 2));
   Do(R"("backward": {"heads": [13]})");

@@ -114,7 +114,7 @@ TEST_F(SessionProgramTest, LimitsTheTape) {
   limits.max_session_arrays = 50;
   Open(limits);
   Put(1, {1});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {2});
   for (int i = 0; i < 60; ++i) Record("_copy", {2}, {2});
   ExpectPoisoned(2, Code::kResourceExhausted, "the tape holds 50");

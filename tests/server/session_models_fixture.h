@@ -158,8 +158,8 @@ class SessionModelsTest : public CustomTest {
       if (std::string(member.name) == "bn_var") client.Put(member.array, member.shape, std::vector<float>(8, 1.f));
       client.Put(member.momentum(), member.shape, std::vector<float>(static_cast<size_t>(size), 0.f));
       if (!member.is_trained) continue;
-      client.Do(absl::StrCat(R"("mark": {"variables": [)", member.array, R"(], "gradients": [)", member.gradient(),
-                             "]}"));
+      client.Do(absl::StrCat(R"("mark": {"arrays": [{"variable": )", member.array, R"(, "gradient": )",
+                             member.gradient(), "}]}"));
     }
   }
   static std::string Arrays() {

@@ -108,7 +108,7 @@ TEST_F(SessionProgramTest, FetchesAPartOfAnArray) {
       EXPECT_EQ(values, std::vector<float>(many.begin() + begin, many.begin() + end));
     }
   }
-  for (const char* range : {R"("begin": 0, "end": 5001)", R"("begin": 7, "end": 7)", R"("begin": 7)",
+  for (const char* range : {R"("begin": 0, "end": 5001)", R"("begin": 7, "end": 7)", R"("begin": 7)", R"("end": 0)",
                             R"("begin": 18446744073709551615, "end": 3)"}) {
     const v1::Reply reply = Ask(absl::StrCat(R"("fetch": {"arrays": [1], )", range, "}"));
     ExpectFailure(TheFailure(reply), Code::kInvalidArgument, "of an array of shape [5000], which has 5000", number_);
@@ -348,7 +348,7 @@ TEST_F(SessionProgramTest, SaysWhatTakesLong) {
   EXPECT_TRUE(takes_long(R"("free": {"graphs": [1, 2]})"));
 
   Put(1, {1});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Prepare(1, "square");
   const auto record = [this](int calls) {
     for (int i = 0; i < calls; ++i) Invoke(1, {1}, {100 + static_cast<uint64_t>(i)}, R"(, "recording": true)");
@@ -410,7 +410,7 @@ TEST_F(SessionProgramTest, RemembersOnlySoManyFailures) {
 
 TEST_F(SessionProgramTest, Describes) {
   Put(1, {1, 2});
-  Do(R"("mark": {"variables": [1], "gradients": [2]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 2}]})");
   const v1::Reply reply = Ask(R"("describe": {"arrays": [1, 2, 3]})");
   ASSERT_THAT(reply.arrays(), SizeIs(3));
   EXPECT_EQ(reply.arrays(0).gradient(), 2);
@@ -423,7 +423,7 @@ TEST_F(SessionProgramTest, Describes) {
 
 TEST_F(SessionProgramTest, Assigns) {
   Put(1, {3});
-  Do(R"("mark": {"variables": [1], "gradients": [11]})");
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
   Record("square", {1}, {2});
   Do(R"("assign": {"to": 3, "from": 2, "recording": true})");
   Do(R"("assign": {"to": 4, "from": 2})");

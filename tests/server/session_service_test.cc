@@ -24,7 +24,7 @@ TEST_F(SessionTest, ASessionAnswersWhatAsksAndNothingElse) {
   ASSERT_TRUE(stream.Receive(&opened));
   EXPECT_EQ(opened.opened().session().size(), 32u);
   EXPECT_FALSE(opened.opened().resumed());
-  EXPECT_EQ(opened.opened().lease_seconds(), 60);
+  EXPECT_EQ(opened.opened().lease().seconds(), 60);
   EXPECT_EQ(opened.opened().max_message_bytes(), int64_t{64} << 20);
   EXPECT_EQ(opened.opened().devices(0), "cpu");
   EXPECT_GE(opened.opened().protocol(), 2u);
@@ -93,7 +93,7 @@ TEST_F(SessionTest, LongCommandsAreExecutedBesideTheLaneInTheirOrder) {
 
 TEST_F(SessionTest, LargeCommandsAndTheEndAreBesideTheLane) {
   v1::Command large;
-  for (uint64_t name = 1; name <= 100'000; ++name) large.mutable_mark()->add_variables(name);
+  for (uint64_t name = 1; name <= 100'000; ++name) large.mutable_mark()->add_arrays()->set_variable(name);
   {
     ClientStream stream(*stub_);
     stream.Open();

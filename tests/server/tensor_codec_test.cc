@@ -70,6 +70,12 @@ TEST_F(TensorCodec, FillsAreMadeByTheServer) {
   EXPECT_EQ(Values<int32_t>("shape: 2 dtype: INT32 fill { constant: 5 }"), (std::vector<int32_t>{5, 5}));
   EXPECT_EQ(Values<float>("shape: 3 fill { arange { start: 1 step: 0.5 } }"), (std::vector<float>{1, 1.5, 2}));
   EXPECT_EQ(Values<int8_t>("shape: 3 dtype: INT8 fill { arange {} }"), (std::vector<int8_t>{0, 1, 2}));
+  EXPECT_EQ(Values<float>("shape: 2 fill { arange { start: 3 step: 0 } }"), (std::vector<float>{3, 3}));
+  EXPECT_EQ(Values<float>("shape: 2 fill { normal { mean: 3 sigma: 0 } }"), (std::vector<float>{3, 3}));
+  const auto below_1 = Values<float>("shape: 1000 fill { uniform { low: -1 } }");
+  EXPECT_GT(*std::max_element(below_1.begin(), below_1.end()), 0.9f) << "the upper end that is left out is 1";
+  const auto below_0 = Values<float>("shape: 1000 fill { uniform { low: -1 high: 0 } }");
+  EXPECT_LE(*std::max_element(below_0.begin(), below_0.end()), 0);
   const auto uniform = Values<float>("shape: 1000 fill { uniform { low: 2 high: 4 seed: 1 } }");
   EXPECT_TRUE(std::all_of(uniform.begin(), uniform.end(), [](float x) { return x >= 2 && x < 4; }));
   EXPECT_EQ(uniform, Values<float>("shape: 1000 fill { uniform { low: 2 high: 4 seed: 1 } }"));
@@ -138,6 +144,7 @@ TEST_F(TensorCodec, WhatIsWrongIsSaid) {
   ExpectRefused("shape: 1 dtype: BOOL raw: '\\002'", "want 0 or 1");
   ExpectRefused("shape: 1 fill { uniform { low: 2 high: 1 } }", "low < high");
   ExpectRefused("shape: 1 fill { uniform { low: nan high: 1 } }", "low < high");
+  ExpectRefused("shape: 1 fill { uniform { low: 0 high: 0 } }", "low < high");
   ExpectRefused("shape: 1 fill { normal { sigma: -1 } }", "sigma");
   ExpectRefused("shape: 300 dtype: UINT8 fill { arange {} }", "do not fit uint8");
   ExpectRefused("shape: 1 dtype: INT32 fill { constant: 1e300 }", "do not fit int32");

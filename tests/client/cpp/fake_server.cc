@@ -206,7 +206,7 @@ grpc::Status FakeServer::DownloadParameter(grpc::ServerContext*,
   const Fault fault = NextFault();
   if (fault == Fault::kCutBefore) return Cut();
   if (fault == Fault::kRestart) ++version_;  // The parameters change between two chunks.
-  if (request->version() != 0 && request->version() != version_) {
+  if (request->has_version() && request->version() != version_) {
     return {grpc::StatusCode::FAILED_PRECONDITION, "changed"};
   }
   const std::string& bytes = values_[request->parameter()];

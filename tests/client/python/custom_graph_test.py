@@ -311,6 +311,21 @@ class FilesTest(ArrayCase):
         self.assertEqual(again.list_arguments(), ["x", "loss_label"])
         self.assertEqual(again.tojson(), text)
 
+    def test_a_file_with_an_attribute_for_each_fact_loads(self):
+        text = """{"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "n_b", "inputs": []},
+            {"op": "null", "name": "n_c", "inputs": []},
+            {"op": "Custom", "name": "n", "attrs": {"op_type": "unheard_of", "__arguments__": "a,b", "__outputs__": "d,e",
+             "__auxiliary__": "c", "__dependencies__": "1,2,5"}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]}],
+            "arg_nodes": [0, 1, 2], "node_row_ptr": [0, 1, 2, 3, 5], "heads": [[3, 0, 0], [3, 1, 0]],
+            "attrs": {"mxnet_version": ["int", 10901]}}"""
+        net = mx.sym.load_json(text)
+        self.assertEqual((net.list_arguments(), net.list_auxiliary_states(), net.list_outputs()),
+                         (["x", "n_b"], ["n_c"], ["n_d", "n_e"]))
+        with self.assertRaisesRegex(mx.MXNetError, "'unheard_of': no client that computes it is connected"):
+            net.eval(x=nd.zeros(1), n_b=nd.zeros(1), n_c=nd.zeros(1))
+        with self.assertRaisesRegex(mx.MXNetError, "has '9'; want numbers below 6"):
+            mx.sym.load_json(text.replace("1,2,5", "1,2,9")).eval(x=nd.zeros(1), n_b=nd.zeros(1), n_c=nd.zeros(1))
+
     def test_a_file_of_mxnet_s_loads(self):
         text = """{"nodes": [{"op": "null", "name": "x", "inputs": []},
             {"op": "null", "name": "label", "inputs": []},

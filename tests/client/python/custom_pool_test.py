@@ -177,7 +177,7 @@ class Hostile:
         self._server.start()
 
     def _run(self, requests, context):
-        yield pb.HostResponse(opened=pb.HostOpened(lease_seconds=60, callback_seconds=60))
+        yield pb.HostResponse(opened=pb.HostOpened(lease={"seconds": 60}, callback={"seconds": 60}))
         forward = {"device": "cpu", "wanted": [True], "outputs": [{"has_shape": True, "shape": [1 << 10], "dtype": 0}],
                    "arguments": [{"shape": [1 << 10], "raw": bytes(4 << 10)}]}
         for begin in range(0, self._count, 100):

@@ -121,7 +121,7 @@ class SessionTest(unittest.TestCase):
         self.server.process.kill()
         self.server.process.wait()
         self.proxy.close()
-        x._session._pipeline.opened.lease_seconds = 1
+        x._session._pipeline.opened.lease.FromSeconds(1)
         with self.assertRaisesRegex(mx.MXNetError, "is lost.*mx.connect"):
             (x + 1).asnumpy()
         with self.assertRaisesRegex(mx.MXNetError, "is lost"):

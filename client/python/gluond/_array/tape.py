@@ -111,8 +111,9 @@ def attach(variable: Array, grad_req: str, kind: type) -> None:
 
 
 def _mark(variable: Array, gradient: Optional[Array], request: int) -> None:
-    command = session_pb2.Mark(variables=[number_of(variable._name)], requests=[request],
-                               gradients=[number_of(gradient._name) if gradient is not None else 0])
+    command = session_pb2.Mark()
+    command.arrays.add(variable=number_of(variable._name), request=request,
+                       gradient=None if gradient is None else number_of(gradient._name))
     _submit(variable._session, encoding.MARK, command)
     variable._grad = gradient
     if gradient is not None:

@@ -145,21 +145,26 @@ def _requests(wanted: Sequence[bool]) -> List[str]:
     return ["write" if each else "null" for each in wanted]
 
 
+def _results(given: Sequence[Any]) -> Tuple[List[Kind], List[bool]]:
+    """The kinds of the results, and which of them anybody wants."""
+    return [kind_of(each.type) for each in given], [each.wanted for each in given]
+
+
 def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensors]:
     """Outputs, and auxiliary states if some were written."""
     registered, texts, spec = _registered(callback)
     context = _of_device(forward.device)
     arguments = [_array(tensor, session, context) for tensor in forward.arguments]
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in forward.auxiliary]
-    kinds = [kind_of(each) for each in forward.outputs]
+    kinds, wanted = _results(forward.outputs)
     outputs = [LocalArray(session, context, kind, None) for kind in kinds]
     with Inside(forward.training, context, called_back=True):
         plan = props.plan(registered, texts, [Kind(each._shape, each._dtype) for each in arguments + auxiliary])
         operator = plan.create(registered, context)
         with errors.calling(registered.op_type, "forward"):
-            operator.forward(is_train=forward.training, req=_requests(forward.wanted), in_data=arguments, out_data=outputs,
+            operator.forward(is_train=forward.training, req=_requests(wanted), in_data=arguments, out_data=outputs,
                              aux=auxiliary)
-            values = wanted_values(outputs, forward.wanted)
+            values = wanted_values(outputs, wanted)
             states = values_of(auxiliary) if any(each._version for each in auxiliary) else []
     if forward.keep:
         _instances.add(forward.instance, _Instance(operator, spec))
@@ -178,13 +183,13 @@ def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tens
                 _array(each.tensor, session, context) for place, each in enumerate(given)]
 
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in backward.auxiliary]
-    kinds = [kind_of(each) for each in backward.gradients]
+    kinds, wanted = _results(backward.gradients)
     gradients = [LocalArray(session, context, kind, None) for kind in kinds]
     with Inside(backward.training, context, called_back=True), errors.calling(op_type, "backward"):
-        operator.backward(req=_requests(backward.wanted), out_grad=operands(backward.out_grads, "out_grad"),
+        operator.backward(req=_requests(wanted), out_grad=operands(backward.out_grads, "out_grad"),
                           in_data=operands(backward.arguments, "in_data"), out_data=operands(backward.outputs, "out_data"),
                           in_grad=gradients, aux=auxiliary)
-        values = wanted_values(gradients, backward.wanted)
+        values = wanted_values(gradients, wanted)
         states = values_of(auxiliary) if any(each._version for each in auxiliary) else []
     return ([(each, kind.dtype) for each, kind in zip(values, kinds)],
             [(each, state._dtype) for each, state in zip(states, auxiliary)])
@@ -192,6 +197,6 @@ def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tens
 
 def _function(asked: Any) -> Tensors:
     """Gradients of a recorded function's inputs."""
-    kinds = [kind_of(each) for each in asked.gradients]
-    values = functions.answer(asked.function, [from_wire(tensor) for tensor in asked.out_grads], kinds, list(asked.wanted))
+    kinds, wanted = _results(asked.gradients)
+    values = functions.answer(asked.function, [from_wire(tensor) for tensor in asked.out_grads], kinds, wanted)
     return [(each, kind.dtype) for each, kind in zip(values, kinds)]

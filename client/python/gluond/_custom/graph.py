@@ -47,11 +47,31 @@ def _described(spec: props.Spec) -> Any:
 def _from_a_file(attrs: Mapping[str, str]) -> Any:
     """The CustomOperatorSpec of a node of a file; None: it has none. MXNetError: a broken one."""
     if _IN_FILES not in attrs:
-        return None
+        return _from_an_earlier_file(attrs) if "__arguments__" in attrs else None
     try:
         return json_format.Parse(attrs[_IN_FILES], graph_pb2.CustomOperatorSpec())
     except json_format.ParseError as error:
         raise MXNetError(f"'{_IN_FILES}' of the custom operator '{attrs.get('op_type')}' cannot be read: {error}") from None
+
+
+def _from_an_earlier_file(attrs: Mapping[str, str]) -> Any:
+    """The same where an attribute stands for each fact, as files had it at first."""
+    arguments, outputs, auxiliary, rules, numbers = (list(filter(None, attrs.get(f"__{key}__", "").split(","))) for key in (
+        "arguments", "outputs", "auxiliary", "rules", "dependencies"))
+    made = graph_pb2.CustomOperatorSpec(arguments=arguments, outputs=outputs, auxiliary=auxiliary,
+                                        same_shape="shape" in rules, same_dtype="type" in rules)
+    if "__dependencies__" in attrs:
+        made.dependencies.SetInParent()
+        places = [(made.dependencies.out_grads, i) for i in range(len(outputs))] + \
+                 [(made.dependencies.arguments, i) for i in range(len(arguments))] + \
+                 [(made.dependencies.outputs, i) for i in range(len(outputs))]
+        for number in numbers:
+            if not number.isdigit() or int(number) >= len(places):
+                raise MXNetError(f"'__dependencies__' of the custom operator '{attrs.get('op_type')}' has '{number}'; want "
+                                 f"numbers below {len(places)}")
+            field, place = places[int(number)]
+            field.append(place)
+    return made
 
 
 _forks = 0

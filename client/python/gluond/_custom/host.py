@@ -205,7 +205,7 @@ class Host:
             if response.HasField("opened"):
                 self._is_open = True
                 self._pause = 0.1
-                self._lease = max(1.0, float(response.opened.lease_seconds))
+                self._lease = max(1.0, response.opened.lease.ToTimedelta().total_seconds())
             self._running.update(call.call for call in calls)
             self._running.difference_update(response.cancelled)
             self._known.update(response.offered)

@@ -48,6 +48,8 @@ def _set(target: Any, value: Any, where: str) -> None:
     """Fills a google.protobuf.Value."""
     if isinstance(value, (bool, np.bool_)):
         target.bool_value = bool(value)
+    elif isinstance(value, (int, np.integer)) and abs(value) >= 1 << 53:
+        target.string_value = str(value)  # A double would lose its last digits.
     elif isinstance(value, (int, float, np.number)):
         target.number_value = float(value)
     elif isinstance(value, str):

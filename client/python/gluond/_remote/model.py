@@ -188,7 +188,7 @@ class Model:
                 return self._evaluate_rows(rows, batch_size)
             found = []
             for piece in self._pieces(self._tensors(data, label=label), batch_size):
-                request = training_pb2.EvaluateRequest(model=self.name, batch_size=batch_size or 0)
+                request = training_pb2.EvaluateRequest(model=self.name, batch_size=batch_size)
                 _fill(request.inputs, piece)
                 found.append(calls.current().call(methods.EVALUATE, request))
             return self._measured(found)
@@ -196,7 +196,7 @@ class Model:
     def _evaluate_rows(self, rows: Dataset, batch_size: Optional[int] = None,
                        patience: Optional[float] = None) -> Dict[str, float]:
         request = training_pb2.EvaluateRequest(model=self.name, rows=dataset_pb2.Rows(dataset=rows.name),
-                                               batch_size=batch_size or 0)
+                                               batch_size=batch_size)
         return self._measured([calls.current().call(methods.EVALUATE, request, patience=patience)])
 
     @staticmethod
@@ -213,8 +213,8 @@ class Model:
 
     def create_trainer(self, loss: Any, optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
                        lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
-                       prediction: Optional[str] = None, clip_global_norm: float = 0.0, skip_nonfinite: bool = True,
-                       replace: bool = False) -> TrainerDescription:
+                       prediction: Optional[str] = None, clip_global_norm: Optional[float] = None,
+                       skip_nonfinite: bool = True, replace: bool = False) -> TrainerDescription:
         """Gives the model a trainer.
 
             model.create_trainer(gluon.loss.L2Loss(), "adam", {"learning_rate": 0.01}, metrics=["accuracy"])
@@ -222,7 +222,7 @@ class Model:
         loss: one of gluon.loss or its name, between the output `prediction` (default: the first) and the label; None with
         loss_output, the name of an output that is the loss. optimizer: one of mx.optimizer, or a name with parameters, as
         gluon.Trainer takes it. metrics: 'accuracy', 'top_k_accuracy' or mx.metric's. clip_global_norm: gradients whose norm
-        together is larger are scaled down to it; 0: never. skip_nonfinite: a step whose loss or gradients hold a NaN or an
+        together is larger are scaled down to it; None: never. skip_nonfinite: a step whose loss or gradients hold a NaN or an
         infinity changes nothing. replace: replaces a trainer; steps and states begin anew.
         """
         request = trainer_pb2.CreateTrainerRequest(model=self.name, replace=replace)
@@ -362,7 +362,8 @@ def _pair(validation: Any) -> Tuple[Any, Any]:
 
 def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Optional[Mapping[str, Any]] = None,
                  lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
-                 prediction: Optional[str] = None, clip_global_norm: float = 0.0, skip_nonfinite: bool = True) -> None:
+                 prediction: Optional[str] = None, clip_global_norm: Optional[float] = None,
+                 skip_nonfinite: bool = True) -> None:
     """Fills a CreateTrainerRequest."""
     if (loss is None) == (loss_output is None):
         raise MXNetError("a trainer wants a loss, or the name of an output that is the loss (loss_output)")
@@ -378,7 +379,8 @@ def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Opti
         request.lr_scheduler.CopyFrom(schedule)
     request.metrics.extend(components.metrics(metrics))
     request.prediction = prediction or ""
-    request.clip_global_norm = clip_global_norm
+    if clip_global_norm is not None:
+        request.clip_global_norm = clip_global_norm
     request.skip_nonfinite = skip_nonfinite
 
 

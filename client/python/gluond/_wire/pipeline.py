@@ -52,7 +52,7 @@ class Pipeline(Poller):
         """Says something where nothing else has been sent for a third of the lease."""
         if self._stopped is not None:
             return None
-        pause = max(1.0, self.opened.lease_seconds / 3)
+        pause = max(1.0, self.opened.lease.ToTimedelta().total_seconds() / 3)
         if time.monotonic() - self._last_write > pause:
             self._say_something()
         return pause

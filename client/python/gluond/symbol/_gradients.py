@@ -88,9 +88,8 @@ class Leaves:
         command = session_pb2.Mark()
         for name, gradient, request in zip(self._names, self._gradients, self._requests):
             if gradient is not None and request != "null":
-                command.variables.append(encoding.number_of(name))
-                command.gradients.append(encoding.number_of(gradient._name))
-                command.requests.append(graph_pb2.Variable.GradReq.Value(request.upper()))
+                command.arrays.add(variable=encoding.number_of(name), gradient=encoding.number_of(gradient._name),
+                                   request=graph_pb2.Variable.GradReq.Value(request.upper()))
                 gradient._written_by_server()
         session.submit(encoding.message(encoding.MARK, command))
 
