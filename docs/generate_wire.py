@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Services first, then their messages, from the simple to the composed.
-FILES = ["operator", "model", "training", "session", "server", "tensor", "graph", "parameters", "checkpoint",
+FILES = ["call", "operator", "model", "training", "session", "server", "tensor", "graph", "parameters", "checkpoint",
          "dataset", "trainer", "custom_operator"]
 
 HEADER = """# The wire
@@ -85,11 +85,11 @@ def describe(proto_root):
   with tempfile.NamedTemporaryFile(suffix=".pb") as out:
     subprocess.run(
         ["protoc", "--include_source_info", "--include_imports", "-o", out.name,
-         "--proto_path=%s" % proto_root, "--proto_path=%s/third_party/googleapis" % proto_root,
+         "--proto_path=%s/proto" % proto_root, "--proto_path=%s/third_party/googleapis" % proto_root,
          "--proto_path=/usr/include"] +
-        ["proto/%s.proto" % name for name in FILES], check=True)
+        ["gluond/v1/%s.proto" % name for name in FILES], check=True)
     files = {f.name: f for f in descriptor_pb2.FileDescriptorSet.FromString(out.read()).file}
-  return [files["proto/%s.proto" % name] for name in FILES]
+  return [files["gluond/v1/%s.proto" % name] for name in FILES]
 
 
 class _Comments:

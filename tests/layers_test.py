@@ -82,7 +82,8 @@ def imports(path, text):
       for name in modules.split(",") if modules else [f"{module}.{n.strip()}" for n in names.split(",")]:
         yield name.split(" as ")[0].strip().replace(".", "/")
   else:
-    yield from CPP_IMPORT.findall(text)
+    for name in CPP_IMPORT.findall(text):
+      yield f"proto/{name}" if name.startswith("gluond/v1/") else name
 
 
 def sources(root):
@@ -159,7 +160,7 @@ class PlantedBreachTest(unittest.TestCase):
   def test_each_is_found(self):
     for path, text in (
         ("engine/core/a.h", '#include "engine/passes/infer.h"\n'),
-        ("engine/core/a.cc", '#include "proto/gluond.pb.h"\n'),
+        ("engine/core/a.cc", '#include "gluond/v1/model.pb.h"\n'),
         ("engine/nn/deeper/a.cc", '#  include <engine/store/manifest.h>\n'),
         ("ops/abs.cc", '#include "engine/runtime/executor.h"\n'),
         ("ops/kernel/map.h", '#include "ops/abs.h"\n'),
@@ -227,8 +228,8 @@ class PlantedBreachTest(unittest.TestCase):
         ("server/start/a.cc", '#include "ops/kernel/cuda/plugin.h"\n'),
         ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
         ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),
-        ("server/hosted/a.cc", '#include "engine/store/manifest.h"\n#include "proto/gluond.pb.h"\n'),
-        ("client/python/gluond/base.py", "from proto import gluond_pb2\nfrom . import block\nimport numpy\n"),
+        ("server/hosted/a.cc", '#include "engine/store/manifest.h"\n#include "gluond/v1/model.pb.h"\n'),
+        ("client/python/gluond/base.py", "from gluond.v1 import gluond_pb2\nfrom . import block\nimport numpy\n"),
         ("tests/ops/abs_test.cc", '#include "server/server.h"\n#include "oneapi/dnnl/dnnl.hpp"\n'),
         (".hidden/a.py", "import server\n"),
     ):

@@ -22,7 +22,7 @@ AT_LEAST = 35  # Files that clang reads: fewer were not found where they are.
 
 CLANG = shutil.which("clang++")
 FLAGS = ["-std=c++20", "-fsyntax-only", "-Wthread-safety", "-Werror=thread-safety", f"-I{ROOT}", "-I.",
-         "-Ithird_party/googleapis"]
+         "-Iproto", "-Ithird_party/googleapis"]
 # Most files begin with these, which take longer to read than the rest.
 FREQUENT = "".join(f"#include <{name}>\n" for name in (
     "functional", "absl/container/flat_hash_map.h", "absl/status/statusor.h", "absl/strings/str_cat.h",

@@ -25,7 +25,7 @@ void Describe(const v1::Model& model) {
     for (const v1::Variable& variable : variables) {
       rows.push_back({variable.name(),
                       kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind,
-                      ShapeOf(variable), v1::DType_Name(variable.dtype()),
+                      ShapeOf(variable), v1::Tensor::DType_Name(variable.dtype()),
                       !has_value               ? ""
                       : variable.initialized() ? "initialized"
                                                : "without value"});

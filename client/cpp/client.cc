@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op,
                                                    const Attributes& attributes,
                                                    const InvokeOptions& options) const {
   auto request = ForOperator<v1::InvokeRequest>(op, std::move(inputs), attributes);
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   request.set_training(options.training);
   request.set_seed(options.seed);
   request.set_device(options.device);

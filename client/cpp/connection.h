@@ -26,10 +26,10 @@
 #include "client/cpp/tensor_message.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/model.grpc.pb.h"
-#include "proto/operator.grpc.pb.h"
-#include "proto/server.grpc.pb.h"
-#include "proto/training.grpc.pb.h"
+#include "gluond/v1/model.grpc.pb.h"
+#include "gluond/v1/operator.grpc.pb.h"
+#include "gluond/v1/server.grpc.pb.h"
+#include "gluond/v1/training.grpc.pb.h"
 
 namespace gluond::client {
 
@@ -183,8 +183,8 @@ class Connection {
     std::lock_guard<std::mutex> lock(line.mu);
     absl::Status status = Synchronize(request->model(), deadline, line);
     if (!status.ok()) return status;
-    request->set_client_id(options_.client_id);
-    request->set_sequence(line.next);
+    request->mutable_call()->set_client_id(options_.client_id);
+    request->mutable_call()->set_sequence(line.next);
     Response response;
     status = Run(
         deadline,

@@ -47,7 +47,7 @@ absl::Status Client::UploadDataset(const std::string& name,
                                    const std::vector<DatasetColumn>& columns) const {
   v1::UploadDatasetRequest request;
   request.set_dataset(name);
-  request.set_client_id(connection_->options().client_id);
+  request.mutable_call()->set_client_id(connection_->options().client_id);
   for (const DatasetColumn& column : columns) *request.add_columns() = Declare(column);
 
   auto response = connection_->Call(&Training::UploadDataset, request, timeout_);
@@ -86,7 +86,7 @@ absl::Status Client::UploadDataset(const std::string& name,
   }
   v1::UploadDatasetRequest commit;
   commit.set_dataset(name);
-  commit.set_client_id(request.client_id());
+  commit.mutable_call()->set_client_id(request.call().client_id());
   commit.set_commit(true);
   return connection_->Call(&Training::UploadDataset, commit, timeout_).status();
 }

@@ -79,7 +79,7 @@ absl::StatusOr<Tensors> Model::Predict(const Tensors& inputs,
                                        const std::vector<std::string>& outputs) const {
   auto request = For<v1::PredictRequest>(name_);
   Append(outputs, request.mutable_outputs());
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(kPredict, request, inputs, timeout_));
   return FromProto(response.mutable_outputs());
 }
@@ -87,7 +87,7 @@ absl::StatusOr<Tensors> Model::Predict(const Tensors& inputs,
 absl::StatusOr<Tensors> Model::Forward(const Tensors& inputs, bool training) const {
   auto request = For<v1::ForwardRequest>(name_);
   request.set_training(training);
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
                           connection_->Apply(kForward, std::move(request), inputs, timeout_));
   if (LacksValues(response, response.outputs())) {
@@ -104,7 +104,7 @@ absl::StatusOr<Tensors> Model::Backward(const Tensors& head_gradients,
                                         const std::vector<std::string>& gradients) const {
   auto request = For<v1::BackwardRequest>(name_);
   Append(gradients, request.mutable_gradients());
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
                           connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
   // A stored answer has no large values. The model has them until another client's call changes the gradients.
@@ -130,7 +130,7 @@ absl::Status Model::ZeroGradients() const {
 absl::StatusOr<Tensors> Model::GetGradients(const std::vector<std::string>& names) const {
   auto request = For<v1::GetGradientsRequest>(name_);
   Append(names, request.mutable_names());
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
                           connection_->Call(&Training::GetGradients, request, timeout_));
   return FromProto(response.mutable_gradients());
@@ -217,7 +217,7 @@ absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows,
 
 absl::StatusOr<Tensors> Model::GetOptimizerState() const {
   auto request = For<v1::GetOptimizerStateRequest>(name_);
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
                           connection_->Call(&Training::GetOptimizerState, request, timeout_));
   return FromProto(response.mutable_states());

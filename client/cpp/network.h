@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "client/cpp/tensor.h"
-#include "proto/graph.pb.h"
+#include "gluond/v1/graph.pb.h"
 
 namespace gluond::client {
 
@@ -66,7 +66,7 @@ v1::Block Conv2D(int64_t channels, int64_t kernel_size, Attributes attributes = 
 v1::Block MaxPool2D(int64_t pool_size, Attributes attributes = {});
 
 // Declares an input; -1 is a dimension that varies.
-v1::Variable Input(std::string name, const Shape& shape, DType dtype = v1::FLOAT32);
+v1::Variable Input(std::string name, const Shape& shape, DType dtype = v1::Tensor::FLOAT32);
 
 class GraphBuilder {
  public:

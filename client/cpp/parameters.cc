@@ -47,7 +47,7 @@ absl::Status Model::Upload(const std::string& parameter, const Tensor& value) co
   request.set_parameter(parameter);
   request.set_dtype(value.dtype());
   request.mutable_shape()->Add(value.shape().begin(), value.shape().end());
-  request.set_client_id(connection_->options().client_id);
+  request.mutable_call()->set_client_id(connection_->options().client_id);
   request.set_restart(true);  // An earlier call may have left chunks of another value.
   const uint64_t total = value.bytes().size();
   for (uint64_t offset = 0; offset < total;) {
@@ -71,7 +71,7 @@ absl::StatusOr<Tensors> Model::GetParameters(const std::vector<std::string>& nam
   v1::GetParametersRequest request;
   request.set_model(name_);
   request.mutable_names()->Add(names.begin(), names.end());
-  request.set_encoding(v1::RAW);
+  request.set_encoding(v1::Tensor::RAW);
   auto response = connection_->Call(&Models::GetParameters, request, timeout_);
   if (absl::IsResourceExhausted(response.status())) return Download(names);
   if (!response.ok()) return response.status();

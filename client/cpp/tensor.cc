@@ -52,23 +52,23 @@ std::string PackHalf(const google::protobuf::RepeatedField<float>& field, Conver
 
 std::string PackTyped(const v1::Tensor& proto) {
   switch (proto.dtype()) {
-    case v1::FLOAT32:
+    case v1::Tensor::FLOAT32:
       return Pack<float>(proto.float_data());
-    case v1::FLOAT64:
+    case v1::Tensor::FLOAT64:
       return Pack<double>(proto.double_data());
-    case v1::FLOAT16:
+    case v1::Tensor::FLOAT16:
       return PackHalf(proto.float_data(), ToFloat16);
-    case v1::BFLOAT16:
+    case v1::Tensor::BFLOAT16:
       return PackHalf(proto.float_data(), ToBfloat16);
-    case v1::UINT8:
+    case v1::Tensor::UINT8:
       return Pack<uint8_t>(proto.int_data());
-    case v1::INT8:
+    case v1::Tensor::INT8:
       return Pack<int8_t>(proto.int_data());
-    case v1::INT32:
+    case v1::Tensor::INT32:
       return Pack<int32_t>(proto.int_data());
-    case v1::INT64:
+    case v1::Tensor::INT64:
       return Pack<int64_t>(proto.int64_data());
-    case v1::BOOL:
+    case v1::Tensor::BOOL:
       return Pack<uint8_t>(proto.bool_data());
     default:
       return "";
@@ -79,18 +79,18 @@ std::string PackTyped(const v1::Tensor& proto) {
 
 int64_t ElementSize(DType dtype) {
   switch (dtype) {
-    case v1::UINT8:
-    case v1::INT8:
-    case v1::BOOL:
+    case v1::Tensor::UINT8:
+    case v1::Tensor::INT8:
+    case v1::Tensor::BOOL:
       return 1;
-    case v1::FLOAT16:
-    case v1::BFLOAT16:
+    case v1::Tensor::FLOAT16:
+    case v1::Tensor::BFLOAT16:
       return 2;
-    case v1::FLOAT32:
-    case v1::INT32:
+    case v1::Tensor::FLOAT32:
+    case v1::Tensor::INT32:
       return 4;
-    case v1::FLOAT64:
-    case v1::INT64:
+    case v1::Tensor::FLOAT64:
+    case v1::Tensor::INT64:
       return 8;
     default:
       return 0;
@@ -104,7 +104,7 @@ std::string ToString(const Shape& shape) {
 absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string bytes) {
   CLIENT_ASSIGN_OR_RETURN(const int64_t size, ByteSize(dtype, shape));
   if (size != static_cast<int64_t>(bytes.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("Tensor: ", v1::DType_Name(dtype), " of shape ",
+    return absl::InvalidArgumentError(absl::StrCat("Tensor: ", v1::Tensor::DType_Name(dtype), " of shape ",
                                                    ToString(shape), " has ", size, " bytes, got ",
                                                    bytes.size()));
   }
@@ -144,7 +144,7 @@ std::shared_ptr<const std::string> Tensor::NoBytes() {
 
 absl::Status Tensor::WrongType(DType wanted) const {
   return absl::InvalidArgumentError(
-      absl::StrCat("Tensor: holds ", v1::DType_Name(dtype_), ", read as ", v1::DType_Name(wanted)));
+      absl::StrCat("Tensor: holds ", v1::Tensor::DType_Name(dtype_), ", read as ", v1::Tensor::DType_Name(wanted)));
 }
 
 absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>* map) {

@@ -18,11 +18,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "proto/tensor.pb.h"
+#include "gluond/v1/tensor.pb.h"
 
 namespace gluond::client {
 
-using DType = v1::DType;
+using DType = v1::Tensor::DType;
 using Shape = std::vector<int64_t>;
 
 // Bytes of one element; 0 for a dtype that does not exist.
@@ -36,27 +36,27 @@ template <class T>
 constexpr DType DTypeOf() = delete;
 template <>
 constexpr DType DTypeOf<float>() {
-  return v1::FLOAT32;
+  return v1::Tensor::FLOAT32;
 }
 template <>
 constexpr DType DTypeOf<double>() {
-  return v1::FLOAT64;
+  return v1::Tensor::FLOAT64;
 }
 template <>
 constexpr DType DTypeOf<uint8_t>() {
-  return v1::UINT8;
+  return v1::Tensor::UINT8;
 }
 template <>
 constexpr DType DTypeOf<int8_t>() {
-  return v1::INT8;
+  return v1::Tensor::INT8;
 }
 template <>
 constexpr DType DTypeOf<int32_t>() {
-  return v1::INT32;
+  return v1::Tensor::INT32;
 }
 template <>
 constexpr DType DTypeOf<int64_t>() {
-  return v1::INT64;
+  return v1::Tensor::INT64;
 }
 
 class Tensor {
@@ -106,7 +106,7 @@ class Tensor {
   static std::shared_ptr<const std::string> NoBytes();
   absl::Status WrongType(DType wanted) const;
 
-  DType dtype_ = v1::FLOAT32;
+  DType dtype_ = v1::Tensor::FLOAT32;
   Shape shape_ = {0};
   std::shared_ptr<const std::string> bytes_ = NoBytes();
 };

@@ -31,7 +31,7 @@ absl::StatusOr<TrainProgress> Connection::Train(
   std::lock_guard<std::mutex> lock(line.mu);
   absl::Status status = Synchronize(model, absl::Now() + timeout, line);
   if (!status.ok()) return status;
-  request.set_client_id(options_.client_id);
+  request.mutable_call()->set_client_id(options_.client_id);
   int64_t steps = 0, samples = 0;  // Sums over the calls before this one.
   bool wanted = true, heard = false;
   TrainProgress last;
@@ -65,7 +65,7 @@ absl::StatusOr<TrainProgress> Connection::Train(
     return stream->Finish();
   };
   while (true) {
-    request.set_sequence(line.next);
+    request.mutable_call()->set_sequence(line.next);
     do {  // A call that was heard of may take longer than a server is waited for.
       heard = false;
       status = Run(absl::InfiniteFuture(), attempt,

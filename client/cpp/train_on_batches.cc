@@ -86,7 +86,7 @@ absl::Status Connection::TrainOnBatches(
   uint64_t bytes = 0;
   const auto launch = [&](Flight& flight) {
     flight.landed = false;
-    flight.ahead = flight.request.sequence() != line.next;
+    flight.ahead = flight.request.call().sequence() != line.next;
     flight.context = std::make_unique<grpc::ClientContext>();
     flight.context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
     flight.response.Clear();
@@ -103,8 +103,8 @@ absl::Status Connection::TrainOnBatches(
         flight.batch = *std::move(batch);
         bytes += BytesOf(flight.batch);
         flight.request.set_model(model);
-        flight.request.set_client_id(options_.client_id);
-        flight.request.set_sequence(line.next + sent - answered);
+        flight.request.mutable_call()->set_client_id(options_.client_id);
+        flight.request.mutable_call()->set_sequence(line.next + sent - answered);
       }
       launch(all[sent++]);
     }
@@ -143,9 +143,9 @@ absl::Status Connection::TrainOnBatches(
     if (IsRewound(status)) {
       flights.LandAll();
       const auto place = AskSequence(model, absl::Now() + timeout);
-      const uint64_t oldest = all.front().request.sequence();
+      const uint64_t oldest = all.front().request.call().sequence();
       if (place.ok() && place->last() + 1 >= oldest &&
-          place->last() < first.request.sequence()) {
+          place->last() < first.request.call().sequence()) {
         answered = sent = place->last() + 1 - oldest;
         line.next = place->last() + 1;
         continue;
@@ -162,9 +162,9 @@ absl::Status Connection::TrainOnBatches(
     if (!std::exchange(first.reported, true)) report(first.response);
     const uint64_t durable = first.response.has_durable_sequence()
                                  ? first.response.durable_sequence()
-                                 : first.request.sequence();
+                                 : first.request.call().sequence();
     for (++answered; answered > 0; --answered, --sent) {
-      if (all.front().request.sequence() > durable && bytes <= options_.keep_bytes) break;
+      if (all.front().request.call().sequence() > durable && bytes <= options_.keep_bytes) break;
       bytes -= BytesOf(all.front().batch);
       all.pop_front();
     }

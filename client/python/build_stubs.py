@@ -18,8 +18,8 @@ ROOT = HERE.parents[1]
 MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
 OUTPUT = HERE / MESSAGES
 # The files of the client's protocol, and those that they import.
-SOURCES = ["proto/session.proto", "proto/operator.proto", "proto/server.proto", "proto/model.proto",
-           "proto/training.proto", "google/rpc/error_details.proto"]
+SOURCES = ["gluond/v1/session.proto", "gluond/v1/operator.proto", "gluond/v1/server.proto", "gluond/v1/model.proto",
+           "gluond/v1/training.proto", "google/rpc/error_details.proto"]
 
 
 def compiler() -> list[str]:
@@ -38,10 +38,10 @@ def compiler() -> list[str]:
 
 def build(output: pathlib.Path = OUTPUT) -> None:
     """Writes the descriptors, where the sources are at hand; a source distribution has them already."""
-    if not (ROOT / SOURCES[0]).exists() and output.exists():
+    if not (ROOT / "proto" / SOURCES[0]).exists() and output.exists():
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([*compiler(), f"-I{ROOT}", f"-I{ROOT / 'third_party/googleapis'}", "--include_imports",
+    subprocess.run([*compiler(), f"-I{ROOT / 'proto'}", f"-I{ROOT / 'third_party/googleapis'}", "--include_imports",
                     f"--descriptor_set_out={output}", *SOURCES], cwd=ROOT, check=True)
 
 

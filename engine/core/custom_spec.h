@@ -1,4 +1,4 @@
-// CustomSpec: the words of a client about an operator that it computes (CustomOperatorSpec in proto/graph.proto). In a
+// CustomSpec: the words of a client about an operator that it computes (CustomOperatorSpec in proto/gluond/v1/graph.proto). In a
 // node's attributes they are one text, beside `op_type` and the client's own attributes:
 //
 //   attrs[kCustomAttribute] = CustomSpec{.arguments = {"data", "label"}, .shared = true}.ToText();

@@ -1,4 +1,4 @@
-// Attributes between the wire, where they are JSON values, and the engine, which parses text. proto/graph.proto says what
+// Attributes between the wire, where they are JSON values, and the engine, which parses text. proto/gluond/v1/graph.proto says what
 // is kept. Every message with attributes goes through here.
 
 #ifndef SERVER_CODEC_ATTRS_CODEC_H_

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/catalog.h"
-#include "proto/graph.pb.h"
+#include "gluond/v1/graph.pb.h"
 #include "server/codec/attrs_codec.h"
 
 namespace gluond::server {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "engine/core/node_attrs.h"
-#include "proto/graph.pb.h"
+#include "gluond/v1/graph.pb.h"
 
 namespace gluond::server {
 

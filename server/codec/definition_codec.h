@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "engine/nn/definition.h"
 #include "engine/nn/node_spec.h"
-#include "proto/graph.pb.h"
-#include "proto/model.pb.h"
+#include "gluond/v1/graph.pb.h"
+#include "gluond/v1/model.pb.h"
 
 namespace gluond::server {
 

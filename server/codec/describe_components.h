@@ -4,7 +4,7 @@
 #define SERVER_CODEC_DESCRIBE_COMPONENTS_H_
 
 #include "absl/status/status.h"
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 
 namespace gluond::server {
 

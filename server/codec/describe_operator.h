@@ -4,7 +4,7 @@
 #define SERVER_CODEC_DESCRIBE_OPERATOR_H_
 
 #include "engine/core/op.h"
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 
 namespace gluond::server {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/nn/node_spec.h"
-#include "proto/graph.pb.h"
+#include "gluond/v1/graph.pb.h"
 
 namespace gluond::server {
 

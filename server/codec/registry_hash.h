@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 
 namespace gluond::server {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/train/dataset.h"
-#include "proto/dataset.pb.h"
+#include "gluond/v1/dataset.pb.h"
 
 namespace gluond::server {
 

@@ -149,12 +149,12 @@ int64_t LeastTypedBytes(DType dtype) {
 
 }  // namespace
 
-absl::StatusOr<DType> FromProto(v1::DType dtype) {
-  if (v1::DType_IsValid(dtype)) return static_cast<DType>(dtype);  // Both use MXNet's numbers.
+absl::StatusOr<DType> FromProto(v1::Tensor::DType dtype) {
+  if (v1::Tensor::DType_IsValid(dtype)) return static_cast<DType>(dtype);  // Both use MXNet's numbers.
   return absl::InvalidArgumentError(absl::StrCat("dtype ", static_cast<int>(dtype), " does not exist"));
 }
 
-v1::DType ToProto(DType dtype) { return static_cast<v1::DType>(dtype); }
+v1::Tensor::DType ToProto(DType dtype) { return static_cast<v1::Tensor::DType>(dtype); }
 
 absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64_t>& dims, bool known) {
   ASSIGN_OR_RETURN(Shape shape, Shape::FromDims({dims.data(), static_cast<size_t>(dims.size())}));
@@ -189,14 +189,14 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
   return tensor;
 }
 
-absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t* bytes_left, v1::Tensor* proto,
+absl::Status EncodeTensor(const Tensor& tensor, v1::Tensor::Encoding form, int64_t* bytes_left, v1::Tensor* proto,
                           Attachments* attachments) {
   for (const int64_t dim : tensor.shape()) proto->add_shape(dim);
   proto->set_dtype(ToProto(tensor.dtype()));
   const absl::string_view bytes(static_cast<const char*>(tensor.data()), tensor.bytes());
-  if (form == v1::STATISTICS) {
+  if (form == v1::Tensor::STATISTICS) {
     *proto->mutable_statistics() = TensorStatistics(tensor.dtype(), Bytes(bytes));
-  } else if (form == v1::TYPED) {
+  } else if (form == v1::Tensor::TYPED) {
     const int64_t least = LeastTypedBytes(tensor.dtype());
     if (tensor.Size() > *bytes_left / least) {  // Before they are copied.
       return OverLimit("--max_message_bytes", "a tensor of shape ", tensor.shape().ToString(), " takes ", least,

@@ -6,14 +6,14 @@
 
 #include "absl/status/statusor.h"
 #include "engine/core/tensor.h"
-#include "proto/tensor.pb.h"
+#include "gluond/v1/tensor.pb.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
 
 // INVALID_ARGUMENT: a number that is no dtype.
-absl::StatusOr<DType> FromProto(v1::DType dtype);
-v1::DType ToProto(DType dtype);
+absl::StatusOr<DType> FromProto(v1::Tensor::DType dtype);
+v1::Tensor::DType ToProto(DType dtype);
 
 // A shape as it comes from the wire. INVALID_ARGUMENT: as Shape::FromDims, or an unknown dimension where `known`.
 absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64_t>& dims, bool known);
@@ -28,7 +28,7 @@ inline bool IsRaw(const v1::Tensor& proto) { return !proto.raw().empty(); }
 // Shape, dtype and values of a tensor on the CPU in the given form: RAW, TYPED or STATISTICS. The reply may refer to the
 // tensor's memory, which therefore must not be written any more. RESOURCE_EXHAUSTED: as TYPED it takes more than
 // `*bytes_left`, from which its bytes are subtracted.
-absl::Status EncodeTensor(const Tensor& tensor, v1::OutputEncoding form, int64_t* bytes_left, v1::Tensor* proto,
+absl::Status EncodeTensor(const Tensor& tensor, v1::Tensor::Encoding form, int64_t* bytes_left, v1::Tensor* proto,
                           Attachments* attachments);
 
 }  // namespace gluond::server

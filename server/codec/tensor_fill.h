@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "engine/core/tensor.h"
-#include "proto/tensor.pb.h"
+#include "gluond/v1/tensor.pb.h"
 
 namespace gluond::server {
 

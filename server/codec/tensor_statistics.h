@@ -4,7 +4,7 @@
 #define SERVER_CODEC_TENSOR_STATISTICS_H_
 
 #include "engine/core/tensor.h"
-#include "proto/tensor.pb.h"
+#include "gluond/v1/tensor.pb.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {

@@ -17,8 +17,8 @@ bool IsLargeFill(const v1::Tensor& tensor) {
   return shape.ok() && shape->Size() > kLargeFill;
 }
 
-bool LooksAtElements(v1::OutputEncoding form, bool kept) {
-  return form == v1::TYPED || form == v1::STATISTICS || (form == v1::RAW && kept);
+bool LooksAtElements(v1::Tensor::Encoding form, bool kept) {
+  return form == v1::Tensor::TYPED || form == v1::Tensor::STATISTICS || (form == v1::Tensor::RAW && kept);
 }
 
 // `size_of` tells the number of an entry's elements.
@@ -29,8 +29,8 @@ bool AreLarge(const List& list, SizeOf size_of) {
   return elements > kLargeReply;
 }
 
-v1::OutputEncoding Resolve(v1::OutputEncoding asked, bool raw) {
-  if (asked == v1::AUTO || !v1::OutputEncoding_IsValid(asked)) return raw ? v1::RAW : v1::TYPED;
+v1::Tensor::Encoding Resolve(v1::Tensor::Encoding asked, bool raw) {
+  if (asked == v1::Tensor::AUTO || !v1::Tensor::Encoding_IsValid(asked)) return raw ? v1::Tensor::RAW : v1::Tensor::TYPED;
   return asked;
 }
 
@@ -67,28 +67,28 @@ absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorM
   return tensors;
 }
 
-v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorList& request) {
+v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorList& request) {
   return Resolve(asked, std::any_of(request.begin(), request.end(), &IsRaw));
 }
 
-v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorMap& request) {
+v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorMap& request) {
   return Resolve(asked, std::any_of(request.begin(), request.end(), [](const auto& e) { return IsRaw(e.second); }));
 }
 
-v1::OutputEncoding ReplyForm(v1::OutputEncoding asked) { return Resolve(asked, false); }
+v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked) { return Resolve(asked, false); }
 
-absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, int64_t most_bytes,
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, int64_t most_bytes,
                            TensorList* list, Attachments* attachments) {
-  if (form == v1::NONE) return absl::OkStatus();
+  if (form == v1::Tensor::NONE) return absl::OkStatus();
   for (const Tensor& tensor : tensors) {
     RETURN_IF_ERROR(EncodeTensor(tensor, form, &most_bytes, list->Add(), attachments));
   }
   return absl::OkStatus();
 }
 
-absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
+absl::Status EncodeTensors(const NamedTensors& tensors, v1::Tensor::Encoding form, int64_t most_bytes, TensorMap* map,
                            Attachments* attachments) {
-  if (form == v1::NONE) return absl::OkStatus();
+  if (form == v1::Tensor::NONE) return absl::OkStatus();
   for (const NamedTensor& named : tensors) {
     RETURN_IF_ERROR(Annotate(EncodeTensor(named.tensor, form, &most_bytes, &(*map)[named.name], attachments),
                              absl::StrCat("'", named.name, "'")));
@@ -96,11 +96,11 @@ absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form,
   return absl::OkStatus();
 }
 
-bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept) {
+bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, bool kept) {
   return LooksAtElements(form, kept) && AreLarge(tensors, [](const Tensor& tensor) { return tensor.Size(); });
 }
 
-bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept) {
+bool TakesLongToEncode(const NamedTensors& tensors, v1::Tensor::Encoding form, bool kept) {
   return LooksAtElements(form, kept) && AreLarge(tensors, [](const auto& named) { return named.tensor.Size(); });
 }
 

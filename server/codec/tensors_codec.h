@@ -27,19 +27,19 @@ absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorM
                                            const Attachments& attachments, Allocator& host);
 
 // The form of the reply's tensors: the one asked for, or for AUTO the request's own.
-v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorList& request);
-v1::OutputEncoding ReplyForm(v1::OutputEncoding asked, const TensorMap& request);
-v1::OutputEncoding ReplyForm(v1::OutputEncoding asked);  // Where the request has no tensors: TYPED.
+v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorList& request);
+v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorMap& request);
+v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked);  // Where the request has no tensors: TYPED.
 
 // Nothing is added when `form` is NONE. RESOURCE_EXHAUSTED: as TYPED they take more than `most_bytes`.
-absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::OutputEncoding form, int64_t most_bytes,
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, int64_t most_bytes,
                            TensorList* list, Attachments* attachments);
-absl::Status EncodeTensors(const NamedTensors& tensors, v1::OutputEncoding form, int64_t most_bytes, TensorMap* map,
+absl::Status EncodeTensors(const NamedTensors& tensors, v1::Tensor::Encoding form, int64_t most_bytes, TensorMap* map,
                            Attachments* attachments);
 
 // Whether encoding takes long: it looks at each of many elements. `kept`: the answer will be kept (stored_answer.h).
-bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::OutputEncoding form, bool kept);
-bool TakesLongToEncode(const NamedTensors& tensors, v1::OutputEncoding form, bool kept);
+bool TakesLongToEncode(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, bool kept);
+bool TakesLongToEncode(const NamedTensors& tensors, v1::Tensor::Encoding form, bool kept);
 
 // Whether decoding takes long although the request is short: it has large fills.
 bool HasLargeFill(const TensorList& list);

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/train/trainer.h"
-#include "proto/trainer.pb.h"
+#include "gluond/v1/trainer.pb.h"
 
 namespace gluond::server {
 

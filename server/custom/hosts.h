@@ -22,7 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/mutex.h"
-#include "proto/custom_operator.pb.h"
+#include "gluond/v1/custom_operator.pb.h"
 #include "server/custom/facts.h"
 #include "server/wire/attachments.h"
 

@@ -45,7 +45,7 @@ using Keep = std::shared_ptr<const void>;  // The type of ToCallback's `keep`.
 void ValueOf(const TBlob& blob, const Keep& keep, v1::Tensor* proto, Attachments* attachments) {
   auto buffer = std::make_shared<Buffer>(blob.data, blob.bytes(), Device(), [keep] {});
   int64_t left = int64_t{1} << 40;
-  (void)EncodeTensor(Tensor(std::move(buffer), 0, blob.shape, blob.dtype), v1::RAW, &left, proto, attachments);
+  (void)EncodeTensor(Tensor(std::move(buffer), 0, blob.shape, blob.dtype), v1::Tensor::RAW, &left, proto, attachments);
 }
 
 template <class List>

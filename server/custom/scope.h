@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "proto/custom_operator.pb.h"
+#include "gluond/v1/custom_operator.pb.h"
 
 namespace gluond::server {
 

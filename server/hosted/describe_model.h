@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "google/protobuf/timestamp.pb.h"
-#include "proto/model.pb.h"
-#include "proto/trainer.pb.h"
+#include "gluond/v1/model.pb.h"
+#include "gluond/v1/trainer.pb.h"
 #include "server/hosted/hosted_model.h"
 
 namespace gluond::server {

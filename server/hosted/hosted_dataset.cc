@@ -74,7 +74,7 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
   }
   ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset,
                    Dataset::Create(std::move(declared.columns), declared.rows, host));
-  return std::make_shared<HostedDataset>(request.client_id(), std::move(declared.crcs), std::move(dataset));
+  return std::make_shared<HostedDataset>(request.call().client_id(), std::move(declared.crcs), std::move(dataset));
 }
 
 absl::Status HostedDataset::Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
@@ -209,13 +209,13 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::st
 absl::Status Datasets::Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments, Allocator& host,
                               v1::UploadDatasetResponse* response) {
   RETURN_IF_ERROR(CheckName("dataset", request.dataset()));
-  RETURN_IF_ERROR(CheckClientId(request.client_id()));
+  RETURN_IF_ERROR(CheckClientId(request.call().client_id()));
   ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
   absl::StatusOr<HostedDatasetPtr> hosted = Find(request.dataset());
   if (hosted.ok()) {
     // A repeated commit, whose reply was lost, is answered again.
-    const bool repeated = !request.client_id().empty() && tensors.empty() && !request.restart();
-    if ((*hosted)->client() != request.client_id() || ((*hosted)->dataset()->committed() && !repeated)) {
+    const bool repeated = !request.call().client_id().empty() && tensors.empty() && !request.restart();
+    if ((*hosted)->client() != request.call().client_id() || ((*hosted)->dataset()->committed() && !repeated)) {
       return absl::AlreadyExistsError(absl::StrCat(
           "there is a dataset '", request.dataset(), "' already, ",
           (*hosted)->dataset()->committed() ? "committed; delete it first" : "which another client uploads"));

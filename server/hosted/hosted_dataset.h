@@ -15,7 +15,7 @@
 #include "engine/core/mutex.h"
 #include "engine/nn/named_tensor.h"
 #include "engine/train/dataset.h"
-#include "proto/dataset.pb.h"
+#include "gluond/v1/dataset.pb.h"
 #include "server/hosted/registry.h"
 #include "server/wire/attachments.h"
 

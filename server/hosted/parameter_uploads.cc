@@ -48,12 +48,12 @@ void CopyFrom(const Bytes& bytes, size_t skip, char* to) {
 absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::UploadParameterRequest& request,
                                                                      const Attachments& attachments,
                                                                      HostedModel& model) {
-  if (request.client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
-  RETURN_IF_ERROR(CheckClientId(request.client_id()));
+  if (request.call().client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
+  RETURN_IF_ERROR(CheckClientId(request.call().client_id()));
   ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
   const Bytes bytes = attachments.Get(request.chunk().data());
   ASSIGN_OR_RETURN(const int64_t total, CheckedBytes(whole.shape, SizeOf(whole.dtype)));
-  const Key key{request.client_id(), &model, request.parameter()};
+  const Key key{request.call().client_id(), &model, request.parameter()};
   UploadPtr upload = request.restart() ? nullptr : Use(key);
   const bool begins = upload == nullptr;
   if (begins) upload = std::make_shared<Upload>();

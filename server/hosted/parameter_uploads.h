@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
-#include "proto/model.pb.h"
+#include "gluond/v1/model.pb.h"
 #include "server/hosted/hosted_model.h"
 #include "server/wire/attachments.h"
 

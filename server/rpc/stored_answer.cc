@@ -4,7 +4,7 @@
 
 #include "engine/core/dtype.h"
 #include "google/protobuf/descriptor.h"
-#include "proto/tensor.pb.h"
+#include "gluond/v1/tensor.pb.h"
 #include "server/codec/tensor_statistics.h"
 
 namespace gluond::server {

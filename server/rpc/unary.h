@@ -174,7 +174,7 @@ class Call {
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
   // long, another thread does it: the caller may be on a lane, which is for operators.
   template <class Tensors, class Field>
-  void FinishWith(Tensors tensors, v1::OutputEncoding form, Field* field) const {
+  void FinishWith(Tensors tensors, v1::Tensor::Encoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
     auto finish = [call = *this, tensors = std::move(tensors), form, field] {
       const absl::Status encoded =
@@ -182,7 +182,7 @@ class Call {
       if (encoded.ok() || !call.numbered()) return call.Finish(encoded);
       // The state has changed: the number is used up, and a repetition is answered by statistics.
       *field = Field();
-      (void)EncodeTensors(tensors, v1::STATISTICS, call.max_reply_bytes(), field, &call.reply_attachments());
+      (void)EncodeTensors(tensors, v1::Tensor::STATISTICS, call.max_reply_bytes(), field, &call.reply_attachments());
       call.state_->FinishApplied(encoded, call.state_->response);
     };
     state_->runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, std::move(finish));
@@ -193,7 +193,7 @@ class Call {
     if constexpr (requires { response->set_durable_sequence(0); }) {
       const Runner& runner = state_->runner();
       if (!numbered() || !runner.tells_durable) return;
-      response->set_durable_sequence(runner.sequences.Durable(request().client_id(), request().model()));
+      response->set_durable_sequence(runner.sequences.Durable(request().call().client_id(), request().model()));
     }
   }
 
@@ -236,10 +236,10 @@ Weight WeightOfTensors(const Request& request) {
 
 template <class State, class Handler>
 void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
-  if constexpr (requires { state->request->sequence(); }) {
-    if (state->request->sequence() != 0) {
+  if constexpr (requires { state->response->replayed(); }) {
+    if (state->request->call().sequence() != 0) {
       absl::StatusOr<Sequences::Arrival> arrival =
-          ToArrival({state->request->client_id(), state->request->model(), state->request->sequence()},
+          ToArrival({state->request->call().client_id(), state->request->model(), state->request->call().sequence()},
                     *state->request, state->attachments());
       if (!arrival.ok()) return state->Finish(arrival.status(), nullptr);
       arrival->refuse = [state](const absl::Status& status) { state->Finish(status, nullptr); };
@@ -271,7 +271,7 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
-    if constexpr (requires { state->request->client_id(); }) state->SetClient(state->request->client_id());
+    if constexpr (requires { state->request->call().client_id(); }) state->SetClient(state->request->call().client_id());
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
                                  [state, answer] { unary_internal::RunInOrder(state, answer); });

@@ -13,7 +13,7 @@
 #include "engine/core/node_attrs.h"
 #include "engine/core/tensor.h"
 #include "engine/runtime/cancellation.h"
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 #include "server/hosted/devices.h"
 
 namespace gluond::server {

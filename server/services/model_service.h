@@ -1,10 +1,10 @@
-// ModelService: named models: define, describe, set, read and save them, and infer (proto/model.proto).
+// ModelService: named models: define, describe, set, read and save them, and infer (proto/gluond/v1/model.proto).
 // model_service.cc: definition and life; model_service_parameters.cc: values; model_service_checkpoints.cc: the store.
 
 #ifndef SERVER_SERVICES_MODEL_SERVICE_H_
 #define SERVER_SERVICES_MODEL_SERVICE_H_
 
-#include "proto/model.pb.h"
+#include "gluond/v1/model.pb.h"
 #include "server/durable/live_models.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"

@@ -84,7 +84,7 @@ void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParameter
                                                             hosted->host_allocator()));
   NamedTensors uploaded;
   for (const std::string& name : request.uploaded()) {
-    ASSIGN_OR_FINISH(call, NamedTensor value, uploads_.Complete(request.client_id(), *hosted, name));
+    ASSIGN_OR_FINISH(call, NamedTensor value, uploads_.Complete(request.call().client_id(), *hosted, name));
     uploaded.push_back(std::move(value));
   }
   values.insert(values.end(), uploaded.begin(), uploaded.end());
@@ -92,7 +92,7 @@ void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParameter
   model.SetParameters(std::move(values), [this, call, hosted = std::move(hosted),
                                           uploaded = std::move(uploaded)](absl::Status status) {
     if (!status.ok()) return call.Finish(status);
-    for (const NamedTensor& value : uploaded) uploads_.Forget(call.request().client_id(), *hosted, value);
+    for (const NamedTensor& value : uploaded) uploads_.Forget(call.request().call().client_id(), *hosted, value);
     call.response().set_version(hosted->Changed());
     call.Finish();
   });

@@ -1,9 +1,9 @@
-// OperatorService: lists operators, and runs one at a time without a model (proto/operator.proto).
+// OperatorService: lists operators, and runs one at a time without a model (proto/gluond/v1/operator.proto).
 
 #ifndef SERVER_SERVICES_OPERATOR_SERVICE_H_
 #define SERVER_SERVICES_OPERATOR_SERVICE_H_
 
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 #include "server/custom/host_stream.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/raw_service.h"

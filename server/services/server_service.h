@@ -1,4 +1,4 @@
-// ServerService: version, devices, limits, uptime (proto/server.proto).
+// ServerService: version, devices, limits, uptime (proto/gluond/v1/server.proto).
 
 #ifndef SERVER_SERVICES_SERVER_SERVICE_H_
 #define SERVER_SERVICES_SERVER_SERVICE_H_
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <functional>
 
-#include "proto/server.pb.h"
+#include "gluond/v1/server.pb.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/raw_service.h"
 

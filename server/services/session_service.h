@@ -1,4 +1,4 @@
-// SessionService: the imperative API over one stream (proto/session.proto). session/stream.h: gRPC's side of a stream;
+// SessionService: the imperative API over one stream (proto/gluond/v1/session.proto). session/stream.h: gRPC's side of a stream;
 // session/session.h: the session, which outlives it; session/program.h: the commands.
 
 #ifndef SERVER_SERVICES_SESSION_SERVICE_H_

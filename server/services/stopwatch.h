@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "engine/nn/model.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/codec/duration.h"
 
 namespace gluond::server {

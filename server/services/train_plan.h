@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/train/dataset.h"
 #include "engine/train/trainer.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/rpc/dispatch.h"
 

@@ -24,7 +24,7 @@
 #include "absl/status/statusor.h"
 #include "engine/runtime/account.h"
 #include "engine/train/trainer.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/unary.h"
 #include "server/services/train_plan.h"

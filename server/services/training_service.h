@@ -1,4 +1,4 @@
-// TrainingService: training by hand or fused, and the datasets to train on (proto/training.proto).
+// TrainingService: training by hand or fused, and the datasets to train on (proto/gluond/v1/training.proto).
 // training_service.cc: trainers and datasets; training_service_by_hand.cc: Forward, Backward, Step;
 // training_service_fused.cc: TrainStep, Evaluate; training_service_train.cc: Train (train_run.h);
 // training_service_optimizer.cc: the optimizer's state.
@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/mutex.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"

@@ -114,7 +114,7 @@ void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> 
         continue;
       }
       int64_t left = max_bytes_;
-      (void)EncodeTensor(parts[i], v1::RAW, &left, proto, &attachments);
+      (void)EncodeTensor(parts[i], v1::Tensor::RAW, &left, proto, &attachments);
     }
     Answer(std::move(reply), number, std::move(attachments), bytes);
   });

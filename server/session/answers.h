@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/imperative/value.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {

@@ -24,7 +24,7 @@ absl::Status TooMany(const char* what, size_t most) {
                    "--max_session_arrays; free some");
 }
 
-absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::DefineGraph& define, int64_t max_nodes,
+absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGraph& define, int64_t max_nodes,
                                                      Reservation memory) {
   RETURN_IF_ERROR(memory.Grow((kNodeBytes + kMakingNodeBytes) * define.definition().nodes_size()));
   ASSIGN_OR_RETURN(GraphSpec spec, GraphFromProto(define.definition(), {}));
@@ -65,7 +65,7 @@ absl::Status SessionCalls::Charge(int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status SessionCalls::Prepare(const v1::Prepare& prepare) {
+absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
   if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
   FreeCall(prepare.call());
   if (calls_.size() >= most_) return TooMany("prepared calls", most_);
@@ -97,7 +97,7 @@ absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_input
   return prepared.made.emplace_back(num_inputs, std::move(call)).second;
 }
 
-absl::Status SessionCalls::Define(const v1::DefineGraph& define) {
+absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
   FreeGraph(define.graph());
   if (graphs_.size() >= most_) return TooMany("graphs", most_);
@@ -122,7 +122,7 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
   return absl::InvalidArgumentError(absl::StrCat("there is no graph ", name, ": it was freed, or never defined"));
 }
 
-void SessionCalls::Free(const v1::Free& free) {
+void SessionCalls::Free(const v1::Command::Free& free) {
   for (const uint64_t name : free.calls()) FreeCall(name);
   for (const uint64_t name : free.graphs()) FreeGraph(name);
 }
@@ -146,7 +146,7 @@ void SessionCalls::FreeGraph(uint64_t name) {
   graphs_.erase(it);
 }
 
-absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
+absl::StatusOr<v1::CallType> DescribeCall(const v1::Command::DescribeCall& describe) {
   ASSIGN_OR_RETURN(const Op* op, OfferedOp(describe.op()));
   NodeAttrs attrs;
   ASSIGN_OR_RETURN(attrs.dict, CallAttrsFromProto(describe));
@@ -173,7 +173,7 @@ absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe) {
   return type;
 }
 
-absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Command::InferGraph& infer,
                                          const std::shared_ptr<Budget>& memory) {
   Reservation meanwhile(memory);
   RETURN_IF_ERROR(meanwhile.Grow(kMakingNodeBytes * CountNodes(graph.graph().outputs)));

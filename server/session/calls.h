@@ -14,7 +14,7 @@
 #include "engine/imperative/prepared_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/runtime/budget.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/start/limits.h"
 
 namespace gluond::server {
@@ -30,14 +30,14 @@ class SessionCalls {
         max_nodes_(limits.max_graph_nodes), memory_(std::move(memory)) {}
 
   // Mistakes in a call are told when it is used. RESOURCE_EXHAUSTED: there are too many calls, or they take too much.
-  absl::Status Prepare(const v1::Prepare& prepare);
+  absl::Status Prepare(const v1::Command::Prepare& prepare);
   absl::StatusOr<PreparedOpPtr> Find(uint64_t name, size_t num_inputs);
 
   // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED: the graph is wrong; uses of it fail as well.
-  absl::Status Define(const v1::DefineGraph& define);
+  absl::Status Define(const v1::Command::DefineGraph& define);
   absl::StatusOr<std::shared_ptr<CachedGraph>> FindGraph(uint64_t name) const;
 
-  void Free(const v1::Free& free);
+  void Free(const v1::Command::Free& free);
 
   // Whether the graph, if there is one, takes long to look at.
   bool IsLarge(uint64_t graph) const;
@@ -73,9 +73,9 @@ class SessionCalls {
 };
 
 // An operator call's inputs and outputs.
-absl::StatusOr<v1::CallType> DescribeCall(const v1::DescribeCall& describe);
+absl::StatusOr<v1::CallType> DescribeCall(const v1::Command::DescribeCall& describe);
 // The types of a graph's arrays, as far as they are known. `memory` pays for the inference.
-absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::InferGraph& infer,
+absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Command::InferGraph& infer,
                                          const std::shared_ptr<Budget>& memory);
 
 }  // namespace gluond::server

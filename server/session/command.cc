@@ -30,7 +30,7 @@ absl::Status CheckNames(const v1::Command& command) {
       names = std::max(command.run_graph().inputs_size(), command.run_graph().outputs_size());
       break;
     case v1::Command::kBackward: {
-      const v1::Backward& backward = command.backward();
+      const v1::Command::Backward& backward = command.backward();
       names = std::max({backward.heads_size(), backward.head_gradients_size(), backward.variables_size(),
                         backward.outputs_size(), backward.out_grads_size()});
       break;
@@ -39,7 +39,7 @@ absl::Status CheckNames(const v1::Command& command) {
       names = std::max(command.continue_backward().gradients_size(), command.continue_backward().out_grads_size());
       break;
     case v1::Command::kSaveAsModel: {
-      const v1::SaveAsModel& save = command.save_as_model();
+      const v1::Command::SaveAsModel& save = command.save_as_model();
       names = std::max({save.inputs_size(), save.parameters_size(), save.outputs_size(), save.states_size(),
                         static_cast<int>(save.updates().size())});
       break;

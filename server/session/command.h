@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 
 namespace gluond::server {
 

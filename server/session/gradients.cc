@@ -24,7 +24,7 @@ uint64_t FunctionOf(const Node& node) {
 }  // namespace
 
 struct SessionGradients::Ongoing {
-  Ongoing(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Backward& backward,
+  Ongoing(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Command::Backward& backward,
           uint64_t command)
       : walk(imperative, options), outputs(backward.outputs().begin(), backward.outputs().end()), command(command) {}
 
@@ -46,8 +46,8 @@ Imperative::Options SessionGradients::OptionsOf(uint64_t command) const {
   return options;
 }
 
-absl::Status SessionGradients::Mark(const v1::Mark& mark, uint64_t command) {
-  for (const v1::Mark::Marked& marked : mark.arrays()) {
+absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t command) {
+  for (const v1::Command::Mark::Marked& marked : mark.arrays()) {
     if (!v1::Variable::GradReq_IsValid(marked.request())) {
       return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(marked.request())));
     }
@@ -76,7 +76,7 @@ absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variab
   return absl::OkStatus();
 }
 
-absl::Status SessionGradients::Fresh(const v1::Fresh& fresh) {
+absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
   constexpr size_t kMostNamed = 16;
   std::vector<uint64_t> stale;
   for (const uint64_t name : fresh.variables()) {
@@ -93,18 +93,18 @@ absl::Status SessionGradients::Fresh(const v1::Fresh& fresh) {
                   reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
 }
 
-absl::Status SessionGradients::Backward(const v1::Backward& backward, uint64_t command) {
+absl::Status SessionGradients::Backward(const v1::Command::Backward& backward, uint64_t command) {
   ASSIGN_OR_RETURN(const OngoingPtr ongoing, Differentiate(backward, command));
   RETURN_IF_ERROR(ongoing->walk.Run().status());
   return End(*ongoing, command);
 }
 
-absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Backward& backward, uint64_t command) {
+absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Command::Backward& backward, uint64_t command) {
   ASSIGN_OR_RETURN(OngoingPtr ongoing, Differentiate(backward, command));
   return Run(std::move(ongoing), backward.out_grads(), command);
 }
 
-absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::ContinueBackward& go_on, uint64_t command) {
+absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::Command::ContinueBackward& go_on, uint64_t command) {
   const auto it = stopped_.find(go_on.backward());
   if (it == stopped_.end()) {
     return absl::FailedPreconditionError(absl::StrCat("no Backward of the number ", go_on.backward(),
@@ -150,7 +150,7 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
   return state;
 }
 
-absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(const v1::Backward& backward,
+absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(const v1::Command::Backward& backward,
                                                                           uint64_t command) {
   if (backward.outputs_size() != backward.variables_size()) {
     return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/imperative/imperative.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/session/arrays.h"
 
 namespace gluond::server {
@@ -23,12 +23,12 @@ class SessionGradients {
   SessionGradients(Imperative& imperative, SessionArrays& arrays, std::function<void(const ValuePtr&)> watch);
   ~SessionGradients();
 
-  absl::Status Mark(const v1::Mark& mark, uint64_t command);
-  absl::Status Fresh(const v1::Fresh& fresh);
-  absl::Status Backward(const v1::Backward& backward, uint64_t command);
+  absl::Status Mark(const v1::Command::Mark& mark, uint64_t command);
+  absl::Status Fresh(const v1::Command::Fresh& fresh);
+  absl::Status Backward(const v1::Command::Backward& backward, uint64_t command);
   // A Backward with `out_grads`: up to the first function or the end, and on from a function.
-  absl::StatusOr<v1::BackwardState> Begin(const v1::Backward& backward, uint64_t command);
-  absl::StatusOr<v1::BackwardState> Continue(const v1::ContinueBackward& go_on, uint64_t command);
+  absl::StatusOr<v1::BackwardState> Begin(const v1::Command::Backward& backward, uint64_t command);
+  absl::StatusOr<v1::BackwardState> Continue(const v1::Command::ContinueBackward& go_on, uint64_t command);
 
  private:
   using Names = SessionArrays::Names;
@@ -36,7 +36,7 @@ class SessionGradients {
   using OngoingPtr = std::unique_ptr<Ongoing>;
 
   absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command);
-  absl::StatusOr<OngoingPtr> Differentiate(const v1::Backward& backward, uint64_t command);
+  absl::StatusOr<OngoingPtr> Differentiate(const v1::Command::Backward& backward, uint64_t command);
   absl::StatusOr<v1::BackwardState> Run(OngoingPtr ongoing, const Names& out_grads, uint64_t command);
   absl::Status End(Ongoing& ongoing, uint64_t command);
   absl::Status Accumulate(gluond::Mark& mark, Array gradient, uint64_t command);

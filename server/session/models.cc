@@ -59,7 +59,7 @@ absl::StatusOr<v1::Model> SessionModels::Describe(const HostedModel& hosted, boo
 
 // SaveAsModel.
 
-void SessionModels::Save(const v1::SaveAsModel& command, uint64_t number) {
+void SessionModels::Save(const v1::Command::SaveAsModel& command, uint64_t number) {
   Wanted wanted;
   absl::StatusOr<std::shared_ptr<NewModel>> planned = Plan(command, number, &wanted);
   if (!planned.ok()) return session_.answers.Fail(planned.status(), number);
@@ -75,7 +75,7 @@ void SessionModels::Save(const v1::SaveAsModel& command, uint64_t number) {
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make);
 }
 
-absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::SaveAsModel& command, uint64_t number,
+absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
                                                               Wanted* wanted) {
   RETURN_IF_ERROR(session_.models.CanAdd(command.model(), command.replace()));
   ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, session_.calls.FindGraph(command.graph()));
@@ -86,10 +86,10 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::SaveAsMo
   if (!command.device().empty()) {
     ASSIGN_OR_RETURN(plan->place, session_.devices.Find(command.device()));
   }
-  for (const v1::SaveAsModel::Member& member : command.parameters()) {
+  for (const v1::Command::SaveAsModel::Member& member : command.parameters()) {
     RETURN_IF_ERROR(Want(member.array(), plan->place->device, number, wanted));
   }
-  for (const v1::SaveAsModel::State& state : command.states()) {
+  for (const v1::Command::SaveAsModel::State& state : command.states()) {
     RETURN_IF_ERROR(Want(state.array(), plan->place->device, number, wanted));
   }
   plan->request = command;
@@ -115,7 +115,7 @@ void SessionModels::Saved(uint64_t number, const NewModel& plan, absl::StatusOr<
 
 // OpenModel.
 
-void SessionModels::Open(const v1::OpenModel& command, uint64_t number) {
+void SessionModels::Open(const v1::Command::OpenModel& command, uint64_t number) {
   absl::Status status = NameArrays(command.arrays(), number, &opening_[number]);
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
   if (status.ok()) status = found.status();
@@ -176,7 +176,7 @@ void SessionModels::Refuse(uint64_t number, const absl::Status& status) {
 
 // StoreToModel.
 
-void SessionModels::Store(const v1::StoreToModel& command, uint64_t number) {
+void SessionModels::Store(const v1::Command::StoreToModel& command, uint64_t number) {
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
   absl::Status status = found.status();
   Wanted wanted;

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "engine/imperative/imperative.h"
 #include "engine/runtime/budget.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/session/answers.h"
@@ -54,9 +54,9 @@ class SessionModels : public std::enable_shared_from_this<SessionModels> {
   ~SessionModels();
 
   // `number`: the command's, which is answered.
-  void Save(const v1::SaveAsModel& command, uint64_t number);
-  void Open(const v1::OpenModel& command, uint64_t number);
-  void Store(const v1::StoreToModel& command, uint64_t number);
+  void Save(const v1::Command::SaveAsModel& command, uint64_t number);
+  void Open(const v1::Command::OpenModel& command, uint64_t number);
+  void Store(const v1::Command::StoreToModel& command, uint64_t number);
 
   // Commands that wait for a model.
   int64_t pending() const { return pending_; }
@@ -80,7 +80,7 @@ class SessionModels : public std::enable_shared_from_this<SessionModels> {
 
   // Adds the array's value, as it is now and on `device`.
   absl::Status Want(uint64_t array, Device device, uint64_t number, Wanted* wanted);
-  absl::StatusOr<std::shared_ptr<NewModel>> Plan(const v1::SaveAsModel& command, uint64_t number, Wanted* wanted);
+  absl::StatusOr<std::shared_ptr<NewModel>> Plan(const v1::Command::SaveAsModel& command, uint64_t number, Wanted* wanted);
   void Saved(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made);
 
   absl::Status NameArrays(const Members& arrays, uint64_t number, Opened* opened);

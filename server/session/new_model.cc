@@ -123,7 +123,7 @@ absl::StatusOr<int64_t> CheckedCount(absl::string_view what, int64_t count) {
 }
 
 absl::StatusOr<std::optional<TrainerState>> TrainerOf(const NewModel& plan, const ModelDefinition& definition) {
-  const v1::SaveAsModel& request = plan.request;
+  const v1::Command::SaveAsModel& request = plan.request;
   if (!request.has_trainer()) {
     if (request.states().empty() && request.updates().empty() && request.step() == 0) return std::nullopt;
     return absl::InvalidArgumentError(

@@ -17,7 +17,7 @@
 #include "engine/runtime/account.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/lane.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 
@@ -25,7 +25,7 @@ namespace gluond::server {
 
 // The things that a model is made of.
 struct NewModel {
-  v1::SaveAsModel request;
+  v1::Command::SaveAsModel request;
   Graph graph;
   std::vector<Tensor> parameters;  // As request.parameters; on the host or on the model's device.
   std::vector<Tensor> states;      // As request.states; likewise.

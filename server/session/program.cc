@@ -182,7 +182,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     return options;
   }
 
-  void Invoke(const v1::Invoke& invoke) {
+  void Invoke(const v1::Command::Invoke& invoke) {
     if (invoke.when_fresh() != 0) {
       const absl::StatusOr<Array*> array = arrays_->Find(invoke.when_fresh());
       if (!array.ok()) return Poison(invoke.outputs(), array.status());
@@ -200,7 +200,7 @@ class Program final : public std::enable_shared_from_this<Program> {
         [&](std::vector<Array> inputs) { return imperative_->Invoke(*call, std::move(inputs), options); });
   }
 
-  void RunGraph(const v1::RunGraph& run) {
+  void RunGraph(const v1::Command::RunGraph& run) {
     const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(run.graph());
     if (!graph.ok()) return Poison(run.outputs(), graph.status());
     const CachedGraph& cached = **graph;
@@ -264,7 +264,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // Arrays.
 
-  void Put(const v1::Put& put, const Attachments& attachments) {
+  void Put(const v1::Command::Put& put, const Attachments& attachments) {
     if (put.array() == 0) return Note(absl::InvalidArgumentError("Put.array is 0; name it by another number"));
     absl::StatusOr<Array> array = Received(put, attachments);
     arrays_->Set(put.array(), array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
@@ -272,7 +272,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // The array lies in memory of the session's own, since it will be written, and since a small array is not to keep a
   // large message.
-  absl::StatusOr<Array> Received(const v1::Put& put, const Attachments& attachments) {
+  absl::StatusOr<Array> Received(const v1::Command::Put& put, const Attachments& attachments) {
     Device device = imperative_->scheduler().home().device;
     if (!put.device().empty()) {
       ASSIGN_OR_RETURN(const Place* place, devices_.Find(put.device()));
@@ -294,7 +294,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     return copy;
   }
 
-  void Assign(const v1::Assign& assign) {
+  void Assign(const v1::Command::Assign& assign) {
     if (assign.to() == 0) return Note(absl::InvalidArgumentError("Assign.to is 0; name it by another number"));
     const absl::StatusOr<Array*> from = arrays_->Find(assign.from());
     if (!from.ok()) return arrays_->Set(assign.to(), Poisoned(from.status()), number_);
@@ -310,14 +310,14 @@ class Program final : public std::enable_shared_from_this<Program> {
     arrays_->Set(assign.to(), std::move(array), number_);
   }
 
-  void Free(const v1::Free& free) {
+  void Free(const v1::Command::Free& free) {
     for (const uint64_t name : free.arrays()) arrays_->Erase(name);
     calls_.Free(free);
   }
 
   // Answers.
 
-  void Fetch(const v1::Fetch& fetch) {
+  void Fetch(const v1::Command::Fetch& fetch) {
     std::optional<ElementRange> range;
     if (fetch.has_end() || fetch.begin() != 0) range = {fetch.begin(), fetch.end()};
     std::vector<ValuePtr> values;
@@ -330,7 +330,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     answers_->Values(std::move(values), Copy(fetch.arrays()), range, number_);
   }
 
-  void Describe(const v1::Describe& describe) {
+  void Describe(const v1::Command::Describe& describe) {
     std::vector<ValuePtr> values;
     std::vector<uint64_t> gradients;
     for (const uint64_t name : describe.arrays()) {
@@ -341,14 +341,14 @@ class Program final : public std::enable_shared_from_this<Program> {
     answers_->Types(std::move(values), Copy(describe.arrays()), std::move(gradients), number_);
   }
 
-  void InferGraph(const v1::InferGraph& infer) {
+  void InferGraph(const v1::Command::InferGraph& infer) {
     const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(infer.graph());
     if (!graph.ok()) return answers_->Fail(graph.status(), number_);
-    InferGraph(number_, *graph, std::make_shared<v1::InferGraph>(infer));
+    InferGraph(number_, *graph, std::make_shared<v1::Command::InferGraph>(infer));
   }
 
   // A rule may have to ask a client first.
-  void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::InferGraph> infer) {
+  void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::Command::InferGraph> infer) {
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->scheduler().home().lane] {
       lane->Post([weak, number, graph, infer, lane] {
@@ -368,7 +368,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   // Gradients.
 
-  void Backward(const v1::Backward& backward) {
+  void Backward(const v1::Command::Backward& backward) {
     if (backward.out_grads_size() > 0) {
       return answers_->Result(gradients_->Begin(backward, number_), &v1::Reply::mutable_backward, number_);
     }
@@ -377,7 +377,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     }
   }
 
-  void ContinueBackward(const v1::ContinueBackward& command) {
+  void ContinueBackward(const v1::Command::ContinueBackward& command) {
     answers_->Result(gradients_->Continue(command, number_), &v1::Reply::mutable_backward, number_);
   }
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/session/answers.h"

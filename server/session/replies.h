@@ -17,7 +17,7 @@
 #include <deque>
 
 #include "absl/status/status.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {

@@ -28,7 +28,7 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/lane.h"
 #include "google/protobuf/arena.h"
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/hosted/devices.h"
 #include "server/session/program.h"
 #include "server/session/replies.h"

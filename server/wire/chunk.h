@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "proto/tensor.pb.h"
+#include "gluond/v1/tensor.pb.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "grpcpp/grpcpp.h"
-#include "proto/operator.grpc.pb.h"
+#include "gluond/v1/operator.grpc.pb.h"
 
 namespace {
 

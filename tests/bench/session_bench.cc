@@ -161,14 +161,14 @@ void BM_Execute(benchmark::State& state) {
   prepare.mutable_prepare()->set_call(1);
   prepare.mutable_prepare()->set_op(row.op);
   for (const auto& [name, text] : row.attrs) (*prepare.mutable_prepare()->mutable_attributes())[name].set_string_value(text);
-  v1::Mark::Marked* marked = mark.mutable_mark()->add_arrays();
+  v1::Command::Mark::Marked* marked = mark.mutable_mark()->add_arrays();
   marked->set_variable(1);
   marked->set_gradient(2);
 
   // Names of their own: array i + 10 is made from array i + 9, and freed with the next command, as a client does.
   std::vector<v1::Command> commands;
   for (uint64_t i = 0; i < kChain; ++i) {
-    v1::Invoke& invoke = *commands.emplace_back().mutable_invoke();
+    v1::Command::Invoke& invoke = *commands.emplace_back().mutable_invoke();
     invoke.set_call(1);
     invoke.set_recording(recording);
     invoke.add_inputs(i == 0 ? 1 : is_fresh ? i + 9 : 10);

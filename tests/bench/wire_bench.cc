@@ -16,7 +16,7 @@
 
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 
 namespace {
 

@@ -4,7 +4,7 @@ import resource
 import threading
 import time
 
-from proto import custom_operator_pb2, dataset_pb2, graph_pb2, operator_pb2, session_pb2, tensor_pb2, training_pb2
+from gluond.v1 import custom_operator_pb2, dataset_pb2, graph_pb2, operator_pb2, session_pb2, tensor_pb2, training_pb2
 from tests.fault import http2
 from tests.fault.attack_work import define, filled
 from tests.fault.peer import Peer, Session, Told, crowd
@@ -40,7 +40,7 @@ def part(target, connections, told):
 
 def unread_replies(target, streams=16):
   """On each connection, calls with replies of 32 MB; not one byte is read."""
-  told, request = Told(), operator_pb2.InvokeRequest(op="_zeros", encoding=tensor_pb2.RAW)
+  told, request = Told(), operator_pb2.InvokeRequest(op="_zeros", encoding=tensor_pb2.Tensor.RAW)
   request.attributes["shape"].string_value = f"({LARGE},)"
   connections = connect(target, target.connections, told)
   for connection in connections:
@@ -56,8 +56,8 @@ def unread_fetches(target, fetches=64):
   """Sessions that ask for 32 MB again and again, and read nothing."""
   told = Told()
   connections = connect(target, target.connections, told)
-  commands = [{"put": session_pb2.Put(array=1, tensor=filled(LARGE))}] + [
-      {"fetch": session_pb2.Fetch(arrays=[1])}] * fetches
+  commands = [{"put": session_pb2.Command.Put(array=1, tensor=filled(LARGE))}] + [
+      {"fetch": session_pb2.Command.Fetch(arrays=[1])}] * fetches
   request = session_pb2.SessionRequest(open=session_pb2.OpenSession(), first_number=1,
                                        commands=[session_pb2.Command(**command) for command in commands])
   for connection in connections:
@@ -78,9 +78,9 @@ def unread_callbacks(target):
         connection.send(http2.frame(http2.DATA, 0, host, http2.message(request)))
       session, custom = Session(peer, host=scope), graph_pb2.CustomOperatorSpec(
           op_type="silent", arguments=["data"], same_shape=True, same_dtype=True)
-      session.send({"put": session_pb2.Put(array=1, tensor=filled(LARGE))},
-                   {"prepare": session_pb2.Prepare(call=1, op="Custom", custom=custom)},
-                   *[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[2 + n])} for n in range(64)])
+      session.send({"put": session_pb2.Command.Put(array=1, tensor=filled(LARGE))},
+                   {"prepare": session_pb2.Command.Prepare(call=1, op="Custom", custom=custom)},
+                   *[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[2 + n])} for n in range(64)])
     return part(target, connections, told)
 
 

@@ -3,7 +3,7 @@
 import random
 import time
 
-from proto import operator_pb2, session_pb2
+from gluond.v1 import operator_pb2, session_pb2
 from tests.fault import http2
 from tests.fault.attack_flow import connect, part
 from tests.fault.attack_work import filled

@@ -6,8 +6,8 @@ import time
 
 import grpc
 
-from proto import checkpoint_pb2, dataset_pb2, graph_pb2, model_pb2, parameters_pb2, session_pb2, tensor_pb2
-from proto import trainer_pb2, training_pb2
+from gluond.v1 import checkpoint_pb2, dataset_pb2, graph_pb2, model_pb2, parameters_pb2, session_pb2, tensor_pb2
+from gluond.v1 import trainer_pb2, training_pb2
 from tests.fault import http2
 from tests.fault.attack_flow import connect, part
 from tests.fault.attack_work import ONES, define, filled, step
@@ -33,15 +33,14 @@ def many(target, name, request, before=lambda peer, i: None):
 def clients(target):
   """Numbered calls, each of a client of its own: others' numbers must not be forgotten for them."""
   return many(target, "TrainingService/SetLearningRate", lambda i, n: trainer_pb2.SetLearningRateRequest(
-      model=f"clients{i}", learning_rate=0.1, client_id=f"client-{i}-{n}", sequence=1),
+      model=f"clients{i}", learning_rate=0.1, call={"client_id": f"client-{i}-{n}", "sequence": 1}),
       lambda peer, i: define(peer, f"clients{i}", 2, 2))
 
 
 def answers(target):
   """Numbered calls with answers of 60 KB, which are kept, each of a client of its own."""
   return many(target, "TrainingService/Forward", lambda i, n: training_pb2.ForwardRequest(
-      model=f"answers{i}", inputs={"data": filled(250, 2)}, encoding=tensor_pb2.TYPED, client_id=f"client-{i}-{n}",
-      sequence=1), lambda peer, i: define(peer, f"answers{i}", 60, 2))
+      model=f"answers{i}", inputs={"data": filled(250, 2)}, encoding=tensor_pb2.Tensor.TYPED, call={"client_id": f"client-{i}-{n}", "sequence": 1}), lambda peer, i: define(peer, f"answers{i}", 60, 2))
 
 
 def models(target):
@@ -55,7 +54,7 @@ def uploads(target):
   """The first chunk of an upload of 4 MB, each of a client of its own."""
   return many(target, "ModelService/UploadParameter", lambda i, n: parameters_pb2.UploadParameterRequest(
       model=f"uploads{i}", parameter="weight", shape=[1024, 1024], chunk=tensor_pb2.Chunk(data=bytes(1000)),
-      client_id=f"client-{n}"), lambda peer, i: define(peer, f"uploads{i}", 1024, 1024))
+      call={"client_id": f"client-{n}"}), lambda peer, i: define(peer, f"uploads{i}", 1024, 1024))
 
 
 def datasets(target):
@@ -67,7 +66,7 @@ def datasets(target):
 
 def orders(target, rows=5_000_000):
   """Datasets of rows of a byte, whose order takes eight times as much, in ever other orders."""
-  column = tensor_pb2.Tensor(shape=[rows, 1], dtype=tensor_pb2.UINT8, fill=ONES)
+  column = tensor_pb2.Tensor(shape=[rows, 1], dtype=tensor_pb2.Tensor.UINT8, fill=ONES)
   epochs = itertools.count()
 
   def call(peer, told, i):
@@ -85,7 +84,7 @@ def orders(target, rows=5_000_000):
 
 def downloads(target):
   """Parameters of 36 MB, fetched and read as fast as they come."""
-  request = lambda i: parameters_pb2.GetParametersRequest(model=f"downloads{i}", encoding=tensor_pb2.RAW)
+  request = lambda i: parameters_pb2.GetParametersRequest(model=f"downloads{i}", encoding=tensor_pb2.Tensor.RAW)
 
   def call(peer, told, i):
     define(peer, f"downloads{i}", 3000, 3000)
@@ -118,7 +117,7 @@ def many_sessions(target, count=20):
   def open_some(peer, told, _):
     opened = [Session(peer, target.seconds + 5) for _ in range(count)]
     for session in opened:
-      session.send({"put": session_pb2.Put(array=1, tensor=filled(1000))})
+      session.send({"put": session_pb2.Command.Put(array=1, tensor=filled(1000))})
       try:
         session.wait(told)
         told.note()
@@ -131,14 +130,14 @@ def many_sessions(target, count=20):
 
 def tape(target, count=1_000_000):
   """A million tiny arrays, each with its place in the history for Backward."""
-  plus = session_pb2.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})
+  plus = session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})
 
   def record(peer, told, _):
     session = Session(peer, target.seconds + 5)
-    session.send({"prepare": plus}, {"put": session_pb2.Put(array=1, tensor=filled(1))},
-                 {"mark": session_pb2.Mark(arrays=[session_pb2.Mark.Marked(variable=1, gradient=2)])})
+    session.send({"prepare": plus}, {"put": session_pb2.Command.Put(array=1, tensor=filled(1))},
+                 {"mark": session_pb2.Command.Mark(arrays=[session_pb2.Command.Mark.Marked(variable=1, gradient=2)])})
     for first in range(3, count, 5000):
-      session.send(*[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[n], recording=True)}
+      session.send(*[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[n], recording=True)}
                      for n in range(first, first + 5000)])
       session.wait(told)
       told.note()

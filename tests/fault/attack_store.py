@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from proto import checkpoint_pb2
+from gluond.v1 import checkpoint_pb2
 from tests.fault.attack_work import define, step
 from tests.fault.peer import crowd
 

@@ -3,7 +3,7 @@
 import itertools
 import time
 
-from proto import graph_pb2, model_pb2, operator_pb2, parameters_pb2, session_pb2, tensor_pb2, trainer_pb2, training_pb2
+from gluond.v1 import graph_pb2, model_pb2, operator_pb2, parameters_pb2, session_pb2, tensor_pb2, trainer_pb2, training_pb2
 from tests.fault.peer import Peer, Session, Told, crowd, session_commands, wait_for_all
 
 RANDOM = tensor_pb2.Fill(normal=tensor_pb2.Fill.Normal(seed=7))
@@ -28,7 +28,7 @@ def sessions(target, body):
 
 
 def fills(target):
-  put = lambda array: {"put": session_pb2.Put(array=array, tensor=filled(300_000_000, fill=RANDOM))}
+  put = lambda array: {"put": session_pb2.Command.Put(array=array, tensor=filled(300_000_000, fill=RANDOM))}
   return sessions(target, lambda session, _: session.send(*map(put, range(1, 5))))
 
 
@@ -36,11 +36,11 @@ def graphs(target, nodes=150_000):
   """A chain of relus, defined once and inferred three times."""
   chain = graph_pb2.Graph(nodes=[graph_pb2.Node(name=f"n{i}", op="relu", inputs=[f"n{i - 1}" if i else "data"])
                                  for i in range(nodes)])
-  known = {"data": session_pb2.ArrayType(has_shape=True, shape=[4], dtype=tensor_pb2.FLOAT32)}
+  known = {"data": session_pb2.ArrayType(has_shape=True, shape=[4], dtype=tensor_pb2.Tensor.FLOAT32)}
 
   request = session_commands(
-      1, {"define_graph": session_pb2.DefineGraph(graph=1, definition=chain, inputs=["data"])},
-      *[{"infer_graph": session_pb2.InferGraph(graph=1, known=known)}] * 3)
+      1, {"define_graph": session_pb2.Command.DefineGraph(graph=1, definition=chain, inputs=["data"])},
+      *[{"infer_graph": session_pb2.Command.InferGraph(graph=1, known=known)}] * 3)
   return sessions(target, lambda session, _: session.send_encoded(request, 4))
 
 
@@ -56,7 +56,7 @@ def invoke(target, request):
 
 def small_fills(target, calls=600):
   """One client's calls of a hundred bytes, each of which makes 2^18 random numbers."""
-  data = operator_pb2.InvokeRequest(op="relu", inputs=[filled(1 << 18, fill=RANDOM)], encoding=tensor_pb2.NONE)
+  data = operator_pb2.InvokeRequest(op="relu", inputs=[filled(1 << 18, fill=RANDOM)], encoding=tensor_pb2.Tensor.NONE)
   told = Told()
   with Peer(target.address) as peer:
     wait_for_all(told, [peer.start("OperatorService/Invoke", data, target.seconds) for _ in range(calls)])
@@ -65,7 +65,7 @@ def small_fills(target, calls=600):
 
 def products(target, side=4000):
   return invoke(target, operator_pb2.InvokeRequest(
-      op="dot", inputs=[filled(side, side), filled(side, side)], encoding=tensor_pb2.NONE))
+      op="dot", inputs=[filled(side, side), filled(side, side)], encoding=tensor_pb2.Tensor.NONE))
 
 
 def shapes(target):
@@ -74,7 +74,7 @@ def shapes(target):
 
   def multiply(peer, told, _):
     peer.call("OperatorService/Invoke", operator_pb2.InvokeRequest(
-        op="dot", inputs=[filled(next(sizes), 1), filled(1, 1)], encoding=tensor_pb2.NONE), target.seconds + 1)
+        op="dot", inputs=[filled(next(sizes), 1), filled(1, 1)], encoding=tensor_pb2.Tensor.NONE), target.seconds + 1)
     told.note()
 
   return crowd(target, multiply)
@@ -82,7 +82,7 @@ def shapes(target):
 
 def statistics(target):
   """Calls that compute little, and ask for the statistics of 40 million results."""
-  request = operator_pb2.InvokeRequest(op="_ones", encoding=tensor_pb2.STATISTICS)
+  request = operator_pb2.InvokeRequest(op="_ones", encoding=tensor_pb2.Tensor.STATISTICS)
   request.attributes["shape"].number_value = 40_000_000
   return invoke(target, request)
 
@@ -109,10 +109,10 @@ def definitions(target, nodes=50_000):
 def commands(target):
   """Sessions that send small commands without a pause."""
   def body(session, told):
-    session.send({"prepare": session_pb2.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})},
-                 {"put": session_pb2.Put(array=1, tensor=filled(1))})
+    session.send({"prepare": session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": "1"})},
+                 {"put": session_pb2.Command.Put(array=1, tensor=filled(1))})
     while time.monotonic() < target.end:
-      session.send(*[{"invoke": session_pb2.Invoke(call=1, inputs=[1], outputs=[1])}] * 2000)
+      session.send(*[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[1])}] * 2000)
       session.wait(told)
       told.note()
 
@@ -121,7 +121,7 @@ def commands(target):
 
 def convolutions(target):
   request = operator_pb2.InvokeRequest(
-      op="Convolution", inputs=[filled(16, 64, 112, 112), filled(128, 64, 5, 5), filled(128)], encoding=tensor_pb2.NONE)
+      op="Convolution", inputs=[filled(16, 64, 112, 112), filled(128, 64, 5, 5), filled(128)], encoding=tensor_pb2.Tensor.NONE)
   request.attributes["kernel"].string_value = "(5, 5)"
   request.attributes["num_filter"].number_value = 128
   return invoke(target, request)

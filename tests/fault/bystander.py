@@ -23,7 +23,7 @@ import time
 from google.protobuf import json_format
 import grpc
 
-from proto import graph_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2, tensor_pb2, trainer_pb2, training_pb2
+from gluond.v1 import graph_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2, tensor_pb2, trainer_pb2, training_pb2
 from tests.fault.peer import HEALTH, Peer, told
 
 ROWS, COLUMNS, CLASSES, BATCHES = 64, 784, 10, 8
@@ -87,7 +87,7 @@ class Bystander:
   def _round(self):
     step = self.report.steps + 1
     answer = self._timed("TrainingService/TrainStep", training_pb2.TrainStepRequest(
-        model="bystander", inputs=self._batches[step % BATCHES], client_id=self._client, sequence=step))
+        model="bystander", inputs=self._batches[step % BATCHES], call={"client_id": self._client, "sequence": step}))
     if answer is not None:  # Otherwise the same number again.
       self.report.steps = step
       self._losses.update(struct.pack("<d", training_pb2.TrainStepResponse.FromString(answer).loss))
@@ -127,7 +127,7 @@ class Bystander:
     self._end.set()
     try:
       answer = self._peer.call("ModelService/GetParameters", parameters_pb2.GetParametersRequest(
-          model="bystander", encoding=tensor_pb2.RAW), PATIENCE)
+          model="bystander", encoding=tensor_pb2.Tensor.RAW), PATIENCE)
       values = parameters_pb2.GetParametersResponse.FromString(answer).parameters
       for name in sorted(values):
         self._losses.update(name.encode() + values[name].raw)

@@ -11,7 +11,7 @@ import time
 
 import grpc
 
-from proto import session_pb2
+from gluond.v1 import session_pb2
 
 HEALTH = "/grpc.health.v1.Health/Check"
 
@@ -102,7 +102,7 @@ class Session:
 
   def wait(self, told=None):
     """Waits until all has been executed; notes the failures."""
-    reply = self.answer(wait_all=session_pb2.WaitAll())
+    reply = self.answer(wait_all=session_pb2.Command.WaitAll())
     for failure in reply.failures if told is not None else ():
       told.note(f"{grpc_code(failure.status.code)}: {failure.status.message}"[:160])
     return reply

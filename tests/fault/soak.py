@@ -15,7 +15,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from proto import dataset_pb2, model_pb2, server_pb2
+from gluond.v1 import dataset_pb2, model_pb2, server_pb2
 from tests.fault import battle
 from tests.fault.peer import Peer
 from tests.server import running_server

@@ -3,7 +3,7 @@
 
 #include "engine/core/op.h"
 #include "engine/imperative/prepared_op.h"
-#include "proto/graph.pb.h"
+#include "gluond/v1/graph.pb.h"
 #include "server/codec/attrs_codec.h"
 #include "server/session/calls.h"
 #include "tests/fuzz/fuzz.h"
@@ -39,7 +39,7 @@ void Run(const v1::Node& node) {
   NodeAttrs attrs;
   attrs.dict = *dict;
   RequireCode(op.ParseAttrs(&attrs), {Code::kInvalidArgument});
-  v1::DescribeCall describe;
+  v1::Command::DescribeCall describe;
   describe.set_op(op.name());
   describe.set_num_inputs(static_cast<uint32_t>(node.inputs_size()));
   for (const auto& [name, text] : *dict) (*describe.mutable_attributes())[name].set_string_value(text);

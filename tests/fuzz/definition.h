@@ -3,7 +3,7 @@
 #ifndef TESTS_FUZZ_DEFINITION_H_
 #define TESTS_FUZZ_DEFINITION_H_
 
-#include "proto/model.pb.h"
+#include "gluond/v1/model.pb.h"
 
 namespace gluond::fuzz {
 

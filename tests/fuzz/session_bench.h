@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "proto/session.pb.h"
+#include "gluond/v1/session.pb.h"
 #include "server/session/program.h"
 
 namespace gluond::fuzz {

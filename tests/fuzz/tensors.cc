@@ -6,7 +6,7 @@
 
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
-#include "proto/operator.pb.h"
+#include "gluond/v1/operator.pb.h"
 #include "server/codec/tensors_codec.h"
 #include "server/wire/parse_message.h"
 #include "tests/fuzz/fuzz.h"
@@ -22,7 +22,7 @@ bool Equal(const Tensor& a, const Tensor& b) {
 }
 
 // As `form`, and back.
-absl::StatusOr<std::vector<Tensor>> SentBack(const std::vector<Tensor>& tensors, v1::OutputEncoding form,
+absl::StatusOr<std::vector<Tensor>> SentBack(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form,
                                              Allocator& memory) {
   v1::InvokeResponse response;
   server::Attachments attachments;
@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<Tensor>> SentBack(const std::vector<Tensor>& tensors,
 }
 
 void CheckForms(const std::vector<Tensor>& tensors, Allocator& memory) {
-  for (const auto form : {v1::RAW, v1::TYPED}) {
+  for (const auto form : {v1::Tensor::RAW, v1::Tensor::TYPED}) {
     const auto once = SentBack(tensors, form, memory);
     RequireCode(once.status(), {Code::kResourceExhausted});
     if (!once.ok()) continue;
@@ -42,13 +42,13 @@ void CheckForms(const std::vector<Tensor>& tensors, Allocator& memory) {
     RequireCode(twice.status(), {Code::kResourceExhausted});
     Require(once->size() == tensors.size(), "as many tensors");
     for (size_t i = 0; i < tensors.size(); ++i) {
-      Require(form == v1::TYPED || Equal((*once)[i], tensors[i]), "raw bytes are what they were");
+      Require(form == v1::Tensor::TYPED || Equal((*once)[i], tensors[i]), "raw bytes are what they were");
       Require(!twice.ok() || Equal((*twice)[i], (*once)[i]), "values are what they were");
     }
   }
   v1::InvokeResponse summary;
   server::Attachments none;
-  Require(server::EncodeTensors(tensors, v1::STATISTICS, 1 << 20, summary.mutable_outputs(), &none).ok(), "statistics");
+  Require(server::EncodeTensors(tensors, v1::Tensor::STATISTICS, 1 << 20, summary.mutable_outputs(), &none).ok(), "statistics");
 }
 
 void Run(const v1::InvokeRequest& input) {

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "proto/custom_operator.pb.h"
-#include "proto/model.pb.h"
-#include "proto/parameters.pb.h"
-#include "proto/session.pb.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/custom_operator.pb.h"
+#include "gluond/v1/model.pb.h"
+#include "gluond/v1/parameters.pb.h"
+#include "gluond/v1/session.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/wire/chunk.h"
 #include "server/wire/parse_message.h"
 #include "server/wire/wire_check.h"

@@ -7,7 +7,7 @@ import unittest
 
 from google.protobuf import descriptor_pool, json_format, message_factory
 
-from proto import model_pb2, operator_pb2, server_pb2, training_pb2  # pylint: disable=unused-import
+from gluond.v1 import model_pb2, operator_pb2, server_pb2, training_pb2  # pylint: disable=unused-import
 from proto.health.v1 import health_pb2  # pylint: disable=unused-import
 from tests import case_runner
 

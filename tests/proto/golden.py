@@ -45,7 +45,7 @@ def compile_protos(root):
 
 
 def _import_roots(root):
-  # Files are imported from the repository's root ("proto/tensor.proto"), or from proto ("gluond/v1/tensor.proto").
+  # Files are imported from the repository's root ("proto/gluond/v1/tensor.proto"), or from proto ("gluond/v1/tensor.proto").
   roots = [root / "proto"] if (root / "proto" / "gluond").is_dir() else []
   return [*roots, root, root / "third_party" / "googleapis", pathlib.Path("/usr/include")]
 

@@ -160,11 +160,11 @@ const BadInput kBadInputs[] = {
     {"BackwardWithoutForward", "TrainingService/Backward", R"({"model": "mlp"})", StatusCode::FAILED_PRECONDITION, "Forward"},
     {"UnknownInitializer", "ModelService/InitializeParameters", R"({"model": "mlp", "initializer": {"name": "Xaver"}})", kInvalid, "Xavier"},
     // Sequences.
-    {"SequenceWithoutClient", kStep, R"({"model": "mlp", "sequence": "1"})", kInvalid, "client_id"},
-    {"SequenceWithAGap", kStep, R"({"model": "mlp", "client_id": "eve", "sequence": "5"})", StatusCode::FAILED_PRECONDITION, "send 1 next"},
+    {"SequenceWithoutClient", kStep, R"({"model": "mlp", "call": {"sequence": "1"}})", kInvalid, "client_id"},
+    {"SequenceWithAGap", kStep, R"({"model": "mlp", "call": {"client_id": "eve", "sequence": "5"}})", StatusCode::FAILED_PRECONDITION, "send 1 next"},
     {"UploadWithoutClient", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8]})", kInvalid, "client_id"},
-    {"UploadOfAnotherShape", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [9], "client_id": "eve"})", kInvalid, "shape [8]"},
-    {"ChunkBeyondTheEnd", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8], "client_id": "eve", "chunk": {"offset": "18446744073709551615", "data": "AAAA"}})", kInvalid, "beyond the end"},
+    {"UploadOfAnotherShape", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [9], "call": {"client_id": "eve"}})", kInvalid, "shape [8]"},
+    {"ChunkBeyondTheEnd", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8], "call": {"client_id": "eve"}, "chunk": {"offset": "18446744073709551615", "data": "AAAA"}})", kInvalid, "beyond the end"},
 };
 
 class BadInputTest : public ServiceTest {

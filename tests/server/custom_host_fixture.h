@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/custom_operator.pb.h"
+#include "gluond/v1/custom_operator.pb.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {

@@ -96,8 +96,7 @@ TEST_F(ExactlyOnceTest, CallsThatWaitEndWhereverTheOneBeforeEnds) {
   Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "commit": true, "tensors": {
       "data": {"shape": [40000, 4], "fill": {}}, "label": {"shape": [40000], "dtype": "INT32", "fill": {}}}})");
   std::thread steps([this] {
-    Call(training_, &Stub::TrainStep, R"({"model": "mlp", "rows": {"dataset": "d"}, "batch_size": "4", "client_id": "ann",
-                                          "sequence": "1"})");
+    Call(training_, &Stub::TrainStep, R"({"model": "mlp", "rows": {"dataset": "d"}, "batch_size": "4", "call": {"client_id": "ann", "sequence": "1"}})");
   });
   std::vector<std::thread> backwards;
   for (int i = 0; i < 2; ++i) {
@@ -105,7 +104,7 @@ TEST_F(ExactlyOnceTest, CallsThatWaitEndWhereverTheOneBeforeEnds) {
       grpc::ClientContext context;
       v1::BackwardResponse response;
       const grpc::Status status = training_->Backward(
-          &context, Json<v1::BackwardRequest>(R"({"model": "mlp", "recording": "99", "client_id": "ann", "sequence": "2"})"),
+          &context, Json<v1::BackwardRequest>(R"({"model": "mlp", "recording": "99", "call": {"client_id": "ann", "sequence": "2"}})"),
           &response);
       EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION) << status.error_message();
     });
@@ -142,7 +141,7 @@ TEST_F(ExactlyOnceTest, AnAnswerThatCannotBeEncodedUsesItsNumberUp) {
       {"block": "BatchNorm"}, {"block": "Dense", "attributes": {"units": 300000, "use_bias": false}}]},
       "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 1]}]})");
   Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "wide"})");
-  const std::string call = R"({"model": "wide", "training": true, "encoding": "TYPED", "client_id": "ann", "sequence": "1",
+  const std::string call = R"({"model": "wide", "training": true, "encoding": "TYPED", "call": {"client_id": "ann", "sequence": "1"},
                                "inputs": {"data": {"shape": [2, 1], "float_data": [1, 3]}}})";
   const auto mean = [this] {
     return Call(models_, &v1::ModelService::Stub::GetParameters, R"({"model": "wide", "names": ["0.running_mean"]})")
@@ -157,8 +156,7 @@ TEST_F(ExactlyOnceTest, AnAnswerThatCannotBeEncodedUsesItsNumberUp) {
   EXPECT_EQ(again.recording(), 1u);
   EXPECT_TRUE(again.outputs().begin()->second.has_statistics());
   EXPECT_EQ(mean(), moved) << "it was not applied again";
-  Call(training_, &Stub::Backward, R"({"model": "wide", "gradients": ["1.weight"], "encoding": "TYPED", "client_id": "ann",
-      "sequence": "2"})", StatusCode::RESOURCE_EXHAUSTED);
+  Call(training_, &Stub::Backward, R"({"model": "wide", "gradients": ["1.weight"], "encoding": "TYPED", "call": {"client_id": "ann", "sequence": "2"}})", StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "wide"})").last(), 2u);
 }
 
@@ -190,7 +188,7 @@ TEST_F(ExactlyOnceTest, AClientLearnsOfARestartThatItDidNotSee) {
 
 TEST_F(ExactlyOnceTest, LargeTensorsAreKeptAsStatistics) {
   Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide", "block": {"block": "Flatten"}})");
-  auto request = Json<v1::ForwardRequest>(R"({"model": "wide", "client_id": "ann", "sequence": "1", "encoding": "RAW",
+  auto request = Json<v1::ForwardRequest>(R"({"model": "wide", "call": {"client_id": "ann", "sequence": "1"}, "encoding": "RAW",
       "inputs": {"data": {"shape": [1, 20000], "fill": {"constant": 2}}}})");
   EXPECT_EQ(Call(training_, &Stub::Forward, request).outputs().at("output").raw().size(), 80'000u);
   const auto again = Call(training_, &Stub::Forward, request);

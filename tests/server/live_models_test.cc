@@ -112,7 +112,7 @@ TEST_F(LiveModelsTest, ATrainStopsForADrainAndItsStepsAreSaved) {
   v1::TrainProgress last;
   {
     TrainCall train(training_, R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"},
-        "epochs": 1000000000, "progress_every": "0.05s", "client_id": "ann", "sequence": "1"})");
+        "epochs": 1000000000, "progress_every": "0.05s", "call": {"client_id": "ann", "sequence": "1"}})");
     ASSERT_TRUE(train.Next().has_value());
     std::thread drain([this] { EXPECT_EQ(server_->Drain(std::chrono::seconds(60)), 0); });
     last = train.Last();
@@ -131,7 +131,7 @@ TEST_F(LiveModelsTest, ALongTrainIsSavedMeanwhile) {
   DefineMlp("mlp");
   UploadZeros("zeros", 1000);
   const std::string request = R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"},
-      "epochs": 1000000000, "progress_every": "0.05s", "client_id": "ann", "sequence": "1"})";
+      "epochs": 1000000000, "progress_every": "0.05s", "call": {"client_id": "ann", "sequence": "1"}})";
   {
     TrainCall train(training_, request);
     ASSERT_TRUE(train.Next().has_value());
@@ -177,8 +177,8 @@ TEST_F(LiveModelsTest, ModelsComeAndGoWhileTheyAreSaved) {
     std::this_thread::sleep_for(std::chrono::milliseconds(7 * i));
     v1::DeleteModelRequest request;
     request.set_model("mlp");
-    request.set_client_id("ann");
-    request.set_sequence(++number);
+    request.mutable_call()->set_client_id("ann");
+    request.mutable_call()->set_sequence(++number);
     Call(models_, &Models::DeleteModel, request);
     EXPECT_FALSE(IsStored("mlp"));
   }

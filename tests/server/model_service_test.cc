@@ -18,7 +18,7 @@ class ModelServiceTest : public ServiceTest {
  protected:
   v1::UploadParameterRequest Chunk(const std::string& bytes, uint64_t offset) {
     auto request = Json<v1::UploadParameterRequest>(
-        R"({"model": "mlp", "parameter": "0.weight", "shape": [8, 4], "client_id": "ann"})");
+        R"({"model": "mlp", "parameter": "0.weight", "shape": [8, 4], "call": {"client_id": "ann"}})");
     request.mutable_chunk()->set_offset(offset);
     request.mutable_chunk()->set_data(bytes);
     request.mutable_chunk()->set_crc32c(Crc32c(bytes));
@@ -81,7 +81,7 @@ TEST_F(ModelServiceTest, EachOfManyClientsGetsItsOwnPrediction) {
     clients.emplace_back([this, t] {
       v1::PredictRequest request;
       request.set_model("twice");
-      request.set_encoding(v1::RAW);
+      request.set_encoding(v1::Tensor::RAW);
       v1::Tensor& x = (*request.mutable_inputs())["x"];
       x.add_shape(50'000);
       const std::vector<float> values(50'000, static_cast<float>(t));
@@ -201,14 +201,14 @@ TEST_F(ModelServiceTest, UploadsAreCountedWhoeverSendsThem) {
   const std::string bytes(8 * 4 * 4, '\0');
   auto chunk = Chunk(bytes, 0);
   for (const char* client : {"a", "b", "ann"}) {
-    chunk.set_client_id(client);
+    chunk.mutable_call()->set_client_id(client);
     Call(models_, &Stub::UploadParameter, chunk);
   }
-  chunk.set_client_id("d");
+  chunk.mutable_call()->set_client_id("d");
   Call(models_, &Stub::UploadParameter, chunk, StatusCode::RESOURCE_EXHAUSTED);
   ExpectMessage("--max_uploads");
   Call(models_, &Stub::UploadParameter, Chunk(bytes, 0));  // It is one of the three.
-  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "ann"})");
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "call": {"client_id": "ann"}})");
   Call(models_, &Stub::UploadParameter, chunk);
 }
 
@@ -219,7 +219,7 @@ TEST_F(ModelServiceTest, ClientsUploadAtTheSameTime) {
     clients.emplace_back([this, c] {
       for (int i = 0; i < 50; ++i) {
         auto request = Chunk(std::string(8 * 4 * 4, static_cast<char>(i)), 0);
-        request.set_client_id(std::to_string(c % 2));  // Two of them take each other's place.
+        request.mutable_call()->set_client_id(std::to_string(c % 2));  // Two of them take each other's place.
         request.set_restart(true);
         grpc::ClientContext context;
         v1::UploadParameterResponse response;
@@ -243,7 +243,7 @@ TEST_F(ModelServiceTest, LargeParametersTravelInChunks) {
   EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(0, 50), 0)).received(), 50u);
   Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(60), 60), StatusCode::FAILED_PRECONDITION);
   ExpectMessage("only 50 bytes were received");
-  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "ann"})",
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "call": {"client_id": "ann"}})",
        StatusCode::FAILED_PRECONDITION);
   auto damaged = Chunk(bytes.substr(50), 50);
   (*damaged.mutable_chunk()->mutable_data())[3] ^= 1;
@@ -251,9 +251,9 @@ TEST_F(ModelServiceTest, LargeParametersTravelInChunks) {
   EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(0, 50), 0)).received(), 50u) << "again";
   EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(40), 40)).received(), 128u) << "overlapping";
   Call(models_, &Stub::UploadParameter, Chunk("x", 128), StatusCode::INVALID_ARGUMENT);
-  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "bob"})",
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "call": {"client_id": "bob"}})",
        StatusCode::NOT_FOUND);
-  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "client_id": "ann"})");
+  Call(models_, &Stub::SetParameters, R"({"model": "mlp", "uploaded": ["0.weight"], "call": {"client_id": "ann"}})");
   EXPECT_EQ(Parameters("mlp")["0.weight"], bytes);
 
   std::string downloaded;

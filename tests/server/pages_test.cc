@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/model.pb.h"
+#include "gluond/v1/model.pb.h"
 
 namespace gluond::server {
 namespace {

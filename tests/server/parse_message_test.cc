@@ -15,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/arena.h"
 #include "gtest/gtest.h"
-#include "proto/graph.pb.h"
-#include "proto/model.pb.h"
-#include "proto/operator.pb.h"
-#include "proto/session.pb.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/graph.pb.h"
+#include "gluond/v1/model.pb.h"
+#include "gluond/v1/operator.pb.h"
+#include "gluond/v1/session.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/wire/wire_check.h"
 
 namespace gluond::server {

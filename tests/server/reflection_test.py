@@ -53,7 +53,7 @@ class ReflectionTest(unittest.TestCase):
   def test_each_question_of_a_stream_is_answered_in_order(self):
     option = {"containing_type": "google.protobuf.FieldOptions", "extension_number": 1}
     answers = list(self.client.stream([
-        {"host": "me", "file_by_filename": "proto/tensor.proto"}, {"file_by_filename": "no/such.proto"},
+        {"host": "me", "file_by_filename": "gluond/v1/tensor.proto"}, {"file_by_filename": "no/such.proto"},
         {"file_containing_symbol": "gluond.v1.Tensor.shape"}, {"file_containing_symbol": "gluond.v1.Nobody"},
         {"file_containing_extension": option}, {"all_extension_numbers_of_type": "gluond.v1.Tensor"},
         {"all_extension_numbers_of_type": "gluond.v1.Nobody"}, {}]))

@@ -19,10 +19,10 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
-#include "proto/model.grpc.pb.h"
-#include "proto/operator.grpc.pb.h"
-#include "proto/server.grpc.pb.h"
-#include "proto/training.grpc.pb.h"
+#include "gluond/v1/model.grpc.pb.h"
+#include "gluond/v1/operator.grpc.pb.h"
+#include "gluond/v1/server.grpc.pb.h"
+#include "gluond/v1/training.grpc.pb.h"
 #include "server/server.h"
 
 namespace gluond::server {
@@ -166,8 +166,8 @@ class ServiceTest : public testing::Test {
       for (int j = 0; j < 4; ++j) data.add_float_data(static_cast<float>(kind == j) + 0.1f * static_cast<float>(row));
       label.add_int_data(kind);
     }
-    request.set_client_id(client);
-    request.set_sequence(sequence);
+    request.mutable_call()->set_client_id(client);
+    request.mutable_call()->set_sequence(sequence);
     return request;
   }
   // A dataset of 30 rows for that classifier.

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/session.grpc.pb.h"
+#include "gluond/v1/session.grpc.pb.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {
@@ -68,7 +68,7 @@ class TestProgram final : public SessionProgram {
   }
 
  private:
-  void Put(const v1::Put& put, const Attachments& attachments) {
+  void Put(const v1::Command::Put& put, const Attachments& attachments) {
     const Bytes bytes = attachments.Get(put.tensor().raw());
     std::string& value = arrays_[put.array()];
     value.resize(bytes.size());
@@ -82,7 +82,7 @@ class TestProgram final : public SessionProgram {
     mixed = mixed * 6364136223846793005u + number;
     std::memcpy(value->data(), &mixed, 8);
   }
-  void Fetch(const v1::Fetch& fetch, v1::Reply reply) {
+  void Fetch(const v1::Command::Fetch& fetch, v1::Reply reply) {
     Attachments attachments;
     int64_t bytes = 0;
     for (const uint64_t array : fetch.arrays()) {

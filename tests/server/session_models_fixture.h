@@ -194,7 +194,7 @@ class SessionModelsTest : public CustomTest {
   std::string PredictByModel(const std::string& model, int step) {
     v1::PredictRequest request;
     request.set_model(model);
-    request.set_encoding(v1::RAW);
+    request.set_encoding(v1::Tensor::RAW);
     (*request.mutable_inputs())["data"] = TensorOf({kBatch, 4}, DataOf(step));
     return Call(models_, &v1::ModelService::Stub::Predict, request).outputs().begin()->second.raw();
   }
@@ -207,18 +207,18 @@ class SessionModelsTest : public CustomTest {
 
   static v1::Command SaveCommand(const std::string& model, int step = 0) {
     v1::Command command;
-    v1::SaveAsModel& save = *command.mutable_save_as_model();
-    save = Json<v1::SaveAsModel>(R"({"graph": "1", "inputs": [{"name": "data", "shape": [-1, 4], "dtype": "FLOAT32"}],
+    v1::Command::SaveAsModel& save = *command.mutable_save_as_model();
+    save = Json<v1::Command::SaveAsModel>(R"({"graph": "1", "inputs": [{"name": "data", "shape": [-1, 4], "dtype": "FLOAT32"}],
         "outputs": ["scores"], "trainer": {"loss": {"name": "L2Loss"}, "optimizer": {"name": "sgd", "attributes":
             {"learning_rate": 0.125, "momentum": 0.5}}}})");
     save.set_model(model);
     save.set_step(step);
     for (const Member& member : Members()) {
-      v1::SaveAsModel::Member* parameter = save.add_parameters();
+      v1::Command::SaveAsModel::Member* parameter = save.add_parameters();
       parameter->mutable_variable()->set_name(member.name);
       parameter->set_array(member.array);
       if (!member.is_trained) continue;
-      v1::SaveAsModel::State* state = save.add_states();
+      v1::Command::SaveAsModel::State* state = save.add_states();
       state->set_name(absl::StrCat(member.name, "/mom"));
       state->set_array(member.momentum());
     }

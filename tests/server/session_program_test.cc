@@ -61,7 +61,7 @@ TEST_F(SessionProgramTest, PutTakesAnyShapeAndType) {
   Do(R"("put": {"array": 1, "tensor": {"shape": [2, 2], "dtype": "INT32", "fill": {"constant": 3}}})");
   const v1::Reply reply = Ask(R"("describe": {"arrays": [1]})");
   EXPECT_THAT(reply.arrays(0).shape(), ElementsAre(2, 2));
-  EXPECT_EQ(reply.arrays(0).dtype(), v1::INT32);
+  EXPECT_EQ(reply.arrays(0).dtype(), v1::Tensor::INT32);
   EXPECT_EQ(reply.arrays(0).device(), "cpu");
   EXPECT_TRUE(reply.arrays(0).has_shape());
 }

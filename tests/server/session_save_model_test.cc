@@ -42,7 +42,7 @@ TEST_F(SessionModelsTest, AModelGoesOnWhereTheSessionWasBitForBit) {
 TEST_F(SessionModelsTest, AModelHasWhatItsVariablesSay) {
   DefineNet(*client_);
   v1::Command command = SaveCommand("net");
-  v1::SaveAsModel& save = *command.mutable_save_as_model();
+  v1::Command::SaveAsModel& save = *command.mutable_save_as_model();
   save.clear_states();
   save.clear_outputs();
   *save.mutable_parameters(0)->mutable_variable() = Json<v1::Variable>(R"({"name": "fc1_weight", "gradReq": "NULL",
@@ -102,11 +102,11 @@ TEST_F(SessionModelsTest, RefusesWhatCannotBeAModel) {
   DefineNet(*client_);
   struct Case {
     std::string name;
-    std::function<void(v1::SaveAsModel&)> change;
+    std::function<void(v1::Command::SaveAsModel&)> change;
     Code code;
     std::string says;
   };
-  const auto variable = [](v1::SaveAsModel& save, int i) { return save.mutable_parameters(i)->mutable_variable(); };
+  const auto variable = [](v1::Command::SaveAsModel& save, int i) { return save.mutable_parameters(i)->mutable_variable(); };
   const std::vector<Case> cases = {
       {"Name", [](auto& save) { save.set_model("a/b"); }, Code::kInvalidArgument, "a/b"},
       {"Device", [](auto& save) { save.set_device("gpu:7"); }, Code::kNotFound, "it has: cpu"},
@@ -131,7 +131,7 @@ TEST_F(SessionModelsTest, RefusesWhatCannotBeAModel) {
        }, Code::kInvalidArgument, "'bn_mean' is written by an operator"},
       {"Shape", [&](auto& save) { variable(save, 1)->add_shape(9); }, Code::kInvalidArgument,
        "parameter 'fc1_bias': its array is float32[8], expected float32[9] as it is declared"},
-      {"Dtype", [&](auto& save) { variable(save, 1)->set_dtype(v1::FLOAT16); }, Code::kInvalidArgument,
+      {"Dtype", [&](auto& save) { variable(save, 1)->set_dtype(v1::Tensor::FLOAT16); }, Code::kInvalidArgument,
        "its array is float32[8], expected float16"},
       {"ShapeOfTheGraph", [](auto& save) { save.mutable_parameters(0)->set_array(2); }, Code::kInvalidArgument,
        "fc1"},

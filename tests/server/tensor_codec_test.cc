@@ -152,7 +152,7 @@ TEST_F(TensorCodec, WhatIsWrongIsSaid) {
   ExpectRefused("shape: 1 dtype: INT32 fill { arange { start: nan } }", "do not fit int32");
   ExpectRefused("shape: 1 statistics {}", "statistics are for replies");
   v1::Tensor proto;
-  proto.set_dtype(static_cast<v1::DType>(99));
+  proto.set_dtype(static_cast<v1::Tensor::DType>(99));
   EXPECT_EQ(DecodeTensor(proto, attachments_, *memory_).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -165,11 +165,11 @@ TEST_F(TensorCodec, MemoryIsChargedBeforeItIsUsed) {
 
 TEST_F(TensorCodec, EveryDtypeComesBackFromItsOwnForms) {
   for (const DType dtype : kAllDTypes) {
-    const std::string name = v1::DType_Name(ToProto(dtype));
+    const std::string name = v1::Tensor::DType_Name(ToProto(dtype));
     const std::string values = dtype == DType::kBool ? "int_data: [0, 1, 1]" : "int_data: [0, 1, 2]";
     const absl::StatusOr<Tensor> tensor = Decode("shape: 3 dtype: " + name + " " + values);
     ASSERT_TRUE(tensor.ok()) << tensor.status();
-    for (const v1::OutputEncoding form : {v1::RAW, v1::TYPED}) {
+    for (const v1::Tensor::Encoding form : {v1::Tensor::RAW, v1::Tensor::TYPED}) {
       v1::Tensor proto;
       int64_t left = 1 << 20;
       EXPECT_TRUE(EncodeTensor(*tensor, form, &left, &proto, &attachments_).ok());
@@ -185,7 +185,7 @@ TEST_F(TensorCodec, LargeRepliesReferToTheTensor) {
   const absl::StatusOr<Tensor> tensor = Decode("shape: 2000 fill { arange {} }");
   v1::Tensor proto;
   int64_t left = 0;  // Nothing is copied.
-  EXPECT_TRUE(EncodeTensor(*tensor, v1::RAW, &left, &proto, &attachments_).ok());
+  EXPECT_TRUE(EncodeTensor(*tensor, v1::Tensor::RAW, &left, &proto, &attachments_).ok());
   EXPECT_EQ(proto.raw().size(), Attachments::kPlaceholderSize);
   EXPECT_EQ(attachments_.Get(proto.raw()).contiguous(), static_cast<const char*>(tensor->data()));
 }
@@ -194,7 +194,7 @@ TEST_F(TensorCodec, StatisticsLeaveOutWhatIsNotFinite) {
   const absl::StatusOr<Tensor> tensor = Decode("shape: 4 float_data: [1, 3, nan, inf]");
   v1::Tensor proto;
   int64_t left = 0;
-  EXPECT_TRUE(EncodeTensor(*tensor, v1::STATISTICS, &left, &proto, &attachments_).ok());
+  EXPECT_TRUE(EncodeTensor(*tensor, v1::Tensor::STATISTICS, &left, &proto, &attachments_).ok());
   EXPECT_EQ(proto.statistics().min(), 1);
   EXPECT_EQ(proto.statistics().max(), 3);
   EXPECT_EQ(proto.statistics().mean(), 2);

@@ -146,7 +146,7 @@ TEST_F(TrainTest, OtherCallsComeBetweenAndAnyClientEndsIt) {
 
 TEST_F(TrainTest, AStreamThatBreaksEndsItAndTheNumberIsUsedUp) {
   DefineMlp("calm");
-  const std::string numbered = ForEver(R"(, "client_id": "ann", "sequence": "1")");
+  const std::string numbered = ForEver(R"(, "call": {"client_id": "ann", "sequence": "1"})");
   {
     TrainCall train(training_, numbered);
     ASSERT_TRUE(train.Next().has_value());
@@ -172,7 +172,7 @@ TEST_F(TrainTest, AStreamThatBreaksEndsItAndTheNumberIsUsedUp) {
 }
 
 TEST_F(TrainTest, ACallThatTookNoStepHasNotUsedItsNumberUp) {
-  const std::string number = R"(, "client_id": "ann", "sequence": "1")";
+  const std::string number = R"(, "call": {"client_id": "ann", "sequence": "1"})";
   TrainCall bad(training_, R"({"model": "mlp", "batch_size": 8, "rows": {"dataset": "toy", "indices": [99]})" + number + "}");
   bad.Rest(StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(TrainCall(training_, R"({"model": "mlp", "batch_size": 8, "rows": {"dataset": "toy"})" + number + "}").Last().steps(),

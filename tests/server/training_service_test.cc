@@ -123,13 +123,13 @@ TEST_F(TrainingServiceTest, RowsWithoutElementsTakeNoMoreThanThereIs) {
 }
 
 TEST_F(TrainingServiceTest, DatasetsTravelInChunks) {
-  auto request = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "client_id": "ann", "columns": [
+  auto request = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "call": {"client_id": "ann"}, "columns": [
       {"name": "data", "shape": [6, 4], "dtype": "UINT8", "scale": 0.5}, {"name": "label", "shape": [6], "dtype": "UINT8"}]})");
   const std::string data(24, '\2'), label("\0\1\2\0\1\2", 6);
   request.mutable_columns(0)->set_crc32c(Crc32c(data));
   EXPECT_FALSE(Call(training_, &Stub::UploadDataset, request).committed());
   const auto send = [&](const std::string& column, const std::string& bytes, uint64_t offset, StatusCode expected) {
-    auto chunk = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "client_id": "ann"})");
+    auto chunk = Json<v1::UploadDatasetRequest>(R"({"dataset": "bytes", "call": {"client_id": "ann"}})");
     chunk.set_column(column);
     chunk.mutable_chunk()->set_offset(offset);
     chunk.mutable_chunk()->set_data(bytes);
@@ -140,9 +140,9 @@ TEST_F(TrainingServiceTest, DatasetsTravelInChunks) {
   send("data", data, 8, StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(send("data", data.substr(8), 8, StatusCode::OK).received().at("data"), 24u);
   send("lable", label, 0, StatusCode::NOT_FOUND);
-  const std::string commit = R"({"dataset": "bytes", "client_id": "ann", "commit": true})";
+  const std::string commit = R"({"dataset": "bytes", "call": {"client_id": "ann"}, "commit": true})";
   Call(training_, &Stub::UploadDataset, commit, StatusCode::FAILED_PRECONDITION);
-  Call(training_, &Stub::UploadDataset, R"({"dataset": "bytes", "client_id": "bob", "commit": true})",
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "bytes", "call": {"client_id": "bob"}, "commit": true})",
        StatusCode::ALREADY_EXISTS);
   DefineMlp("mlp");
   const std::string step = R"({"model": "mlp", "batch_size": 6, "rows": {"dataset": "bytes"}})";
@@ -220,7 +220,7 @@ TEST_F(TrainingServiceTest, ACommittedDatasetIsNoOther) {
   EXPECT_TRUE(upload(1, 1).ok());
   EXPECT_EQ(upload(2, 1).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(upload(1, 3).code(), absl::StatusCode::kAlreadyExists);
-  Call(training_, &Stub::UploadDataset, R"({"dataset": "q", "client_id": "z", "columns": [{"name": "data", "shape": [4, 2]}],
+  Call(training_, &Stub::UploadDataset, R"({"dataset": "q", "call": {"client_id": "z"}, "columns": [{"name": "data", "shape": [4, 2]}],
       "tensors": {"data": {"shape": [2, 4], "fill": {}}}, "commit": true})", StatusCode::INVALID_ARGUMENT);
   ExpectMessage("is declared as");
 }
@@ -234,7 +234,7 @@ TEST_F(TrainingServiceTest, OfTwoClientsOneMakesADataset) {
         grpc::ClientContext context;
         v1::UploadDatasetResponse response;
         const auto request = Json<v1::UploadDatasetRequest>(absl::StrCat(
-            R"({"dataset": "r)", round, R"(", "client_id": "c)", c, R"(", "restart": true, "commit": true,
+            R"({"dataset": "r)", round, R"(", "call": {"client_id": "c)", c, R"("}, "restart": true, "commit": true,
                 "tensors": {"data": {"shape": [100000], "fill": {"constant": )", c, "}}}}"));
         committed += training_->UploadDataset(&context, request, &response).ok() && response.committed();
       });
@@ -253,8 +253,7 @@ TEST_F(TrainingServiceTest, AnErrorAfterAStepDoesNotHideTheStep) {
   Call(training_, &Stub::CreateTrainer, R"({"model": "four", "loss": {"name": "SoftmaxCrossEntropyLoss"}})");
   Call(training_, &Stub::UploadDataset, R"({"dataset": "ten", "commit": true, "tensors": {
       "data": {"shape": [10, 4], "fill": {}}, "label": {"shape": [10], "dtype": "INT32", "fill": {}}}})");
-  const std::string steps = R"({"model": "four", "rows": {"dataset": "ten"}, "batch_size": "4", "client_id": "ann",
-                               "sequence": "1"})";
+  const std::string steps = R"({"model": "four", "rows": {"dataset": "ten"}, "batch_size": "4", "call": {"client_id": "ann", "sequence": "1"}})";
   for (const bool again : {false, true}) {  // The third batch has two rows, which the model refuses.
     const auto response = Call(training_, &Stub::TrainStep, steps);
     EXPECT_EQ(response.samples(), 8);
@@ -262,7 +261,7 @@ TEST_F(TrainingServiceTest, AnErrorAfterAStepDoesNotHideTheStep) {
     EXPECT_EQ(Call(training_, &Stub::GetTrainer, R"({"model": "four"})").trainer().step(), 2);
   }
   Call(training_, &Stub::TrainStep, R"({"model": "four", "rows": {"dataset": "ten", "begin": "8"}, "batch_size": "4",
-                                        "client_id": "ann", "sequence": "2"})", StatusCode::INVALID_ARGUMENT);
+                                        "call": {"client_id": "ann", "sequence": "2"}})", StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(TrainingServiceTest, ABackwardThatWasTooLateCanBeCalledAgain) {

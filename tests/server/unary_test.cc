@@ -7,7 +7,7 @@
 
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
-#include "proto/server.grpc.pb.h"
+#include "gluond/v1/server.grpc.pb.h"
 #include "server/rpc/router.h"
 
 namespace gluond::server {

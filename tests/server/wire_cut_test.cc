@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
-#include "proto/operator.pb.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/operator.pb.h"
+#include "gluond/v1/training.pb.h"
 #include "server/wire/wire_check.h"
 
 // Newer releases of protobuf log by Abseil.
@@ -46,8 +46,8 @@ v1::TrainStepRequest Batch(size_t image_bytes, size_t label_bytes) {
   data.add_shape(64);
   data.set_raw(Pattern(image_bytes));
   (*request.mutable_inputs())["label"].set_raw(Pattern(label_bytes));
-  request.set_sequence(7);
-  request.set_client_id("laptop");
+  request.mutable_call()->set_sequence(7);
+  request.mutable_call()->set_client_id("laptop");
   return request;
 }
 
@@ -62,7 +62,7 @@ TEST(WireCut, TakesLargeBytesOutAndLeavesTheRest) {
   v1::TrainStepRequest cut;
   ASSERT_TRUE(cut.ParseFromString(rest));
   EXPECT_EQ(cut.model(), "lenet");
-  EXPECT_EQ(cut.sequence(), 7u);
+  EXPECT_EQ(cut.call().sequence(), 7u);
   const Bytes data = attachments.Get(cut.inputs().at("data").raw());
   std::string bytes(data.size(), '\0');
   data.CopyTo(bytes.data());

@@ -21,5 +21,5 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     """
     if not isinstance(seed_state, integer_types):
         raise ValueError(f"seed_state must be int, not {seed_state!r}")
-    command = session_pb2.Seed(seed=int(seed_state) & (1 << 64) - 1)
+    command = session_pb2.Command.Seed(seed=int(seed_state) & (1 << 64) - 1)
     connect.current().submit(encoding.message(encoding.SEED, command))

@@ -129,14 +129,14 @@ grpc::Status FakeServer::Apply(const Request* request, Response* response) {
   }
   if (fault == Fault::kCrash || fault == Fault::kSilentCrash) Crash();
   if (fault == Fault::kCrash) return Cut();
-  uint64_t& last = applied_[request->client_id()];
-  uint64_t& durable = durable_[request->client_id()];
-  const uint64_t unanswered = unanswered_[request->client_id()];
-  if (request->sequence() <= unanswered) {
+  uint64_t& last = applied_[request->call().client_id()];
+  uint64_t& durable = durable_[request->call().client_id()];
+  const uint64_t unanswered = unanswered_[request->call().client_id()];
+  if (request->call().sequence() <= unanswered) {
     return Refused(grpc::StatusCode::FAILED_PRECONDITION, "ANSWER_FORGOTTEN", last);
-  } else if (request->sequence() <= last) {
+  } else if (request->call().sequence() <= last) {
     response->set_replayed(true);
-  } else if (request->sequence() == last + 1) {
+  } else if (request->call().sequence() == last + 1) {
     ++last;
     ++steps_;
     if constexpr (requires { request->inputs(); }) batches_.push_back(request->inputs().at("data").raw());
@@ -152,7 +152,7 @@ grpc::Status FakeServer::Apply(const Request* request, Response* response) {
     Crash();
     return Cut();
   }
-  response->mutable_report()->set_step(static_cast<int64_t>(request->sequence()));
+  response->mutable_report()->set_step(static_cast<int64_t>(request->call().sequence()));
   if (fault == Fault::kCutAfter) return Cut();
   if (fault == Fault::kDeadlineAfter) return {grpc::StatusCode::DEADLINE_EXCEEDED, "late"};
   return grpc::Status::OK;
@@ -189,7 +189,7 @@ grpc::Status FakeServer::SetParameters(grpc::ServerContext*,
   std::lock_guard<std::mutex> lock(mu_);
   for (const auto& [name, tensor] : request->parameters()) values_[name] = tensor.raw();
   for (const std::string& name : request->uploaded()) values_[name] = std::move(staged_[name]);
-  applied_[request->client_id()] = request->sequence();
+  applied_[request->call().client_id()] = request->call().sequence();
   ++version_;
   return grpc::Status::OK;
 }
@@ -211,7 +211,7 @@ grpc::Status FakeServer::DownloadParameter(grpc::ServerContext*,
   }
   const std::string& bytes = values_[request->parameter()];
   const std::string data = bytes.substr(request->offset(), kChunkBytes);
-  response->set_dtype(v1::UINT8);
+  response->set_dtype(v1::Tensor::UINT8);
   response->add_shape(static_cast<int64_t>(bytes.size()));
   response->set_total(bytes.size());
   response->set_version(version_);

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
-#include "proto/model.grpc.pb.h"
-#include "proto/server.grpc.pb.h"
-#include "proto/training.grpc.pb.h"
+#include "gluond/v1/model.grpc.pb.h"
+#include "gluond/v1/server.grpc.pb.h"
+#include "gluond/v1/training.grpc.pb.h"
 
 namespace gluond::client {
 

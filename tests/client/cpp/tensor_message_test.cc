@@ -5,7 +5,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "gtest/gtest.h"
-#include "proto/training.pb.h"
+#include "gluond/v1/training.pb.h"
 
 namespace gluond::client {
 namespace {
@@ -22,7 +22,7 @@ class WithTensorsTest : public testing::TestWithParam<Tensors> {};
 TEST_P(WithTensorsTest, ReadsAsTheMessageThatHoldsThem) {
   v1::TrainStepRequest request;
   request.set_model("m");
-  request.set_sequence(7);
+  request.mutable_call()->set_sequence(7);
   v1::TrainStepRequest whole = request;
   for (const auto& [name, tensor] : GetParam()) {
     (*whole.mutable_inputs())[name] = tensor.ToProto();

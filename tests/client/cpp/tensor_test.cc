@@ -11,7 +11,7 @@ constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
 
 TEST(TensorTest, KeepsShapeTypeAndValues) {
   const Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
-  EXPECT_EQ(x.dtype(), v1::FLOAT32);
+  EXPECT_EQ(x.dtype(), v1::Tensor::FLOAT32);
   EXPECT_EQ(x.shape(), (Shape{2, 2}));
   EXPECT_EQ(x.size(), 4);
   EXPECT_EQ(*x.Values<float>(), (std::vector<float>{1, 2, 3, 4}));
@@ -33,7 +33,7 @@ TEST(TensorTest, HoldsScalarsAndNothing) {
   EXPECT_EQ(Tensor::Of<float>({}, {7}).size(), 1);
   EXPECT_EQ(Tensor::Of<float>({2, 0}, {}).size(), 0);
   EXPECT_EQ(Tensor().size(), 0);
-  EXPECT_TRUE(Tensor::FromBytes(v1::FLOAT32, {0, kHuge, kHuge}, "").ok());
+  EXPECT_TRUE(Tensor::FromBytes(v1::Tensor::FLOAT32, {0, kHuge, kHuge}, "").ok());
 }
 
 struct BadCase {
@@ -46,7 +46,7 @@ class BadShapeTest : public testing::TestWithParam<BadCase> {};
 
 TEST_P(BadShapeTest, IsRefused) {
   const auto tensor =
-      Tensor::FromBytes(v1::FLOAT32, GetParam().shape, std::string(GetParam().bytes, 'x'));
+      Tensor::FromBytes(v1::Tensor::FLOAT32, GetParam().shape, std::string(GetParam().bytes, 'x'));
   EXPECT_EQ(tensor.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -91,17 +91,17 @@ void AddInts(v1::Tensor* t) { t->add_int_data(1), t->add_int_data(-2); }
 INSTANTIATE_TEST_SUITE_P(
     Tensor, TypedReplyTest,
     testing::ValuesIn<TypedCase>({
-        {"Float32", v1::FLOAT32, AddFloats, BytesOf<float>(1, -0.5)},
-        {"Float16", v1::FLOAT16, AddFloats, BytesOf<uint16_t>(0x3c00, 0xb800)},
-        {"Bfloat16", v1::BFLOAT16, AddFloats, BytesOf<uint16_t>(0x3f80, 0xbf00)},
-        {"Float64", v1::FLOAT64,
+        {"Float32", v1::Tensor::FLOAT32, AddFloats, BytesOf<float>(1, -0.5)},
+        {"Float16", v1::Tensor::FLOAT16, AddFloats, BytesOf<uint16_t>(0x3c00, 0xb800)},
+        {"Bfloat16", v1::Tensor::BFLOAT16, AddFloats, BytesOf<uint16_t>(0x3f80, 0xbf00)},
+        {"Float64", v1::Tensor::FLOAT64,
          [](v1::Tensor* t) { t->add_double_data(1), t->add_double_data(2); },
          BytesOf<double>(1, 2)},
-        {"Int8", v1::INT8, AddInts, BytesOf<int8_t>(1, -2)},
-        {"Int32", v1::INT32, AddInts, BytesOf<int32_t>(1, -2)},
-        {"Int64", v1::INT64, [](v1::Tensor* t) { t->add_int64_data(1), t->add_int64_data(-2); },
+        {"Int8", v1::Tensor::INT8, AddInts, BytesOf<int8_t>(1, -2)},
+        {"Int32", v1::Tensor::INT32, AddInts, BytesOf<int32_t>(1, -2)},
+        {"Int64", v1::Tensor::INT64, [](v1::Tensor* t) { t->add_int64_data(1), t->add_int64_data(-2); },
          BytesOf<int64_t>(1, -2)},
-        {"Bool", v1::BOOL, [](v1::Tensor* t) { t->add_bool_data(true), t->add_bool_data(false); },
+        {"Bool", v1::Tensor::BOOL, [](v1::Tensor* t) { t->add_bool_data(true), t->add_bool_data(false); },
          BytesOf<uint8_t>(1, 0)},
     }),
     [](const auto& info) { return info.param.name; });

@@ -28,7 +28,7 @@ def points(count, seed=7):
 
 def bits(model):
     answer = calls.current().call(methods.GET_PARAMETERS, parameters_pb2.GetParametersRequest(
-        model=model.name, encoding=tensor_pb2.RAW))
+        model=model.name, encoding=tensor_pb2.Tensor.RAW))
     return {name: tensor.raw for name, tensor in answer.parameters.items()}
 
 

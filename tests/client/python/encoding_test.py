@@ -116,8 +116,8 @@ class MessageTest(unittest.TestCase):
 class FieldsTest(unittest.TestCase):
 
     def test_a_tag_is_what_protobuf_writes_before_a_value(self):
-        for message, field, value, size in ((session_pb2.Invoke, "call", 1, 1), (session_pb2.Invoke, "inputs", [1], 2),
-                                            (session_pb2.Invoke, "device", "a", 2), (session_pb2.Put, "tensor", {}, 1),
+        for message, field, value, size in ((session_pb2.Command.Invoke, "call", 1, 1), (session_pb2.Command.Invoke, "inputs", [1], 2),
+                                            (session_pb2.Command.Invoke, "device", "a", 2), (session_pb2.Command.Put, "tensor", {}, 1),
                                             (custom_operator_pb2.CallbackResult, "seconds", 1.0, 8),
                                             (tensor_pb2.Tensor, "raw", b"ab", 3), (session_pb2.Command, "seed", {}, 1)):
             with self.subTest(message=message.DESCRIPTOR.name, field=field):
@@ -125,11 +125,11 @@ class FieldsTest(unittest.TestCase):
                 self.assertEqual(fields.tag(message, field), written[:-size])
 
     def test_descriptors_of_a_newer_protobuf_say_whether_a_field_is_repeated(self):
-        of_types = vars(type(session_pb2.Invoke.DESCRIPTOR.fields[0])).items()
+        of_types = vars(type(session_pb2.Command.Invoke.DESCRIPTOR.fields[0])).items()
         newer = types.SimpleNamespace(number=2, type=4, is_repeated=True, **{
             name: value for name, value in of_types if name.startswith("TYPE_")})
         message = types.SimpleNamespace(DESCRIPTOR=types.SimpleNamespace(fields_by_name={"inputs": newer}))
-        self.assertEqual(fields.tag(message, "inputs"), fields.tag(session_pb2.Invoke, "inputs"))
+        self.assertEqual(fields.tag(message, "inputs"), fields.tag(session_pb2.Command.Invoke, "inputs"))
 
 
 if __name__ == "__main__":

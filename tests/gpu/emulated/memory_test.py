@@ -7,7 +7,7 @@ import unittest
 import gluond as mx
 import grpc
 from gluond import nd
-from proto import server_pb2, server_pb2_grpc
+from gluond._proto import server_pb2
 from tests import case_runner
 
 SERVER = "tests/gpu/emulated/gluond_server.sh"
@@ -52,7 +52,10 @@ class MemoryTest(unittest.TestCase):
         arrays.append(nd.ones((MIB,), ctx=mx.gpu(0)))
         arrays[-1].wait_to_read()
     self.assertEqual(float((other[7:9] + 1).sum().asscalar()), 8)
-    info = server_pb2_grpc.ServerServiceStub(channel).GetServerInfo(server_pb2.GetServerInfoRequest())
+    ask = channel.unary_unary("/gluond.v1.ServerService/GetServerInfo",
+                              request_serializer=server_pb2.GetServerInfoRequest.SerializeToString,
+                              response_deserializer=server_pb2.GetServerInfoResponse.FromString)
+    info = ask(server_pb2.GetServerInfoRequest())
     by_name = {device.name: device for device in info.devices}
     gpu, idle = by_name["gpu:0"], by_name["gpu:1"]
     self.assertEqual(gpu.memory_bytes, 64 << 20)

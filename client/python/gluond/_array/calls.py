@@ -63,7 +63,7 @@ class Call:
     def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
         """Makes the call known to a session, and returns the new value of `ready`."""
         number = session.new_call()
-        session.submit(encoding.message(encoding.PREPARE, session_pb2.Prepare(
+        session.submit(encoding.message(encoding.PREPARE, session_pb2.Command.Prepare(
             call=number, op=self.op, attributes={key: Value(string_value=text) for key, text in self.attributes},
             custom=self.custom)))
         frame = CallFrame(INVOKE, number, self.inputs, self.outputs, self.extra)

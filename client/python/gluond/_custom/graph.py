@@ -1,7 +1,7 @@
 """The operator `Custom` in graphs: its answers to symbols, and its attributes for the server and for files.
 
 A symbol's node has the user's own attributes only. The server also gets the process that computes it, and its inputs
-and outputs (proto/custom_operator.proto). A file gets the same without the process: any client that shares the operator
+and outputs (proto/gluond/v1/custom_operator.proto). A file gets the same without the process: any client that shares the operator
 may then compute it.
 """
 

@@ -1,4 +1,4 @@
-"""Values of custom operators between numpy and the wire (proto/custom_operator.proto). bfloat16, which numpy lacks, is
+"""Values of custom operators between numpy and the wire (proto/gluond/v1/custom_operator.proto). bfloat16, which numpy lacks, is
 float32 here."""
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Caller:
 
     def _apply(self, method: Method, request: Any, within: _Within, line: _Line) -> Any:
         """Calls under the line's next number. Holding the line's lock."""
-        request.client_id, request.sequence = self.client_id, line.next
+        request.call.client_id, request.call.sequence = self.client_id, line.next
         line.in_doubt = True
         try:
             answer = self._run(method, request, within, lambda: self._check_not_forgotten(request.model, within, line))

@@ -158,7 +158,7 @@ class _Upload:
 
     def _send(self, **fields: Any) -> Any:
         return self._caller.call(methods.UPLOAD_DATASET, dataset_pb2.UploadDatasetRequest(
-            dataset=self._name, client_id=self._client, **fields))
+            dataset=self._name, call={"client_id": self._client}, **fields))
 
     def run(self, replace: bool, title: str) -> None:
         """Sends what the server lacks. title: of the line that shows how far it is; empty: there is none."""

@@ -172,7 +172,7 @@ class Model:
             yield {name: value[begin:begin + batch_size] for name, value in arrays.items()}
 
     def _predict(self, arrays: Dict[str, np.ndarray]) -> List[np.ndarray]:
-        request = model_pb2.PredictRequest(model=self.name, encoding=tensor_pb2.RAW)
+        request = model_pb2.PredictRequest(model=self.name, encoding=tensor_pb2.Tensor.RAW)
         _fill(request.inputs, arrays)
         found = values.by_name(calls.current().call(methods.PREDICT, request).outputs)
         if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Commands as bytes, written by hand: the protobuf wire format of proto/session.proto for what is sent thousands of
+"""Commands as bytes, written by hand: the protobuf wire format of proto/gluond/v1/session.proto for what is sent thousands of
 times a second. Rare commands are built with protobuf itself (`message`).
 
 An array's name travels as a varint of exactly NAME_SIZE bytes (the higher ones padded with zeros, which every protobuf
@@ -99,9 +99,9 @@ def received(replies: int) -> bytes:
 
 
 # Tags of Invoke's fields; RunGraph has the same.
-_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(session_pb2.Invoke, each) for each in (
+_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(session_pb2.Command.Invoke, each) for each in (
     "call", "inputs", "outputs", "recording", "training"))
-_DEVICE, WHEN_FRESH = tag(session_pb2.Invoke, "device"), tag(session_pb2.Invoke, "when_fresh")
+_DEVICE, WHEN_FRESH = tag(session_pb2.Command.Invoke, "device"), tag(session_pb2.Command.Invoke, "when_fresh")
 _FLAGS_SIZE = len(_RECORDING) + len(_TRAINING) + 2
 
 
@@ -136,7 +136,7 @@ class CallFrame:
         self.is_light = False
 
 
-_FETCHED, _BEGIN, _END = (tag(session_pb2.Fetch, each) for each in ("arrays", "begin", "end"))
+_FETCHED, _BEGIN, _END = (tag(session_pb2.Command.Fetch, each) for each in ("arrays", "begin", "end"))
 
 
 def fetch(array_names: Iterable[bytes]) -> bytes:
@@ -157,7 +157,7 @@ def fetch_elements(name: bytes, begin: int, end: int) -> bytes:
     return command(FETCH, b"".join((delimited(_FETCHED, name), _BEGIN, varint(begin), _END, varint(end))))
 
 
-_DESCRIBED = tag(session_pb2.Describe, "arrays")
+_DESCRIBED = tag(session_pb2.Command.Describe, "arrays")
 
 
 def describe(array_names: Iterable[bytes]) -> bytes:
@@ -173,7 +173,7 @@ def describe_one(name: bytes) -> bytes:
     return _DESCRIBE_ONE + name
 
 
-_FREED, _FREED_CALLS = tag(session_pb2.Free, "arrays"), tag(session_pb2.Free, "calls")
+_FREED, _FREED_CALLS = tag(session_pb2.Command.Free, "arrays"), tag(session_pb2.Command.Free, "calls")
 
 
 def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
@@ -185,7 +185,7 @@ def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
 
 
 _SHAPE, _DTYPE, _RAW = (tag(tensor_pb2.Tensor, each) for each in ("shape", "dtype", "raw"))
-_PUT_ARRAY, _PUT_TENSOR, _PUT_DEVICE = (tag(session_pb2.Put, each) for each in ("array", "tensor", "device"))
+_PUT_ARRAY, _PUT_TENSOR, _PUT_DEVICE = (tag(session_pb2.Command.Put, each) for each in ("array", "tensor", "device"))
 
 
 def tensor_head(shape: Iterable[int], dtype: int, nbytes: int) -> bytes:
@@ -203,7 +203,7 @@ def put_head(name: bytes, shape: Iterable[int], dtype: int, nbytes: int, device:
     return _COMMANDS + varint(len(inner) + size) + inner + body
 
 
-_TO, _FROM, _TO_DEVICE, _RECORDED = (tag(session_pb2.Assign, each) for each in ("to", "from", "device", "recording"))
+_TO, _FROM, _TO_DEVICE, _RECORDED = (tag(session_pb2.Command.Assign, each) for each in ("to", "from", "device", "recording"))
 _WITH_RECORDING, _WITHOUT_RECORDING = _RECORDED + b"\1", _RECORDED + b"\0"
 _ASSIGN_SIZE = len(_TO) + len(_FROM) + 2 * NAME_SIZE + len(_WITH_RECORDING)
 _ASSIGN = command(ASSIGN, bytes(_ASSIGN_SIZE))[:-_ASSIGN_SIZE] + _TO

@@ -85,7 +85,7 @@ class Leaves:
         return self._names
 
     def _mark(self, session: Any) -> None:
-        command = session_pb2.Mark()
+        command = session_pb2.Command.Mark()
         for name, gradient, request in zip(self._names, self._gradients, self._requests):
             if gradient is not None and request != "null":
                 command.arrays.add(variable=encoding.number_of(name), gradient=encoding.number_of(gradient._name),
@@ -96,7 +96,7 @@ class Leaves:
     def backward(self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]],
                  training: bool) -> None:
         """Computes the gradients, from the recorded outputs."""
-        command = session_pb2.Backward(
+        command = session_pb2.Command.Backward(
             heads=[encoding.number_of(output._name) for output in outputs],
             head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
                             for gradient in head_gradients],
