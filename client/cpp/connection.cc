@@ -32,9 +32,10 @@ absl::Duration Jittered(absl::Duration backoff) {
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
-// Whether the call is worth another attempt: the server cannot be reached, or has stopped. (Where it is there, it tells
-// by UNAVAILABLE that a client which computes an operator is not.)
+// Whether the call is worth another attempt: the server cannot be reached, or has stopped, or asks for one.
+// (Where it is there, it tells by UNAVAILABLE that a client which computes an operator is not.)
 bool MayBeBack(const absl::Status& status) {
+  if (RetryDelayOf(status) > absl::ZeroDuration()) return true;
   const std::string reason = ReasonOf(status);
   return absl::IsUnavailable(status) && (reason.empty() || reason == "DRAINING" || reason == "LOADING");
 }
@@ -75,7 +76,7 @@ absl::Status Connection::Run(absl::Time deadline,
     context.set_deadline(absl::ToChronoTime(deadline));
     absl::Status status = ToStatus(attempt(&context));
     if (!MayBeBack(status)) return status;
-    const absl::Duration pause = Jittered(backoff);
+    const absl::Duration pause = std::max(Jittered(backoff), RetryDelayOf(status) + Jittered(kFirstBackoff));
     if (absl::Now() + pause >= give_up) return status;
     std::this_thread::sleep_for(absl::ToChronoNanoseconds(pause));
     status = resume();

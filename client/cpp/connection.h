@@ -2,7 +2,7 @@
 // numbers. Thread-safe. Calls that change one model go one at a time, in the order of their
 // beginning.
 //
-// A call is sent again while the server is away and Options::retry_for lasts. One that changes a
+// A call is sent again while the server is away, or asks for patience, and Options::retry_for lasts. One that changes a
 // model carries the same sequence number each time, so that the server applies it once however
 // often it comes.
 
@@ -39,7 +39,7 @@ struct Options {
   std::string client_id = "";
   // Deadline of a call, retries included.
   absl::Duration timeout = absl::Minutes(5);
-  // A call that finds no server, or one that stops, is tried again for so long.
+  // A call that finds no server, one that stops, or one that has no room now, is tried again for so long.
   absl::Duration retry_for = absl::Seconds(10);
   // TrainOnBatches keeps the batches that a crash of the server could take back, up to so many bytes.
   // Older ones go: a crash that takes one of them back ends the training.
@@ -223,7 +223,7 @@ class Connection {
 
   absl::Status ToStatus(const grpc::Status& status) const;
 
-  // Runs `attempt`, and while it ends UNAVAILABLE and time is left, `resume` and `attempt` again.
+  // Runs `attempt`, and while another one may do better and time is left, `resume` and `attempt` again.
   absl::Status Run(absl::Time deadline,
                    absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
                    absl::FunctionRef<absl::Status()> resume);

@@ -30,6 +30,13 @@ std::string TracebackOf(const absl::Status& status) {
   return payload.has_value() && debug.ParseFromString(std::string(*payload)) ? debug.detail() : "";
 }
 
+absl::Duration RetryDelayOf(const absl::Status& status) {
+  google::rpc::RetryInfo retry;
+  const auto payload = status.GetPayload("type.googleapis.com/google.rpc.RetryInfo");
+  if (!payload.has_value() || !retry.ParseFromString(std::string(*payload))) return absl::ZeroDuration();
+  return absl::Seconds(retry.retry_delay().seconds()) + absl::Nanoseconds(retry.retry_delay().nanos());
+}
+
 std::string ReasonOf(const absl::Status& status) {
   const std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
   return info.has_value() ? info->reason() : "";

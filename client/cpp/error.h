@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace gluond::client {
@@ -26,6 +27,9 @@ std::string TracebackOf(const absl::Status& status);
 
 // The reason; empty where there is none.
 std::string ReasonOf(const absl::Status& status);
+
+// The time after which the server asks for another attempt; zero: it asks for none.
+absl::Duration RetryDelayOf(const absl::Status& status);
 
 }  // namespace gluond::client
 

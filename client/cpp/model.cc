@@ -1,5 +1,8 @@
 #include "client/cpp/model.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "client/cpp/status_macros.h"
 
 namespace gluond::client {
@@ -25,6 +28,14 @@ Request For(const std::string& model) {
   Request request;
   request.set_model(model);
   return request;
+}
+
+// Whether the answer is a stored one, with statistics in place of the values of a large tensor.
+template <class Response, class Tensors>
+bool LacksValues(const Response& response, const Tensors& tensors) {
+  return response.replayed() && std::any_of(tensors.begin(), tensors.end(), [](const auto& each) {
+           return each.second.has_statistics();
+         });
 }
 
 void Append(const std::vector<std::string>& names,
@@ -79,6 +90,13 @@ absl::StatusOr<Tensors> Model::Forward(const Tensors& inputs, bool training) con
   request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
                           connection_->Apply(kForward, std::move(request), inputs, timeout_));
+  if (LacksValues(response, response.outputs())) {
+    if (!training) return Predict(inputs);
+    return absl::DataLossError(absl::StrCat(
+        "model '", name_, "': Forward in training mode was applied, and Backward works, but the connection broke "
+        "before the outputs were here, and the server keeps none over 64 KiB. Call Predict or Forward in inference "
+        "mode for values, or give the model a smaller output"));
+  }
   return FromProto(response.mutable_outputs());
 }
 
@@ -89,6 +107,8 @@ absl::StatusOr<Tensors> Model::Backward(const Tensors& head_gradients,
   request.set_encoding(v1::Tensor::RAW);
   CLIENT_ASSIGN_OR_RETURN(auto response,
                           connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
+  // A stored answer has no large values. The model has them until another client's call changes the gradients.
+  if (LacksValues(response, response.gradients())) return GetGradients(gradients);
   return FromProto(response.mutable_gradients());
 }
 

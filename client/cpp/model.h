@@ -61,6 +61,7 @@ class Model {
                                   const std::vector<std::string>& outputs = {}) const;
 
   // Training by hand. Backward returns the gradients named; GetGradients all of them.
+  // DATA_LOSS: Forward in training mode was applied, and the connection broke before large outputs were here.
   absl::StatusOr<Tensors> Forward(const Tensors& inputs, bool training = true) const;
   absl::StatusOr<Tensors> Backward(const Tensors& head_gradients = {},
                                    const std::vector<std::string>& gradients = {}) const;

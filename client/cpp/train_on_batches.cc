@@ -1,9 +1,11 @@
 // Connection::TrainOnBatches: batches travel while those before them compute. Steps that the server has
 // applied, but could lose in a crash, are kept to be sent again.
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "client/cpp/connection.h"
@@ -116,12 +118,13 @@ absl::Status Connection::TrainOnBatches(
       // The step overtook the one before it on the way, which the server cannot allow; or there were
       // too many at once. It is sent again.
       flights.LandAll();
+      std::this_thread::sleep_for(absl::ToChronoNanoseconds(std::min(RetryDelayOf(status), options_.retry_for)));
       for (size_t i = answered; i < sent; ++i) {
         if (!all[i].status.ok()) launch(all[i]);
       }
       continue;
     }
-    if (absl::IsUnavailable(status)) {
+    if (absl::IsUnavailable(status) || RetryDelayOf(status) > absl::ZeroDuration()) {
       // The step is sent alone, as any other call. If the server has applied it, it gives the same answer.
       flights.LandAll();
       const absl::Time deadline = absl::Now() + timeout;

@@ -291,6 +291,44 @@ TEST_F(CutConnectionTest, AtAnyMoment) {
   EXPECT_EQ(Parameters("mlp"), Undisturbed(kSteps));
 }
 
+// The server keeps statistics of a large tensor, and no values.
+TEST_F(CutConnectionTest, LargeAnswersThatAreLost) {
+  const auto client = client::Client::Connect(through_proxy_, {.client_id = "ann"});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto wide = client->DefineModel("wide", client::Dense(20'000), {client::Input("data", {-1, 1})});
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  ASSERT_TRUE(wide->Initialize().ok());
+  const auto last = [this] {
+    return Call(training_, &v1::TrainingService::Stub::GetSequence, R"({"client_id": "ann", "model": "wide"})").last();
+  };
+  const auto losing_the_answer = [&](const auto& call) {
+    proxy_->SwallowReplies(true);
+    std::thread cutter([&, before = last()] {
+      while (last() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      proxy_->CutSoon();
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      proxy_->SwallowReplies(false);
+    });
+    const absl::StatusOr<client::Tensors> result = call();
+    cutter.join();
+    return result;
+  };
+  const client::Tensors data = {{"data", client::Tensor::Of<float>({2, 1}, {1, 3})}};
+  const auto predicted = losing_the_answer([&] { return wide->Forward(data, /*training=*/false); });
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  EXPECT_EQ(predicted->begin()->second.bytes(), wide->Predict(data).value().begin()->second.bytes());
+  const auto outputs = losing_the_answer([&] { return wide->Forward(data); });
+  EXPECT_EQ(outputs.status().code(), absl::StatusCode::kDataLoss) << outputs.status();
+  EXPECT_NE(outputs.status().message().find("Backward works"), std::string::npos) << outputs.status();
+  const auto gradients = losing_the_answer([&] { return wide->Backward({}, {"weight"}); });
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  ASSERT_EQ(gradients->size(), 1u);
+  const std::vector<float> expected(20'000, 4);
+  EXPECT_EQ(gradients->at("weight").bytes(),
+            client::Tensor::Of<float>({20'000, 1}, expected).bytes());
+  EXPECT_EQ(last(), 5u);
+}
+
 TEST_F(CutConnectionTest, ATrainGoesOnAfterEachCut) {
   constexpr int64_t kSteps = 20'000;
   UploadZeros("zeros", 1000);

@@ -24,6 +24,15 @@ grpc::Status Refused(grpc::StatusCode code, const std::string& reason, uint64_t 
   return {code, "refused", details.SerializeAsString()};
 }
 
+grpc::Status Busy(int64_t seconds, int32_t nanos) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(seconds);
+  retry.mutable_retry_delay()->set_nanos(nanos);
+  google::rpc::Status details;
+  details.add_details()->PackFrom(retry);
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "busy", details.SerializeAsString()};
+}
+
 }  // namespace
 
 FakeServer::FakeServer() {
@@ -109,6 +118,8 @@ grpc::Status FakeServer::Apply(const Request* request, Response* response) {
   std::lock_guard<std::mutex> lock(mu_);
   const Fault fault = NextFault();
   if (fault == Fault::kCutBefore) return Cut();
+  if (fault == Fault::kBusy) return Busy(0, 300'000'000);
+  if (fault == Fault::kBusyForLong) return Busy(3600, 0);
   if (fault == Fault::kInvalidArgument)
     return {grpc::StatusCode::INVALID_ARGUMENT, "no such batch"};
   if (fault == Fault::kRestart) {

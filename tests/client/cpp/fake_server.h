@@ -33,6 +33,8 @@ class FakeServer final : public v1::TrainingService::Service,
     kCrashAfter,       // The call is applied and made durable, then its answer is lost in a crash.
     kDeadlineAfter,    // Applied, DEADLINE_EXCEEDED.
     kInvalidArgument,  // Refused.
+    kBusy,             // RESOURCE_EXHAUSTED, not applied; another attempt makes sense after 300 ms.
+    kBusyForLong,      // The same, after an hour.
   };
 
   FakeServer();

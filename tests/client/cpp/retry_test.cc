@@ -98,6 +98,21 @@ TEST_F(RetryTest, UnavailableIsTheAnswerWhenTheTimeIsUp) {
   EXPECT_EQ(server_.steps(), 1);
 }
 
+TEST_F(RetryTest, AnErrorTellsWhenToComeBack) {
+  const Model model = ConnectedModel();
+  server_.set_faults({Fault::kBusy});
+  absl::Time start = absl::Now();
+  ASSERT_TRUE(model.Step(1).ok());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(300));
+  server_.set_faults({Fault::kBusyForLong});
+  start = absl::Now();
+  const absl::Status status = model.Step(1).status();
+  EXPECT_EQ(status.message(), "busy");
+  EXPECT_EQ(RetryDelayOf(status), absl::Hours(1));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5)) << "it takes longer than the client's patience";
+  EXPECT_EQ(server_.steps(), 1);
+}
+
 TEST_F(RetryTest, ThreadsThatShareAModelLeaveNoGap) {
   const Model model = ConnectedModel();
   server_.set_faults(
@@ -160,6 +175,14 @@ TEST_F(TrainOnBatchesTest, CutsWhereverTheyFallLoseAndRepeatNothing) {
       }
     }
   }
+}
+
+TEST_F(TrainOnBatchesTest, AServerThatIsBusyIsWaitedFor) {
+  const Model model = ConnectedModel();
+  server_.set_faults({Fault::kNone, Fault::kBusy, Fault::kNone, Fault::kNone, Fault::kBusy});
+  absl::Status status;
+  EXPECT_EQ(Train(model, 10, &status), UpTo(10)) << status;
+  EXPECT_EQ(server_.steps(), 10);
 }
 
 TEST_F(TrainOnBatchesTest, ARefusedBatchEndsItAndNothingAfterItIsApplied) {

@@ -1,12 +1,14 @@
 """Models of the server from Python: made of Blocks, described, asked, trained, stored, and called exactly once."""
 
 import os
+import time
 from unittest import mock
 
 import gluond as mx
 import grpc
 import numpy as np
 from gluond import autograd, gluon, nd
+from gluond._proto import error_details_pb2, status_pb2, training_pb2
 from gluond._remote import calls
 from gluond.gluon import nn
 from tests import case_runner
@@ -53,11 +55,30 @@ class Refusal(grpc.RpcError):
         return ()
 
 
+class Busy(Refusal):
+    """The server asks for another attempt after so many seconds."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self._status = status_pb2.Status()
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.seconds, retry.retry_delay.nanos = int(seconds), int(seconds % 1 * 1e9)
+        detail = self._status.details.add()
+        detail.type_url, detail.value = "type.googleapis.com/google.rpc.RetryInfo", retry.SerializeToString()
+
+    def code(self):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    def trailing_metadata(self):
+        return (("grpc-status-details-bin", self._status.SerializeToString()),)
+
+
 class Breaking:
     """A channel: `after` sending a call of `method`, or before it, raises an error instead of giving the answer, so often."""
 
     def __init__(self, channel, method, error, times=1, after=True):
         self._channel, self._method, self._error, self._times, self._after = channel, method, error, times, after
+        self.subscribe, self.unsubscribe = channel.subscribe, channel.unsubscribe
 
     def unary_unary(self, path, *codecs):
         call = self._channel.unary_unary(path, *codecs)
@@ -386,6 +407,27 @@ class ExactlyOnceTest(ArrayCase):
                 self.assertEqual(model.describe().step, step)
         self.assertEqual(model.train_step(*points(8)).step, 3)
 
+    def test_an_error_tells_when_to_come_back(self):
+        model = defined()
+        begun = time.monotonic()
+        with breaking("TrainStep", Busy(0.3), after=False):
+            self.assertEqual(model.train_step(*points(8)).step, 1)
+        self.assertGreaterEqual(time.monotonic() - begun, 0.3)
+        with breaking("TrainStep", Busy(3600), after=False), self.assertRaises(mx.MXNetError) as busy:
+            model.train_step(*points(8))
+        self.assertLess(time.monotonic() - begun, 8, "it takes longer than the client's patience")
+        self.assertEqual(busy.exception.retry_after, 3600)
+        self.assertEqual(model.train_step(*points(8)).step, 2)
+
+    def test_a_dataset_whose_deletion_had_no_answer_is_deleted(self):
+        for after in (True, False):
+            rows = mx.remote.Dataset("rows", data=points(8)[0], progress=False)
+            with breaking("DeleteDataset", Refusal(), after=after):
+                rows.delete()
+            self.assertEqual(mx.remote.datasets(), [])
+        with self.assertRaisesRegex(mx.MXNetError, "no dataset 'rows'"):
+            rows.delete()
+
     def test_an_interrupt_leaves_no_doubt(self):
         model = defined()
         for after, expected in ((True, 2), (False, 3)):
@@ -398,7 +440,9 @@ class ExactlyOnceTest(ArrayCase):
         self.assertEqual(model.train_step(*points(8)).step, 1)
         # As if that step had been cut short, and had not yet ended when the next call asked for the last number.
         caller._lines["busy"].in_doubt = True
-        with mock.patch.object(caller, "_last_applied", side_effect=[3, 4]):
+        caller._lines["busy"].next -= 1
+        places = [training_pb2.GetSequenceResponse(last=last) for last in (3, 4)]
+        with mock.patch.object(caller, "_place", side_effect=places):
             self.assertEqual(model.train_step(*points(9)).step, 2)
         caller._lines["busy"].in_doubt = True
         with self.assertRaisesRegex(mx.MXNetError, "TrainStep: .*data"):

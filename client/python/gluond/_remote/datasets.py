@@ -81,7 +81,7 @@ class Dataset:
 
     def delete(self) -> None:
         """Deletes it, or what was uploaded of it. Steps that use it end first."""
-        calls.current().call(methods.DELETE_DATASET, dataset_pb2.DeleteDatasetRequest(dataset=self.name))
+        calls.current().delete(methods.DELETE_DATASET, dataset_pb2.DeleteDatasetRequest(dataset=self.name))
 
 
 def datasets() -> List[Dataset]:
@@ -89,11 +89,27 @@ def datasets() -> List[Dataset]:
     return [Dataset(dataset.name) for dataset in _listed(calls.current())]
 
 
-def temporary(columns: Mapping[str, Any], progress: bool) -> Dataset:
-    """A dataset for one use, in memory only, under a name of its own. Its maker deletes it."""
-    name = f"fit-{secrets.token_hex(8)}"
-    _Upload(calls.current(), name, columns, {}, {}, temporary=True).run(False, "upload" if progress else "")
-    return Dataset(name)
+class Temporary(Dataset):
+    """A dataset for one use, in memory only, under a name of its own. Its maker deletes it. It keeps the columns: a restart
+    of the server takes the dataset, and another upload brings it back."""
+
+    def __init__(self, columns: Mapping[str, Any], progress: bool) -> None:
+        super().__init__(f"fit-{secrets.token_hex(8)}")
+        self._upload = _Upload(calls.current(), self.name, columns, {}, {}, temporary=True)
+        self._title = "upload" if progress else ""
+        self.send()
+
+    def send(self) -> None:
+        """Uploads it, or what the server lacks of it."""
+        self._upload.run(False, self._title)
+
+    def delete(self) -> None:
+        """Deletes it, unless a restart of the server has."""
+        try:
+            super().delete()
+        except CallError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND:
+                raise
 
 
 def _listed(caller: Caller) -> Any:

@@ -185,18 +185,19 @@ class Model:
         rows = datasets.as_dataset(data)
         with self._known_inputs():
             if rows is not None:
-                return self._measured([self._evaluate(training_pb2.EvaluateRequest(
-                    model=self.name, rows=dataset_pb2.Rows(dataset=rows.name), batch_size=batch_size))])
+                return self._evaluate_rows(rows, batch_size)
             found = []
             for piece in self._pieces(self._tensors(data, label=label), batch_size):
                 request = training_pb2.EvaluateRequest(model=self.name, batch_size=batch_size)
                 _fill(request.inputs, piece)
-                found.append(self._evaluate(request))
+                found.append(calls.current().call(methods.EVALUATE, request))
             return self._measured(found)
 
-    @staticmethod
-    def _evaluate(request: Any) -> Any:
-        return calls.current().call(methods.EVALUATE, request)
+    def _evaluate_rows(self, rows: Dataset, batch_size: Optional[int] = None,
+                       patience: Optional[float] = None) -> Dict[str, float]:
+        request = training_pb2.EvaluateRequest(model=self.name, rows=dataset_pb2.Rows(dataset=rows.name),
+                                               batch_size=batch_size)
+        return self._measured([calls.current().call(methods.EVALUATE, request, patience=patience)])
 
     @staticmethod
     def _measured(answers: Sequence[Any]) -> Dict[str, float]:
@@ -255,21 +256,29 @@ class Model:
         that is smaller. validation: a dataset, or (data, label), measured after each epoch. first_epoch: number of the
         first one, to go on where another fit() ended. progress: shows a line. An interrupt ends it after the steps that
         are under way, which count.
+
+        A server that is killed and started again within a minute is waited for. Where it makes live checkpoints, the steps
+        that it has lost are taken again, and arrays are sent again: the parameters become those of a fit() without that.
+        The means leave out an answer that was lost with the server.
         """
         caller = calls.current()
         history: History = {}
         with contextlib.ExitStack() as ends:
             rows = self._as_dataset(data, label, progress, ends)
             checked = None if validation is None else self._as_dataset(*_pair(validation), progress, ends)
-            trainer = training.Trainer(caller, Epochs(self.name, rows.name, rows.describe().rows, batch_size, shuffle, seed,
+            trainer = training.Trainer(caller, Epochs(self.name, rows, rows.describe().rows, batch_size, shuffle, seed,
                                                       drop_last), progress)
             for epoch in range(first_epoch, first_epoch + epochs):
                 found = trainer.epoch(epoch, f"epoch {epoch - first_epoch + 1} of {epochs}")
                 if checked is not None:
-                    found.update({f"validation_{name}": value for name, value in self.evaluate(checked).items()})
+                    measured = trainer.measured(lambda: self._validate(checked))
+                    found.update({f"validation_{name}": value for name, value in measured.items()})
                 for name, value in found.items():
                     history.setdefault(name, []).append(value)
         return history
+
+    def _validate(self, rows: Dataset) -> Dict[str, float]:
+        return training.with_datasets(lambda: self._evaluate_rows(rows, patience=training.PATIENCE_SECONDS), rows)
 
     def _as_dataset(self, data: Any, label: Any, progress: bool, ends: contextlib.ExitStack) -> Dataset:
         rows = datasets.as_dataset(data)
@@ -278,7 +287,7 @@ class Model:
                 columns = values.assign(data, list(self._inputs()), f"model '{self.name}'")
             if label is not None:
                 columns["label"] = label
-            rows = datasets.temporary(columns, progress)
+            rows = datasets.Temporary(columns, progress)
             ends.callback(rows.delete)
         return rows
 

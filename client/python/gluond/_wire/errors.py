@@ -36,12 +36,12 @@ def details_of(status: Any) -> Dict[str, Any]:
     return details
 
 
-def reason_of(error: grpc.RpcError) -> str:
-    """The reason that the server gives for the error of a call (docs/wire.md); empty where it gives none."""
+def details_of_call(error: grpc.RpcError) -> Dict[str, Any]:
+    """As details_of(), for the error of a call. Empty: it is not the server's own."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
-            return details_of(status_pb2.Status.FromString(value)).get("ErrorInfo", error_details_pb2.ErrorInfo()).reason
-    return ""
+            return details_of(status_pb2.Status.FromString(value))
+    return {}
 
 
 def is_unknown_command(failure: Any) -> bool:

@@ -17,6 +17,9 @@ from .stream import CLOSED, MESSAGE, WRITTEN, open_stream
 METHOD = "/gluond.v1.SessionService/Run"
 ABORTED = grpc.StatusCode.ABORTED.value[0]
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.value[0]
+# The ends of a stream after which another one may take the session up. gRPC and proxies tell a broken connection by INTERNAL
+# (a stream that is reset) and UNKNOWN ("Stream removed"), too, in words that change with their versions. An error of the
+# server's own may have the same code and no details, so that nothing tells it apart: trying again costs time, and no more.
 RETRY = {UNAVAILABLE, grpc.StatusCode.CANCELLED.value[0], grpc.StatusCode.INTERNAL.value[0],
           grpc.StatusCode.UNKNOWN.value[0], grpc.StatusCode.OK.value[0]}
 
