@@ -363,7 +363,8 @@ TEST_F(BadInputTest, TooManyRequestsAreRefusedByName) {
 
 TEST_F(BadInputTest, TooManyModelsAndDatasetsAreRefusedByName) {
   Limits limits;
-  limits.max_models = limits.max_datasets = 1;
+  limits.max_models = 1;
+  limits.max_datasets = 2;  // The store has that of SetUp, which counts.
   StartServer(limits);
   const auto define = [&](const std::string& name, StatusCode code) {
     Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": ")" + name + R"(", "block": {"block": "Flatten"}})", code);

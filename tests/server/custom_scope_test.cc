@@ -75,7 +75,7 @@ TEST_F(CustomScopeTest, AGraphFromOutsideIsNotComputedBySomebodyElse) {
   Provider eve(address(), {"square"});
   Call(models_, &v1::ModelService::Stub::LoadCheckpoint, R"({"checkpoint": "c", "model": "copy"})",
        StatusCode::FAILED_PRECONDITION);
-  ExpectMessage("custom operator 'square' is one client's own, and this graph does not say whose");
+  ExpectMessage("custom operator 'square' is one client's own, and no credential says whose");
   v1::DefineModelRequest again;
   again.set_model("again");
   *again.mutable_graph() = GraphOf("m").model().graph();

@@ -335,7 +335,7 @@ TEST_F(CutConnectionTest, ATrainGoesOnAfterEachCut) {
   DefineMlp("calm");
   auto request = Json<v1::TrainRequest>(R"({"batch_size": 4, "rows": {"dataset": "zeros"}, "epochs": 80,
       "progress_every": "0.05s"})");
-  const auto client = client::Client::Connect(through_proxy_);
+  const auto client = client::Client::Connect(through_proxy_, {.client_id = "ann"});
   ASSERT_TRUE(client.ok()) << client.status();
   int messages = 0, cuts = 0;
   int64_t told = 0;

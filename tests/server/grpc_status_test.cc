@@ -51,7 +51,8 @@ TEST(GrpcStatusTest, FactsAreAnErrorInfo) {
 
 // The delay in milliseconds; -1: the status has none.
 int64_t RetryMilliseconds(const absl::Status& status) {
-  for (const auto& detail : ToProto(status).details()) {
+  const google::rpc::Status proto = ToProto(status);
+  for (const auto& detail : proto.details()) {
     google::rpc::RetryInfo retry;
     if (detail.UnpackTo(&retry)) return retry.retry_delay().seconds() * 1000 + retry.retry_delay().nanos() / 1'000'000;
   }

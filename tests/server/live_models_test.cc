@@ -146,7 +146,6 @@ TEST_F(LiveModelsTest, ALongTrainIsSavedMeanwhile) {
   EXPECT_EQ(Sequence().last(), 1u);
   const int64_t step = Step();
   EXPECT_GE(step, 1);
-  UploadZeros("zeros", 1000);
   TrainCall again(training_, request);
   again.Rest(StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ReasonOf(again.status()), "ANSWER_FORGOTTEN");

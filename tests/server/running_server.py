@@ -17,7 +17,8 @@ class RunningServer:
     """`options` are Popen's, instead of pipes for the server's output."""
     self._folder = tempfile.TemporaryDirectory()
     self.folder = pathlib.Path(self._folder.name)
-    self._command = [binary, f"--port_file={self.folder}/port", "--devices=cpu", f"--store_dir={self.folder}/store", *flags]
+    self._binary = binary
+    self._flags = [f"--port_file={self.folder}/port", "--devices=cpu", f"--store_dir={self.folder}/store", *flags]
     self._options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     self.address = "127.0.0.1:0"
     self.start()
@@ -26,7 +27,8 @@ class RunningServer:
     """Starts it; after an end, on the port and the store that it had."""
     port_file = self.folder / "port"
     port_file.unlink(missing_ok=True)
-    self.process = subprocess.Popen([*self._command, f"--address={self.address}"], text=True, **self._options)
+    self.process = subprocess.Popen([self._binary, f"--address={self.address}", *self._flags], text=True,
+                                    **self._options)
     deadline = time.monotonic() + 60
     while not port_file.exists():
       if self.process.poll() is not None or time.monotonic() > deadline:

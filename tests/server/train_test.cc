@@ -159,7 +159,7 @@ TEST_F(TrainTest, AStreamThatBreaksEndsItAndTheNumberIsUsedUp) {
   EXPECT_EQ(last.stop(), TrainProgress::CLIENT_GONE);
   EXPECT_EQ(Step(), last.steps());
   v1::TrainRequest rest = Json<v1::TrainRequest>(numbered);
-  rest.set_sequence(2);
+  rest.mutable_call()->set_sequence(2);
   rest.set_steps(10);
   *rest.mutable_start_at() = last.next();
   EXPECT_FALSE(TrainCall(training_, rest).Last().replayed());

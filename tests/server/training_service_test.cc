@@ -29,6 +29,7 @@ TEST_F(TrainingServiceTest, StepsLearn) {
   const auto evaluation = Call(training_, &Stub::Evaluate, Json<v1::EvaluateRequest>([] {
     std::string text;
     auto request = Batch("mlp", 0);
+    request.clear_call();  // An EvaluateRequest has none.
     google::protobuf::util::MessageToJsonString(request, &text);
     return text;
   }()));

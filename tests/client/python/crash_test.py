@@ -151,7 +151,7 @@ class Recorder:
             if len(self.rows) < expected:
                 raise calls.CallError("go on with another step", None, "REWOUND",
                                       {"last": str(len(self.rows)), "expected": str(expected)})
-        request.sequence = len(self.rows) + 1
+        request.call.sequence = len(self.rows) + 1
         begin, size = request.rows.begin, request.batch_size
         end = min(begin + size * (1 if event == "short" else request.steps), request.rows.end)
         self.rows.append((request.rows.epoch, range(begin, end), -(-(end - begin) // size)))

@@ -178,7 +178,8 @@ class Hostile:
 
     def _run(self, requests, context):
         yield pb.HostResponse(opened=pb.HostOpened(lease={"seconds": 60}, callback={"seconds": 60}))
-        forward = {"device": "cpu", "wanted": [True], "outputs": [{"has_shape": True, "shape": [1 << 10], "dtype": 0}],
+        output = {"type": {"has_shape": True, "shape": [1 << 10], "dtype": 0}, "wanted": True}
+        forward = {"device": "cpu", "outputs": [output],
                    "arguments": [{"shape": [1 << 10], "raw": bytes(4 << 10)}]}
         for begin in range(0, self._count, 100):
             yield pb.HostResponse(callbacks=[pb.Callback(call=n + 1, op_type="hosted", forward=forward)

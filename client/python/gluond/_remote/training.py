@@ -233,8 +233,8 @@ class Trainer:
         call.request.steps, call.next_begin, call.step = answer.steps, answer.next_begin, answer.report.step
         self._step, self._learning_rate = answer.report.step, answer.report.learning_rate
         # Without live checkpoints the server tells no `durable_sequence`, and there is nothing to go back to.
-        durable = answer.durable_sequence if answer.HasField("durable_sequence") else call.request.sequence
-        while self._taken and (len(self._kept) > _MOST_KEPT or self._kept[0].request.sequence <= durable):
+        durable = answer.durable_sequence if answer.HasField("durable_sequence") else call.request.call.sequence
+        while self._taken and (len(self._kept) > _MOST_KEPT or self._kept[0].request.call.sequence <= durable):
             self._kept.popleft()
             self._taken -= 1
 
@@ -245,7 +245,7 @@ class Trainer:
             raise error
         last, expected = int(error.metadata["last"]), int(error.metadata["expected"])
         first = self._taken - (expected - last)
-        numbers = [each.request.sequence for each in itertools.islice(self._kept, max(first, 0), self._taken)]
+        numbers = [each.request.call.sequence for each in itertools.islice(self._kept, max(first, 0), self._taken)]
         if numbers != list(range(last + 1, expected + 1)) or not numbers:
             raise error
         self._taken = first

@@ -86,5 +86,7 @@ def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, i
             why = why_too_old(channel, response.opened.protocol)
             if why:
                 stream.cancel()
+                while stream.next_event()[0] is not CLOSED:  # The channel cannot be closed before.
+                    continue
                 return None, None, grpc.StatusCode.FAILED_PRECONDITION.value[0], why
     return stream, response, 0, ""
