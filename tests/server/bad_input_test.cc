@@ -163,6 +163,8 @@ const BadInput kBadInputs[] = {
     {"SequenceWithoutClient", kStep, R"({"model": "mlp", "call": {"sequence": "1"}})", kInvalid, "client_id"},
     {"SequenceWithAGap", kStep, R"({"model": "mlp", "call": {"client_id": "eve", "sequence": "5"}})", StatusCode::FAILED_PRECONDITION, "send 1 next"},
     {"UploadWithoutClient", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8]})", kInvalid, "client_id"},
+    {"UploadWithASequence", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8],
+        "call": {"client_id": "eve", "sequence": "1"}})", kInvalid, "takes no sequence"},
     {"UploadOfAnotherShape", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [9], "call": {"client_id": "eve"}})", kInvalid, "shape [8]"},
     {"ChunkBeyondTheEnd", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8], "call": {"client_id": "eve"}, "chunk": {"offset": "18446744073709551615", "data": "AAAA"}})", kInvalid, "beyond the end"},
 };

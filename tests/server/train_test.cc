@@ -230,7 +230,7 @@ TEST_F(TrainTest, BadRequestsAreRefusedByField) {
        StatusCode::INVALID_ARGUMENT, "label"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate_batch_size": 5)", StatusCode::INVALID_ARGUMENT,
        "evaluate_batch_size"},
-      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "sequence": 1)", StatusCode::INVALID_ARGUMENT, "client_id"},
+      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "call": {"sequence": 1})", StatusCode::INVALID_ARGUMENT, "client_id"},
   };
   Call(training_, &Stub::UploadDataset, R"({"dataset": "unlabelled", "commit": true, "tensors": {
       "data": {"shape": [10, 4], "fill": {}}}})");
