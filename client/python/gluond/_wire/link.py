@@ -85,8 +85,6 @@ def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, i
                 return None, None, grpc.StatusCode.INTERNAL.value[0], "the first message does not open the session"
             why = why_too_old(channel, response.opened.protocol)
             if why:
-                stream.cancel()
-                while stream.next_event()[0] is not CLOSED:  # The channel cannot be closed before.
-                    continue
+                stream.close()  # With the channel, which could not be closed alone.
                 return None, None, grpc.StatusCode.FAILED_PRECONDITION.value[0], why
     return stream, response, 0, ""
