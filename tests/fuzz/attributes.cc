@@ -13,9 +13,9 @@ namespace {
 
 using Code = absl::StatusCode;
 
-AttrDict SentBack(const AttrDict& attrs) {
+AttrDict SentBack(const Op& op, const AttrDict& attrs) {
   server::ProtoAttributes values;
-  server::AttrsToProto(attrs, &values);
+  server::AttrsToProto(attrs, op.arguments(), &values);
   const absl::StatusOr<AttrDict> back = server::AttrsFromProto(values);
   Require(back.ok(), back.status().ToString());
   return *back;
@@ -32,10 +32,10 @@ void Run(const v1::Node& node) {
   const absl::StatusOr<AttrDict> dict = server::AttrsFromProto(node.attributes());
   RequireCode(dict.status(), {Code::kInvalidArgument});
   if (!dict.ok()) return;
-  const AttrDict once = SentBack(*dict);  // A text that reads as a number may be written in another way, once.
-  Require(SentBack(once) == once, "attributes are what they were");
-
   const Op& op = OpOf(node.op());
+  const AttrDict once = SentBack(op, *dict);  // A text that reads as a number may be written in another way, once.
+  Require(SentBack(op, once) == once, "attributes are what they were");
+
   NodeAttrs attrs;
   attrs.dict = *dict;
   RequireCode(op.ParseAttrs(&attrs), {Code::kInvalidArgument});

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "client/cpp/client.h"
 #include "client/cpp/crc32c.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -85,6 +86,7 @@ FakeServer::Fault FakeServer::NextFault() {
 grpc::Status FakeServer::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
                                        v1::GetServerInfoResponse* response) {
   response->mutable_limits()->set_max_chunk_bytes(kChunkBytes);
+  response->set_protocol(kLowestProtocol);
   return grpc::Status::OK;
 }
 

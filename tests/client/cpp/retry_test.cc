@@ -23,15 +23,15 @@ class RetryTest : public testing::Test {
 TEST(CheckServerTest, AServerThatIsTooOldIsNamed) {
   v1::GetServerInfoResponse server;
   server.set_version("0.0.7");
-  EXPECT_TRUE(CheckServer(server).ok()) << "one that tells no protocol speaks 1";
-  const absl::Status status = CheckServer(server, /*lowest=*/2);
+  EXPECT_TRUE(CheckServer(server, /*lowest=*/1).ok()) << "one that tells no protocol speaks 1";
+  const absl::Status status = CheckServer(server);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   for (const char* part : {"gluond 0.0.7 speaks protocol 1", "this client, gluond 0.1.0, needs 2",
                            "start a newer server"}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status;
   }
-  server.set_protocol(2);
-  EXPECT_TRUE(CheckServer(server, /*lowest=*/2).ok());
+  server.set_protocol(kLowestProtocol);
+  EXPECT_TRUE(CheckServer(server).ok());
 }
 
 TEST_F(RetryTest, ACallCutBeforeItWasAppliedIsAppliedOnce) {
