@@ -102,7 +102,7 @@ class Host:
 
   def __init__(self, peer, scope):
     self.custom = graph_pb2.CustomOperatorSpec(op_type="same", arguments=["data"], same_shape=True, same_dtype=True)
-    pb, self._requests = custom_operator_pb2, graph_pb2, queue.SimpleQueue()
+    pb, self._requests = custom_operator_pb2, queue.SimpleQueue()
     self._requests.put(pb.HostRequest(open=pb.OpenHost(scope=scope)))
     self._requests.put(pb.HostRequest(offer=pb.OfferOperator(op_type="same")))
     stream = peer.channel.stream_stream("/gluond.v1.OperatorService/HostOperators", pb.HostRequest.SerializeToString,
