@@ -18,8 +18,8 @@ from google.protobuf import descriptor_pb2
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Services first, then their messages, from the simple to the composed.
-FILES = ["call", "operator", "model", "training", "session", "server", "tensor", "graph", "parameters", "checkpoint",
-         "dataset", "trainer", "custom_operator"]
+FILES = ["call", "operator", "model", "training", "session", "command", "saved_session", "server", "tensor", "graph",
+         "parameters", "checkpoint", "dataset", "trainer", "custom_operator"]
 
 HEADER = """# The wire
 

@@ -4,7 +4,8 @@ import resource
 import threading
 import time
 
-from gluond.v1 import custom_operator_pb2, dataset_pb2, graph_pb2, operator_pb2, session_pb2, tensor_pb2, training_pb2
+from gluond.v1 import (command_pb2, custom_operator_pb2, dataset_pb2, graph_pb2, operator_pb2, session_pb2, tensor_pb2,
+                       training_pb2)
 from tests.fault import http2
 from tests.fault.attack_work import define, filled
 from tests.fault.peer import Peer, Session, Told, crowd
@@ -56,10 +57,10 @@ def unread_fetches(target, fetches=64):
   """Sessions that ask for 32 MB again and again, and read nothing."""
   told = Told()
   connections = connect(target, target.connections, told)
-  commands = [{"put": session_pb2.Command.Put(array=1, tensor=filled(LARGE))}] + [
-      {"fetch": session_pb2.Command.Fetch(arrays=[1])}] * fetches
+  commands = [{"put": command_pb2.Command.Put(array=1, tensor=filled(LARGE))}] + [
+      {"fetch": command_pb2.Command.Fetch(arrays=[1])}] * fetches
   request = session_pb2.SessionRequest(open=session_pb2.OpenSession(protocol=2), first_number=1,
-                                       commands=[session_pb2.Command(**command) for command in commands])
+                                       commands=[command_pb2.Command(**command) for command in commands])
   for connection in connections:
     connection.send(http2.frame(http2.DATA, 0, connection.open(RUN), http2.message(request)))
   return part(target, connections, told)
@@ -78,9 +79,9 @@ def unread_callbacks(target):
         connection.send(http2.frame(http2.DATA, 0, host, http2.message(request)))
       session, custom = Session(peer, host=scope), graph_pb2.CustomOperatorSpec(
           op_type="silent", arguments=["data"], same_shape=True, same_dtype=True)
-      session.send({"put": session_pb2.Command.Put(array=1, tensor=filled(LARGE))},
-                   {"prepare": session_pb2.Command.Prepare(call=1, op="Custom", custom=custom)},
-                   *[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[2 + n])} for n in range(64)])
+      session.send({"put": command_pb2.Command.Put(array=1, tensor=filled(LARGE))},
+                   {"prepare": command_pb2.Command.Prepare(call=1, op="Custom", custom=custom)},
+                   *[{"invoke": command_pb2.Command.Invoke(call=1, inputs=[1], outputs=[2 + n])} for n in range(64)])
     return part(target, connections, told)
 
 

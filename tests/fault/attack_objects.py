@@ -7,7 +7,7 @@ import time
 import grpc
 from google.protobuf import struct_pb2
 
-from gluond.v1 import checkpoint_pb2, dataset_pb2, graph_pb2, model_pb2, parameters_pb2, session_pb2, tensor_pb2
+from gluond.v1 import checkpoint_pb2, command_pb2, dataset_pb2, graph_pb2, model_pb2, parameters_pb2, tensor_pb2
 from gluond.v1 import trainer_pb2, training_pb2
 from tests.fault import http2
 from tests.fault.attack_flow import connect, part
@@ -118,7 +118,7 @@ def many_sessions(target, count=20):
   def open_some(peer, told, _):
     opened = [Session(peer, target.seconds + 5) for _ in range(count)]
     for session in opened:
-      session.send({"put": session_pb2.Command.Put(array=1, tensor=filled(1000))})
+      session.send({"put": command_pb2.Command.Put(array=1, tensor=filled(1000))})
       try:
         session.wait(told)
         told.note()
@@ -131,14 +131,14 @@ def many_sessions(target, count=20):
 
 def tape(target, count=1_000_000):
   """A million tiny arrays, each with its place in the history for Backward."""
-  plus = session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": struct_pb2.Value(string_value="1")})
+  plus = command_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": struct_pb2.Value(string_value="1")})
 
   def record(peer, told, _):
     session = Session(peer, target.seconds + 5)
-    session.send({"prepare": plus}, {"put": session_pb2.Command.Put(array=1, tensor=filled(1))},
-                 {"mark": session_pb2.Command.Mark(arrays=[session_pb2.Command.Mark.Marked(variable=1, gradient=2)])})
+    session.send({"prepare": plus}, {"put": command_pb2.Command.Put(array=1, tensor=filled(1))},
+                 {"mark": command_pb2.Command.Mark(arrays=[command_pb2.Command.Mark.Marked(variable=1, gradient=2)])})
     for first in range(3, count, 5000):
-      session.send(*[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[n], recording=True)}
+      session.send(*[{"invoke": command_pb2.Command.Invoke(call=1, inputs=[1], outputs=[n], recording=True)}
                      for n in range(first, first + 5000)])
       session.wait(told)
       told.note()

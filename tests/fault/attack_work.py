@@ -5,7 +5,7 @@ import time
 
 from google.protobuf import struct_pb2
 
-from gluond.v1 import graph_pb2, model_pb2, operator_pb2, parameters_pb2, session_pb2, tensor_pb2, trainer_pb2, training_pb2
+from gluond.v1 import command_pb2, graph_pb2, model_pb2, operator_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
 from tests.fault.peer import Peer, Session, Told, crowd, session_commands, wait_for_all
 
 RANDOM = tensor_pb2.Fill(normal=tensor_pb2.Fill.Normal(seed=7))
@@ -30,7 +30,7 @@ def sessions(target, body):
 
 
 def fills(target):
-  put = lambda array: {"put": session_pb2.Command.Put(array=array, tensor=filled(300_000_000, fill=RANDOM))}
+  put = lambda array: {"put": command_pb2.Command.Put(array=array, tensor=filled(300_000_000, fill=RANDOM))}
   return sessions(target, lambda session, _: session.send(*map(put, range(1, 5))))
 
 
@@ -38,11 +38,11 @@ def graphs(target, nodes=150_000):
   """A chain of relus, defined once and inferred three times."""
   chain = graph_pb2.Graph(nodes=[graph_pb2.Node(name=f"n{i}", op="relu", inputs=[f"n{i - 1}" if i else "data"])
                                  for i in range(nodes)])
-  known = {"data": session_pb2.ArrayType(has_shape=True, shape=[4], dtype=tensor_pb2.Tensor.FLOAT32)}
+  known = {"data": tensor_pb2.ArrayType(has_shape=True, shape=[4], dtype=tensor_pb2.Tensor.FLOAT32)}
 
   request = session_commands(
-      1, {"define_graph": session_pb2.Command.DefineGraph(graph=1, definition=chain, inputs=["data"])},
-      *[{"infer_graph": session_pb2.Command.InferGraph(graph=1, known=known)}] * 3)
+      1, {"define_graph": command_pb2.Command.DefineGraph(graph=1, definition=chain, inputs=["data"])},
+      *[{"infer_graph": command_pb2.Command.InferGraph(graph=1, known=known)}] * 3)
   return sessions(target, lambda session, _: session.send_encoded(request, 4))
 
 
@@ -111,10 +111,10 @@ def definitions(target, nodes=50_000):
 def commands(target):
   """Sessions that send small commands without a pause."""
   def body(session, told):
-    session.send({"prepare": session_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": struct_pb2.Value(string_value="1")})},
-                 {"put": session_pb2.Command.Put(array=1, tensor=filled(1))})
+    session.send({"prepare": command_pb2.Command.Prepare(call=1, op="_plus_scalar", attributes={"scalar": struct_pb2.Value(string_value="1")})},
+                 {"put": command_pb2.Command.Put(array=1, tensor=filled(1))})
     while time.monotonic() < target.end:
-      session.send(*[{"invoke": session_pb2.Command.Invoke(call=1, inputs=[1], outputs=[1])}] * 2000)
+      session.send(*[{"invoke": command_pb2.Command.Invoke(call=1, inputs=[1], outputs=[1])}] * 2000)
       session.wait(told)
       told.note()
 

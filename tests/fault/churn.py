@@ -11,8 +11,8 @@ import threading
 
 import grpc
 
-from gluond.v1 import checkpoint_pb2, custom_operator_pb2, dataset_pb2, graph_pb2, model_pb2, operator_pb2, parameters_pb2
-from gluond.v1 import session_pb2, tensor_pb2
+from gluond.v1 import (checkpoint_pb2, command_pb2, custom_operator_pb2, dataset_pb2, graph_pb2, model_pb2, operator_pb2,
+                       parameters_pb2, tensor_pb2)
 from tests.fault import http2
 from tests.fault.attack_work import define, filled, step
 from tests.fault.peer import Peer, Session
@@ -29,14 +29,14 @@ class Client:
   def session(self):
     """Arrays, a gradient, a graph, an error; ends in one of two ways."""
     session = Session(self.peer, PATIENCE)
-    session.send({"put": session_pb2.Command.Put(array=1, tensor=filled(self.rng.randrange(1, 1_000_000)))},
-                 {"mark": session_pb2.Command.Mark(arrays=[session_pb2.Command.Mark.Marked(variable=1, gradient=2)])},
-                 {"prepare": session_pb2.Command.Prepare(call=1, op="sin")})
+    session.send({"put": command_pb2.Command.Put(array=1, tensor=filled(self.rng.randrange(1, 1_000_000)))},
+                 {"mark": command_pb2.Command.Mark(arrays=[command_pb2.Command.Mark.Marked(variable=1, gradient=2)])},
+                 {"prepare": command_pb2.Command.Prepare(call=1, op="sin")})
     for n in range(3, 20):
-      session.send({"invoke": session_pb2.Command.Invoke(call=1, inputs=[n - 1 if n > 3 else 1], outputs=[n], recording=True)})
-    session.send({"backward": session_pb2.Command.Backward(heads=[19])})
-    session.send({"invoke": session_pb2.Command.Invoke(call=9, inputs=[1], outputs=[30])})  # Not prepared: fails.
-    session.answer(fetch=session_pb2.Command.Fetch(arrays=[2]))
+      session.send({"invoke": command_pb2.Command.Invoke(call=1, inputs=[n - 1 if n > 3 else 1], outputs=[n], recording=True)})
+    session.send({"backward": command_pb2.Command.Backward(heads=[19])})
+    session.send({"invoke": command_pb2.Command.Invoke(call=9, inputs=[1], outputs=[30])})  # Not prepared: fails.
+    session.answer(fetch=command_pb2.Command.Fetch(arrays=[2]))
     if self.rng.random() < 0.5:
       session.close()
     else:
@@ -72,12 +72,12 @@ class Client:
     """Computes an operator for a session of its own, until it has enough of it."""
     with Peer(self.address) as peer:
       host, session = Host(peer, f"operators-of-{self.name}"), Session(peer, PATIENCE, f"operators-of-{self.name}")
-      session.send({"put": session_pb2.Command.Put(array=1, tensor=filled(1000))},
-                   {"prepare": session_pb2.Command.Prepare(call=1, op="Custom", custom=host.custom)})
+      session.send({"put": command_pb2.Command.Put(array=1, tensor=filled(1000))},
+                   {"prepare": command_pb2.Command.Prepare(call=1, op="Custom", custom=host.custom)})
       for n in range(2, 20):
-        session.send({"invoke": session_pb2.Command.Invoke(call=1, inputs=[n - 1], outputs=[n])})
+        session.send({"invoke": command_pb2.Command.Invoke(call=1, inputs=[n - 1], outputs=[n])})
       if self.rng.random() < 0.7:
-        session.answer(fetch=session_pb2.Command.Fetch(arrays=[19]))
+        session.answer(fetch=command_pb2.Command.Fetch(arrays=[19]))
 
   def rudeness(self):
     """A call in parts, broken off; a failure; a reply not read."""

@@ -11,7 +11,7 @@ import time
 
 import grpc
 
-from gluond.v1 import session_pb2
+from gluond.v1 import command_pb2, session_pb2
 
 HEALTH = "/grpc.health.v1.Health/Check"
 
@@ -68,7 +68,7 @@ class Peer:
 def session_commands(first, *commands):
   """A request for a session, encoded; the commands are given as dicts."""
   return session_pb2.SessionRequest(first_number=first,
-                                    commands=[session_pb2.Command(**c) for c in commands]).SerializeToString()
+                                    commands=[command_pb2.Command(**c) for c in commands]).SerializeToString()
 
 
 class Session:
@@ -102,7 +102,7 @@ class Session:
 
   def wait(self, told=None):
     """Waits until all has been executed; notes the failures."""
-    reply = self.answer(wait_all=session_pb2.Command.WaitAll())
+    reply = self.answer(wait_all=command_pb2.Command.WaitAll())
     for failure in reply.failures if told is not None else ():
       told.note(f"{grpc_code(failure.status.code)}: {failure.status.message}"[:160])
     return reply

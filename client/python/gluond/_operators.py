@@ -20,7 +20,7 @@ import grpc
 
 from . import _operators_cache
 from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
-from ._proto import operator_pb2, session_pb2
+from ._proto import command_pb2, operator_pb2
 from ._wire import connect, encoding
 from ._wire.values import Value
 from .base import MXNetError, WrongType, _Null
@@ -256,7 +256,7 @@ def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallTy
     key = (op, tuple(sorted(attributes.items())), num_inputs)
     known = _call_types.get(key)
     if known is None:
-        command = encoding.message(encoding.DESCRIBE_CALL, session_pb2.Command.DescribeCall(
+        command = encoding.message(encoding.DESCRIBE_CALL, command_pb2.Command.DescribeCall(
             op=op, attributes={name: Value(string_value=text) for name, text in attributes.items()}, num_inputs=num_inputs))
         call = connect.current().request(command).call
         known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._proto import session_pb2
+from ._proto import command_pb2
 from ._wire import connect, encoding
 from .base import integer_types
 from .ndarray.random import (exponential, gamma, generalized_negative_binomial, multinomial, negative_binomial, normal,
@@ -21,5 +21,5 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     """
     if not isinstance(seed_state, integer_types):
         raise ValueError(f"seed_state must be int, not {seed_state!r}")
-    command = session_pb2.Command.Seed(seed=int(seed_state) & (1 << 64) - 1)
+    command = command_pb2.Command.Seed(seed=int(seed_state) & (1 << 64) - 1)
     connect.current().submit(encoding.message(encoding.SEED, command))

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 
 from gluond._custom.values import encode_computed
-from gluond._proto import custom_operator_pb2, session_pb2, tensor_pb2
+from gluond._proto import command_pb2, custom_operator_pb2, session_pb2, tensor_pb2
 from gluond._wire import batches, encoding, fields, responses
 from tests import case_runner
 
@@ -21,7 +21,7 @@ class CommandTest(unittest.TestCase):
 
     def assert_is(self, written, **command):
         request = session_pb2.SessionRequest.FromString(written)
-        self.assertEqual(request, session_pb2.SessionRequest(commands=[session_pb2.Command(**command)]))
+        self.assertEqual(request, session_pb2.SessionRequest(commands=[command_pb2.Command(**command)]))
 
     def test_invoke(self):
         frame = encoding.CallFrame(encoding.INVOKE, 300, 2, 1)
@@ -66,9 +66,9 @@ class CommandTest(unittest.TestCase):
                 "to": 1 << 20, "from": 7, "device": "gpu:0", "recording": recording})
 
     def test_each_kind_of_command(self):
-        for field in session_pb2.Command.DESCRIPTOR.fields:
+        for field in command_pb2.Command.DESCRIPTOR.fields:
             with self.subTest(field=field.name):
-                message = getattr(session_pb2.Command(), field.name)
+                message = getattr(command_pb2.Command(), field.name)
                 kind = getattr(encoding, field.name.upper())
                 written = session_pb2.SessionRequest.FromString(encoding.message(kind, message))
                 self.assertEqual(written.commands[0].WhichOneof("command"), field.name)
@@ -116,20 +116,20 @@ class MessageTest(unittest.TestCase):
 class FieldsTest(unittest.TestCase):
 
     def test_a_tag_is_what_protobuf_writes_before_a_value(self):
-        for message, field, value, size in ((session_pb2.Command.Invoke, "call", 1, 1), (session_pb2.Command.Invoke, "inputs", [1], 2),
-                                            (session_pb2.Command.Invoke, "device", "a", 2), (session_pb2.Command.Put, "tensor", {}, 1),
+        for message, field, value, size in ((command_pb2.Command.Invoke, "call", 1, 1), (command_pb2.Command.Invoke, "inputs", [1], 2),
+                                            (command_pb2.Command.Invoke, "device", "a", 2), (command_pb2.Command.Put, "tensor", {}, 1),
                                             (custom_operator_pb2.CallbackResult, "seconds", 1.0, 8),
-                                            (tensor_pb2.Tensor, "raw", b"ab", 3), (session_pb2.Command, "seed", {}, 1)):
+                                            (tensor_pb2.Tensor, "raw", b"ab", 3), (command_pb2.Command, "seed", {}, 1)):
             with self.subTest(message=message.DESCRIPTOR.name, field=field):
                 written = message(**{field: value}).SerializeToString()
                 self.assertEqual(fields.tag(message, field), written[:-size])
 
     def test_descriptors_of_a_newer_protobuf_say_whether_a_field_is_repeated(self):
-        of_types = vars(type(session_pb2.Command.Invoke.DESCRIPTOR.fields[0])).items()
+        of_types = vars(type(command_pb2.Command.Invoke.DESCRIPTOR.fields[0])).items()
         newer = types.SimpleNamespace(number=2, type=4, is_repeated=True, **{
             name: value for name, value in of_types if name.startswith("TYPE_")})
         message = types.SimpleNamespace(DESCRIPTOR=types.SimpleNamespace(fields_by_name={"inputs": newer}))
-        self.assertEqual(fields.tag(message, "inputs"), fields.tag(session_pb2.Command.Invoke, "inputs"))
+        self.assertEqual(fields.tag(message, "inputs"), fields.tag(command_pb2.Command.Invoke, "inputs"))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any, Callable, ClassVar, Iterable, Mapping, Optional, Sequenc
 
 import numpy as np
 
-from .._proto import session_pb2
+from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.values import Value
 from .._wire.encoding import INVOKE, CallFrame, names
@@ -63,7 +63,7 @@ class Call:
     def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
         """Makes the call known to a session, and returns the new value of `ready`."""
         number = session.new_call()
-        session.submit(encoding.message(encoding.PREPARE, session_pb2.Command.Prepare(
+        session.submit(encoding.message(encoding.PREPARE, command_pb2.Command.Prepare(
             call=number, op=self.op, attributes={key: Value(string_value=text) for key, text in self.attributes},
             custom=self.custom)))
         frame = CallFrame(INVOKE, number, self.inputs, self.outputs, self.extra)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from .._proto import session_pb2
+from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.encoding import WHEN_FRESH, number_of
 from .._wire.errors import StaleGradientError
@@ -111,7 +111,7 @@ def attach(variable: Array, grad_req: str, kind: type) -> None:
 
 
 def _mark(variable: Array, gradient: Optional[Array], request: int) -> None:
-    command = session_pb2.Command.Mark()
+    command = command_pb2.Command.Mark()
     command.arrays.add(variable=number_of(variable._name), request=request,
                        gradient=None if gradient is None else number_of(gradient._name))
     _submit(variable._session, encoding.MARK, command)
@@ -145,13 +145,13 @@ def is_fresh(variable: Array) -> bool:
 
 def require_fresh(variables: Sequence[Array]) -> None:
     """An error at the next point of waiting, unless the gradients of all are fresh; it names the first by its index."""
-    _submit(variables[0]._session, encoding.FRESH, session_pb2.Command.Fresh(
+    _submit(variables[0]._session, encoding.FRESH, command_pb2.Command.Fresh(
         variables=[number_of(each._name) for each in variables], require=True))
 
 
 def clear_fresh(variables: Sequence[Array]) -> None:
     """Marks the gradients as used: they are fresh again after the next backward()."""
-    _submit(variables[0]._session, encoding.FRESH, session_pb2.Command.Fresh(
+    _submit(variables[0]._session, encoding.FRESH, command_pb2.Command.Fresh(
         variables=[number_of(each._name) for each in variables], clear=True))
 
 
@@ -167,7 +167,7 @@ def only_if_fresh(variable: Array) -> Iterator[None]:
         mode.when_fresh = before
 
 
-def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[session_pb2.Command.Backward, Any]:
+def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[command_pb2.Command.Backward, Any]:
     """A Backward with its heads, and the arrays that it names; the caller keeps these until it has submitted it."""
     if isinstance(heads, Array):
         heads = [heads]
@@ -181,7 +181,7 @@ def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = 
     calls.check_together(heads + [each for each in head_grads if each is not None], "backward")
     start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else _starts(heads, head_grads, retain_graph)
     gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
-    command = session_pb2.Command.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
+    command = command_pb2.Command.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
                                    head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
                                    skip_constants=skips)
     return command, start_at
@@ -200,7 +200,7 @@ def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) 
     return found, bool(here)
 
 
-def submit_backward(session: Any, command: session_pb2.Command.Backward) -> None:
+def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None:
     """Has the server compute gradients."""
     _submit(session, encoding.BACKWARD, command)
     count_backward()

@@ -14,7 +14,7 @@ from typing import Any, Callable, List, NamedTuple, OrderedDict, Sequence, Tuple
 
 import numpy as np
 
-from .._proto import custom_operator_pb2 as pb, session_pb2
+from .._proto import custom_operator_pb2 as pb, tensor_pb2
 from .._wire import at_fork, operator_errors as errors
 from .._wire.tensors import DTYPE_OF, FLAG_OF
 from ..base import MXNetError
@@ -25,7 +25,7 @@ from .inside import Inside
 from .local import LocalArray, absent, values_of, wanted_values
 from .values import Kind, encode_computed, from_wire, kind_of
 
-ArrayType = session_pb2.ArrayType
+ArrayType = tensor_pb2.ArrayType
 # Values, and the dtypes that they become.
 Tensors = Sequence[Tuple[Any, np.dtype]]
 

@@ -6,7 +6,7 @@ from typing import Any, List, Optional
 
 from .._array import calls, tape
 from .._array.array import NDArray
-from .._proto import session_pb2
+from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.encoding import number_of
 from .._wire.link import Waiter
@@ -41,7 +41,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     return outputs
 
 
-def _differentiate_recorded(session: Any, command: session_pb2.Command.Backward) -> None:
+def _differentiate_recorded(session: Any, command: command_pb2.Command.Backward) -> None:
     """A Backward with create_graph: the server stops at each function of this process, whose gradients are computed here,
     and recorded."""
     most = functions.functions.most_results
@@ -51,7 +51,7 @@ def _differentiate_recorded(session: Any, command: session_pb2.Command.Backward)
     try:
         state = session.request(encoding.message(encoding.BACKWARD, command), begun)
         while state.backward.function:
-            go_on = session_pb2.Command.ContinueBackward(backward=begun.number)
+            go_on = command_pb2.Command.ContinueBackward(backward=begun.number)
             function = functions.functions.find(state.backward.function)
             heads = [calls.blank(NDArray, function.session, function.context, None, None) for _ in range(function.num_results)]
             for head, name in zip(heads, names):
@@ -64,7 +64,7 @@ def _differentiate_recorded(session: Any, command: session_pb2.Command.Backward)
             state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))
     except BaseException:
         if begun.number and session.is_open:  # It may wait for gradients that do not come.
-            give_up = session_pb2.Command.ContinueBackward(backward=begun.number)
+            give_up = command_pb2.Command.ContinueBackward(backward=begun.number)
             session.submit(encoding.message(encoding.CONTINUE_BACKWARD, give_up))
         raise
 

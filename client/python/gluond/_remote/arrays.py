@@ -8,7 +8,7 @@ import numpy as np
 
 from .._array import calls as array_calls
 from .._array.array import NDArray
-from .._proto import session_pb2
+from .._proto import command_pb2
 from .._wire import connect, encoding
 from .._wire.encoding import number_of
 from .._wire.tensors import DTYPE_OF
@@ -38,7 +38,7 @@ def take(model: str, variables: Sequence[Any]) -> Tuple[Any, Dict[str, NDArray]]
     session = connect.current()
     context = _of_device(session.devices[0])
     arrays = {each.name: array_calls.blank(NDArray, session, context, tuple(each.shape), _dtype(each)) for each in variables}
-    command = session_pb2.Command.OpenModel(model=model, arrays=numbers(arrays))
+    command = command_pb2.Command.OpenModel(model=model, arrays=numbers(arrays))
     return session.request(encoding.message(encoding.OPEN_MODEL, command)).model, arrays
 
 
@@ -49,7 +49,7 @@ def _dtype(variable: Any) -> np.dtype:
 def store(model: str, arrays: Mapping[str, NDArray], expected_version: Optional[int]) -> int:
     """Gives a model's parameters the values of arrays; returns its version afterwards. MXNetError: it has another version
     than the expected one."""
-    command = session_pb2.Command.StoreToModel(model=model, arrays=numbers(arrays))
+    command = command_pb2.Command.StoreToModel(model=model, arrays=numbers(arrays))
     if expected_version is not None:
         command.expected_version = expected_version
     return connect.current().request(encoding.message(encoding.STORE_TO_MODEL, command)).model.version

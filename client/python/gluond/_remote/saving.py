@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional
 
 from .._array.array import NDArray
-from .._proto import session_pb2
+from .._proto import command_pb2
 from .._wire import connect, encoding
 from .._wire.encoding import number_of
 from ..base import MXNetError
@@ -27,7 +27,7 @@ def save(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = N
     _check_values(block, traced)
     values = arrays.of_parameters(traced.parameters)
     session = connect.current()
-    command = session_pb2.Command.SaveAsModel(model=name, replace=replace, graph=session.new_call(), outputs=traced.outputs, seed=seed,
+    command = command_pb2.Command.SaveAsModel(model=name, replace=replace, graph=session.new_call(), outputs=traced.outputs, seed=seed,
                                       device=next(iter(values.values()))._context._device if values else "")
     command.inputs.extend(each.variable() for each in traced.inputs)
     trained = None if trainer is None else {id(parameter) for parameter in trainer._params}
@@ -36,14 +36,14 @@ def save(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = N
         command.parameters.add(variable=variable, array=number_of(values[key]._name))
     kept = [] if trainer is None else _add_trainer(command, traced, loss, trainer, metrics)
     _server.will_run(session, {node.custom.op_type for node in traced.graph.nodes if node.op == "Custom"})
-    session.submit(encoding.message(encoding.DEFINE_GRAPH, session_pb2.Command.DefineGraph(
+    session.submit(encoding.message(encoding.DEFINE_GRAPH, command_pb2.Command.DefineGraph(
         graph=command.graph, definition=traced.graph, inputs=traced.variables)))
     try:
         saved = session.request(encoding.message(encoding.SAVE_AS_MODEL, command)).model
     finally:
         kept.clear()
         if session.is_open:
-            session.submit(encoding.message(encoding.FREE, session_pb2.Command.Free(graphs=[command.graph])))
+            session.submit(encoding.message(encoding.FREE, command_pb2.Command.Free(graphs=[command.graph])))
     opened[block] = (name, saved.version)
     return Model(name)
 

@@ -12,7 +12,7 @@ import itertools
 from operator import add
 from typing import Any, Iterable, Iterator, Sequence
 
-from .._proto import session_pb2, tensor_pb2
+from .._proto import command_pb2, session_pb2, tensor_pb2
 from ..base import MXNetError
 from .fields import delimited, tag, varint
 
@@ -68,7 +68,7 @@ names = names_from(1)
 
 # The tags of the commands within Command, one of which each command begins with.
 (PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK, BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH,
- DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD, SAVE_AS_MODEL, OPEN_MODEL, STORE_TO_MODEL) = (tag(session_pb2.Command, each) for each in (
+ DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD, SAVE_AS_MODEL, OPEN_MODEL, STORE_TO_MODEL) = (tag(command_pb2.Command, each) for each in (
      "prepare", "invoke", "put", "fetch", "describe", "free", "assign", "mark", "backward", "fresh", "define_graph",
      "run_graph", "infer_graph", "describe_call", "wait_all", "seed", "continue_backward", "save_as_model", "open_model",
      "store_to_model"))
@@ -99,9 +99,9 @@ def received(replies: int) -> bytes:
 
 
 # Tags of Invoke's fields; RunGraph has the same.
-_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(session_pb2.Command.Invoke, each) for each in (
+_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(command_pb2.Command.Invoke, each) for each in (
     "call", "inputs", "outputs", "recording", "training"))
-_DEVICE, WHEN_FRESH = tag(session_pb2.Command.Invoke, "device"), tag(session_pb2.Command.Invoke, "when_fresh")
+_DEVICE, WHEN_FRESH = tag(command_pb2.Command.Invoke, "device"), tag(command_pb2.Command.Invoke, "when_fresh")
 _FLAGS_SIZE = len(_RECORDING) + len(_TRAINING) + 2
 
 
@@ -136,7 +136,7 @@ class CallFrame:
         self.is_light = False
 
 
-_FETCHED, _BEGIN, _END = (tag(session_pb2.Command.Fetch, each) for each in ("arrays", "begin", "end"))
+_FETCHED, _BEGIN, _END = (tag(command_pb2.Command.Fetch, each) for each in ("arrays", "begin", "end"))
 
 
 def fetch(array_names: Iterable[bytes]) -> bytes:
@@ -157,7 +157,7 @@ def fetch_elements(name: bytes, begin: int, end: int) -> bytes:
     return command(FETCH, b"".join((delimited(_FETCHED, name), _BEGIN, varint(begin), _END, varint(end))))
 
 
-_DESCRIBED = tag(session_pb2.Command.Describe, "arrays")
+_DESCRIBED = tag(command_pb2.Command.Describe, "arrays")
 
 
 def describe(array_names: Iterable[bytes]) -> bytes:
@@ -173,7 +173,7 @@ def describe_one(name: bytes) -> bytes:
     return _DESCRIBE_ONE + name
 
 
-_FREED, _FREED_CALLS = tag(session_pb2.Command.Free, "arrays"), tag(session_pb2.Command.Free, "calls")
+_FREED, _FREED_CALLS = tag(command_pb2.Command.Free, "arrays"), tag(command_pb2.Command.Free, "calls")
 
 
 def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
@@ -185,7 +185,7 @@ def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
 
 
 _SHAPE, _DTYPE, _RAW = (tag(tensor_pb2.Tensor, each) for each in ("shape", "dtype", "raw"))
-_PUT_ARRAY, _PUT_TENSOR, _PUT_DEVICE = (tag(session_pb2.Command.Put, each) for each in ("array", "tensor", "device"))
+_PUT_ARRAY, _PUT_TENSOR, _PUT_DEVICE = (tag(command_pb2.Command.Put, each) for each in ("array", "tensor", "device"))
 
 
 def tensor_head(shape: Iterable[int], dtype: int, nbytes: int) -> bytes:
@@ -203,7 +203,7 @@ def put_head(name: bytes, shape: Iterable[int], dtype: int, nbytes: int, device:
     return _COMMANDS + varint(len(inner) + size) + inner + body
 
 
-_TO, _FROM, _TO_DEVICE, _RECORDED = (tag(session_pb2.Command.Assign, each) for each in ("to", "from", "device", "recording"))
+_TO, _FROM, _TO_DEVICE, _RECORDED = (tag(command_pb2.Command.Assign, each) for each in ("to", "from", "device", "recording"))
 _WITH_RECORDING, _WITHOUT_RECORDING = _RECORDED + b"\1", _RECORDED + b"\0"
 _ASSIGN_SIZE = len(_TO) + len(_FROM) + 2 * NAME_SIZE + len(_WITH_RECORDING)
 _ASSIGN = command(ASSIGN, bytes(_ASSIGN_SIZE))[:-_ASSIGN_SIZE] + _TO

@@ -1,8 +1,8 @@
 """Fields of messages that are written, or read, by hand: their numbers come from the descriptors, so from proto/.
 
-    CALL = tag(session_pb2.Command.Invoke, "call")                 # Once, when a module is imported.
+    CALL = tag(command_pb2.Command.Invoke, "call")                 # Once, when a module is imported.
     CALL + varint(7)                                       # The field, in a message.
-    delimited(tag(session_pb2.Command, "invoke"), body)    # One that says its length.
+    delimited(tag(command_pb2.Command, "invoke"), body)    # One that says its length.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Deque, Mapping, NamedTuple, Optional, Sequence
 
 from .._custom.graph import edits
-from .._proto import session_pb2
+from .._proto import command_pb2
 from .._wire import connect, encoding
 from . import _server, _wire_graph
 from ._attributes import DTYPE_FLAGS, FLAG_DTYPES
@@ -61,13 +61,13 @@ class Definition:
             session.renamed.update(self._wire.renamed)
             _server.will_run(session, {node.custom.op_type for node in self._wire.graph.nodes
                                        if node.op == "Custom"})
-            session.submit(encoding.message(encoding.DEFINE_GRAPH, session_pb2.Command.DefineGraph(
+            session.submit(encoding.message(encoding.DEFINE_GRAPH, command_pb2.Command.DefineGraph(
                 graph=number, definition=self._wire.graph, inputs=self._wire.inputs)))
             self._graphs[session] = number, dead
             # Garbage collection may come at any moment, and must not wait: it only notes the name.
             weakref.finalize(self, dead.append, number).atexit = False
         if dead:
-            free = session_pb2.Command.Free()
+            free = command_pb2.Command.Free()
             with contextlib.suppress(IndexError):  # Another thread may take some, too.
                 while True:
                     free.graphs.append(dead.popleft())
@@ -80,7 +80,7 @@ class Definition:
         MXNetError: they contradict each other.
         """
         session = connect.current()
-        command = session_pb2.Command.InferGraph(graph=self.graph(session), partial=True)
+        command = command_pb2.Command.InferGraph(graph=self.graph(session), partial=True)
         for node, name in zip(self.variables, self._wire.inputs):
             shape, dtype = shapes.get(node.name), dtypes.get(node.name)
             if shape or dtype is not None:

@@ -7,7 +7,7 @@ from typing import Any, List, Mapping, Optional, Sequence
 
 from .._array import tape
 from .._array.array import NDArray
-from .._proto import graph_pb2, session_pb2
+from .._proto import command_pb2, graph_pb2
 from .._wire import encoding
 from ..base import MXNetError
 from . import _server
@@ -85,7 +85,7 @@ class Leaves:
         return self._names
 
     def _mark(self, session: Any) -> None:
-        command = session_pb2.Command.Mark()
+        command = command_pb2.Command.Mark()
         for name, gradient, request in zip(self._names, self._gradients, self._requests):
             if gradient is not None and request != "null":
                 command.arrays.add(variable=encoding.number_of(name), gradient=encoding.number_of(gradient._name),
@@ -96,7 +96,7 @@ class Leaves:
     def backward(self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]],
                  training: bool) -> None:
         """Computes the gradients, from the recorded outputs."""
-        command = session_pb2.Command.Backward(
+        command = command_pb2.Command.Backward(
             heads=[encoding.number_of(output._name) for output in outputs],
             head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
                             for gradient in head_gradients],
