@@ -68,7 +68,8 @@ Trace Context). The server's log has both with a call that fails, whose trailing
 | `TOO_MANY_CALLS` | `RESOURCE_EXHAUSTED` | | Too many numbered calls of this client wait for those before them. |
 | `TRAINING_UNDER_WAY` | `FAILED_PRECONDITION` | | Another Train of this model is under way. |
 | `UNKNOWN_COMMAND` | `UNIMPLEMENTED` | `number`, `field`, `protocol` | The server does not know the session's command of this number; `field` is its number in `Command`. |
-| `VERSION_CHANGED` | `ABORTED` | `version` | The model no longer has the version that the call expected; nothing was changed. |
+| `VERSION_CHANGED` | `ABORTED` | `version` | The model, or the save, no longer has the version that the call expected; nothing was changed. |
+| `WRONG_KEY` | `PERMISSION_DENIED` | `name` | What the session saved has another key. |
 """
 
 _Field = descriptor_pb2.FieldDescriptorProto

@@ -85,6 +85,13 @@ ABSL_FLAG(int64_t, max_session_bytes, Limits().max_session_bytes,
 ABSL_FLAG(int64_t, max_session_arrays, Limits().max_session_arrays,
           "Most arrays of one session, most prepared calls, and most graphs.");
 ABSL_FLAG(int64_t, session_lease_seconds, Limits().session_lease_seconds, "A silent session ends after so long.");
+ABSL_FLAG(int64_t, session_grace_seconds, Limits().session_grace_seconds,
+          "A silent session that has saved its arrays, or opened saved ones, ends after so long.");
+ABSL_FLAG(int64_t, max_saved_sessions, Limits().max_saved_sessions, "Most names under which sessions have saved arrays.");
+ABSL_FLAG(int64_t, max_named_session_bytes, Limits().max_named_session_bytes,
+          "Most bytes of tensors, on each device, of sessions that have saved or opened something and whose clients are "
+          "silent for longer than the lease: the longest silent end first. Without --store_dir also: most bytes of all "
+          "that sessions have saved. 0: a quarter of the memory.");
 ABSL_FLAG(int64_t, callback_seconds, Limits().callback_seconds,
           "A client that computes an operator has so long for each call.");
 ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one such client has not answered.");
@@ -119,6 +126,9 @@ Limits LimitsFromFlags() {
   limits.max_session_bytes = absl::GetFlag(FLAGS_max_session_bytes);
   limits.max_session_arrays = absl::GetFlag(FLAGS_max_session_arrays);
   limits.session_lease_seconds = absl::GetFlag(FLAGS_session_lease_seconds);
+  limits.session_grace_seconds = absl::GetFlag(FLAGS_session_grace_seconds);
+  limits.max_saved_sessions = absl::GetFlag(FLAGS_max_saved_sessions);
+  limits.max_named_session_bytes = absl::GetFlag(FLAGS_max_named_session_bytes);
   limits.callback_seconds = absl::GetFlag(FLAGS_callback_seconds);
   limits.max_callbacks = absl::GetFlag(FLAGS_max_callbacks);
   return limits;

@@ -21,6 +21,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/custom/host_stream.h"
 #include "server/durable/live_models.h"
+#include "server/durable/saved_sessions.h"
 #include "server/durable/stored_datasets.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
@@ -97,6 +98,7 @@ class Server {
   std::unique_ptr<Models> models_;
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
+  std::unique_ptr<SavedSessions> saved_sessions_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<StoredDatasets> stored_datasets_;  // Null without --store_dir, as live_.

@@ -41,8 +41,8 @@ SERVER = {
     "rpc": {"start", "net", "wire", "codec"},
     "hosted": {"start", "wire", "codec"},
     "custom": {"wire", "codec", "rpc"},
-    "durable": {"start", "rpc", "hosted"},
-    "session": {"start", "wire", "codec", "rpc", "hosted", "custom"},
+    "durable": {"start", "codec", "rpc", "hosted"},
+    "session": {"start", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session"},
 }
 for _room, _below in SERVER.items():

@@ -38,6 +38,7 @@ inline constexpr char kTooManyCalls[] = "TOO_MANY_CALLS";
 inline constexpr char kTrainingUnderWay[] = "TRAINING_UNDER_WAY";
 inline constexpr char kUnknownCommand[] = "UNKNOWN_COMMAND";
 inline constexpr char kVersionChanged[] = "VERSION_CHANGED";
+inline constexpr char kWrongKey[] = "WRONG_KEY";
 
 }  // namespace reason
 

@@ -30,8 +30,8 @@ Imperative::Results Imperative::Begin(const PreparedOpPtr& op, std::vector<Array
   invoked.training = options.training;
   invoked.device = options.device;
   invoked.command = options.command;
-  invoked.seed = seed_;
-  if (facts.random || op->graph != nullptr) invoked.draw = draws_++;
+  invoked.seed = random_.seed;
+  if (facts.random || op->graph != nullptr) invoked.draw = random_.runs++;
   absl::Status recorded;
   if (options.recording) recorded = tape_.Record(absl::MakeSpan(inputs), &invoked, absl::MakeSpan(results.outputs));
   invoked.in.reserve(inputs.size());

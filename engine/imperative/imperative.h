@@ -27,6 +27,7 @@
 #include "engine/imperative/graph_call.h"
 #include "engine/imperative/scheduler.h"
 #include "engine/imperative/tape.h"
+#include "engine/runtime/random_state.h"
 
 namespace gluond {
 
@@ -79,8 +80,10 @@ class Imperative {
   // Gradients' calls are prepared anew from now on: their clients may be others than those of equal calls before.
   void ForgetGradientCalls();
 
-  // Counts for the random operators that run from now on.
-  void Seed(uint64_t seed) { seed_ = seed, draws_ = 0; }
+  // Count for the random operators that run from now on.
+  void Seed(uint64_t seed) { random_ = {seed}; }
+  void SetRandom(const RandomState& random) { random_ = random; }
+  const RandomState& random() const { return random_; }
 
   Scheduler& scheduler() const { return *scheduler_; }
   const Tape& tape() const { return tape_; }
@@ -93,8 +96,7 @@ class Imperative {
 
   const std::shared_ptr<Scheduler> scheduler_;
   const Tape tape_;
-  uint64_t seed_ = 0;
-  uint32_t draws_ = 0;
+  RandomState random_;
   PreparedOps gradient_calls_, recordable_gradient_calls_;
 };
 

@@ -7,21 +7,13 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/json.h"
+#include "engine/store/notes.h"
 #include "engine/store/manifest.h"
+#include "engine/store/safetensors.h"
 #include "engine/store/version_files.h"
 
 namespace gluond {
 namespace {
-
-constexpr char kNotes[] = "notes";
-
-int64_t ToMicros(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
-}
-std::chrono::system_clock::time_point FromMicros(int64_t micros) {
-  return std::chrono::system_clock::time_point(
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::microseconds(micros)));
-}
 
 Json ToJson(const StoredDataset& stored) {
   Json columns = Json::Array();
@@ -92,11 +84,8 @@ absl::StatusOr<StoredDataset> FromCheckpoint(Checkpoint checkpoint, Allocator& h
 // The file's format has no other values in such a column, and would not be read back.
 absl::Status CheckBools(const Dataset& dataset) {
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
-    const Column& column = dataset.columns()[i];
-    if (column.dtype != DType::kBool) continue;
-    const uint8_t* const data = dataset.tensor(i).data<uint8_t>();
-    if (std::all_of(data, data + dataset.tensor(i).bytes(), [](uint8_t byte) { return byte <= 1; })) continue;
-    return absl::InvalidArgumentError(absl::StrCat("column '", Excerpt(column.name), "' is bool, and has bytes other "
+    if (FitsSafetensors(dataset.tensor(i))) continue;
+    return absl::InvalidArgumentError(absl::StrCat("column '", Excerpt(dataset.columns()[i].name), "' is bool, and has bytes other "
                                                    "than 0 and 1; upload other values with `restart`"));
   }
   return absl::OkStatus();
@@ -111,16 +100,13 @@ absl::Status DatasetStore::Save(const std::string& name, const StoredDataset& st
   for (size_t i = 0; i < stored.dataset->columns().size(); ++i) {
     checkpoint.model.parameters.push_back({absl::StrCat(i), stored.dataset->tensor(i)});
   }
-  absl::Status status = store_->Save(name, checkpoint).status();
-  if (!absl::IsDataLoss(status)) return status;
-  RETURN_IF_ERROR(store_->Delete(name));
-  return store_->Save(name, checkpoint).status();
+  return SaveOverDamaged(*store_, name, checkpoint);
 }
 
 absl::StatusOr<StoredDataset> DatasetStore::Load(const std::string& name, Allocator& host_allocator) const {
   ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(name, host_allocator));
   absl::StatusOr<StoredDataset> stored = FromCheckpoint(std::move(checkpoint), host_allocator);
-  if (!stored.ok()) return Damaged(stored.status(), kNotes);
+  if (!stored.ok()) return Damaged(stored.status(), "notes");
   return stored;
 }
 

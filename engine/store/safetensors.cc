@@ -168,6 +168,12 @@ absl::Status WriteSafetensors(const NamedTensors& tensors, const AttrDict& metad
   return absl::OkStatus();
 }
 
+bool FitsSafetensors(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kBool || tensor.bytes() == 0) return true;
+  const uint8_t* const data = tensor.data<uint8_t>();
+  return std::all_of(data, data + tensor.bytes(), [](uint8_t byte) { return byte <= 1; });
+}
+
 absl::StatusOr<Safetensors> ReadSafetensors(uint64_t size, const std::function<absl::Status(void*, size_t)>& read,
                                             Allocator& host_allocator) {
   uint64_t length;
@@ -192,9 +198,7 @@ absl::StatusOr<Safetensors> ReadSafetensors(uint64_t size, const std::function<a
     const Tensor& tensor = file.tensors[static_cast<size_t>(entry - entries.data())].tensor;
     if (tensor.bytes() == 0) continue;
     RETURN_IF_ERROR(read(tensor.data(), tensor.bytes()));
-    const char* data = tensor.data<char>();
-    const auto is_no_bool = [](char c) { return c != 0 && c != 1; };
-    if (entry->dtype == DType::kBool && std::any_of(data, data + tensor.bytes(), is_no_bool)) {
+    if (!FitsSafetensors(tensor)) {
       return Wrong(absl::StrCat("tensor '", Excerpt(entry->name), "': a bool is neither 0 nor 1"));
     }
   }

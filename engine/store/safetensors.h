@@ -22,6 +22,9 @@ namespace gluond {
 absl::Status WriteSafetensors(const NamedTensors& tensors, const AttrDict& metadata,
                               const std::function<absl::Status(absl::string_view)>& append);
 
+// Whether the file can hold the tensor: a bool has no values but 0 and 1. Requires: it is on the host.
+bool FitsSafetensors(const Tensor& tensor);
+
 struct Safetensors {
   NamedTensors tensors;  // In the header's order.
   AttrDict metadata;

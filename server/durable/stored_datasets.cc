@@ -8,39 +8,8 @@
 
 namespace gluond::server {
 
-void StoredDatasets::RunInTurn(const std::string& name, Work work) {
-  {
-    MutexLock lock(mu_);
-    std::deque<Work>& turns = turns_[name];
-    turns.push_back(std::move(work));
-    if (turns.size() > 1) return;
-  }
-  runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
-}
-
-void StoredDatasets::RunNext(const std::string& name) {
-  Work work;
-  {
-    MutexLock lock(mu_);
-    work = std::move(turns_.at(name).front());
-  }
-  work();
-  work = nullptr;  // Its call ends before Stop returns.
-  {
-    MutexLock lock(mu_);
-    const auto found = turns_.find(name);
-    found->second.pop_front();
-    if (found->second.empty()) {
-      turns_.erase(found);
-      ended_.NotifyAll();
-      return;
-    }
-  }
-  runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
-}
-
 void StoredDatasets::Save(const std::string& name, HostedDatasetPtr hosted) {
-  RunInTurn(name, [this, name, hosted = std::move(hosted)] { hosted->EndStoring(SaveNow(name, hosted)); });
+  turns_.Run(name, [this, name, hosted = std::move(hosted)] { hosted->EndStoring(SaveNow(name, hosted)); });
 }
 
 absl::Status StoredDatasets::SaveNow(const std::string& name, const HostedDatasetPtr& hosted) {
@@ -54,7 +23,7 @@ absl::Status StoredDatasets::SaveNow(const std::string& name, const HostedDatase
 }
 
 void StoredDatasets::Delete(const std::string& name, Done done) {
-  RunInTurn(name, [this, name, done = std::move(done)] { done(DeleteNow(name)); });
+  turns_.Run(name, [this, name, done = std::move(done)] { done(DeleteNow(name)); });
 }
 
 absl::Status StoredDatasets::DeleteNow(const std::string& name) {
@@ -84,11 +53,6 @@ absl::Status StoredDatasets::LoadOne(const std::string& name) {
   ASSIGN_OR_RETURN(StoredDataset stored, store_.Load(name, *devices_.host().allocator));
   return datasets_.Add(name, std::make_shared<HostedDataset>(std::move(stored), /*stored=*/true, /*temporary=*/false),
                        /*replace=*/false);
-}
-
-void StoredDatasets::Stop() {
-  MutexLock lock(mu_);
-  while (!turns_.empty()) ended_.Wait(mu_);
 }
 
 }  // namespace gluond::server

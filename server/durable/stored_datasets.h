@@ -13,16 +13,14 @@
 #ifndef SERVER_DURABLE_STORED_DATASETS_H_
 #define SERVER_DURABLE_STORED_DATASETS_H_
 
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "engine/core/mutex.h"
 #include "engine/store/dataset_store.h"
+#include "server/durable/turns.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/rpc/unary.h"
@@ -34,7 +32,7 @@ class StoredDatasets {
   // `store` holds datasets alone. All else outlives this.
   StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store,
                  LogSink log)
-      : runner_(runner), devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)) {}
+      : devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)), turns_(runner) {}
 
   // Reads the datasets that the store has. Waits until all are there. One that is damaged, or that this server cannot
   // hold, is logged and stays on the disk until a dataset of its name is stored or deleted.
@@ -49,26 +47,18 @@ class StoredDatasets {
   void Delete(const std::string& name, Done done);
 
   // Waits for the saves and deletions under way. Requires: all calls have ended.
-  void Stop();
+  void Stop() { turns_.Stop(); }
 
  private:
-  using Work = std::function<void()>;
-
-  void RunInTurn(const std::string& name, Work work);
-  void RunNext(const std::string& name);
   absl::Status SaveNow(const std::string& name, const HostedDatasetPtr& hosted);
   absl::Status DeleteNow(const std::string& name);
   absl::Status LoadOne(const std::string& name);
 
-  Runner& runner_;
   Devices& devices_;
   Datasets& datasets_;
   DatasetStore store_;
   const LogSink log_;
-
-  Mutex mu_;
-  CondVar ended_;
-  std::map<std::string, std::deque<Work>> turns_ ABSL_GUARDED_BY(mu_);  // By name. The first of each is at work.
+  Turns turns_;
 };
 
 }  // namespace gluond::server

@@ -46,6 +46,8 @@ absl::Status CheckNames(const v1::Command& command) {
     }
     case v1::Command::kOpenModel: names = static_cast<int>(command.open_model().arrays().size()); break;
     case v1::Command::kStoreToModel: names = static_cast<int>(command.store_to_model().arrays().size()); break;
+    case v1::Command::kSaveSession: names = static_cast<int>(command.save_session().arrays().size()); break;
+    case v1::Command::kOpenSaved: names = static_cast<int>(command.open_saved().arrays().size()); break;
     case v1::Command::kFree:
       names = std::max({command.free().arrays_size(), command.free().calls_size(), command.free().graphs_size()});
       most = kMostFreed;
@@ -82,6 +84,8 @@ bool IsAnswered(const v1::Command& command) {
     case v1::Command::kSaveAsModel:
     case v1::Command::kOpenModel:
     case v1::Command::kStoreToModel:
+    case v1::Command::kSaveSession:
+    case v1::Command::kOpenSaved:
     case v1::Command::kWaitAll: return true;
     case v1::Command::kBackward: return command.backward().out_grads_size() > 0;
     default: return false;

@@ -16,8 +16,8 @@
 #include "server/session/arrays.h"
 #include "server/session/calls.h"
 #include "server/session/command.h"
+#include "server/session/exchange.h"
 #include "server/session/gradients.h"
-#include "server/session/models.h"
 
 namespace gluond::server {
 namespace {
@@ -30,9 +30,10 @@ constexpr int64_t kTapeBytes = 1024;
 constexpr int64_t kLargeArray = 1 << 18;
 constexpr int64_t kLongTape = 1 << 12;
 
-// The places of a session, whose memory is charged to it. `lanes` are those beside its home's.
+// The places of a session, whose memory is charged to it, to `budgets`. `lanes` are those beside its home's.
 absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
-                                                        std::vector<std::shared_ptr<Lane>>* lanes) {
+                                                       std::vector<std::shared_ptr<Lane>>* lanes,
+                                                       SessionProgram::Budgets* budgets) {
   std::vector<Place*> places = {&home};
   for (Place* place : devices.offered()) if (place != &home) places.push_back(place);
   if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
@@ -41,6 +42,7 @@ absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& 
     auto budget =
         std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes",
                                  Budget::PartOf(place->budget));
+    budgets->emplace_back(place->device, budget);
     ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator,
                      DeviceAllocator::Create(place->device, std::move(budget)));
     if (place != &home) lanes->push_back(place->lanes->Take());
@@ -53,13 +55,13 @@ class Program final : public std::enable_shared_from_this<Program> {
  public:
   using Answer = SessionProgram::Answer;
 
-  Program(Devices& devices, Models& models, const Limits& limits, Answer answer)
-      : devices_(devices), registry_(models),
+  Program(const SessionProgram::Shared& shared, const Limits& limits, Answer answer)
+      : shared_(shared), devices_(shared.devices),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
-        budget_(Budget::PartOf(devices.memory())), memory_(budget_), calls_(limits, budget_) {}
+        budget_(Budget::PartOf(devices_.memory())), memory_(budget_), calls_(limits, budget_) {}
 
   void Open(Place& home, Lane& lane, const Limits& limits) {
-    absl::StatusOr<std::vector<Scheduler::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_);
+    absl::StatusOr<std::vector<Scheduler::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_, &budgets_);
     if (!places.ok()) {
       broken_ = places.status();
       return;
@@ -71,11 +73,13 @@ class Program final : public std::enable_shared_from_this<Program> {
     arrays_.emplace(*imperative_, limits.max_session_arrays);
     const auto watch = [this](const ValuePtr& value) { Watch(value); };
     gradients_.emplace(*imperative_, *arrays_, watch);
-    models_ = std::make_shared<SessionModels>(SessionModels::Session{
-        devices_, registry_, home, limits, budget_, host_, *imperative_, *arrays_, calls_, *answers_, watch});
+    exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{
+        devices_, shared_.models, shared_.saved, home, limits, budget_, client_, host_, *imperative_, *arrays_, calls_,
+        *answers_, watch});
   }
 
-  void SetHost(const std::string& host) {
+  void SetClient(const std::string& client, const std::string& host) {
+    client_ = client;
     if (host == host_) return;
     host_ = host;
     if (imperative_.has_value()) imperative_->ForgetGradientCalls();
@@ -128,9 +132,11 @@ class Program final : public std::enable_shared_from_this<Program> {
       case v1::Command::kWaitAll: return answers_->All(Unknown(), number);
       case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
       case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
-      case v1::Command::kSaveAsModel: return models_->Save(command.save_as_model(), number);
-      case v1::Command::kOpenModel: return models_->Open(command.open_model(), number);
-      case v1::Command::kStoreToModel: return models_->Store(command.store_to_model(), number);
+      case v1::Command::kSaveAsModel: return exchange_->SaveAsModel(command.save_as_model(), number);
+      case v1::Command::kOpenModel: return exchange_->OpenModel(command.open_model(), number);
+      case v1::Command::kStoreToModel: return exchange_->StoreToModel(command.store_to_model(), number);
+      case v1::Command::kSaveSession: return exchange_->SaveSession(command.save_session(), number);
+      case v1::Command::kOpenSaved: return exchange_->OpenSaved(command.open_saved(), number);
       case v1::Command::COMMAND_NOT_SET: break;
     }
     // A client of a newer protocol may wait for the answer.
@@ -139,13 +145,15 @@ class Program final : public std::enable_shared_from_this<Program> {
   }
 
   int64_t pending() const {
-    return models_ == nullptr ? 0 : imperative_->scheduler().pending() + inferring_ + models_->pending();
+    return exchange_ == nullptr ? 0 : imperative_->scheduler().pending() + inferring_ + exchange_->pending();
   }
+
+  const SessionProgram::Budgets& budgets() const { return budgets_; }
 
   void End() {
     answers_->End();
     if (imperative_.has_value()) imperative_->scheduler().Cancel();
-    models_.reset();
+    exchange_.reset();
     gradients_.reset();
     arrays_.reset();
     (void)memory_.Cover(0);
@@ -384,8 +392,10 @@ class Program final : public std::enable_shared_from_this<Program> {
   static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
   static const Names kNone;
 
+  const SessionProgram::Shared shared_;
   Devices& devices_;
-  Models& registry_;
+  SessionProgram::Budgets budgets_;
+  std::string client_;
   std::string host_;  // The credential of the client's own operators; empty: none.
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
@@ -393,7 +403,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
-  std::shared_ptr<SessionModels> models_;
+  std::shared_ptr<SessionExchange> exchange_;
   const std::shared_ptr<Budget> budget_;  // The client's part of the process's.
   Reservation memory_;
   SessionCalls calls_;
@@ -412,12 +422,13 @@ class OwnedProgram final : public SessionProgram {
  public:
   explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
   ~OwnedProgram() override { program_->End(); }
-  void SetHost(const std::string& host) override { program_->SetHost(host); }
+  void SetClient(const std::string& client, const std::string& host) override { program_->SetClient(client, host); }
   bool TakesLong(const v1::Command& command) const override { return program_->TakesLong(command); }
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     program_->Execute(number, command, attachments);
   }
   int64_t pending() const override { return program_->pending(); }
+  Budgets budgets() const override { return program_->budgets(); }
 
  private:
   const std::shared_ptr<Program> program_;
@@ -425,9 +436,9 @@ class OwnedProgram final : public SessionProgram {
 
 }  // namespace
 
-std::unique_ptr<SessionProgram> SessionProgram::Create(Devices& devices, Models& models, Place& home, Lane& lane,
-                                                       const Limits& limits, Answer answer) {
-  auto program = std::make_shared<Program>(devices, models, limits, std::move(answer));
+std::unique_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
+                                                       Answer answer) {
+  auto program = std::make_shared<Program>(shared, limits, std::move(answer));
   program->Open(home, lane, limits);
   return std::make_unique<OwnedProgram>(std::move(program));
 }

@@ -11,8 +11,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "engine/runtime/budget.h"
 #include "gluond/v1/session.pb.h"
+#include "server/durable/saved_sessions.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/session/answers.h"
@@ -25,14 +29,19 @@ class SessionProgram {
  public:
   using Answer = SessionAnswers::Send;  // Called on Execute's thread, or on the lane.
 
-  // `lane` is one of `home`, and the session's. `devices` outlives the program and all that it has begun; `models`
-  // outlives the program.
-  static std::unique_ptr<SessionProgram> Create(Devices& devices, Models& models, Place& home, Lane& lane,
-                                                const Limits& limits, Answer answer);
+  // What all sessions share. `devices` outlives a program and all that it has begun; the others outlive the program.
+  struct Shared {
+    Devices& devices;
+    Models& models;
+    SavedSessions& saved;
+  };
+  // `lane` is one of `home`, and the session's.
+  static std::unique_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
+                                                Answer answer);
 
-  // Names the client that computes the session's own custom operators, by its credential (OpenSession.host): for calls and
-  // graphs that are made from now on. To be called as Execute.
-  virtual void SetHost(const std::string& host) = 0;
+  // The client's name for itself, and the credential of the one that computes the session's own custom operators
+  // (OpenSession.host): for calls and graphs that are made from now on. To be called as Execute.
+  virtual void SetClient(const std::string& client, const std::string& host) = 0;
   // Whether it takes long to take the command up, which is then to be done beside the lane. To be called on `lane`.
   virtual bool TakesLong(const v1::Command& command) const = 0;
   // Takes up the command. To be called on `lane`, or beside it while no work of it begins. `attachments` belong to the
@@ -40,6 +49,9 @@ class SessionProgram {
   virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
   // Commands taken up that have not come to an end: those that wait for a client, a model or another device.
   virtual int64_t pending() const = 0;
+  // Count the session's tensors on each of its devices.
+  using Budgets = std::vector<std::pair<Device, std::shared_ptr<const Budget>>>;
+  virtual Budgets budgets() const { return {}; }
 
   // Cancels commands under way and lets go of all arrays; nothing is answered any more. To be called as Execute.
   virtual ~SessionProgram() = default;

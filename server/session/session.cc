@@ -23,8 +23,10 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 
 absl::Status SessionIsGone() {
   return WithInfo(absl::NotFoundError(
-                      "there is no such session: its lease has ended (--session_lease_seconds), its client has closed it, "
-                      "or the server was restarted; open a new one, with an empty `session`, and send what it needs again"),
+                      "there is no such session: its client has closed it or was silent for too long "
+                      "(--session_lease_seconds; of a named session: --session_grace_seconds, --max_named_session_bytes, "
+                      "--max_sessions), or the server was restarted; open a new one, with an empty `session`, and send what "
+                      "it needs again, or open what was saved"),
                   reason::kSessionGone);
 }
 
@@ -108,9 +110,17 @@ void Session::Sweep(Clock::time_point now) {
   const bool it_is_our_turn = stream_ != nullptr && !reading_ && !writing_;
   if (it_is_our_turn) last_sign_ = now;
   if (now - last_sign_ <= Patience()) return;
+  const absl::string_view flag = named_ ? "--session_grace_seconds" : "--session_lease_seconds";
   EndLocked(absl::DeadlineExceededError(
-      absl::StrCat("the session has ended: nothing came from its client for the ", limits_.session_lease_seconds,
-                   " s of --session_lease_seconds; a client with nothing to say sends an empty request now and then")));
+      absl::StrCat("the session has ended: nothing came from its client for the ", LeaseSeconds(), " s of ", flag, "; a client with nothing to say sends an empty request now and then")));
+}
+
+std::optional<Session::Away> Session::away(Clock::time_point now) {
+  MutexLock lock(mu_);
+  if (ended_ || !named_ || now - last_sign_ <= std::chrono::seconds(limits_.session_lease_seconds)) return std::nullopt;
+  Away away = {last_sign_, {}};
+  for (const auto& [device, budget] : budgets_) away.bytes.emplace_back(device, budget->used());
+  return away;
 }
 
 void Session::Drain() {
@@ -212,6 +222,7 @@ void Session::EndLocked(const absl::Status& status) {
   Release();
   inbox_.clear();
   outbox_.Clear();
+  budgets_.clear();
   (void)outbox_memory_.Cover(0);
   lane_->Post([self = shared_from_this()] {
     self->lane_->GoOnBeside([self] { self->Destroy(); });
@@ -219,9 +230,8 @@ void Session::EndLocked(const absl::Status& status) {
 }
 
 Session::Clock::duration Session::Patience() const {
-  const std::chrono::seconds lease(limits_.session_lease_seconds);
   const bool waits_for_reader = writing_ && !reading_;
-  return lease + std::chrono::seconds(waits_for_reader ? writing_bytes_ / kSlowestBytesPerSecond : 0);
+  return std::chrono::seconds(LeaseSeconds()) + std::chrono::seconds(waits_for_reader ? writing_bytes_ / kSlowestBytesPerSecond : 0);
 }
 
 }  // namespace gluond::server

@@ -11,17 +11,23 @@
 // commands have not come to an end, none is executed.
 //
 // A session ends (its program is destroyed beside the lane) when the client has half-closed its stream and has
-// everything, when the client is silent for longer than the lease, or when the server stops.
+// everything, when the client is silent for longer than the lease, or when the server stops. One that has saved or
+// opened something (SaveSession, OpenSaved) is named: --session_grace_seconds stand in the lease's place, but while its
+// client is away it is the first to make room for others (Sessions::Sweep, Sessions::Create).
 
 #ifndef SERVER_SESSION_SESSION_H_
 #define SERVER_SESSION_SESSION_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
@@ -43,7 +49,7 @@ absl::Status SessionIsGone();
 
 // Makes a session's program, on its lane. Tests bring their own.
 using SessionProgramFactory =
-    std::function<std::unique_ptr<SessionProgram>(Devices&, Models&, Place&, Lane&, const Limits&,
+    std::function<std::unique_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&, const Limits&,
                                                   SessionProgram::Answer)>;
 
 // A request as it came in.
@@ -85,8 +91,14 @@ class Session final : public std::enable_shared_from_this<Session> {
   // The stream has ended.
   void Detach(SessionStream& stream);
 
-  // Ends the session where its client has been silent for longer than the lease.
+  // Ends the session where its client has been silent for longer than the lease; one that is named, than the grace.
   void Sweep(Clock::time_point now);
+  // A named session whose client has been silent for longer than the lease: since when, and the bytes of its tensors.
+  struct Away {
+    Clock::time_point since;
+    std::vector<std::pair<Device, int64_t>> bytes;
+  };
+  std::optional<Away> away(Clock::time_point now);
   // Ends the stream with UNAVAILABLE, once the received commands have been executed and answered.
   void Drain();
   void End(const absl::Status& status);
@@ -128,6 +140,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   void EndStreamIfDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  int64_t LeaseSeconds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return named_ ? std::max(limits_.session_lease_seconds, limits_.session_grace_seconds) : limits_.session_lease_seconds;
+  }
   Clock::duration Patience() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
@@ -148,6 +163,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool farewell_ ABSL_GUARDED_BY(mu_) = false;  // A last message is to be written.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool named_ ABSL_GUARDED_BY(mu_) = false;  // It has saved or opened something.
+  SessionProgram::Budgets budgets_ ABSL_GUARDED_BY(mu_);
   Clock::time_point last_sign_ ABSL_GUARDED_BY(mu_) = Clock::now();  // The client last showed that it lives.
 
   std::deque<Batch> inbox_ ABSL_GUARDED_BY(mu_);  // Commands from executed_ + 1 to received_.

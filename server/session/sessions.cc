@@ -1,32 +1,32 @@
 #include "server/session/sessions.h"
 
-#include <unistd.h>
-
+#include <algorithm>
+#include <map>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
 #include "server/rpc/draining.h"
+#include "server/rpc/secret.h"
 #include "server/session/stream.h"
 #include "server/start/protocol.h"
 
 namespace gluond::server {
 namespace {
 
-absl::StatusOr<std::string> RandomName() {
-  std::string bytes(16, '\0');
-  if (getentropy(bytes.data(), bytes.size()) != 0) return absl::InternalError("the system has no random numbers");
-  return absl::BytesToHexString(bytes);
+absl::Status MakesRoom() {
+  return absl::ResourceExhaustedError(
+      "the session has ended to make room for others: its client was silent for longer than --session_lease_seconds; what "
+      "it has saved is there");
 }
 
 }  // namespace
 
-Sessions::Sessions(Devices& devices, Models& models, const Limits& limits, SessionProgramFactory create_program)
-    : devices_(devices), models_(models), limits_(limits), create_program_(std::move(create_program)),
+Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program)
+    : shared_(shared), limits_(limits), create_program_(std::move(create_program)),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       stream_shares_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
 
@@ -46,7 +46,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   opened->set_resumed(!open.session().empty());
   ToProto(std::chrono::seconds(limits_.session_lease_seconds), opened->mutable_lease());
   opened->set_max_message_bytes(limits_.max_message_bytes);
-  for (const Place* place : devices_.offered()) opened->add_devices(place->device.ToString());
+  for (const Place* place : shared_.devices.offered()) opened->add_devices(place->device.ToString());
   opened->set_protocol(kProtocol);
   for (const char* feature : kFeatures) opened->add_features(feature);
   opened->set_registry_hash(RegistryHash());
@@ -55,24 +55,26 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const PeerPtr& peer) {
   RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host()));
-  ASSIGN_OR_RETURN(Place * const place, devices_.Find(open.device()));
-  ASSIGN_OR_RETURN(const std::string id, RandomName());
+  ASSIGN_OR_RETURN(Place * const place, shared_.devices.Find(open.device()));
+  ASSIGN_OR_RETURN(const std::string id, NewSecret());
   Session::Options options;
   options.id = id;
-  options.create_program = [this, place, host = open.host()](Lane& lane, SessionProgram::Answer answer) {
-    auto program = create_program_(devices_, models_, *place, lane, limits_, std::move(answer));
-    program->SetHost(host);
+  options.create_program = [this, place, client = open.client_id(), host = open.host()](Lane& lane, SessionProgram::Answer answer) {
+    auto program = create_program_(shared_, *place, lane, limits_, std::move(answer));
+    program->SetClient(client, host);
     return program;
   };
-  ASSIGN_OR_RETURN(Shares::Permit entered, shares_.Enter(peer, 1));
-  const auto permit = std::make_shared<Shares::Permit>(std::move(entered));
+  absl::StatusOr<Shares::Permit> entered = shares_.Enter(peer, 1);
+  if (!entered.ok() && EndLongestAway()) entered = shares_.Enter(peer, 1);
+  RETURN_IF_ERROR(entered.status());
+  const auto permit = std::make_shared<Shares::Permit>(*std::move(entered));
   options.on_end = [this, id, permit] {
     *permit = Shares::Permit();
     MutexLock lock(mu_);
     sessions_.erase(id);
   };
   const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
-                                                 Budget::PartOf(devices_.memory()), limits_);
+                                                 Budget::PartOf(shared_.devices.memory()), limits_);
   MutexLock lock(mu_);
   if (draining_) return Draining();
   sessions_[id] = session;
@@ -108,9 +110,44 @@ std::vector<std::shared_ptr<SessionStream>> Sessions::ListStreams() const {
   return list;
 }
 
+std::vector<Sessions::Away> Sessions::ListAway() const {
+  std::vector<Away> list;
+  const auto now = Session::Clock::now();
+  for (const auto& session : List()) {
+    if (std::optional<Session::Away> away = session->away(now)) list.emplace_back(session, *std::move(away));
+  }
+  std::sort(list.begin(), list.end(), [](const Away& a, const Away& b) { return a.second.since < b.second.since; });
+  return list;
+}
+
+bool Sessions::EndLongestAway() {
+  const std::vector<Away> away = ListAway();
+  if (!away.empty()) away.front().first->End(MakesRoom());
+  return !away.empty();
+}
+
+void Sessions::EndThoseOverLimit() {
+  const std::vector<Away> away = ListAway();
+  std::map<std::string, int64_t> over;  // By device: the bytes above the limit, or below it.
+  for (const auto& place : shared_.devices.all()) {
+    const int64_t limit = limits_.max_named_session_bytes;
+    over[place->device.ToString()] = -(limit > 0 ? limit : place->budget->limit() / 4);
+  }
+  const auto add = [&over](const Away& away, int64_t sign) {
+    for (const auto& [device, bytes] : away.second.bytes) over[device.ToString()] += sign * bytes;
+  };
+  for (const Away& each : away) add(each, 1);
+  for (const Away& each : away) {
+    if (std::none_of(over.begin(), over.end(), [](const auto& device) { return device.second > 0; })) return;
+    add(each, -1);
+    each.first->End(MakesRoom());
+  }
+}
+
 void Sessions::Sweep() {
   const auto now = Session::Clock::now();
   for (const auto& session : List()) session->Sweep(now);
+  EndThoseOverLimit();
   for (const auto& stream : ListStreams()) stream->Sweep(now);
 }
 
@@ -126,7 +163,7 @@ void Sessions::Drain() {
 void Sessions::End() {
   Drain();
   for (const auto& session : List()) session->End(Draining());
-  for (const Place* place : devices_.offered()) place->lanes->Drain();
+  for (const Place* place : shared_.devices.offered()) place->lanes->Drain();
 }
 
 int64_t Sessions::size() const {

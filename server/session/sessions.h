@@ -1,7 +1,7 @@
 // Sessions: every session by its name, which is a secret of 128 random bits, and every stream. Thread-safe; its mutex
 // is held for look-ups only.
 //
-// Outlives the gRPC server and the Runner; devices and models outlive it. End first, while all lanes are there: programs
+// Outlives the gRPC server and the Runner; what sessions share outlives it. End first, while all lanes are there: programs
 // are destroyed on their lanes.
 
 #ifndef SERVER_SESSION_SESSIONS_H_
@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,7 +22,7 @@ namespace gluond::server {
 
 class Sessions {
  public:
-  Sessions(Devices& devices, Models& models, const Limits& limits, SessionProgramFactory create_program);
+  Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program);
   ~Sessions() { End(); }
 
   // The session that `open` names, or a new one. Fills `opened`. NOT_FOUND: it has ended, or there is no such device.
@@ -33,7 +34,7 @@ class Sessions {
   absl::Status AddStream(std::shared_ptr<SessionStream> stream);
   void RemoveStream(SessionStream* stream);
 
-  // Ends sessions and streams whose clients are silent.
+  // Ends sessions and streams whose clients are silent, and sessions away that hold too much.
   void Sweep();
   // Refuses new sessions and streams; the others end with UNAVAILABLE when they have done their received commands.
   void Drain();
@@ -48,8 +49,14 @@ class Sessions {
   std::vector<std::shared_ptr<Session>> List() const;
   std::vector<std::shared_ptr<SessionStream>> ListStreams() const;
 
-  Devices& devices_;
-  Models& models_;
+  // The sessions that are away, the one longest so first.
+  using Away = std::pair<std::shared_ptr<Session>, Session::Away>;
+  std::vector<Away> ListAway() const;
+  // Ends the longest away until the others' tensors keep within --max_named_session_bytes.
+  void EndThoseOverLimit();
+  bool EndLongestAway();
+
+  const SessionProgram::Shared shared_;
   const Limits limits_;
   const SessionProgramFactory create_program_;
 

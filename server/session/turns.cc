@@ -47,6 +47,8 @@ void Session::Turn() {
     program_ = options_.create_program(*lane_, [this](v1::Reply reply, Attachments attachments, int64_t bytes) {
       Answer(std::move(reply), attachments, bytes);
     });
+    MutexLock lock(mu_);
+    budgets_ = program_->budgets();
   }
   Batch batch;
   for (int n = 0; Advance(&batch, n < kCommandsPerTurn && Clock::now() < end); ++n) {
@@ -111,10 +113,12 @@ void Session::Settle() {
 }
 
 void Session::Answer(v1::Reply reply, const Attachments& attachments, int64_t bytes) {
+  const bool names_session = reply.has_saved();
   reply.set_index(++answered_);
   EncodedReply encoded = EncodeReply(std::move(reply), attachments, bytes, limits_.max_message_bytes);
   MutexLock lock(mu_);
   if (ended_) return;
+  named_ = named_ || names_session;
   outbox_.Add(std::move(encoded));
   outbox_is_paid_ = outbox_memory_.Cover(outbox_.own_bytes()).ok();
   Write();

@@ -32,6 +32,10 @@ struct Limits {
   int64_t max_session_bytes = int64_t{8} << 30;   // For the tensors of one session on one device.
   int64_t max_session_arrays = 1'000'000;         // For one session; as many calls, and as many graphs.
   int64_t session_lease_seconds = 60;             // A session whose client is silent for so long ends.
+  int64_t session_grace_seconds = 24 * 3600;      // One that has saved or opened something ends after so long.
+  int64_t max_saved_sessions = 1024;
+  int64_t max_named_session_bytes = 0;            // For such sessions while their clients are away, on each device, and
+                                                  // for saves without a store. 0: a quarter of the memory.
   int64_t callback_seconds = 300;                 // A client that computes an operator has so long for each call.
   int64_t max_callbacks = 65'536;                 // Calls that one such client has not answered.
 

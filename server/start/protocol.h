@@ -23,6 +23,7 @@ inline constexpr const char* kFeatures[] = {
     "models-of-sessions",  // SaveAsModel, OpenModel, StoreToModel.
     "pages",               // `page_size` and `page_token` of lists.
     "registry-hash",       // SessionOpened.registry_hash.
+    "saved-sessions",      // SaveSession, OpenSaved and their calls.
     "stored-datasets",     // Dataset.stored.
     "train",               // Train and CancelTraining.
     "unknown-commands",    // Commands that the server does not know are answered.

@@ -49,6 +49,12 @@ Models& TheModels() {
   static Models& models = *new Models(1);
   return models;
 }
+SavedSessions& TheSaves() {
+  const auto no_log = [](absl::string_view) {};
+  static Runner& runner = *new Runner({}, no_log, TheDevices().memory());
+  static SavedSessions& saves = *new SavedSessions(runner, nullptr, 1 << 20, no_log);
+  return saves;
+}
 Place& Home() { return *TheDevices().offered()[0]; }
 Lane& TheLane() {
   static const std::shared_ptr<Lane>& lane = *new std::shared_ptr<Lane>(Home().lanes->Take());
@@ -179,7 +185,7 @@ void BM_Execute(benchmark::State& state) {
   v1::Command free;
   free.mutable_free()->add_arrays(is_fresh ? kChain + 9 : 10);
   OnLane([&] {
-    program = SessionProgram::Create(TheDevices(), TheModels(), Home(), TheLane(), {}, no_answers);
+    program = SessionProgram::Create({TheDevices(), TheModels(), TheSaves()}, Home(), TheLane(), {}, no_answers);
     execute(put), execute(prepare), execute(mark);
   });
   const auto all = [&] {

@@ -43,9 +43,12 @@ server::Devices& TheDevices() {
 SessionBench::SessionBench(CustomHostPtr host)
     : devices_(TheDevices()), home_(devices_.host()), lane_(home_.lanes->Take()) {
   devices_.SetCustomHost(std::move(host));
+  runner_ = std::make_unique<server::Runner>(SmallLimits(), [](absl::string_view) {}, devices_.memory());
+  saved_ = std::make_unique<server::SavedSessions>(*runner_, nullptr, SmallLimits().max_named_session_bytes,
+                                                   [](absl::string_view) {});
   OnLane([this] {
     program_ = server::SessionProgram::Create(
-        devices_, models_, home_, *lane_, SmallLimits(),
+        {devices_, models_, *saved_}, home_, *lane_, SmallLimits(),
         [this](v1::Reply reply, server::Attachments attachments, int64_t bytes) {
           Take(std::move(reply), attachments, bytes);
         });
@@ -58,7 +61,14 @@ SessionBench::~SessionBench() {
   }
   OnLane([this] { program_.reset(); });
   models_.RemoveIf([](const server::HostedModel&) { return true; });
-  Require(devices_.tensor_bytes() == 0, "the session and its models are gone, their tensors are not");
+  saved_.reset();
+  Require(devices_.tensor_bytes() == 0, "the session, its models and what it saved are gone, their tensors are not");
+}
+
+void SessionBench::Settle() {
+  home_.lanes->Drain();
+  saved_->Stop();
+  home_.lanes->Drain();  // The answers.
 }
 
 void SessionBench::OnLane(std::function<void()> work) {
@@ -79,7 +89,7 @@ void SessionBench::Take(v1::Reply reply, const server::Attachments& attachments,
     RequireCode(absl::Status(static_cast<Code>(status.code()), status.message()),
                 {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists, Code::kFailedPrecondition,
                  Code::kResourceExhausted, Code::kUnavailable, Code::kOutOfRange, Code::kUnimplemented,
-                 Code::kUnknown});
+                 Code::kUnknown, Code::kPermissionDenied, Code::kAborted});
     Require(status.code() != static_cast<int>(Code::kUnknown) || status.message().find("client") != std::string::npos,
             "only clients fail for unknown reasons");
   }

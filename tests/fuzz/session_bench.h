@@ -25,7 +25,7 @@ class SessionBench {
   // Numbers the command, and does what it can.
   void Execute(const v1::Command& command, const server::Attachments& attachments);
   // Until nothing can go on.
-  void Settle() { home_.lanes->Drain(); }
+  void Settle();
   int64_t pending() const { return program_->pending(); }
 
  private:
@@ -36,6 +36,8 @@ class SessionBench {
   server::Place& home_;
   const std::shared_ptr<Lane> lane_;
   server::Models models_{4};
+  std::unique_ptr<server::Runner> runner_;
+  std::unique_ptr<server::SavedSessions> saved_;
   std::unique_ptr<server::SessionProgram> program_;
   uint64_t number_ = 0;
   std::map<uint64_t, int> owed_;  // Answers, by the number of their command.

@@ -44,7 +44,7 @@ class TestProgram final : public SessionProgram {
   }
 
   int64_t pending() const override { return probe_.pending; }
-  void SetHost(const std::string&) override {}
+  void SetClient(const std::string&, const std::string&) override {}
   bool TakesLong(const v1::Command&) const override {
     return probe_.long_every > 0 && (probe_.executed + 1) % probe_.long_every == 0;
   }
@@ -223,7 +223,7 @@ class SessionTest : public ServiceTest {
     stub_ = v1::SessionService::NewStub(channel_);
   }
   void Configure(ServerOptions* options) override {
-    options->session_program = [this](Devices&, Models&, Place&, Lane&, const Limits&, SessionProgram::Answer answer) {
+    options->session_program = [this](const SessionProgram::Shared&, Place&, Lane&, const Limits&, SessionProgram::Answer answer) {
       return std::make_unique<TestProgram>(probe_, std::move(answer));
     };
   }

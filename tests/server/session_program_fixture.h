@@ -37,9 +37,13 @@ class SessionProgramTest : public testing::Test {
     lane_.reset();
     auto devices = Devices::Open("cpu", 1, limits);
     ASSERT_TRUE(devices.ok()) << devices.status();
+    saved_.reset();
+    runner_.reset();
     models_.reset();
     devices_ = *std::move(devices);
     models_ = std::make_unique<Models>(limits.max_models);
+    runner_ = std::make_unique<Runner>(limits, [](absl::string_view) {}, devices_->memory());
+    saved_ = std::make_unique<SavedSessions>(*runner_, nullptr, kMostSaved, [](absl::string_view) {});
     home_ = devices_->offered()[0];
     lane_ = home_->lanes->Take();
     number_ = 0;
@@ -49,7 +53,7 @@ class SessionProgramTest : public testing::Test {
       replies_[reply.number()] = std::move(reply);
       answered_.notify_all();
     };
-    OnLane([&] { program_ = SessionProgram::Create(*devices_, *models_, *home_, *lane_, limits, answer); });
+    OnLane([&] { program_ = SessionProgram::Create({*devices_, *models_, *saved_}, *home_, *lane_, limits, answer); });
   }
   void Close() {
     if (program_ != nullptr) OnLane([&] { program_.reset(); });
@@ -162,7 +166,10 @@ class SessionProgramTest : public testing::Test {
 
   int64_t scratch_ = 0;  // Bytes that the lane may keep.
   std::unique_ptr<Devices> devices_;
+  static constexpr int64_t kMostSaved = 1 << 20;
   std::unique_ptr<Models> models_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<SavedSessions> saved_;
   Place* home_ = nullptr;
   std::shared_ptr<Lane> lane_;
   std::unique_ptr<SessionProgram> program_;

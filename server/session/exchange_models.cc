@@ -1,54 +1,14 @@
-#include "server/session/models.h"
+#include "server/session/exchange.h"
 
 #include <optional>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/graph_memory.h"
 
 namespace gluond::server {
-namespace {
 
-}  // namespace
-
-SessionModels::~SessionModels() {
-  if (opening_.empty()) return;
-  Scheduler& scheduler = session_.imperative.scheduler();
-  const FailurePtr failure = scheduler.Failed(absl::CancelledError("the session has ended"), 0)->failure();
-  for (const auto& [number, opened] : opening_) {
-    for (const auto& [name, value] : opened) value->Fail(failure, scheduler.queue());
-  }
-}
-
-std::function<void(SessionModels::OnLane)> SessionModels::Return() {
-  return [weak = weak_from_this(), lane = &lane()](OnLane work) {
-    lane->Post([weak, lane, work = std::move(work)] {
-      lane->GoOnBeside([weak, work] {
-        const auto self = weak.lock();
-        if (self != nullptr && !self->session_.answers.ended()) work(*self);
-      });
-    });
-  };
-}
-
-Imperative::Options SessionModels::OptionsOf(uint64_t number) const {
-  Imperative::Options options;
-  options.command = number;
-  options.device = session_.home.device;
-  return options;
-}
-
-absl::Status SessionModels::Want(uint64_t array, Device device, uint64_t number, Wanted* wanted) {
-  ASSIGN_OR_RETURN(const Array* found, session_.arrays.Find(array));
-  wanted->values.push_back(session_.imperative.CopyTo({found->value, {}, nullptr}, device, OptionsOf(number)).value);
-  wanted->arrays.push_back(array);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<v1::Model> SessionModels::Describe(const HostedModel& hosted, bool graph, uint64_t version) const {
+absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, bool graph, uint64_t version) const {
   Reservation meanwhile(session_.memory);
   if (graph) RETURN_IF_ERROR(meanwhile.Grow(kMakingNodeBytes * CountNodes(hosted.model().definition().outputs)));
   v1::Model model;
@@ -59,7 +19,7 @@ absl::StatusOr<v1::Model> SessionModels::Describe(const HostedModel& hosted, boo
 
 // SaveAsModel.
 
-void SessionModels::Save(const v1::Command::SaveAsModel& command, uint64_t number) {
+void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint64_t number) {
   Wanted wanted;
   absl::StatusOr<std::shared_ptr<NewModel>> planned = Plan(command, number, &wanted);
   if (!planned.ok()) return session_.answers.Fail(planned.status(), number);
@@ -69,13 +29,13 @@ void SessionModels::Save(const v1::Command::SaveAsModel& command, uint64_t numbe
     plan->states.assign(states, tensors.end());
     plan->parameters.assign(tensors.begin(), states);
     MakeModel(plan, [to_lane = Return(), plan, number](const absl::StatusOr<HostedModelPtr>& made) {
-      to_lane([plan, number, made](SessionModels& self) { self.Saved(number, *plan, made); });
+      to_lane([plan, number, made](SessionExchange& self) { self.MadeModel(number, *plan, made); });
     });
   };
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make);
 }
 
-absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
+absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
                                                               Wanted* wanted) {
   RETURN_IF_ERROR(session_.models.CanAdd(command.model(), command.replace()));
   ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, session_.calls.FindGraph(command.graph()));
@@ -105,7 +65,7 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionModels::Plan(const v1::Command:
   return plan;
 }
 
-void SessionModels::Saved(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made) {
+void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made) {
   --pending_;
   absl::Status status = made.status();
   if (status.ok()) status = session_.models.Add(plan.request.model(), *made, plan.request.replace());
@@ -115,68 +75,35 @@ void SessionModels::Saved(uint64_t number, const NewModel& plan, absl::StatusOr<
 
 // OpenModel.
 
-void SessionModels::Open(const v1::Command::OpenModel& command, uint64_t number) {
-  absl::Status status = NameArrays(command.arrays(), number, &opening_[number]);
+void SessionExchange::OpenModel(const v1::Command::OpenModel& command, uint64_t number) {
+  absl::Status status = NameArrays(command.arrays(), number);
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
   if (status.ok()) status = found.status();
   ++pending_;
   if (!status.ok()) return Refuse(number, status);
-  std::vector<std::string> names;
-  for (const auto& [name, value] : opening_[number]) names.push_back(name);
   const HostedModelPtr hosted = *std::move(found);
   hosted->model().strand().Do<absl::StatusOr<NamedTensors>>(
-      [hosted, names = std::move(names)] { return hosted->model().memory().Hold(names); },
+      [hosted, names = NamesOfOpened(number)] { return hosted->model().memory().Hold(names); },
       [to_lane = Return(), hosted, number](const absl::StatusOr<NamedTensors>& values) {
-        to_lane([hosted, number, values, version = hosted->version()](SessionModels& self) {
-          self.Fill(number, hosted, values, version);
+        to_lane([hosted, number, values, version = hosted->version()](SessionExchange& self) {
+          self.OpenedModel(number, hosted, values, version);
         });
       });
 }
 
-// Arrays that will have the values, on the session's device.
-absl::Status SessionModels::NameArrays(const Members& arrays, uint64_t number, Opened* opened) {
-  absl::flat_hash_set<uint64_t> seen = {0};
-  absl::Status status;
-  for (const auto& [name, array] : arrays) {
-    if (!seen.insert(array).second) {
-      status = absl::InvalidArgumentError(absl::StrCat("OpenModel.arrays gives '", Excerpt(name), "' the name ", array,
-                                                       array == 0 ? "" : ", as another one", "; name each array by "
-                                                       "another number"));
-      continue;
-    }
-    auto value = std::make_shared<Value>();
-    Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, OptionsOf(number));
-    session_.watch(there.value);
-    session_.arrays.Set(array, std::move(there), number);
-    opened->emplace_back(name, std::move(value));
-  }
-  return status;
-}
-
-void SessionModels::Fill(uint64_t number, const HostedModelPtr& hosted, absl::StatusOr<NamedTensors> values,
-                         uint64_t version) {
+void SessionExchange::OpenedModel(uint64_t number, const HostedModelPtr& hosted, absl::StatusOr<NamedTensors> values,
+                                  uint64_t version) {
   absl::StatusOr<v1::Model> model = Describe(*hosted, /*graph=*/true, version);
   if (!values.ok() || !model.ok()) return Refuse(number, values.ok() ? model.status() : values.status());
-  --pending_;
-  const Opened opened = std::move(opening_.extract(number).mapped());
-  ReadyQueue& queue = session_.imperative.scheduler().queue();
-  for (size_t i = 0; i < opened.size(); ++i) opened[i].second->Set(std::move((*values)[i].tensor), queue);
+  std::vector<Tensor> tensors;
+  for (NamedTensor& value : *values) tensors.push_back(std::move(value.tensor));
+  Fill(number, std::move(tensors));
   session_.answers.Result(std::move(model), &v1::Reply::mutable_model, number);
-}
-
-// The arrays fail, and the answer tells it.
-void SessionModels::Refuse(uint64_t number, const absl::Status& status) {
-  --pending_;
-  Scheduler& scheduler = session_.imperative.scheduler();
-  const FailurePtr failure = scheduler.Failed(status, number)->failure();
-  session_.answers.Fail(failure, number);
-  const Opened opened = std::move(opening_.extract(number).mapped());
-  for (const auto& [name, value] : opened) value->Fail(failure, scheduler.queue());
 }
 
 // StoreToModel.
 
-void SessionModels::Store(const v1::Command::StoreToModel& command, uint64_t number) {
+void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uint64_t number) {
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
   absl::Status status = found.status();
   Wanted wanted;
@@ -193,7 +120,7 @@ void SessionModels::Store(const v1::Command::StoreToModel& command, uint64_t num
     for (size_t i = 0; i < names.size(); ++i) values.push_back({names[i], std::move(tensors[i])});
     const auto done = [to_lane = Return(), hosted, number](const absl::Status& status) {
       const uint64_t version = status.ok() ? hosted->Changed() : 0;
-      to_lane([hosted, number, status, version](SessionModels& self) { self.Stored(number, hosted, status, version); });
+      to_lane([hosted, number, status, version](SessionExchange& self) { self.StoredToModel(number, hosted, status, version); });
     };
     const ScopedCondition when(condition);
     hosted->model().SetParameters(std::move(values), done);
@@ -201,8 +128,8 @@ void SessionModels::Store(const v1::Command::StoreToModel& command, uint64_t num
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set);
 }
 
-void SessionModels::Stored(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status,
-                           uint64_t version) {
+void SessionExchange::StoredToModel(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status,
+                                    uint64_t version) {
   --pending_;
   if (!status.ok()) return session_.answers.Fail(status, number);
   session_.answers.Result(Describe(*hosted, /*graph=*/false, version), &v1::Reply::mutable_model, number);

@@ -1,0 +1,21 @@
+// Secrets that the server gives to clients: names of sessions, keys of what they save.
+
+#ifndef SERVER_RPC_SECRET_H_
+#define SERVER_RPC_SECRET_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace gluond::server {
+
+// 128 random bits in hexadecimal.
+absl::StatusOr<std::string> NewSecret();
+
+// Whether they are equal. The time that it takes tells nothing of `secret` but its length.
+bool IsSecret(absl::string_view secret, absl::string_view told);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_SECRET_H_

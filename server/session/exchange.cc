@@ -1,0 +1,86 @@
+#include "server/session/exchange.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+
+namespace gluond::server {
+
+SessionExchange::~SessionExchange() {
+  if (opening_.empty()) return;
+  Scheduler& scheduler = session_.imperative.scheduler();
+  const FailurePtr failure = scheduler.Failed(absl::CancelledError("the session has ended"), 0)->failure();
+  for (const auto& [number, opened] : opening_) {
+    for (const auto& [name, value] : opened) value->Fail(failure, scheduler.queue());
+  }
+}
+
+std::function<void(SessionExchange::OnLane)> SessionExchange::Return() {
+  return [weak = weak_from_this(), lane = &lane()](OnLane work) {
+    lane->Post([weak, lane, work = std::move(work)] {
+      lane->GoOnBeside([weak, work] {
+        const auto self = weak.lock();
+        if (self != nullptr && !self->session_.answers.ended()) work(*self);
+      });
+    });
+  };
+}
+
+Imperative::Options SessionExchange::OptionsOf(uint64_t number) const {
+  Imperative::Options options;
+  options.command = number;
+  options.device = session_.home.device;
+  return options;
+}
+
+absl::Status SessionExchange::Want(uint64_t array, Device device, uint64_t number, Wanted* wanted) {
+  ASSIGN_OR_RETURN(const Array* found, session_.arrays.Find(array));
+  wanted->values.push_back(session_.imperative.CopyTo({found->value, {}, nullptr}, device, OptionsOf(number)).value);
+  wanted->arrays.push_back(array);
+  return absl::OkStatus();
+}
+
+absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number) {
+  Opened& opened = opening_[number];
+  absl::flat_hash_set<uint64_t> seen = {0};
+  absl::Status status;
+  for (const auto& [name, array] : arrays) {
+    if (!seen.insert(array).second) {
+      status = absl::InvalidArgumentError(absl::StrCat("`arrays` gives '", Excerpt(name), "' the name ", array,
+                                                       array == 0 ? "" : ", as another one", "; name each array by "
+                                                       "another number"));
+      continue;
+    }
+    auto value = std::make_shared<Value>();
+    Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, OptionsOf(number));
+    session_.watch(there.value);
+    session_.arrays.Set(array, std::move(there), number);
+    opened.emplace_back(name, std::move(value));
+  }
+  return status;
+}
+
+std::vector<std::string> SessionExchange::NamesOfOpened(uint64_t number) const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : opening_.at(number)) names.push_back(name);
+  return names;
+}
+
+void SessionExchange::Fill(uint64_t number, std::vector<Tensor> values) {
+  --pending_;
+  const Opened opened = std::move(opening_.extract(number).mapped());
+  ReadyQueue& queue = session_.imperative.scheduler().queue();
+  for (size_t i = 0; i < opened.size(); ++i) opened[i].second->Set(std::move(values[i]), queue);
+}
+
+void SessionExchange::Refuse(uint64_t number, const absl::Status& status) {
+  --pending_;
+  Scheduler& scheduler = session_.imperative.scheduler();
+  const FailurePtr failure = scheduler.Failed(status, number)->failure();
+  session_.answers.Fail(failure, number);
+  const Opened opened = std::move(opening_.extract(number).mapped());
+  for (const auto& [name, value] : opened) value->Fail(failure, scheduler.queue());
+}
+
+}  // namespace gluond::server

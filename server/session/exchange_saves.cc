@@ -1,0 +1,91 @@
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/session/exchange.h"
+
+namespace gluond::server {
+namespace {
+
+// The saved values of these names, in their order.
+absl::StatusOr<std::vector<Tensor>> Pick(const SessionSave& save, const std::vector<std::string>& names) {
+  absl::flat_hash_map<absl::string_view, const Tensor*> by_name;
+  for (const NamedTensor& array : save.arrays) by_name.emplace(array.name, &array.tensor);
+  std::vector<Tensor> tensors;
+  for (const std::string& name : names) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) {
+      std::vector<std::string> all;
+      for (const NamedTensor& array : save.arrays) all.push_back(array.name);
+      return WithInfo(absl::NotFoundError(absl::StrCat("no array '", Excerpt(name), "' was saved", DidYouMean(name, all))),
+                      reason::kNotFound, {{"kind", "array"}, {"name", Excerpt(name)}});
+    }
+    tensors.push_back(*found->second);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint64_t number) {
+  Wanted wanted;
+  auto save = std::make_shared<SessionSave>();
+  auto kept = std::make_shared<Reservation>(session_.memory);
+  absl::Status status = CheckName("saved session", command.name());
+  if (status.ok()) status = kept->Grow(static_cast<int64_t>(command.SpaceUsedLong()));
+  for (const auto& [name, array] : command.arrays()) {
+    if (status.ok()) status = Annotate(Want(array, session_.devices.host().device, number, &wanted),
+                                       absl::StrCat("array '", Excerpt(name), "'"));
+    save->arrays.push_back({name, {}});
+  }
+  if (!status.ok()) return session_.answers.Fail(status, number);
+  save->summary.key = command.key();
+  save->summary.client = session_.client;
+  save->summary.manifest = command.manifest();
+  save->random = session_.imperative.random();
+  const auto write = [this, save, kept, name = command.name(), number](std::vector<Tensor> tensors) {
+    ++pending_;
+    for (size_t i = 0; i < tensors.size(); ++i) save->arrays[i].tensor = std::move(tensors[i]);
+    const auto done = [to_lane = Return(), kept, number](const absl::StatusOr<v1::SavedSession>& saved) {
+      to_lane([kept, number, saved](SessionExchange& self) {
+        --self.pending_;
+        self.session_.answers.Result(saved, &v1::Reply::mutable_saved, number);
+      });
+    };
+    session_.saved.Save(name, std::move(*save), done);
+  };
+  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, write);
+}
+
+void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t number) {
+  ++pending_;
+  const absl::Status status = NameArrays(command.arrays(), number);
+  if (!status.ok()) return Refuse(number, status);
+  std::optional<uint64_t> version;
+  if (command.has_expected_version()) version = command.expected_version();
+  const Device host = session_.devices.host().device;
+  session_.saved.Open(command.name(), command.key(), version,
+                      command.arrays().empty() ? nullptr : session_.imperative.scheduler().Find(host)->allocator,
+                      [to_lane = Return(), number](const absl::StatusOr<SavedSessions::Opened>& opened) {
+                        to_lane([number, opened](SessionExchange& self) { self.OpenedSaved(number, opened); });
+                      });
+}
+
+void SessionExchange::OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions::Opened> opened) {
+  if (!opened.ok()) return Refuse(number, opened.status());
+  std::vector<Tensor> values;
+  if (opened->save != nullptr) {
+    absl::StatusOr<std::vector<Tensor>> picked = Pick(*opened->save, NamesOfOpened(number));
+    if (!picked.ok()) return Refuse(number, picked.status());
+    values = *std::move(picked);
+    session_.imperative.SetRandom(opened->save->random);
+  }
+  Fill(number, std::move(values));
+  session_.answers.Result(absl::StatusOr<v1::SavedSession>(std::move(opened->saved)), &v1::Reply::mutable_saved, number);
+}
+
+}  // namespace gluond::server
