@@ -1,4 +1,4 @@
-// What the stores of things that are no models have in common: their checkpoints' notes, and how they are written.
+// Functions that the stores of datasets and of sessions share: both write checkpoints with notes instead of a model.
 
 #ifndef ENGINE_STORE_NOTES_H_
 #define ENGINE_STORE_NOTES_H_

@@ -27,7 +27,7 @@
 
 namespace gluond {
 
-// What is known of a save without its arrays' values.
+// A save without its arrays' values.
 struct SessionSummary {
   struct Array {
     std::string name;

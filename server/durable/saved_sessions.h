@@ -64,7 +64,7 @@ class SavedSessions {
   void Stop() { turns_.Stop(); }
 
  private:
-  // What the server remembers of a save.
+  // A save, as memory has it.
   struct Entry {
     SessionSummary summary;  // Without the manifest and the types where the store has them.
     int64_t bytes = 0;

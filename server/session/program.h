@@ -29,7 +29,7 @@ class SessionProgram {
  public:
   using Answer = SessionAnswers::Send;  // Called on Execute's thread, or on the lane.
 
-  // What all sessions share. `devices` outlives a program and all that it has begun; the others outlive the program.
+  // The things that all sessions share. `devices` outlives a program and all that it has begun; the others outlive the program.
   struct Shared {
     Devices& devices;
     Models& models;

@@ -23,10 +23,10 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 
 absl::Status SessionIsGone() {
   return WithInfo(absl::NotFoundError(
-                      "there is no such session: its client has closed it or was silent for too long "
-                      "(--session_lease_seconds; of a named session: --session_grace_seconds, --max_named_session_bytes, "
-                      "--max_sessions), or the server was restarted; open a new one, with an empty `session`, and send what "
-                      "it needs again, or open what was saved"),
+                      "there is no such session: its lease has ended (--session_lease_seconds; of a named session: "
+                      "--session_grace_seconds, --max_named_session_bytes, --max_sessions), its client has closed it, or "
+                      "the server was restarted; open a new one, with an empty `session`, and send what it needs again, or "
+                      "open what was saved"),
                   reason::kSessionGone);
 }
 

@@ -18,7 +18,9 @@ const server::Limits& SmallLimits() {
                                                             .max_tensor_bytes = 1 << 20,
                                                             .max_session_queue_bytes = 1 << 16,
                                                             .max_session_bytes = 1 << 14,
-                                                            .max_session_arrays = 64};
+                                                            .max_session_arrays = 64,
+                                                            .max_saved_sessions = 4,
+                                                            .max_named_session_bytes = 1 << 13};
   return limits;
 }
 

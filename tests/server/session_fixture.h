@@ -28,22 +28,29 @@ struct Probe {
   std::atomic<int> long_every = 0;   // One command in so many takes long; 0: none does.
   std::atomic<int64_t> executed_beside = 0;
   std::atomic<int64_t> ended_beside = 0;  // Programs.
+  std::atomic<int64_t> tensor_bytes = 0;  // Of each program that begins from now on.
 };
 
 // Whether the caller works beside a CPU's lanes.
 inline bool IsBesideLanes() { return ThreadName() == "cpu-beside"; }
 
 // Arrays are bytes. Put sets one; Invoke mixes its own number into one; Fetch and WaitAll answer; Seed sleeps so many
-// microseconds; Prepare does not end before the test sets Probe.pending to 0.
+// microseconds; Prepare does not end before the test sets Probe.pending to 0; SaveSession saves nothing, and says that it
+// has.
 class TestProgram final : public SessionProgram {
  public:
-  TestProgram(Probe& probe, Answer answer) : probe_(probe), answer_(std::move(answer)) { ++probe_.programs; }
+  TestProgram(Probe& probe, Answer answer) : probe_(probe), answer_(std::move(answer)) {
+    ++probe_.programs;
+    EXPECT_TRUE(budget_->Charge(tensor_bytes_).ok());
+  }
   ~TestProgram() override {
+    budget_->Refund(tensor_bytes_);
     if (IsBesideLanes()) ++probe_.ended_beside;
     --probe_.programs;
   }
 
   int64_t pending() const override { return probe_.pending; }
+  Budgets budgets() const override { return {{Device(), budget_}}; }
   void SetClient(const std::string&, const std::string&) override {}
   bool TakesLong(const v1::Command&) const override {
     return probe_.long_every > 0 && (probe_.executed + 1) % probe_.long_every == 0;
@@ -62,6 +69,9 @@ class TestProgram final : public SessionProgram {
       case v1::Command::kSeed:
         return std::this_thread::sleep_for(std::chrono::microseconds(command.seed().seed()));
       case v1::Command::kPrepare: ++probe_.pending; return;
+      case v1::Command::kSaveSession:
+        reply.mutable_saved()->set_name(command.save_session().name());
+        return answer_(std::move(reply), {}, 0);
       default: break;
     }
     reply.add_failures()->mutable_status()->set_message("no such command");
@@ -96,6 +106,8 @@ class TestProgram final : public SessionProgram {
 
   Probe& probe_;
   const Answer answer_;
+  const int64_t tensor_bytes_ = probe_.tensor_bytes;
+  const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>("the test's session", INT64_MAX, "--no_flag");
   std::map<uint64_t, std::string> arrays_;
 };
 

@@ -71,7 +71,7 @@ class Session:
 
     @property
     def features(self) -> Sequence[str]:
-        """The optional parts of the protocol that the server has: `named-sessions`."""
+        """The optional parts of the protocol that the server has: `saved-sessions`."""
         return self._pipeline.opened.features
 
     @property
