@@ -78,12 +78,15 @@ void SessionBench::OnLane(std::function<void()> work) {
   Settle();
 }
 
-void SessionBench::Execute(const v1::Command& command, const server::Attachments& attachments) {
+void SessionBench::Execute(v1::Command command, const server::Attachments& attachments) {
+  if (command.save_session().key() == "key") command.mutable_save_session()->set_key(key_);
+  if (command.open_saved().key() == "key") command.mutable_open_saved()->set_key(key_);
   owed_[++number_] = server::IsAnswered(command);
   OnLane([&] { program_->Execute(number_, command, attachments); });
 }
 
 void SessionBench::Take(v1::Reply reply, const server::Attachments& attachments, int64_t bytes) {
+  if (!reply.saved().key().empty()) key_ = reply.saved().key();
   Require(owed_[reply.number()]-- > 0, "a command is answered once, if at all");
   for (const v1::Failure& failure : reply.failures()) {
     const google::rpc::Status& status = failure.status();

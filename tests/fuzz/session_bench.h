@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "gluond/v1/session.pb.h"
 #include "server/session/program.h"
@@ -22,8 +23,9 @@ class SessionBench {
   explicit SessionBench(CustomHostPtr host = nullptr);
   ~SessionBench();
 
-  // Numbers the command, and does what it can.
-  void Execute(const v1::Command& command, const server::Attachments& attachments);
+  // Numbers the command, and does what it can. The key "key" stands for the one that the last SaveSession was told: no
+  // input could guess it.
+  void Execute(v1::Command command, const server::Attachments& attachments);
   // Until nothing can go on.
   void Settle();
   int64_t pending() const { return program_->pending(); }
@@ -40,6 +42,7 @@ class SessionBench {
   std::unique_ptr<server::SavedSessions> saved_;
   std::unique_ptr<server::SessionProgram> program_;
   uint64_t number_ = 0;
+  std::string key_;
   std::map<uint64_t, int> owed_;  // Answers, by the number of their command.
 };
 
