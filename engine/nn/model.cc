@@ -63,15 +63,20 @@ absl::Status Model::InferAtDefinition() {
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", Excerpt(name), "' is neither an input nor a parameter"));
   }
-  ASSIGN_OR_RETURN(const Inferred inferred, InferPartially(graph, known));
+  const absl::StatusOr<Inferred> inferred = InferPartially(graph, known);
+  if (options_.clients_are_away && absl::IsUnavailable(inferred.status())) {
+    for (const std::string& name : definition_.output_names) outputs_.push_back({name, {}});
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(inferred.status());
   for (uint32_t id : graph.variables()) {
     const absl::StatusOr<size_t> parameter = parameters().Find(graph[id].node->name());
     if (!parameter.ok()) continue;
-    RETURN_IF_ERROR(memory_.mutable_store().MergeShape(*parameter, inferred.shapes[graph[id].first_entry]));
+    RETURN_IF_ERROR(memory_.mutable_store().MergeShape(*parameter, inferred->shapes[graph[id].first_entry]));
   }
   for (size_t i = 0; i < definition_.outputs.size(); ++i) {
     const uint32_t entry = graph.outputs()[i].entry;
-    outputs_.push_back({definition_.output_names[i], {inferred.shapes[entry], inferred.types[entry]}});
+    outputs_.push_back({definition_.output_names[i], {inferred->shapes[entry], inferred->types[entry]}});
   }
   return absl::OkStatus();
 }

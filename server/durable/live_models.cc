@@ -221,7 +221,7 @@ absl::Status LiveModels::LoadOne(const std::string& name) {
   RETURN_IF_ERROR(models_.CanAdd(name, /*replace=*/false));
   ASSIGN_OR_RETURN(const HostedModelPtr hosted,
                    HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
-                                       runner_.limits.max_model_bytes));
+                                       runner_.limits.max_model_bytes, /*clients_are_away=*/true));
   if (hosting.ttl_seconds.has_value()) {
     hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(
         std::chrono::duration<double>(*hosting.ttl_seconds)));

@@ -7,7 +7,8 @@
 namespace gluond::server {
 
 absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefinition definition, uint64_t seed,
-                                                   Place& place, Place& host, int64_t max_bytes) {
+                                                   Place& place, Place& host, int64_t max_bytes,
+                                                   bool clients_are_away) {
   HostedModelPtr hosted(new HostedModel(place));
   hosted->graph_memory_ = Reservation(Budget::PartOf(host.budget));
   RETURN_IF_ERROR(hosted->graph_memory_.Grow(kNodeBytes * CountNodes(definition.outputs)));
@@ -28,6 +29,7 @@ absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefini
   options.lane = hosted->lane_.get();
   options.allocator = std::move(allocator);
   options.host_allocator = hosted->host_allocator_;
+  options.clients_are_away = clients_are_away;
   ASSIGN_OR_RETURN(hosted->model_, Model::Create(std::move(definition), options));
   return hosted;
 }

@@ -26,10 +26,11 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // As Model::Create; charges the model's tensors to a budget of `max_bytes` within the place's.
+  // As Model::Create; charges the model's tensors to a budget of `max_bytes` within the place's. `clients_are_away`: as of
+  // ModelOptions.
   static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition,
                                                              uint64_t seed, Place& place, Place& host,
-                                                             int64_t max_bytes);
+                                                             int64_t max_bytes, bool clients_are_away = false);
 
   Model& model() const { return *model_; }
   const std::shared_ptr<Model>& model_ptr() const { return model_; }

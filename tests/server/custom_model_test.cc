@@ -15,6 +15,11 @@ using std::chrono::seconds;
 
 class CustomModelTest : public CustomTest {
  protected:
+  void Configure(ServerOptions* options) override {
+    CustomTest::Configure(options);
+    options->checkpoint_every = schedule_;
+  }
+
   // Answers of one kind are held back until released.
   struct Gate {
     std::mutex mu;
@@ -44,6 +49,8 @@ class CustomModelTest : public CustomTest {
       for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << name << "[" << i << "]";
     }
   }
+
+  CheckpointSchedule schedule_;
 };
 
 TEST_F(CustomModelTest, TrainsLikeTheServersOwnOperator) {
@@ -403,6 +410,41 @@ TEST_F(CustomModelTest, AClientsErrorIsToldWithItsTraceback) {
   ASSERT_EQ(details.details_size(), 1);
   ASSERT_TRUE(details.details(0).UnpackTo(&debug));
   EXPECT_NE(debug.detail().find("File \"mine.py\", line 7"), std::string::npos) << debug.detail();
+}
+
+TEST_F(CustomModelTest, TheNextServerHasItBeforeItsClientIsBack) {
+  schedule_ = {.steps = 1};
+  StartServer({});
+  const auto train = [this](const std::string& model, int from, int to) {
+    for (int i = from; i < to; ++i) {
+      Call(training_, &v1::TrainingService::Stub::TrainStep, Batch(model, i, "ann", static_cast<uint64_t>(i + 1)));
+    }
+  };
+  const auto durable = [this] {
+    return Call(training_, &v1::TrainingService::Stub::GetSequence, R"({"client_id": "ann", "model": "m"})").durable();
+  };
+  std::map<std::string, std::string> before, calm;
+  {
+    Provider provider(address(), {"counted"});
+    for (const char* model : {"m", "calm"}) {
+      Define(CountedNetwork(model));
+      Initialize(model);
+      CreateTrainer(model);
+      train(model, 0, 3);
+    }
+    while (durable() < 3) std::this_thread::sleep_for(milliseconds(5));
+    before = Parameters("m");
+    train("calm", 3, 6);
+    calm = Parameters("calm");
+  }
+  StartServer({});
+  EXPECT_EQ(Parameters("m"), before);
+  Step("m", 3, StatusCode::UNAVAILABLE);
+  ExpectMessage("counted");
+  Call(models_, &v1::ModelService::Stub::GetModel, R"({"model": "m"})");
+  Provider provider(address(), {"counted"});
+  train("m", 3, 6);
+  EXPECT_EQ(Parameters("m"), calm);
 }
 
 }  // namespace
