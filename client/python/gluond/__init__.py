@@ -21,6 +21,7 @@ from . import executor, initializer, lr_scheduler, metric, optimizer, visualizat
 from . import initializer as init
 from . import visualization as viz
 from . import gluon, minpy, model, operator, remote, test_utils
+from ._remote.sessions import attach, delete_session, save_session, sessions
 from .minpy import customop
 from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 

@@ -12,7 +12,12 @@ __all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_ty
 
 
 class MXNetError(RuntimeError):
-    """Something that the server, or this client, refuses to do. The text says what, where and what to do about it."""
+    """Something that the server, or this client, refuses to do. The text says what, where and what to do about it.
+
+    reason: of the server's ErrorInfo (docs/wire.md); empty where there is none.
+    """
+
+    reason = ""
 
 
 class NotImplementedForSymbol(MXNetError):

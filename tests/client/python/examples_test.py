@@ -1,4 +1,5 @@
-"""The quickstart's example learns from a few images, and Ctrl-C at any moment of it leaves no process behind."""
+"""The quickstart's example learns from a few images, and Ctrl-C at any moment of it leaves no process behind. A training
+that is left goes on in the next run."""
 
 import os
 import pathlib
@@ -12,7 +13,10 @@ import unittest
 from xml.etree import ElementTree
 
 from tests import case_runner
+from tests.server.running_server import RunningServer
 
+SERVER = os.environ.get("GLUOND_SERVER", "server/gluond-server")
+LEAVE = pathlib.Path("client/python/examples/leave_and_come_back.py").absolute()
 LENET = pathlib.Path("client/python/examples/lenet.py").absolute()
 
 
@@ -68,6 +72,35 @@ class LenetTest(unittest.TestCase):
             self.assertNotEqual(program.returncode, 0)
             self.ends_within(10)
         self.assertIn("KeyboardInterrupt", words)
+
+
+class LeaveTest(unittest.TestCase):
+
+    def setUp(self):
+        self.server = RunningServer(binary=SERVER)
+        self.addCleanup(self.server.__exit__)
+
+    def run_it(self, *arguments):
+        result = subprocess.run(
+            [sys.executable, LEAVE, "--images=1280", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": self.server.address,
+                 "XDG_CONFIG_HOME": str(self.server.folder)})
+        self.assertEqual(result.returncode, 0, result.stdout)
+        return result.stdout
+
+    def test_each_run_goes_on_where_the_last_one_has_ended(self):
+        first = self.run_it()
+        self.assertRegex(first, r"epoch 1  \[#{24}\] 20/20")
+        self.server.process.kill()
+        self.server.process.communicate()
+        self.server.start()
+        second = self.run_it()
+        self.assertIn("trainer  Trainer, SGD after 20 updates", second)
+        self.assertRegex(second, r"epoch 2  \[#{24}\] 20/20")
+        reached = [float(re.search(r"test accuracy after epoch \d: (0\.\d{4})$", words.strip())[1]) for words in (first, second)]
+        self.assertGreater(reached[1], max(reached[0], 0.4))
+        self.assertEqual(self.run_it("--forget"), "")
+        self.assertIn("epoch 1 ", self.run_it())
 
 
 if __name__ == "__main__":

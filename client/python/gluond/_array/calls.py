@@ -97,8 +97,9 @@ class Array:
     """The part of an NDArray that calls need: its name in a session, and this client's knowledge of it."""
 
     # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version tells values before a write from those after it. _kept: a Kept, or not set.
-    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "__weakref__")
+    # them. _version tells values before a write from those after it. _kept: a Kept, or not set. _grad_req: the way in
+    # which _grad is written; not set where there has been no gradient.
+    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "_grad_req", "__weakref__")
     _session: Any
     _name: Any
     _context: Context
@@ -107,6 +108,7 @@ class Array:
     _grad: Any
     _version: Any
     _kept: Any
+    _grad_req: str
     _results: ClassVar[type]  # The class of the results of calls with such an input: NDArray.
 
     def __del__(self) -> None:

@@ -91,10 +91,9 @@ def predict_mode() -> _Scope:
     return _Scope(None, False)
 
 
-def _request(grad_req: Union[str, int]) -> int:
+def _check(grad_req: Any) -> None:
     if grad_req not in _REQUESTS:
         raise ValueError(f"grad_req must be one of {', '.join(_REQUESTS)}, not {grad_req!r}")
-    return _REQUESTS[grad_req]
 
 
 def _submit(session: Any, field: int, command: Any) -> None:
@@ -103,19 +102,20 @@ def _submit(session: Any, field: int, command: Any) -> None:
 
 def attach(variable: Array, grad_req: str, kind: type) -> None:
     """NDArray.attach_grad. kind: the class of gradients."""
-    request = _request(grad_req)
+    _check(grad_req)
     gradient = None
-    if request != _REQUESTS["null"]:
+    if grad_req != "null":
         gradient = calls.blank(kind, variable._session, variable._context, variable._shape, variable._dtype)
-    _mark(variable, gradient, request)
+    _mark(variable, gradient, grad_req)
 
 
-def _mark(variable: Array, gradient: Optional[Array], request: int) -> None:
+def _mark(variable: Array, gradient: Optional[Array], grad_req: str) -> None:
     command = command_pb2.Command.Mark()
-    command.arrays.add(variable=number_of(variable._name), request=request,
+    command.arrays.add(variable=number_of(variable._name), request=_REQUESTS[grad_req],
                        gradient=None if gradient is None else number_of(gradient._name))
     _submit(variable._session, encoding.MARK, command)
     variable._grad = gradient
+    variable._grad_req = grad_req
     if gradient is not None:
         gradient._written_by_server()
 
@@ -128,7 +128,8 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequenc
     if not len(variables) == len(gradients) == len(requests):
         raise WrongValue(f"there are {len(variables)} variables, but {len(gradients)} gradients and {len(requests)} grad_reqs")
     for variable, gradient, request in zip(variables, gradients, requests):
-        _mark(variable, gradient, _request(request))
+        _check(request)
+        _mark(variable, gradient, request)
 
 
 # A gradient is fresh if backward() has written it since it was last used. Only the server knows; only `is_fresh` waits.

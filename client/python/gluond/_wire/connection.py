@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import grpc
@@ -30,6 +31,8 @@ MARGIN = 4096
 AROUND = 64
 # For so long after a link was given up, its stream may still take the session over.
 GIVEN_UP_SECONDS = 5.0
+# After so long without a server, somebody who waits is told.
+WARN_SECONDS = 60.0
 
 
 class Connection:
@@ -43,6 +46,7 @@ class Connection:
     def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         self.opened: Any = None
+        self.patience = 0.0  # A broken stream is taken up again for so many seconds, or for the lease if that is longer.
         self._batches = Batches()
         # Names of arrays that nobody has any more; append() is all that a finalizer may do.
         self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
@@ -146,8 +150,9 @@ class Connection:
 
     def _connect(self, link: Link, seconds: float) -> None:
         """Opens a stream and resumes the session, trying for so long; then stops with the last error."""
-        deadline = time.monotonic() + seconds
-        pause = 0.05
+        begin = time.monotonic()
+        deadline = begin + seconds
+        pause, warned = 0.05, False
         while self._stopped is None and link is self._link:
             code, details = self._open(link)
             if code == 0:
@@ -155,6 +160,10 @@ class Connection:
             if code not in RETRY or time.monotonic() + pause > deadline or self._is_gone():
                 self.stop(self._lost(code, details))
                 break
+            if not warned and self.opened is not None and time.monotonic() - begin > WARN_SECONDS:
+                warned = True
+                warnings.warn(f"The server cannot be reached: {details}. It keeps this session, which has been saved there, "
+                              "so this client goes on trying; Ctrl-C ends a wait.", stacklevel=2)
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
         if self.opened is None:

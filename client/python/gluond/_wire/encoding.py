@@ -68,10 +68,11 @@ names = names_from(1)
 
 # The tags of the commands within Command, one of which each command begins with.
 (PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK, BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH,
- DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD, SAVE_AS_MODEL, OPEN_MODEL, STORE_TO_MODEL) = (tag(command_pb2.Command, each) for each in (
+ DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD, SAVE_AS_MODEL, OPEN_MODEL, STORE_TO_MODEL, SAVE_SESSION,
+ OPEN_SAVED) = (tag(command_pb2.Command, each) for each in (
      "prepare", "invoke", "put", "fetch", "describe", "free", "assign", "mark", "backward", "fresh", "define_graph",
      "run_graph", "infer_graph", "describe_call", "wait_all", "seed", "continue_backward", "save_as_model", "open_model",
-     "store_to_model"))
+     "store_to_model", "save_session", "open_saved"))
 _COMMANDS = tag(session_pb2.SessionRequest, "commands")
 
 

@@ -86,11 +86,14 @@ def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Cal
         text += "\n\nThe custom operator's own traceback:\n" + traceback.rstrip()
     if line:
         text += "\n\nThe call that failed, made earlier:\n" + line.rstrip()
-    return of_traceback(traceback, text) if traceback else kind(text)
+    error = of_traceback(traceback, text) if traceback else kind(text)
+    error.reason = "" if info is None else info.reason
+    return error
 
 
-def of_lost_session(address: str, existed: bool, code: int, details: str) -> MXNetError:
-    """The error for a stream that ended for good. `existed`: whether there was a session."""
+def of_lost_session(address: str, existed: bool, code: int, details: str, remedy: str = "") -> MXNetError:
+    """The error for a stream that ended for good. `existed`: whether there was a session. remedy: a sentence on what the
+    session has saved."""
     if code == _UNIMPLEMENTED:
         return MXNetError(f"The server at {address} has no SessionService: it is older than this client, or no "
                           f"gluond-server. ({details})")
@@ -108,4 +111,5 @@ def of_lost_session(address: str, existed: bool, code: int, details: str) -> MXN
     else:
         why = f"The server at {address} has ended the session: {details}"
     return MXNetError(f"{why}\nEvery NDArray of this session, with its gradients and recorded history, is lost. "
-                      "mx.connect() opens a new session, for which arrays have to be made (or loaded) anew.")
+                      "mx.connect() opens a new session, for which arrays have to be made (or loaded) anew."
+                      + (f"\n{remedy}" if remedy else ""))

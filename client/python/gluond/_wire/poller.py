@@ -51,7 +51,7 @@ class Poller(Connection):
             return
         try:
             if link.stream is None:
-                self._connect(link, self.opened.lease.ToTimedelta().total_seconds())
+                self._connect(link, max(self.opened.lease.ToTimedelta().total_seconds(), self.patience))
                 return
             kind, value = link.stream.next_event()
             self._events += 1

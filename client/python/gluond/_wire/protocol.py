@@ -12,7 +12,7 @@ PROTOCOL = 2
 # The oldest that a server may speak: offers of operators are confirmed, and unknown commands are answered, from 2 on.
 LOWEST_OF_SERVER = 2
 # The optional parts that this client knows.
-FEATURES = ("models-of-sessions", "pages", "registry-hash", "stored-datasets", "unknown-commands")
+FEATURES = ("models-of-sessions", "pages", "registry-hash", "saved-sessions", "stored-datasets", "unknown-commands")
 _INFO = "/gluond.v1.ServerService/GetServerInfo"
 _INFO_SECONDS = 5.0
 

@@ -32,6 +32,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _MOST_DESCRIBED = 1 << 16
+# A server keeps a named session for so long while its client is away, unless its --session_grace_seconds say otherwise.
+GRACE_SECONDS = 24 * 3600.0
 
 
 class Session:
@@ -46,6 +48,7 @@ class Session:
         # arrays.
         self.renamed: Dict[str, str] = {}
         self._described: Dict[bytes, str] = {}
+        self._remedy = ""
         # The channel of calls other than the session's stream, which has its own channel.
         self.channel = self.new_channel()
         self._pipeline = Pipeline(self.new_channel, client_id(), self._lost, self._is_gone)
@@ -91,7 +94,13 @@ class Session:
         existed = getattr(self, "_pipeline", None) is not None
         if self.local is not None and self._is_gone():
             details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
-        return errors.of_lost_session(self.address, existed, code, details)
+        return errors.of_lost_session(self.address, existed, code, details, self._remedy)
+
+    def keep(self, remedy: str) -> None:
+        """The session has saved or opened something: the server keeps it beyond its lease, and so its stream is taken up
+        again for as long. remedy: a sentence on what was saved, for the error when the session is lost nevertheless."""
+        self._remedy = remedy
+        self._pipeline.patience = GRACE_SECONDS
 
     def _submit_and_wait(self, command: bytes, tail: Any = None) -> None:
         self._submit(command, tail)

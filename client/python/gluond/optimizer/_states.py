@@ -96,7 +96,12 @@ def _attributes(optimizer: Optimizer) -> Dict[str, Any]:
 
 
 def _plain(value: Any) -> Dict[str, Any]:
-    return {name: item for name, item in vars(value).items() if _is_plain(item)}
+    return {name: _number(item) for name, item in vars(value).items() if _is_plain(_number(item))}
+
+
+def _number(item: Any) -> Any:
+    """numpy's scalars as Python's."""
+    return item.item() if isinstance(item, np.generic) else item
 
 
 def _is_table(name: str, item: Any) -> bool:
@@ -131,5 +136,5 @@ def _check_class(what: str, value: Any, saved: Dict[str, Any]) -> None:
 
 def _set_known(value: Any, saved: Dict[str, Any]) -> None:
     for name, item in saved.items():
-        if name in vars(value) and _is_plain(getattr(value, name)):
+        if name in vars(value) and _is_plain(_number(getattr(value, name))):
             setattr(value, name, item)
