@@ -15,8 +15,17 @@ constexpr size_t kMostManifest = 4 << 20;
 
 absl::Status WrongKey(const std::string& name) {
   return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "'", name, "' has another key; the answer to the SaveSession that made it told the key")),
+                      "'", name, "' was saved with another key; give the one that the answer to its SaveSession told, or "
+                      "save under another name")),
                   reason::kWrongKey, {{"name", name}});
+}
+
+absl::Status CheckKey(absl::string_view key) {
+  constexpr size_t kShortest = 16, kLongest = 128;
+  if (key.size() >= kShortest && key.size() <= kLongest) return absl::OkStatus();
+  return InField("key", absl::InvalidArgumentError(absl::StrCat("the key of a new name has ", key.size(), " bytes, want ",
+                                                                kShortest, " to ", kLongest, "; choose another one, or "
+                                                                "leave it to the server")));
 }
 
 }  // namespace
@@ -93,15 +102,17 @@ absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name,
     return absl::InvalidArgumentError(absl::StrCat("the manifest has ", summary.manifest.size(), " bytes, the limit is ",
                                                    kMostManifest, "; keep what is large in arrays"));
   }
-  const bool is_new = summary.key.empty();
-  if (is_new && entries_.Find(name).ok()) {
+  const bool is_new = !entries_.Find(name).ok();
+  if (!is_new && summary.key.empty()) {
     return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a saved session '", name, "' already; give its key "
                                                           "to replace it, or choose another name")),
                     reason::kAlreadyExists, {{"kind", "saved session"}, {"name", name}});
   }
   RETURN_IF_ERROR(entries_.CanAdd(name, /*replace=*/true));
-  if (is_new) {
+  if (is_new && summary.key.empty()) {
     ASSIGN_OR_RETURN(summary.key, NewSecret());
+  } else if (is_new) {
+    RETURN_IF_ERROR(CheckKey(summary.key));
   } else {
     ASSIGN_OR_RETURN(const EntryPtr before, Find(name, summary.key));
     summary.version = before->summary.version;

@@ -101,6 +101,8 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   // The answer about a model. `version`: that of the values.
   absl::StatusOr<v1::Model> Describe(const HostedModel& hosted, bool graph, uint64_t version) const;
 
+  // The answer about a save.
+  void Tell(uint64_t number, absl::StatusOr<v1::SavedSession> saved);
   void OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions::Opened> opened);
 
   const Session session_;

@@ -6,6 +6,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "server/codec/duration.h"
 #include "server/session/exchange.h"
 
 namespace gluond::server {
@@ -53,7 +54,7 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
     const auto done = [to_lane = Return(), kept, number](const absl::StatusOr<v1::SavedSession>& saved) {
       to_lane([kept, number, saved](SessionExchange& self) {
         --self.pending_;
-        self.session_.answers.Result(saved, &v1::Reply::mutable_saved, number);
+        self.Tell(number, saved);
       });
     };
     session_.saved.Save(name, std::move(*save), done);
@@ -85,7 +86,12 @@ void SessionExchange::OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions:
     session_.imperative.SetRandom(opened->save->random);
   }
   Fill(number, std::move(values));
-  session_.answers.Result(absl::StatusOr<v1::SavedSession>(std::move(opened->saved)), &v1::Reply::mutable_saved, number);
+  Tell(number, std::move(opened->saved));
+}
+
+void SessionExchange::Tell(uint64_t number, absl::StatusOr<v1::SavedSession> saved) {
+  if (saved.ok()) ToProto(std::chrono::seconds(session_.limits.session_grace_seconds), saved->mutable_grace());
+  session_.answers.Result(std::move(saved), &v1::Reply::mutable_saved, number);
 }
 
 }  // namespace gluond::server

@@ -99,6 +99,7 @@ TEST_F(SessionSaveTest, AnotherSessionGoesOnWithTheSameBits) {
   EXPECT_EQ(asked.arrays().at("fc1_weight").dtype(), v1::Tensor::FLOAT32);
   const v1::SavedSession opened = Saved(client_->Ask(OpenSaved("run-7", saved.key(), AllArrays())));
   EXPECT_EQ(opened.arrays().size(), 16u);
+  EXPECT_EQ(opened.grace().seconds(), 24 * 3600);
   for (int step = 3; step < 6; ++step) TrainInSession(*client_, step);
   EXPECT_EQ(ArraysOf(*client_), calm);
 }
@@ -148,7 +149,7 @@ TEST_F(SessionSaveTest, OnlyWhoKnowsTheKeyOpensReplacesOrDeletes) {
   Client other(channel_);
   for (const std::string& wrong : {std::string(), std::string("x"), key + "0", std::string(32, '0')}) {
     const v1::Reply opened = other.Ask(OpenSaved("run", wrong, {{"x", 5}}));
-    ExpectFailure(opened, Code::kPermissionDenied, "'run' has another key");
+    ExpectFailure(opened, Code::kPermissionDenied, "'run' was saved with another key");
     EXPECT_EQ(Reason(opened), "WRONG_KEY");
     EXPECT_FALSE(opened.has_saved());
     Delete("run", wrong, StatusCode::PERMISSION_DENIED);
@@ -172,6 +173,21 @@ TEST_F(SessionSaveTest, OnlyWhoKnowsTheKeyOpensReplacesOrDeletes) {
   ExpectFailure(other.Ask(OpenSaved("run", key)), Code::kNotFound, "there is no saved session 'run'");
   Delete("run", key, StatusCode::NOT_FOUND);
   EXPECT_NE(Saved(other.Ask(SaveSession("run", {}))).key(), key);
+}
+
+TEST_F(SessionSaveTest, AClientMayChooseTheKeyOfANewName) {
+  client_->Put(1, {1}, {1});
+  const std::string key(16, 'k');
+  for (const std::string& wrong : {std::string(15, 'k'), std::string(129, 'k')}) {
+    ExpectFailure(client_->Ask(SaveSession("run", {{"x", 1}}, wrong)), Code::kInvalidArgument, "want 16 to 128");
+  }
+  for (uint64_t version = 1; version <= 2; ++version) {  // The second as a client that has missed the answer.
+    const v1::SavedSession saved = Saved(client_->Ask(SaveSession("run", {{"x", 1}}, key)));
+    EXPECT_EQ(saved.key(), key);
+    EXPECT_EQ(saved.version(), version);
+  }
+  Delete("run", key);
+  EXPECT_EQ(Saved(client_->Ask(SaveSession("run", {{"x", 1}}, key))).version(), 1u);
 }
 
 TEST_F(SessionSaveTest, NothingIsSavedWhereAnArrayHasNoValue) {
@@ -254,8 +270,11 @@ TEST_F(SessionSaveTest, LimitsHold) {
     EXPECT_EQ(List().size(), 2u);
     // A session that opens more than it may hold fails; it had 400 bytes.
     if (has_store) {
-      for (uint64_t array = 10; array < 40; ++array) client_->Do(OpenSaved("a", first.key(), {{"x", array}}));
-      ExpectFailure(client_->Fetch(39), Code::kResourceExhausted, "--max_session_bytes");
+      v1::Reply opened;
+      for (uint64_t array = 10; array < 40 && opened.failures().empty(); ++array) {
+        opened = client_->Ask(OpenSaved("a", first.key(), {{"x", array}}));
+      }
+      ExpectFailure(opened, Code::kResourceExhausted, "--max_session_bytes");
       EXPECT_EQ(client_->Bits(10), client_->Bits(1));
     }
   }

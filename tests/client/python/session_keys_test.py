@@ -113,8 +113,9 @@ class ServerTest(SavedCase):
         with self.assertRaisesRegex(mx.MXNetError, fr"no key of 'run' in {keys.path()} under '{self.server.address}'; "
                                     r"save_session has returned it: mx.attach\('run', key=key\)"):
             mx.attach("run")
-        with self.assertRaisesRegex(mx.MXNetError, f"is a saved session 'run' already.*{keys.path()}"):
+        with self.assertRaisesRegex(mx.MXNetError, f"'run' was saved with another key.*{keys.path()}"):
             mx.save_session("run", x=nd.zeros(1))
+        self.assertIsNone(keys.find(connect.current(), "run"))  # The key that the save proposed opens nothing.
         self.assert_equal(mx.attach("run", key=key).x, [1])
         self.assertEqual(mx.save_session("run", x=nd.zeros(1)), key)  # attach() has kept it.
 
@@ -122,7 +123,7 @@ class ServerTest(SavedCase):
         mx.save_session("run", x=nd.ones(1))
         for call in (lambda key: mx.attach("run", key=key), lambda key: mx.save_session("run", key=key, x=nd.zeros(1)),
                      lambda key: mx.delete_session("run", key=key)):
-            with self.assertRaisesRegex(mx.MXNetError, f"'run' has another key.*{keys.path()}"):
+            with self.assertRaisesRegex(mx.MXNetError, f"'run' was saved with another key.*{keys.path()}"):
                 call("0" * 32)
         self.assert_equal(mx.attach("run").x, [1])
 
@@ -147,8 +148,15 @@ class ServerTest(SavedCase):
         key = keys.find(connect.current(), "run")
         mx.delete_session("run")
         keys.keep(connect.current(), "run", key)
-        self.assertNotEqual(mx.save_session("run", x=nd.zeros(1)), key)
+        self.assertEqual(mx.save_session("run", x=nd.zeros(1)), key)
         self.assert_equal(mx.attach("run").x, [0])
+
+    def test_a_save_whose_answer_is_lost_leaves_its_key(self):
+        with mock.patch.object(connect.current(), "request", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                mx.save_session("run", x=nd.ones(1))
+        key = keys.find(connect.current(), "run")
+        self.assertEqual(mx.save_session("run", x=nd.zeros(1)), key)
 
     def test_a_deleted_save_is_forgotten(self):
         mx.save_session("run", x=nd.ones(1))

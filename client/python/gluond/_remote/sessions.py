@@ -5,13 +5,14 @@
     work = mx.attach("run-7")           # In any process, on any machine that has the key.
     work.trainer.step(64)
 
-The server gives a key for each name, which is kept in a file (keys.py). No value is downloaded.
+Each name has a key, which is kept in a file (keys.py). No value is downloaded.
 """
 
 from __future__ import annotations
 
 import datetime
 import reprlib
+import secrets
 import sys
 import warnings
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
@@ -119,21 +120,22 @@ def save_session(name: str, /, *, key: Optional[str] = None, **things: Any) -> s
                              "or a ParameterDict, or holds some; name what is to be saved, as mx.save_session(name, net=net)")
     made = manifest.Manifest(session)
     text = made.text(things)
-    known = key or keys.find(session, name) or ""
+    kept = key or keys.find(session, name)
+    known = kept or secrets.token_hex(16)
     named = arrays.numbers({str(place): each for place, each in enumerate(made.arrays)})
     command = command_pb2.Command.SaveSession(name=name, key=known, arrays=named, manifest=text)
+    if kept is None:
+        _keep(session, name, known)  # Before the server has it: whatever ends this program, the key is there.
     try:
-        try:
-            saved = session.request(encoding.message(encoding.SAVE_SESSION, command)).saved
-        except MXNetError as error:
-            if error.reason != "NOT_FOUND" or not known or key:
-                raise
-            command.key = ""  # The kept key is of a save that is gone.
-            saved = session.request(encoding.message(encoding.SAVE_SESSION, command)).saved
+        saved = session.request(encoding.message(encoding.SAVE_SESSION, command)).saved
     except MXNetError as error:
+        if kept is None and session.is_open:
+            keys.forget(session, name)
         raise _explained(error, session, name) from None
-    _remember(session, _described(saved), saved.key)
-    return saved.key
+    _named(session, saved)
+    if key is not None:
+        _keep(session, name, key)
+    return known
 
 
 def attach(name: str, /, *, key: Optional[str] = None, **things: Any) -> Work:
@@ -159,7 +161,7 @@ def attach(name: str, /, *, key: Optional[str] = None, **things: Any) -> Work:
         except MXNetError as error:
             if error.reason != "VERSION_CHANGED" or left == 0:
                 raise _explained(error, session, name) from None
-    _remember(session, work._saved, known)
+    _keep(session, name, known)
     return work
 
 
@@ -171,23 +173,29 @@ def _open(session: Session, name: str, key: str, given: Mapping[str, Any]) -> Wo
     command.expected_version = saved.version
     command.arrays.update(arrays.numbers({str(place): each for place, each in enumerate(filling.arrays)}))
     opened = session.request(encoding.message(encoding.OPEN_SAVED, command)).saved
+    _named(session, opened)
     return Work(_described(opened), filling.things(given))
 
 
-def _remember(session: Session, saved: SavedSession, key: str) -> None:
+def _named(session: Session, saved: Any) -> None:
+    """The server keeps the session from now on while this process is cut off."""
     restart = "" if saved.stored else ", unless the server was restarted, as it has no --store_dir"
-    created = saved.created.astimezone()
-    session.keep("" if session.local is not None else f"mx.attach('{saved.name}') after mx.connect() gives what was saved at "
-                 f"{created:%H:%M} on {created:%Y-%m-%d}{restart}.")
+    created = _described(saved).created.astimezone()
+    remedy = (f"mx.attach('{saved.name}') after mx.connect() gives what was saved at {created:%H:%M} on {created:%Y-%m-%d}"
+              f"{restart}.")
+    session.keep("" if session.local is not None else remedy, saved.grace.ToTimedelta().total_seconds())
+
+
+def _keep(session: Session, name: str, key: str) -> None:
     try:
-        keys.keep(session, saved.name, key)
+        keys.keep(session, name, key)
     except (MXNetError, OSError) as error:
-        warnings.warn(f"the key of '{saved.name}' could not be written to {keys.path()}: {error}. Keep it yourself: {key}",
+        warnings.warn(f"the key of '{name}' could not be written to {keys.path()}: {error}. Keep it yourself: {key}",
                       stacklevel=3)
 
 
 def sessions() -> List[SavedSession]:
-    """Opens a save in this session, with the random state of then. on the server, by name: anybody's."""
+    """The saves on the server, by name: anybody's."""
     _current()
     pages = calls.current().pages(methods.LIST_SAVED_SESSIONS, saved_session_pb2.ListSavedSessionsRequest())
     return [_described(saved) for page in pages for saved in page.sessions]

@@ -32,8 +32,6 @@ _CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _MOST_DESCRIBED = 1 << 16
-# A server keeps a named session for so long while its client is away, unless its --session_grace_seconds say otherwise.
-GRACE_SECONDS = 24 * 3600.0
 
 
 class Session:
@@ -96,11 +94,11 @@ class Session:
             details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
         return errors.of_lost_session(self.address, existed, code, details, self._remedy)
 
-    def keep(self, remedy: str) -> None:
-        """The session has saved or opened something: the server keeps it beyond its lease, and so its stream is taken up
-        again for as long. remedy: a sentence on what was saved, for the error when the session is lost nevertheless."""
+    def keep(self, remedy: str, seconds: float) -> None:
+        """The session has saved or opened something: the server keeps it for so long, and so its stream is taken up again
+        for as long. remedy: a sentence on what was saved, for the error when the session is lost nevertheless."""
         self._remedy = remedy
-        self._pipeline.patience = GRACE_SECONDS
+        self._pipeline.patience = seconds
 
     def _submit_and_wait(self, command: bytes, tail: Any = None) -> None:
         self._submit(command, tail)
