@@ -123,7 +123,8 @@ absl::StatusOr<AttrDict> AttrsFromProto(const ProtoAttributes& attributes) {
 
 void AttrsToProto(const AttrDict& attrs, absl::Span<const ArgumentDoc> declared, ProtoAttributes* attributes) {
   for (const auto& [key, text] : attrs) {
-    const auto doc = std::find_if(declared.begin(), declared.end(), [&](const auto& each) { return each.name == key; });
+    const auto is_its = [&key = key](const ArgumentDoc& doc) { return doc.name == key; };
+    const auto doc = std::find_if(declared.begin(), declared.end(), is_its);
     ToProto(text, doc == declared.end() ? "string" : doc->type, &(*attributes)[key]);
   }
 }
