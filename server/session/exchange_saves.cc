@@ -68,9 +68,8 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
   if (!status.ok()) return Refuse(number, status);
   std::optional<uint64_t> version;
   if (command.has_expected_version()) version = command.expected_version();
-  const Device host = session_.devices.host().device;
   session_.saved.Open(command.name(), command.key(), version,
-                      command.arrays().empty() ? nullptr : session_.imperative.scheduler().Find(host)->allocator,
+                      command.arrays().empty() ? nullptr : session_.host_memory,
                       [to_lane = Return(), number](const absl::StatusOr<SavedSessions::Opened>& opened) {
                         to_lane([number, opened](SessionExchange& self) { self.OpenedSaved(number, opened); });
                       });

@@ -66,6 +66,10 @@ class Program final : public std::enable_shared_from_this<Program> {
       broken_ = places.status();
       return;
     }
+    std::shared_ptr<Allocator> host_memory;
+    for (const Scheduler::Place& place : *places) {
+      if (place.device == devices_.host().device) host_memory = place.allocator;
+    }
     const auto on_failure = [weak = std::weak_ptr(answers_)](const FailurePtr& failure) {
       if (const auto answers = weak.lock()) answers->Remember(failure);
     };
@@ -74,7 +78,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     const auto watch = [this](const ValuePtr& value) { Watch(value); };
     gradients_.emplace(*imperative_, *arrays_, watch);
     exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{
-        devices_, shared_.models, shared_.saved, home, limits, budget_, client_, host_, *imperative_, *arrays_, calls_,
+        devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_, host_, *imperative_, *arrays_, calls_,
         *answers_, watch});
   }
 
