@@ -12,6 +12,8 @@
 namespace gluond::server {
 namespace {
 
+constexpr size_t kLongestKey = 128;
+
 // The saved values of these names, in their order.
 absl::StatusOr<std::vector<Tensor>> Pick(const SessionSave& save, const std::vector<std::string>& names) {
   absl::flat_hash_map<absl::string_view, const Tensor*> by_name;
@@ -64,7 +66,12 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
 
 void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t number) {
   ++pending_;
-  const absl::Status status = NameArrays(command.arrays(), number);
+  absl::Status status = NameArrays(command.arrays(), number);
+  if (status.ok()) status = CheckName("saved session", command.name());
+  if (status.ok() && command.key().size() > kLongestKey) {
+    status = absl::InvalidArgumentError(absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ",
+                                                     kLongestKey));
+  }
   if (!status.ok()) return Refuse(number, status);
   std::optional<uint64_t> version;
   if (command.has_expected_version()) version = command.expected_version();
