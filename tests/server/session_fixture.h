@@ -28,7 +28,7 @@ struct Probe {
   std::atomic<int> long_every = 0;   // One command in so many takes long; 0: none does.
   std::atomic<int64_t> executed_beside = 0;
   std::atomic<int64_t> ended_beside = 0;  // Programs.
-  std::atomic<int64_t> tensor_bytes = 0;  // Of each program that begins from now on.
+  std::atomic<int64_t> tensor_bytes = 0;  // Each program that begins from now on holds so many.
 };
 
 // Whether the caller works beside a CPU's lanes.
