@@ -72,8 +72,9 @@ absl::Status CheckLimits(const Limits& limits) {
                               limits.callback_seconds, limits.max_callbacks}) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
   }
-  if (limits.max_store_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--max_store_bytes is ", limits.max_store_bytes, "; want 0 or more"));
+  for (const auto& [flag, limit] : {std::pair("--max_store_bytes", limits.max_store_bytes),
+                                    std::pair("--max_named_session_bytes", limits.max_named_session_bytes)}) {
+    if (limit < 0) return absl::InvalidArgumentError(absl::StrCat(flag, " is ", limit, "; want 0 or more"));
   }
   if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
     return absl::InvalidArgumentError(

@@ -26,7 +26,7 @@ Json ToJson(const SessionSummary& summary) {
   }
   Json json = Json::Object();
   json.Set("format_version", SessionStore::kFormatVersion);
-  json.Set("key", summary.key);
+  json.Set("key_hash", summary.key_hash);
   json.Set("version", summary.version);
   json.Set("client_id", summary.client);
   json.Set("created_unix_micros", ToMicros(summary.created));
@@ -52,7 +52,7 @@ absl::StatusOr<SessionSummary> ReadSummary(const Json& json) {
   RETURN_IF_ERROR(CheckFormatVersion(json, SessionStore::kFormatVersion));
   SessionSummary summary;
   int64_t micros = 0;
-  RETURN_IF_ERROR(json.Get("key", &summary.key));
+  RETURN_IF_ERROR(json.Get("key_hash", &summary.key_hash));
   RETURN_IF_ERROR(json.Get("version", &summary.version));
   RETURN_IF_ERROR(json.Get("client_id", &summary.client));
   RETURN_IF_ERROR(json.Get("created_unix_micros", &micros));

@@ -34,7 +34,7 @@ struct SessionSummary {
     DType dtype = DType::kUnknown;
     Shape shape;
   };
-  std::string key;       // The secret that opens it.
+  std::string key_hash;  // The hash of the secret that opens it.
   uint64_t version = 0;  // Counts the saves of the name.
   std::string client;    // The client that saved it.
   std::chrono::system_clock::time_point created = std::chrono::system_clock::now();  // To the microsecond.

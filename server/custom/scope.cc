@@ -1,17 +1,15 @@
 #include "server/custom/scope.h"
 
-#include <openssl/sha.h>
-
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "server/rpc/secret.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr absl::string_view kKeyed = "key:";
-constexpr size_t kHashBytes = 16;
+constexpr size_t kHashDigits = 32;
 
 absl::Status CheckLength(absl::string_view field, absl::string_view text) {
   constexpr size_t kShortest = 16, kLongest = 128;
@@ -23,9 +21,7 @@ absl::Status CheckLength(absl::string_view field, absl::string_view text) {
 }  // namespace
 
 std::string ScopeOf(absl::string_view key) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest);
-  return absl::StrCat(kKeyed, absl::BytesToHexString({reinterpret_cast<const char*>(digest), kHashBytes}));
+  return absl::StrCat(kKeyed, HashOf(key).substr(0, kHashDigits));
 }
 
 absl::Status CheckHost(absl::string_view field, absl::string_view host) {
@@ -38,7 +34,7 @@ absl::Status CheckScope(const v1::OpenHost& open) {
   RETURN_IF_ERROR(CheckLength("OpenHost.key", open.key()));
   if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("OpenHost.scope is not that of OpenHost.key, which is '", kKeyed,
-                                                  "' and the first ", 2 * kHashBytes, " digits of the key's SHA-256; "
+                                                  "' and the first ", kHashDigits, " digits of the key's SHA-256; "
                                                   "only who knows the key can open it"));
 }
 

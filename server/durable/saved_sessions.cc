@@ -13,6 +13,11 @@ namespace {
 
 constexpr size_t kMostManifest = 4 << 20;
 
+// The memory of an array's name and type.
+constexpr int64_t kBytesPerArray = 256;
+// The file's text, what was read of it, and the answer have the manifest and the types at the same time.
+constexpr int64_t kCopies = 4;
+
 absl::Status WrongKey(const std::string& name) {
   return WithInfo(absl::PermissionDeniedError(absl::StrCat(
                       "'", name, "' was saved with another key; give the one that the answer to its SaveSession told, or "
@@ -20,7 +25,7 @@ absl::Status WrongKey(const std::string& name) {
                   reason::kWrongKey, {{"name", name}});
 }
 
-absl::Status CheckKey(absl::string_view key) {
+absl::Status CheckNewKey(absl::string_view key) {
   constexpr size_t kShortest = 16, kLongest = 128;
   if (key.size() >= kShortest && key.size() <= kLongest) return absl::OkStatus();
   return InField("key", absl::InvalidArgumentError(absl::StrCat("the key of a new name has ", key.size(), " bytes, want ",
@@ -44,9 +49,16 @@ void SavedSessions::Load() {
   if (!names.ok()) return log("no saved session can be loaded", names.status());
   for (const std::string& name : *names) {
     absl::StatusOr<SessionSummary> summary = store_->LoadSummary(name);
-    absl::Status status = summary.status();
-    if (status.ok()) status = entries_.Add(name, NewEntry(*std::move(summary)), /*replace=*/false);
-    if (!status.ok()) log(absl::StrCat("the saved session '", name, "' was not loaded and stays on the disk"), status);
+    if (summary.ok()) {
+      entries_.Load(name, NewEntry(*std::move(summary)));
+      continue;
+    }
+    log(absl::StrCat("the saved session '", name, "' was not loaded and stays on the disk"), summary.status());
+    if (absl::IsDataLoss(summary.status())) continue;
+    auto entry = std::make_shared<Entry>();
+    entry->status = Annotate(summary.status(), absl::StrCat("'", name, "' is on the disk, and this server cannot read it; "
+                                                            "choose another name"));
+    entries_.Load(name, std::move(entry));
   }
 }
 
@@ -54,6 +66,10 @@ SavedSessions::EntryPtr SavedSessions::NewEntry(SessionSummary summary) {
   auto entry = std::make_shared<Entry>();
   entry->bytes = summary.bytes();
   entry->num_arrays = static_cast<int64_t>(summary.arrays.size());
+  entry->told_bytes = static_cast<int64_t>(summary.manifest.size());
+  for (const SessionSummary::Array& array : summary.arrays) {
+    entry->told_bytes += static_cast<int64_t>(array.name.size()) + kBytesPerArray;
+  }
   entry->used = summary.created;
   entry->summary = std::move(summary);
   entry->summary.manifest.clear();
@@ -63,9 +79,22 @@ SavedSessions::EntryPtr SavedSessions::NewEntry(SessionSummary summary) {
 
 absl::StatusOr<SavedSessions::EntryPtr> SavedSessions::Find(const std::string& name, const std::string& key) const {
   ASSIGN_OR_RETURN(EntryPtr entry, entries_.Find(name));
-  if (!IsSecret(entry->summary.key, key)) return WrongKey(name);
+  RETURN_IF_ERROR(entry->status);
+  if (!IsSecret(entry->summary.key_hash, HashOf(key))) return WrongKey(name);
   entry->used = std::chrono::system_clock::now();
   return entry;
+}
+
+absl::Status SavedSessions::CheckKey(const std::string& name, const std::string& key) const {
+  const absl::Status found = Find(name, key).status();
+  return absl::IsNotFound(found) ? absl::OkStatus() : found;
+}
+
+absl::Status SavedSessions::CheckSave(const std::string& name, const std::string& key) const {
+  if (!key.empty() || !entries_.Find(name).ok()) return CheckKey(name, key);
+  return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a saved session '", name, "' already; give its key to "
+                                                        "replace it, or choose another name")),
+                  reason::kAlreadyExists, {{"kind", "saved session"}, {"name", name}});
 }
 
 v1::SavedSession SavedSessions::Describe(const std::string& name, const Entry& entry) const {
@@ -83,40 +112,40 @@ v1::SavedSession SavedSessions::Describe(const std::string& name, const Entry& e
 
 std::vector<v1::SavedSession> SavedSessions::List() const {
   std::vector<v1::SavedSession> list;
-  for (const auto& [name, entry] : entries_.List()) list.push_back(Describe(name, *entry));
+  for (const auto& [name, entry] : entries_.List()) {
+    if (entry->status.ok()) list.push_back(Describe(name, *entry));
+  }
   return list;
 }
 
 // Saving.
 
-void SavedSessions::Save(const std::string& name, SessionSave save,
+void SavedSessions::Save(const std::string& name, const std::string& key, SessionSave save,
                          std::function<void(absl::StatusOr<v1::SavedSession>)> done) {
-  turns_.Run(name, [this, name, save = std::move(save), done = std::move(done)]() mutable {
-    done(SaveNow(name, std::move(save)));
+  if (const absl::Status may = CheckSave(name, key); !may.ok()) return done(may);
+  turns_.Run(name, [this, name, key, save = std::move(save), done = std::move(done)]() mutable {
+    done(SaveNow(name, key, std::move(save)));
   });
 }
 
-absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name, SessionSave save) {
+absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name, const std::string& key,
+                                                        SessionSave save) {
   SessionSummary& summary = save.summary;
   if (summary.manifest.size() > kMostManifest) {
     return absl::InvalidArgumentError(absl::StrCat("the manifest has ", summary.manifest.size(), " bytes, the limit is ",
                                                    kMostManifest, "; keep what is large in arrays"));
   }
-  const bool is_new = !entries_.Find(name).ok();
-  if (!is_new && summary.key.empty()) {
-    return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a saved session '", name, "' already; give its key "
-                                                          "to replace it, or choose another name")),
-                    reason::kAlreadyExists, {{"kind", "saved session"}, {"name", name}});
-  }
+  RETURN_IF_ERROR(CheckSave(name, key));
   RETURN_IF_ERROR(entries_.CanAdd(name, /*replace=*/true));
-  if (is_new && summary.key.empty()) {
-    ASSIGN_OR_RETURN(summary.key, NewSecret());
-  } else if (is_new) {
-    RETURN_IF_ERROR(CheckKey(summary.key));
+  std::string its_key = key;
+  if (const absl::StatusOr<EntryPtr> before = entries_.Find(name); before.ok()) {
+    summary.version = (*before)->summary.version;
+  } else if (key.empty()) {
+    ASSIGN_OR_RETURN(its_key, NewSecret());
   } else {
-    ASSIGN_OR_RETURN(const EntryPtr before, Find(name, summary.key));
-    summary.version = before->summary.version;
+    RETURN_IF_ERROR(CheckNewKey(key));
   }
+  summary.key_hash = HashOf(its_key);
   ++summary.version;
   summary.arrays.clear();
   for (const NamedTensor& array : save.arrays) {
@@ -133,17 +162,16 @@ absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name,
     }
   }
   v1::SavedSession saved = Describe(name, *entry);
-  saved.set_key(entry->summary.key);
+  saved.set_key(its_key);
   return saved;
 }
 
 absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr& entry,
                                          std::shared_ptr<const SessionSave> save) {
-  entry->bytes += static_cast<int64_t>(save->summary.manifest.size());
   entry->in_memory = std::move(save);
   MutexLock lock(memory_mu_);
-  int64_t bytes = entry->bytes;
-  for (const auto& [other, kept] : entries_.List()) bytes += other == name ? 0 : kept->bytes;
+  int64_t bytes = entry->bytes + entry->told_bytes;
+  for (const auto& [other, kept] : entries_.List()) bytes += other == name ? 0 : kept->bytes + kept->told_bytes;
   if (bytes > most_bytes_) {
     return OverLimit("--max_named_session_bytes", "the saved sessions would have ", bytes, " bytes in memory, the limit "
                      "of --max_named_session_bytes is ", most_bytes_, "; delete some, or start the server with "
@@ -154,28 +182,30 @@ absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr
 
 // Opening.
 
-void SavedSessions::Open(const std::string& name, const std::string& key, std::optional<uint64_t> version,
-                         std::shared_ptr<Allocator> memory, std::function<void(absl::StatusOr<Opened>)> done) {
-  turns_.Run(name, [this, name, key, version, memory = std::move(memory), done = std::move(done)] {
-    done(OpenNow(name, key, version, memory.get()));
-  });
+void SavedSessions::Open(Opening opening, std::function<void(absl::StatusOr<Opened>)> done) {
+  if (const absl::Status may = CheckKey(opening.name, opening.key); !may.ok()) return done(may);
+  const std::string name = opening.name;
+  turns_.Run(name, [this, opening = std::move(opening), done = std::move(done)] { done(OpenNow(opening)); });
 }
 
-absl::StatusOr<SavedSessions::Opened> SavedSessions::OpenNow(const std::string& name, const std::string& key,
-                                                             std::optional<uint64_t> version, Allocator* memory) {
-  ASSIGN_OR_RETURN(const EntryPtr entry, Find(name, key));
-  if (version.has_value() && *version != entry->summary.version) {
-    return WithInfo(absl::AbortedError(absl::StrCat("'", name, "' has version ", entry->summary.version, ", expected ",
-                                                    *version, ": it was saved again meanwhile; look at it, and try again")),
-                    reason::kVersionChanged, {{"version", absl::StrCat(entry->summary.version)}});
+absl::StatusOr<SavedSessions::Opened> SavedSessions::OpenNow(const Opening& opening) {
+  const std::string& name = opening.name;
+  ASSIGN_OR_RETURN(const EntryPtr entry, Find(name, opening.key));
+  const uint64_t version = entry->summary.version;
+  if (opening.version.value_or(version) != version) {
+    return WithInfo(absl::AbortedError(absl::StrCat("'", name, "' has version ", version, ", expected ", *opening.version,
+                                                    ": it was saved again meanwhile; look at it, and try again")),
+                    reason::kVersionChanged, {{"version", absl::StrCat(version)}});
   }
   Opened opened;
+  opened.kept = Reservation(opening.budget);
+  RETURN_IF_ERROR(opened.kept.Grow(kCopies * entry->told_bytes));
   SessionSummary summary;
   if (entry->in_memory != nullptr) {
     summary = entry->in_memory->summary;
-    if (memory != nullptr) opened.save = entry->in_memory;
-  } else if (memory != nullptr) {
-    ASSIGN_OR_RETURN(SessionSave save, store_->Load(name, *memory));
+    if (opening.memory != nullptr) opened.save = entry->in_memory;
+  } else if (opening.memory != nullptr) {
+    ASSIGN_OR_RETURN(SessionSave save, store_->Load(name, *opening.memory));
     summary = save.summary;
     opened.save = std::make_shared<const SessionSave>(std::move(save));
   } else {
@@ -196,6 +226,7 @@ absl::StatusOr<SavedSessions::Opened> SavedSessions::OpenNow(const std::string& 
 
 void SavedSessions::Delete(const std::string& name, const std::string& key,
                            std::function<void(const absl::Status&)> done) {
+  if (const absl::Status may = CheckKey(name, key); !may.ok()) return done(may);
   turns_.Run(name, [this, name, key, done = std::move(done)] { done(DeleteNow(name, key)); });
 }
 

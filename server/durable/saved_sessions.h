@@ -4,11 +4,12 @@
 //   SavedSessions saved(runner, std::move(store), most_bytes, log);
 //   saved.Load();                      // Before the first call.
 //   saved.Save("run-7", key, std::move(save), [](absl::StatusOr<v1::SavedSession> saved) { ... });
-//   saved.Open("run-7", key, {}, memory, [](absl::StatusOr<SavedSessions::Opened> opened) { ... });
+//   saved.Open({"run-7", key, /*version=*/{}, memory, budget}, [](absl::StatusOr<SavedSessions::Opened> opened) { ... });
 //   saved.Stop();
 //
-// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk's; those of one name take
-// place one after another, in the order of the calls.
+// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk's, or at once where the key
+// is wrong: who does not know the key keeps nobody waiting. Calls about one name take place one after another, in their
+// order.
 
 #ifndef SERVER_DURABLE_SAVED_SESSIONS_H_
 #define SERVER_DURABLE_SAVED_SESSIONS_H_
@@ -35,25 +36,31 @@ namespace gluond::server {
 
 class SavedSessions {
  public:
-  // `store` holds sessions' saves alone; null: there is none. In memory they have `most_bytes`. `runner` outlives this.
+  // `store` holds sessions' saves alone; null: there is none. In memory they have `most_bytes`. Outlives this: `runner`.
   SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> store, int64_t most_bytes, LogSink log);
 
-  // Lists the saves that the store has. One whose notes are damaged is logged, and stays on the disk until its name is
-  // saved again.
+  // Lists the saves that the store has. One that cannot be read is logged and stays on the disk: a damaged one until its
+  // name is saved again; another's name is refused, since a later server may read it.
   void Load();
 
   // The errors of each are those of its command or method in the .proto.
 
-  // Takes name, key, client, manifest, random state and arrays of `save`; its tensors are on the host.
-  void Save(const std::string& name, SessionSave save, std::function<void(absl::StatusOr<v1::SavedSession>)> done);
+  // Takes client, manifest, random state and arrays of `save`; its tensors are on the host.
+  void Save(const std::string& name, const std::string& key, SessionSave save,
+            std::function<void(absl::StatusOr<v1::SavedSession>)> done);
 
+  struct Opening {
+    std::string name, key;
+    std::optional<uint64_t> version;    // Absent: any.
+    std::shared_ptr<Allocator> memory;  // Where the values are to lie. Null: they are not wanted.
+    std::shared_ptr<Budget> budget;     // Pays for `Opened::saved`.
+  };
   struct Opened {
     v1::SavedSession saved;                   // With the manifest and the types.
     std::shared_ptr<const SessionSave> save;  // Null where the values are not wanted.
+    Reservation kept;
   };
-  // `memory`: where the values are to lie; null: they are not wanted.
-  void Open(const std::string& name, const std::string& key, std::optional<uint64_t> version,
-            std::shared_ptr<Allocator> memory, std::function<void(absl::StatusOr<Opened>)> done);
+  void Open(Opening opening, std::function<void(absl::StatusOr<Opened>)> done);
 
   void Delete(const std::string& name, const std::string& key, std::function<void(const absl::Status&)> done);
 
@@ -66,21 +73,25 @@ class SavedSessions {
  private:
   // A save, as memory has it.
   struct Entry {
-    SessionSummary summary;  // Without the manifest and the types where the store has them.
+    absl::Status status;     // Why this server cannot read it.
+    SessionSummary summary;  // Without the manifest and the types.
     int64_t bytes = 0;
     int64_t num_arrays = 0;
+    int64_t told_bytes = 0;  // The memory of the manifest and the types.
     std::shared_ptr<const SessionSave> in_memory;  // Null: the store has it.
     std::atomic<std::chrono::system_clock::time_point> used = std::chrono::system_clock::now();
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
-  absl::StatusOr<v1::SavedSession> SaveNow(const std::string& name, SessionSave save);
+  absl::StatusOr<v1::SavedSession> SaveNow(const std::string& name, const std::string& key, SessionSave save);
   absl::Status KeepInMemory(const std::string& name, const EntryPtr& entry, std::shared_ptr<const SessionSave> save);
-  absl::StatusOr<Opened> OpenNow(const std::string& name, const std::string& key, std::optional<uint64_t> version,
-                                 Allocator* memory);
+  absl::StatusOr<Opened> OpenNow(const Opening& opening);
   absl::Status DeleteNow(const std::string& name, const std::string& key);
   // The entry, of that key.
   absl::StatusOr<EntryPtr> Find(const std::string& name, const std::string& key) const;
+  // Refuses a name that is another key's. OK: nothing has the name, or not yet.
+  absl::Status CheckKey(const std::string& name, const std::string& key) const;
+  absl::Status CheckSave(const std::string& name, const std::string& key) const;
   static EntryPtr NewEntry(SessionSummary summary);
   v1::SavedSession Describe(const std::string& name, const Entry& entry) const;
 

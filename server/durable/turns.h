@@ -1,4 +1,5 @@
-// Turns: work that waits for the disk, one at a time for each name, in the order of the calls. Thread-safe.
+// Turns: work that waits for the disk, one at a time for each name, in the order of the calls. Work is its caller's
+// account's (engine/runtime/account.h), whoever had the turn before. Thread-safe.
 //
 //   turns_.Run("fashion", [this] { store_.Save(...); });
 //   turns_.Stop();
@@ -13,13 +14,14 @@
 #include <utility>
 
 #include "engine/core/mutex.h"
+#include "engine/runtime/account.h"
 #include "server/rpc/unary.h"
 
 namespace gluond::server {
 
 class Turns {
  public:
-  // `runner` outlives this.
+  // Outlives this: `runner`.
   explicit Turns(Runner& runner) : runner_(runner) {}
 
   // Does the work on a thread of the disk's (rpc/dispatch.h). Returns at once.
@@ -27,11 +29,11 @@ class Turns {
   void Run(const std::string& name, Work work) {
     {
       MutexLock lock(mu_);
-      std::deque<Work>& turns = turns_[name];
-      turns.push_back(std::move(work));
+      std::deque<Turn>& turns = turns_[name];
+      turns.push_back({std::move(work), CurrentAccount()});
       if (turns.size() > 1) return;
     }
-    runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
+    Post(name);
   }
 
   // Waits for the work under way. Requires: no more comes.
@@ -41,14 +43,23 @@ class Turns {
   }
 
  private:
+  struct Turn {
+    Work work;
+    AccountPtr account;
+  };
+
+  void Post(const std::string& name) {
+    runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
+  }
   void RunNext(const std::string& name) {
     Work work;
     {
       MutexLock lock(mu_);
-      work = std::move(turns_.at(name).front());
+      work = std::move(turns_.at(name).front().work);
     }
     work();
     work = nullptr;  // Its call ends before Stop returns.
+    AccountPtr next;
     {
       MutexLock lock(mu_);
       const auto found = turns_.find(name);
@@ -58,14 +69,16 @@ class Turns {
         ended_.NotifyAll();
         return;
       }
+      next = found->second.front().account;
     }
-    runner_.dispatch.Run(Weight::kDisk, [this, name] { RunNext(name); });
+    const ScopedAccount account(std::move(next));
+    Post(name);
   }
 
   Runner& runner_;
   Mutex mu_;
   CondVar ended_;
-  std::map<std::string, std::deque<Work>> turns_ ABSL_GUARDED_BY(mu_);  // By name. The first of each is at work.
+  std::map<std::string, std::deque<Turn>> turns_ ABSL_GUARDED_BY(mu_);  // By name. The first of each is at work.
 };
 
 }  // namespace gluond::server

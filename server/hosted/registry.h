@@ -55,6 +55,12 @@ class Registry {
     return absl::OkStatus();
   }
 
+  // Adds what the store had before the first call; no limit refuses it.
+  void Load(const std::string& name, Ptr value) {
+    MutexLock lock(mu_);
+    values_[name] = std::move(value);
+  }
+
   // Puts `value` in the place of `expected`, or where nothing is when that is null. ALREADY_EXISTS: something else is
   // there by now.
   absl::Status Replace(const std::string& name, const Ptr& expected, Ptr value) {

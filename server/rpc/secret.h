@@ -13,6 +13,9 @@ namespace gluond::server {
 // 128 random bits in hexadecimal.
 absl::StatusOr<std::string> NewSecret();
 
+// The SHA-256 of a text, in hexadecimal: what a file may have of a secret.
+std::string HashOf(absl::string_view text);
+
 // Whether they are equal. The time that it takes tells nothing of `secret` but its length.
 bool IsSecret(absl::string_view secret, absl::string_view told);
 

@@ -43,6 +43,7 @@ class Shares {
       if (shares_ != nullptr) shares_->Leave(*peer_, amount_);
     }
 
+    bool holds() const { return shares_ != nullptr; }
     // The peer's holdings when this was given, this included.
     int64_t held_by_peer() const { return held_by_peer_; }
 

@@ -6,13 +6,19 @@
 #include "engine/core/text.h"
 
 namespace gluond::server {
+namespace {
+
+// The memory of a name, beside its text, while an array of it is opened.
+constexpr int64_t kBytesPerName = 128;
+
+}  // namespace
 
 SessionExchange::~SessionExchange() {
   if (opening_.empty()) return;
   Scheduler& scheduler = session_.imperative.scheduler();
   const FailurePtr failure = scheduler.Failed(absl::CancelledError("the session has ended"), 0)->failure();
-  for (const auto& [number, opened] : opening_) {
-    for (const auto& [name, value] : opened) value->Fail(failure, scheduler.queue());
+  for (const auto& [number, opening] : opening_) {
+    for (const auto& [name, value] : opening.arrays) value->Fail(failure, scheduler.queue());
   }
 }
 
@@ -42,9 +48,12 @@ absl::Status SessionExchange::Want(uint64_t array, Device device, uint64_t numbe
 }
 
 absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number) {
-  Opened& opened = opening_[number];
+  Opening& opening = opening_[number];
+  opening.kept = Reservation(session_.memory);
+  int64_t bytes = 0;
+  for (const auto& [name, array] : arrays) bytes += 2 * static_cast<int64_t>(name.size()) + kBytesPerName;
+  absl::Status status = opening.kept.Grow(bytes);
   absl::flat_hash_set<uint64_t> seen = {0};
-  absl::Status status;
   for (const auto& [name, array] : arrays) {
     if (!seen.insert(array).second) {
       status = absl::InvalidArgumentError(absl::StrCat("`arrays` gives '", Excerpt(name), "' the name ", array,
@@ -56,22 +65,22 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
     Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, OptionsOf(number));
     session_.watch(there.value);
     session_.arrays.Set(array, std::move(there), number);
-    opened.emplace_back(name, std::move(value));
+    opening.arrays.emplace_back(name, std::move(value));
   }
   return status;
 }
 
 std::vector<std::string> SessionExchange::NamesOfOpened(uint64_t number) const {
   std::vector<std::string> names;
-  for (const auto& [name, value] : opening_.at(number)) names.push_back(name);
+  for (const auto& [name, value] : opening_.at(number).arrays) names.push_back(name);
   return names;
 }
 
 void SessionExchange::Fill(uint64_t number, std::vector<Tensor> values) {
   --pending_;
-  const Opened opened = std::move(opening_.extract(number).mapped());
+  const Opening opening = std::move(opening_.extract(number).mapped());
   ReadyQueue& queue = session_.imperative.scheduler().queue();
-  for (size_t i = 0; i < opened.size(); ++i) opened[i].second->Set(std::move(values[i]), queue);
+  for (size_t i = 0; i < opening.arrays.size(); ++i) opening.arrays[i].second->Set(std::move(values[i]), queue);
 }
 
 void SessionExchange::Refuse(uint64_t number, const absl::Status& status) {
@@ -79,8 +88,8 @@ void SessionExchange::Refuse(uint64_t number, const absl::Status& status) {
   Scheduler& scheduler = session_.imperative.scheduler();
   const FailurePtr failure = scheduler.Failed(status, number)->failure();
   session_.answers.Fail(failure, number);
-  const Opened opened = std::move(opening_.extract(number).mapped());
-  for (const auto& [name, value] : opened) value->Fail(failure, scheduler.queue());
+  const Opening opening = std::move(opening_.extract(number).mapped());
+  for (const auto& [name, value] : opening.arrays) value->Fail(failure, scheduler.queue());
 }
 
 }  // namespace gluond::server

@@ -76,7 +76,10 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
     std::vector<uint64_t> arrays;
   };
   // Arrays that will have values of a model or a save, by their names there.
-  using Opened = std::vector<std::pair<std::string, ValuePtr>>;
+  struct Opening {
+    std::vector<std::pair<std::string, ValuePtr>> arrays;
+    Reservation kept;  // For the names.
+  };
   // On the lane, or beside it while none of its work begins.
   using OnLane = std::function<void(SessionExchange&)>;
 
@@ -102,13 +105,13 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   // The answer about a model. `version`: that of the values.
   absl::StatusOr<v1::Model> Describe(const HostedModel& hosted, bool graph, uint64_t version) const;
 
-  // The answer about a save.
-  void Tell(uint64_t number, absl::StatusOr<v1::SavedSession> saved);
-  void OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions::Opened> opened);
+  // The answer about a save. `names`: the session is named from here on (session.h).
+  void Tell(uint64_t number, absl::StatusOr<v1::SavedSession> saved, bool names);
+  void OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions::Opened>& opened);
 
   const Session session_;
   int64_t pending_ = 0;
-  absl::flat_hash_map<uint64_t, Opened> opening_;  // By the command's number.
+  absl::flat_hash_map<uint64_t, Opening> opening_;  // By the command's number.
 };
 
 }  // namespace gluond::server

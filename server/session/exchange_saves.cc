@@ -46,20 +46,19 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
     save->arrays.push_back({name, {}});
   }
   if (!status.ok()) return session_.answers.Fail(status, number);
-  save->summary.key = command.key();
   save->summary.client = session_.client;
   save->summary.manifest = command.manifest();
   save->random = session_.imperative.random();
-  const auto write = [this, save, kept, name = command.name(), number](std::vector<Tensor> tensors) {
+  const auto write = [this, save, kept, name = command.name(), key = command.key(), number](std::vector<Tensor> tensors) {
     ++pending_;
     for (size_t i = 0; i < tensors.size(); ++i) save->arrays[i].tensor = std::move(tensors[i]);
     const auto done = [to_lane = Return(), kept, number](const absl::StatusOr<v1::SavedSession>& saved) {
       to_lane([kept, number, saved](SessionExchange& self) {
         --self.pending_;
-        self.Tell(number, saved);
+        self.Tell(number, saved, /*names=*/true);
       });
     };
-    session_.saved.Save(name, std::move(*save), done);
+    session_.saved.Save(name, key, std::move(*save), done);
   };
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, write);
 }
@@ -73,17 +72,18 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
                                                      kLongestKey));
   }
   if (!status.ok()) return Refuse(number, status);
-  std::optional<uint64_t> version;
-  if (command.has_expected_version()) version = command.expected_version();
-  session_.saved.Open(command.name(), command.key(), version,
-                      command.arrays().empty() ? nullptr : session_.host_memory,
-                      [to_lane = Return(), number](const absl::StatusOr<SavedSessions::Opened>& opened) {
-                        to_lane([number, opened](SessionExchange& self) { self.OpenedSaved(number, opened); });
-                      });
+  SavedSessions::Opening opening = {command.name(), command.key(), std::nullopt, nullptr, session_.memory};
+  if (command.has_expected_version()) opening.version = command.expected_version();
+  if (!command.arrays().empty()) opening.memory = session_.host_memory;
+  session_.saved.Open(std::move(opening), [to_lane = Return(), number](absl::StatusOr<SavedSessions::Opened> opened) {
+    const auto kept = std::make_shared<absl::StatusOr<SavedSessions::Opened>>(std::move(opened));
+    to_lane([number, kept](SessionExchange& self) { self.OpenedSaved(number, *kept); });
+  });
 }
 
-void SessionExchange::OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions::Opened> opened) {
+void SessionExchange::OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions::Opened>& opened) {
   if (!opened.ok()) return Refuse(number, opened.status());
+  const bool names = opened->save != nullptr;
   std::vector<Tensor> values;
   if (opened->save != nullptr) {
     absl::StatusOr<std::vector<Tensor>> picked = Pick(*opened->save, NamesOfOpened(number));
@@ -92,11 +92,11 @@ void SessionExchange::OpenedSaved(uint64_t number, absl::StatusOr<SavedSessions:
     session_.imperative.SetRandom(opened->save->random);
   }
   Fill(number, std::move(values));
-  Tell(number, std::move(opened->saved));
+  Tell(number, std::move(opened->saved), names);
 }
 
-void SessionExchange::Tell(uint64_t number, absl::StatusOr<v1::SavedSession> saved) {
-  if (saved.ok()) ToProto(std::chrono::seconds(session_.limits.session_grace_seconds), saved->mutable_grace());
+void SessionExchange::Tell(uint64_t number, absl::StatusOr<v1::SavedSession> saved, bool names) {
+  if (names && saved.ok()) ToProto(std::chrono::seconds(session_.limits.GraceSeconds()), saved->mutable_grace());
   session_.answers.Result(std::move(saved), &v1::Reply::mutable_saved, number);
 }
 

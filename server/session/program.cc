@@ -66,6 +66,7 @@ class Program final : public std::enable_shared_from_this<Program> {
       broken_ = places.status();
       return;
     }
+    budgets_.emplace_back(devices_.host().device, budget_);
     std::shared_ptr<Allocator> host_memory;
     for (const Scheduler::Place& place : *places) {
       if (place.device == devices_.host().device) host_memory = place.allocator;

@@ -49,7 +49,7 @@ class SessionProgram {
   virtual void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) = 0;
   // Commands taken up that have not come to an end: those that wait for a client, a model or another device.
   virtual int64_t pending() const = 0;
-  // Count the session's tensors on each of its devices.
+  // Count what the session holds: its tensors on each of its devices, and its other memory on the host.
   using Budgets = std::vector<std::pair<Device, std::shared_ptr<const Budget>>>;
   virtual Budgets budgets() const { return {}; }
 

@@ -107,20 +107,46 @@ void Session::Detach(SessionStream& stream) {
 void Session::Sweep(Clock::time_point now) {
   MutexLock lock(mu_);
   if (ended_ || draining_) return;
+  if (!away_ && IsAway(now)) {
+    away_ = true;
+    options_.on_away();
+  }
+  if (!IsSilent(LeaseSeconds(), now)) return;
+  const absl::string_view flag = named_ ? "--session_grace_seconds" : "--session_lease_seconds";
+  EndLocked(absl::DeadlineExceededError(absl::StrCat(
+      "the session has ended: nothing came from its client for the ", LeaseSeconds(), " s of ", flag,
+      "; a client with nothing to say sends an empty request now and then")));
+}
+
+bool Session::IsSilent(int64_t seconds, Clock::time_point now) {
   const bool it_is_our_turn = stream_ != nullptr && !reading_ && !writing_;
   if (it_is_our_turn) last_sign_ = now;
-  if (now - last_sign_ <= Patience()) return;
-  const absl::string_view flag = named_ ? "--session_grace_seconds" : "--session_lease_seconds";
-  EndLocked(absl::DeadlineExceededError(
-      absl::StrCat("the session has ended: nothing came from its client for the ", LeaseSeconds(), " s of ", flag, "; a client with nothing to say sends an empty request now and then")));
+  const bool waits_for_reader = writing_ && !reading_;
+  const int64_t writing_seconds = waits_for_reader ? writing_bytes_ / kSlowestBytesPerSecond : 0;
+  return now - last_sign_ > std::chrono::seconds(seconds + writing_seconds);
 }
 
 std::optional<Session::Away> Session::away(Clock::time_point now) {
   MutexLock lock(mu_);
-  if (ended_ || !named_ || now - last_sign_ <= std::chrono::seconds(limits_.session_lease_seconds)) return std::nullopt;
+  if (!IsAway(now)) return std::nullopt;
   Away away = {last_sign_, {}};
   for (const auto& [device, budget] : budgets_) away.bytes.emplace_back(device, budget->used());
   return away;
+}
+
+bool Session::Return() {
+  MutexLock lock(mu_);
+  if (ended_) return false;
+  last_sign_ = Clock::now();
+  away_ = false;
+  return true;
+}
+
+bool Session::EndIfAway(Clock::time_point now, const absl::Status& status) {
+  MutexLock lock(mu_);
+  if (!IsAway(now)) return false;
+  EndLocked(status);
+  return true;
 }
 
 void Session::Drain() {
@@ -227,11 +253,6 @@ void Session::EndLocked(const absl::Status& status) {
   lane_->Post([self = shared_from_this()] {
     self->lane_->GoOnBeside([self] { self->Destroy(); });
   });
-}
-
-Session::Clock::duration Session::Patience() const {
-  const bool waits_for_reader = writing_ && !reading_;
-  return std::chrono::seconds(LeaseSeconds()) + std::chrono::seconds(waits_for_reader ? writing_bytes_ / kSlowestBytesPerSecond : 0);
 }
 
 }  // namespace gluond::server

@@ -18,7 +18,6 @@
 #ifndef SERVER_SESSION_SESSION_H_
 #define SERVER_SESSION_SESSION_H_
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -69,7 +68,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   struct Options {
     std::string id;
     std::function<std::unique_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
-    std::function<void()> on_end;  // Called once, with the session's mutex held.
+    std::function<void()> on_end;   // Called once, with the session's mutex held.
+    std::function<void()> on_away;  // Called likewise when Sweep finds that the client is away (see `away`).
   };
   // `memory` pays for replies that the client has not taken. `limits`, and the home of the lane, outlive the session.
   Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Budget> memory, const Limits& limits);
@@ -93,12 +93,16 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   // Ends the session where its client has been silent for longer than the lease; one that is named, than the grace.
   void Sweep(Clock::time_point now);
-  // A named session whose client has been silent for longer than the lease: since when, and the bytes of its tensors.
+  // A named session whose client has been silent for longer than the lease: since when, and the bytes that it holds.
   struct Away {
     Clock::time_point since;
     std::vector<std::pair<Device, int64_t>> bytes;
   };
   std::optional<Away> away(Clock::time_point now);
+  // The client is back. False: the session has ended.
+  bool Return();
+  // Ends the session unless its client is back by now. Returns whether it did.
+  bool EndIfAway(Clock::time_point now, const absl::Status& status);
   // Ends the stream with UNAVAILABLE, once the received commands have been executed and answered.
   void Drain();
   void End(const absl::Status& status);
@@ -141,9 +145,13 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t LeaseSeconds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return named_ ? std::max(limits_.session_lease_seconds, limits_.session_grace_seconds) : limits_.session_lease_seconds;
+    return named_ ? limits_.GraceSeconds() : limits_.session_lease_seconds;
   }
-  Clock::duration Patience() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the client has been silent for so long.
+  bool IsSilent(int64_t seconds, Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsAway(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !ended_ && named_ && IsSilent(limits_.session_lease_seconds, now);
+  }
 
   const Options options_;
   const std::shared_ptr<Lane> lane_;
@@ -164,6 +172,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   bool named_ ABSL_GUARDED_BY(mu_) = false;  // It has saved or opened something.
+  bool away_ ABSL_GUARDED_BY(mu_) = false;   // As on_away was told.
   SessionProgram::Budgets budgets_ ABSL_GUARDED_BY(mu_);
   Clock::time_point last_sign_ ABSL_GUARDED_BY(mu_) = Clock::now();  // The client last showed that it lives.
 

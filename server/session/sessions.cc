@@ -17,7 +17,7 @@
 namespace gluond::server {
 namespace {
 
-absl::Status MakesRoom() {
+absl::Status EndedForRoom() {
   return absl::ResourceExhaustedError(
       "the session has ended to make room for others: its client was silent for longer than --session_lease_seconds; what "
       "it has saved is there");
@@ -37,10 +37,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   if (open.session().empty()) {
     ASSIGN_OR_RETURN(session, Create(open, peer));
   } else {
-    MutexLock lock(mu_);
-    const auto found = sessions_.find(open.session());
-    if (found == sessions_.end()) return SessionIsGone();
-    session = found->second;
+    ASSIGN_OR_RETURN(session, TakeUp(open.session(), peer));
   }
   opened->set_session(session->id());
   opened->set_resumed(!open.session().empty());
@@ -50,6 +47,24 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   opened->set_protocol(kProtocol);
   for (const char* feature : kFeatures) opened->add_features(feature);
   opened->set_registry_hash(RegistryHash());
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id, const PeerPtr& peer) {
+  std::shared_ptr<Session> session;
+  {
+    MutexLock lock(mu_);
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) return SessionIsGone();
+    session = found->second.its;
+  }
+  if (!session->Return()) return SessionIsGone();
+  MutexLock lock(mu_);
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return SessionIsGone();
+  if (!found->second.permit.holds()) {
+    ASSIGN_OR_RETURN(found->second.permit, shares_.Enter(peer, 1));
+  }
   return session;
 }
 
@@ -64,20 +79,21 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     program->SetClient(client, host);
     return program;
   };
-  absl::StatusOr<Shares::Permit> entered = shares_.Enter(peer, 1);
-  if (!entered.ok() && EndLongestAway()) entered = shares_.Enter(peer, 1);
-  RETURN_IF_ERROR(entered.status());
-  const auto permit = std::make_shared<Shares::Permit>(*std::move(entered));
-  options.on_end = [this, id, permit] {
-    *permit = Shares::Permit();
+  options.on_end = [this, id] {
     MutexLock lock(mu_);
     sessions_.erase(id);
   };
+  options.on_away = [this, id] {
+    MutexLock lock(mu_);
+    if (const auto found = sessions_.find(id); found != sessions_.end()) found->second.permit = Shares::Permit();
+  };
+  ASSIGN_OR_RETURN(Shares::Permit permit, shares_.Enter(peer, 1));
+  MakeRoom();
   const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
                                                  Budget::PartOf(shared_.devices.memory()), limits_);
   MutexLock lock(mu_);
   if (draining_) return Draining();
-  sessions_[id] = session;
+  sessions_[id] = {session, std::move(permit)};
   return session;
 }
 
@@ -90,7 +106,7 @@ absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
 }
 
 void Sessions::RemoveStream(SessionStream* stream) {
-  Entry removed;  // Ends without the lock.
+  Entry<SessionStream> removed;  // Ends without the lock.
   MutexLock lock(mu_);
   const auto node = streams_.extract(stream);
   if (!node.empty()) removed = std::move(node.mapped());
@@ -99,20 +115,19 @@ void Sessions::RemoveStream(SessionStream* stream) {
 std::vector<std::shared_ptr<Session>> Sessions::List() const {
   std::vector<std::shared_ptr<Session>> list;
   MutexLock lock(mu_);
-  for (const auto& [id, session] : sessions_) list.push_back(session);
+  for (const auto& [id, session] : sessions_) list.push_back(session.its);
   return list;
 }
 
 std::vector<std::shared_ptr<SessionStream>> Sessions::ListStreams() const {
   std::vector<std::shared_ptr<SessionStream>> list;
   MutexLock lock(mu_);
-  for (const auto& [key, stream] : streams_) list.push_back(stream.stream);
+  for (const auto& [key, stream] : streams_) list.push_back(stream.its);
   return list;
 }
 
-std::vector<Sessions::Away> Sessions::ListAway() const {
+std::vector<Sessions::Away> Sessions::ListAway(Session::Clock::time_point now) const {
   std::vector<Away> list;
-  const auto now = Session::Clock::now();
   for (const auto& session : List()) {
     if (std::optional<Session::Away> away = session->away(now)) list.emplace_back(session, *std::move(away));
   }
@@ -120,14 +135,17 @@ std::vector<Sessions::Away> Sessions::ListAway() const {
   return list;
 }
 
-bool Sessions::EndLongestAway() {
-  const std::vector<Away> away = ListAway();
-  if (!away.empty()) away.front().first->End(MakesRoom());
-  return !away.empty();
+void Sessions::MakeRoom() {
+  if (size() < limits_.max_sessions) return;
+  const auto now = Session::Clock::now();
+  for (const Away& each : ListAway(now)) {
+    if (size() < limits_.max_sessions) return;
+    each.first->EndIfAway(now, EndedForRoom());
+  }
 }
 
-void Sessions::EndThoseOverLimit() {
-  const std::vector<Away> away = ListAway();
+void Sessions::EndThoseOverLimit(Session::Clock::time_point now) {
+  const std::vector<Away> away = ListAway(now);
   std::map<std::string, int64_t> over;  // By device: the bytes above the limit, or below it.
   for (const auto& place : shared_.devices.all()) {
     const int64_t limit = limits_.max_named_session_bytes;
@@ -138,16 +156,18 @@ void Sessions::EndThoseOverLimit() {
   };
   for (const Away& each : away) add(each, 1);
   for (const Away& each : away) {
-    if (std::none_of(over.begin(), over.end(), [](const auto& device) { return device.second > 0; })) return;
-    add(each, -1);
-    each.first->End(MakesRoom());
+    const auto& bytes = each.second.bytes;
+    const bool helps = std::any_of(bytes.begin(), bytes.end(), [&over](const auto& held) {
+      return held.second > 0 && over[held.first.ToString()] > 0;
+    });
+    if (helps && each.first->EndIfAway(now, EndedForRoom())) add(each, -1);
   }
 }
 
 void Sessions::Sweep() {
   const auto now = Session::Clock::now();
   for (const auto& session : List()) session->Sweep(now);
-  EndThoseOverLimit();
+  EndThoseOverLimit(now);
   for (const auto& stream : ListStreams()) stream->Sweep(now);
 }
 

@@ -46,31 +46,34 @@ class Sessions {
 
  private:
   absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const PeerPtr& peer);
+  absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const PeerPtr& peer);
   std::vector<std::shared_ptr<Session>> List() const;
   std::vector<std::shared_ptr<SessionStream>> ListStreams() const;
 
   // The sessions that are away, the one longest so first.
   using Away = std::pair<std::shared_ptr<Session>, Session::Away>;
-  std::vector<Away> ListAway() const;
-  // Ends the longest away until the others' tensors keep within --max_named_session_bytes.
-  void EndThoseOverLimit();
-  bool EndLongestAway();
+  std::vector<Away> ListAway(Session::Clock::time_point now) const;
+  // Ends the longest away until the others keep within --max_named_session_bytes on each device.
+  void EndThoseOverLimit(Session::Clock::time_point now);
+  // Ends the longest away until all sessions and one more are at most --max_sessions.
+  void MakeRoom();
 
   const SessionProgram::Shared shared_;
   const Limits limits_;
   const SessionProgramFactory create_program_;
 
-  Shares shares_;         // Counts sessions,
+  Shares shares_;         // Counts sessions that are not away,
   Shares stream_shares_;  // and streams: a session has one, and another one that takes over.
 
   mutable Mutex mu_;  // Taken after a session's.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mu_);
+  template <class T>
   struct Entry {
-    std::shared_ptr<SessionStream> stream;
-    Shares::Permit permit;
+    std::shared_ptr<T> its;
+    Shares::Permit permit;  // None while a session is away.
   };
-  absl::flat_hash_map<SessionStream*, Entry> streams_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, Entry<Session>> sessions_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<SessionStream*, Entry<SessionStream>> streams_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

@@ -39,6 +39,9 @@ struct Limits {
   int64_t callback_seconds = 300;                 // A client that computes an operator has so long for each call.
   int64_t max_callbacks = 65'536;                 // Calls that one such client has not answered.
 
+  // A named session is kept for so long while its client is away.
+  int64_t GraceSeconds() const { return std::max(session_lease_seconds, session_grace_seconds); }
+
   // The largest chunk of an upload or a download.
   int64_t max_chunk_bytes() const { return std::min(int64_t{4} << 20, max_message_bytes / 2); }
 };

@@ -94,13 +94,49 @@ TEST_F(SessionNamedTest, TheLongestAwayMakesRoomForANewSession) {
     sessions.push_back(session);
     return stream.NextReply().has_saved();
   };
-  while (may_open()) ASSERT_LT(sessions.size(), 20u);  // Those at the limit are not away yet.
-  const auto before = server_->sessions().size();
-  bool opened = false;
-  Eventually([&] { return opened = opened || may_open(); });
-  EXPECT_EQ(server_->sessions().size(), before);
-  EXPECT_FALSE(IsThere(sessions.front()));
-  EXPECT_TRUE(IsThere(sessions[1]));
+  while (may_open()) ASSERT_LT(sessions.size(), 20u);
+  EXPECT_LT(sessions.size(), 4u) << "the connection's share, while none is away";
+  Eventually([&] {
+    may_open();
+    return sessions.size() == 8;  // The share counts none that is away.
+  });
+  EXPECT_EQ(server_->sessions().size(), 4);
+  EXPECT_FALSE(IsThere(sessions[3]));
+  Eventually([&] { return IsThere(sessions[4]); });  // When the share has a place for it.
+}
+
+TEST_F(SessionNamedTest, NobodyMakesRoomForOneThatIsOverItsOwnShare) {
+  Limits limits = Short();
+  limits.max_sessions = 3;
+  Restart(limits);
+  const std::string away = Leave();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  {
+    ClientStream first(*stub_), second(*stub_), third(*stub_);
+    EXPECT_NE(first.Open(), "");
+    EXPECT_NE(second.Open(), "");
+    EXPECT_EQ(third.Open(), "");
+    third.ExpectEnd(grpc::StatusCode::RESOURCE_EXHAUSTED, "its share");
+    EXPECT_EQ(server_->sessions().size(), 3);
+    first.WritesDone();
+    second.WritesDone();
+    Eventually([&] { return server_->sessions().size() == 1; });
+  }
+  EXPECT_TRUE(IsThere(away));
+}
+
+TEST_F(SessionNamedTest, OneThatHoldsNothingOnTheFullDeviceStays) {
+  Limits limits = Short();
+  limits.max_named_session_bytes = 1000;
+  Restart(limits);
+  std::vector<std::string> sessions;
+  for (const int64_t bytes : {0, 600, 700}) {
+    probe_.tensor_bytes = bytes;
+    sessions.push_back(Leave());
+  }
+  Eventually([&] { return server_->sessions().size() == 2; });
+  EXPECT_TRUE(IsThere(sessions[0]));
+  EXPECT_FALSE(IsThere(sessions[1]));
 }
 
 TEST_F(SessionNamedTest, OneWithAClientIsNeverAway) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/store/crc32c.h"
 #include "tests/server/session_models_fixture.h"
 
 namespace gluond::server {
@@ -10,6 +11,11 @@ namespace {
 
 using Stub = v1::SessionService::Stub;
 using grpc::StatusCode;
+
+std::string ReadText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
 
 class SessionSaveTest : public SessionModelsTest {
  protected:
@@ -251,11 +257,65 @@ TEST_F(SessionSaveTest, ADamagedOneIsLoggedAndLeavesTheOthers) {
   }
 }
 
+TEST_F(SessionSaveTest, NobodyReplacesWhatOnlyANewerServerReads) {
+  client_->Put(1, {2}, {1, 2});
+  const std::string key = Saved(client_->Ask(SaveSession("run", {{"x", 1}}))).key();
+  client_.reset();
+  StopServer();
+  const std::string path = Folder("run") + "/v1/manifest.json", before = ReadText(path);
+  std::string text = before;
+  const std::string version = R"("format_version":1,"key_hash")";
+  ASSERT_NE(text.find(version), std::string::npos) << text;
+  text.replace(text.find(version), version.size(), R"("format_version":9,"key_hash")");
+  std::ofstream(path) << text;
+  std::ofstream(Folder("run") + "/CURRENT") << "1 " << Crc32c(text) << "\n";
+  Restart();
+  EXPECT_TRUE(List().empty());
+  for (const std::string& told : {key, std::string(), std::string(32, 'k')}) {
+    const Code refused = told.empty() ? Code::kAlreadyExists : Code::kFailedPrecondition;
+    client_->Put(1, {2}, {1, 2});
+    ExpectFailure(client_->Ask(SaveSession("run", {{"x", 1}}, told)), refused, "choose another name");
+    ExpectFailure(client_->Ask(OpenSaved("run", told)), Code::kFailedPrecondition, "this server cannot read it");
+    Delete("run", told, StatusCode::FAILED_PRECONDITION);
+  }
+  EXPECT_EQ(ReadText(path), text);
+}
+
+TEST_F(SessionSaveTest, NoFileHasTheKey) {
+  const std::string key = Saved(client_->Ask(SaveSession("run", {}, "my own secret key"))).key();
+  for (const auto& file : std::filesystem::recursive_directory_iterator(store_)) {
+    if (!file.is_regular_file()) continue;
+    EXPECT_EQ(ReadText(file.path().string()).find(key), std::string::npos) << file.path();
+  }
+}
+
+TEST_F(SessionSaveTest, TheAnswersWordsAreChargedToTheMemory) {
+  Limits limits;
+  limits.max_memory_bytes = int64_t{32} << 20;
+  Restart(limits);
+  const std::string manifest(3 << 20, 'm');
+  const std::string key = Saved(client_->Ask(SaveSession("run", {}, "", manifest))).key();
+  client_->Prepare(1, "_zeros", R"("shape": "[1048576]")");
+  uint64_t array = 1;
+  v1::Reply last;
+  while (last.failures().empty() && array < 100) {
+    client_->Invoke(1, {}, {++array});
+    last = client_->Ask(absl::StrCat(R"("describe": {"arrays": [)", array, "]}"));
+  }
+  ExpectFailure(last, Code::kResourceExhausted, "4194304 bytes wanted");
+  const auto free = [this](uint64_t array) { client_->Do(absl::StrCat(R"("free": {"arrays": [)", array, "]}")); };
+  const v1::Reply refused = client_->Ask(OpenSaved("run", key));
+  ASSERT_EQ(refused.failures_size(), 1);
+  ExpectFailure(refused, Code::kResourceExhausted, "--max_memory_bytes");
+  for (; array > 1; --array) free(array);
+  EXPECT_EQ(Saved(client_->Ask(OpenSaved("run", key))).manifest(), manifest);
+}
+
 TEST_F(SessionSaveTest, LimitsHold) {
   Limits limits;
   limits.max_saved_sessions = 2;
   limits.max_session_bytes = 10'000;
-  limits.max_named_session_bytes = 1000;
+  limits.max_named_session_bytes = 1500;
   for (const bool has_store : {true, false}) {
     has_store_ = has_store;
     Restart(limits);

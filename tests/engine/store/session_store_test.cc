@@ -15,7 +15,7 @@ class SessionStoreTest : public StoreTest {
 
   SessionSave MakeSave() const {
     SessionSave save;
-    save.summary.key = "k\"ey\n";
+    save.summary.key_hash = "k\"ey\n";
     save.summary.version = UINT64_MAX;
     save.summary.client = "ann";
     save.summary.created = std::chrono::system_clock::time_point(std::chrono::microseconds(1'700'000'000'123'456));
@@ -44,7 +44,7 @@ class SessionStoreTest : public StoreTest {
 };
 
 void ExpectSame(const SessionSummary& now, const SessionSummary& before) {
-  EXPECT_EQ(now.key, before.key);
+  EXPECT_EQ(now.key_hash, before.key_hash);
   EXPECT_EQ(now.version, before.version);
   EXPECT_EQ(now.client, before.client);
   EXPECT_EQ(now.created, before.created);
@@ -96,7 +96,7 @@ TEST_F(SessionStoreTest, EveryFlippedByteIsNoticed) {
 
 TEST_F(SessionStoreTest, NotesThatAreNotItsOwnAreDamaged) {
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {R"("format_version":1,"key")", R"("format_version":0,"key")"},
+           {R"("format_version":1,"key_hash")", R"("format_version":0,"key_hash")"},
            {R"("dtype":"float32")", R"("dtype":"float16")"},
            {R"("dtype":"float32")", R"("dtype":"complex")"},
            {R"("shape":[3,2])", R"("shape":[2,3])"},
@@ -113,7 +113,7 @@ TEST_F(SessionStoreTest, NotesThatAreNotItsOwnAreDamaged) {
 
 TEST_F(SessionStoreTest, ANewerFormatIsForANewerServer) {
   ASSERT_OK(Open().Save("run", MakeSave()));
-  EditManifest(R"("format_version":1,"key")", R"("format_version":2,"key")");
+  EditManifest(R"("format_version":1,"key_hash")", R"("format_version":2,"key_hash")");
   EXPECT_TRUE(absl::IsFailedPrecondition(Open().LoadSummary("run").status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(Open().Load("run", *memory_).status()));
 }
