@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Services first, then their messages, from the simple to the composed.
-FILES = ["call", "operator", "model", "training", "session", "command", "saved_session", "server", "tensor", "graph",
+FILES = ["call", "operator", "model", "training", "serving", "session", "command", "saved_session", "server", "tensor", "graph",
          "parameters", "checkpoint", "dataset", "trainer", "custom_operator"]
 
 HEADER = """# The wire
@@ -26,7 +26,8 @@ HEADER = """# The wire
 *Written by `docs/generate_wire.py` from the comments in [`proto/`](../proto); do not edit.*
 
 Everything that a client and `gluond-server` can say to each other, package `gluond.v1`. Beside it
-the server answers `grpc.health.v1.Health` (Check, Watch) and reflection, so that `grpcurl
+the server answers the open inference protocol ([`proto/inference`](../proto/inference)),
+`grpc.health.v1.Health` (Check, Watch) and reflection, so that `grpcurl
 -plaintext HOST:PORT list` works; [`deploy/grpcurl`](../deploy/grpcurl) has a document for each
 step from a definition to a checkpoint.
 

@@ -88,6 +88,7 @@ ABSL_FLAG(int64_t, session_lease_seconds, Limits().session_lease_seconds, "A sil
 ABSL_FLAG(int64_t, session_grace_seconds, Limits().session_grace_seconds,
           "A silent session that has saved its arrays, or opened saved ones, ends after so long.");
 ABSL_FLAG(int64_t, max_saved_sessions, Limits().max_saved_sessions, "Most names under which sessions have saved arrays.");
+ABSL_FLAG(int64_t, max_served_versions, Limits().max_served_versions, "Most published versions of models.");
 ABSL_FLAG(int64_t, max_named_session_bytes, Limits().max_named_session_bytes,
           "Most bytes of tensors, on each device, of sessions that have saved or opened something and whose clients are "
           "silent for longer than the lease: the longest silent end first. Without --store_dir also: most bytes of all "
@@ -128,6 +129,7 @@ Limits LimitsFromFlags() {
   limits.session_lease_seconds = absl::GetFlag(FLAGS_session_lease_seconds);
   limits.session_grace_seconds = absl::GetFlag(FLAGS_session_grace_seconds);
   limits.max_saved_sessions = absl::GetFlag(FLAGS_max_saved_sessions);
+  limits.max_served_versions = absl::GetFlag(FLAGS_max_served_versions);
   limits.max_named_session_bytes = absl::GetFlag(FLAGS_max_named_session_bytes);
   limits.callback_seconds = absl::GetFlag(FLAGS_callback_seconds);
   limits.max_callbacks = absl::GetFlag(FLAGS_max_callbacks);

@@ -13,7 +13,8 @@ _MAY_IMPORT = {
     "custom": ["wire", "codec", "rpc"],
     "durable": ["start", "codec", "rpc", "hosted"],
     "session": ["start", "wire", "codec", "rpc", "hosted", "custom", "durable"],
-    "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session"],
+    "serving": ["start", "codec", "rpc", "hosted", "durable"],
+    "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
 }
 
 ROOMS = ["//server/" + room for room in sorted(_MAY_IMPORT)]
@@ -29,6 +30,7 @@ ENGINE_AND_PROTO = [
     "//engine/store",
     "//engine/train",
     "//proto:gluond_cc_grpc",
+    "//proto/inference:inference_cc_grpc",
 ]
 
 def server_room(name, deps = ENGINE_AND_PROTO, apart = []):

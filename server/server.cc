@@ -8,10 +8,12 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "server/services/inference_service.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
 #include "server/services/reflection_service.h"
 #include "server/services/server_service.h"
+#include "server/services/serving_service.h"
 #include "server/services/session_service.h"
 #include "server/services/training_service.h"
 
@@ -29,10 +31,11 @@ namespace {
 constexpr std::chrono::seconds kFarewell{1};
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-// Live checkpoints, datasets and saved sessions, in the store's directory. A look at the models costs less than 0.1 ms.
+// Live checkpoints, datasets, saved sessions and published versions, in the store's directory. A look at the models costs less than 0.1 ms.
 constexpr char kLive[] = ".live";
 constexpr char kDatasets[] = ".datasets";
 constexpr char kSessions[] = ".sessions";
+constexpr char kVersions[] = ".versions";
 constexpr std::chrono::milliseconds kLiveLook{50};
 
 constexpr int64_t kLargestMessage = int64_t{1} << 30;
@@ -69,6 +72,7 @@ absl::Status CheckLimits(const Limits& limits) {
                               limits.upload_lease_seconds, limits.max_sessions,
                               limits.max_session_queue_bytes, limits.max_session_bytes, limits.max_session_arrays,
                               limits.session_lease_seconds, limits.session_grace_seconds, limits.max_saved_sessions,
+                              limits.max_served_versions,
                               limits.callback_seconds, limits.max_callbacks}) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
   }
@@ -117,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   server->saved_sessions_->Load();
   if (LiveModels* const live = server->live_.get(); live != nullptr) {
     live->Load();
+    server->served_->Load();
     server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
   }
   server->runner_->calls.Open();
@@ -125,13 +130,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 }
 
 absl::Status Server::OpenStore(const ServerOptions& options) {
-  const auto keep_sessions = [&](std::unique_ptr<CheckpointStore> store) {
+  const auto keep = [&](std::unique_ptr<CheckpointStore> sessions, std::unique_ptr<CheckpointStore> versions) {
+    served_ = std::make_unique<ServedModels>(*runner_, *devices_, std::move(versions), options.log);
     const int64_t bytes = options.limits.max_named_session_bytes;
     saved_sessions_ = std::make_unique<SavedSessions>(
-        *runner_, std::move(store), bytes > 0 ? bytes : devices_->memory()->limit() / 4, options.log);
+        *runner_, std::move(sessions), bytes > 0 ? bytes : devices_->memory()->limit() / 4, options.log);
   };
   if (options.store_dir.empty()) {
-    keep_sessions(nullptr);
+    keep(nullptr, nullptr);
     if (!options.checkpoint_every.any()) return absl::OkStatus();
     return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
   }
@@ -146,7 +152,8 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
   stored_datasets_ =
       std::make_unique<StoredDatasets>(*runner_, *devices_, *datasets_, std::move(datasets), options.log);
   ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> sessions, store_->OpenApart(kSessions));
-  keep_sessions(std::move(sessions));
+  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> versions, store_->OpenApart(kVersions));
+  keep(std::move(sessions), std::move(versions));
   runner_->tells_durable = options.checkpoint_every.any();
   return absl::OkStatus();
 }
@@ -161,6 +168,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
   sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
+  infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_);
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
     return static_cast<int64_t>(models_->size());
   }));
@@ -169,6 +177,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_,
                                                         stored_datasets_.get()));
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_, *saved_sessions_));
+  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get()));
+  services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_));
   auto health = std::make_unique<HealthService>(*runner_);
   health_ = health.get();
   services_.push_back(std::move(health));
@@ -294,7 +304,9 @@ std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
-int64_t Server::UnderWay() const { return runner_->calls.count() + sessions_->streams(); }
+int64_t Server::UnderWay() const {
+  return runner_->calls.count() + sessions_->streams().size() + infer_streams_->size();
+}
 
 int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck) {
   using Clock = std::chrono::steady_clock;
@@ -303,6 +315,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   if (listener_ != nullptr) listener_->Stop();
   runner_->calls.Drain();
   sessions_->Drain();
+  infer_streams_->Drain();
   const auto time = std::chrono::duration_cast<Clock::duration>(grace);
   const Clock::time_point end = Clock::now() + time;
   const auto wait = [&](Clock::time_point until, auto waits_for) {
@@ -323,6 +336,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   if (live_ != nullptr) live_->Stop();
   if (stored_datasets_ != nullptr) stored_datasets_->Stop();
   saved_sessions_->Stop();
+  served_->Stop();
   runner_->log.Flush();
   return cut;
 }

@@ -35,6 +35,8 @@
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
 #include "server/services/health_service.h"
+#include "server/services/infer_stream.h"
+#include "server/serving/served_models.h"
 #include "server/session/sessions.h"
 #include "server/start/checkpoint_schedule.h"
 #include "server/start/limits.h"
@@ -99,6 +101,8 @@ class Server {
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<SavedSessions> saved_sessions_;
+  std::unique_ptr<ServedModels> served_;
+  std::unique_ptr<InferStreams> infer_streams_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<StoredDatasets> stored_datasets_;  // Null without --store_dir, as live_.

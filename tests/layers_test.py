@@ -43,7 +43,8 @@ SERVER = {
     "custom": {"wire", "codec", "rpc"},
     "durable": {"start", "codec", "rpc", "hosted"},
     "session": {"start", "wire", "codec", "rpc", "hosted", "custom", "durable"},
-    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session"},
+    "serving": {"start", "codec", "rpc", "hosted", "durable"},
+    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
 }
 for _room, _below in SERVER.items():
   MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}

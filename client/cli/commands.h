@@ -25,6 +25,8 @@ absl::Status Predict(const Arguments& arguments);
 absl::Status Operators(const Arguments& arguments);
 absl::Status Models(const Arguments& arguments);
 absl::Status Checkpoints(const Arguments& arguments);
+absl::Status Publish(const Arguments& arguments);
+absl::Status Versions(const Arguments& arguments);
 absl::Status Load(const Arguments& arguments);
 absl::Status Health(const Arguments& arguments);
 

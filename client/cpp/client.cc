@@ -11,6 +11,7 @@ namespace {
 using Models = v1::ModelService::Stub;
 using Operators = v1::OperatorService::Stub;
 using Training = v1::TrainingService::Stub;
+using Serving = v1::ServingService::Stub;
 
 // A larger chunk wins nothing, and costs memory on both sides.
 constexpr int64_t kLargestChunk = 4 << 20;
@@ -150,6 +151,27 @@ absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
   v1::DeleteCheckpointRequest request;
   request.set_checkpoint(checkpoint);
   return connection_->Delete(&Models::DeleteCheckpoint, request, timeout_);
+}
+
+absl::StatusOr<std::vector<v1::ServedVersion>> Client::ListVersions(const std::string& served) const {
+  v1::ListVersionsRequest request;
+  request.set_served(served);
+  return ListAll<v1::ServedVersion>(*connection_, &Serving::ListVersions, request,
+                                    [](auto& page) { return page.mutable_versions(); }, timeout_);
+}
+
+absl::StatusOr<std::vector<v1::ServedVersion>> Client::RouteVersions(
+    const v1::RouteVersionsRequest& routes) const {
+  CLIENT_ASSIGN_OR_RETURN(const auto response,
+                          connection_->Call(&Serving::RouteVersions, routes, timeout_));
+  return std::vector<v1::ServedVersion>(response.versions().begin(), response.versions().end());
+}
+
+absl::Status Client::RetireVersion(const std::string& served, int64_t version) const {
+  v1::RetireVersionRequest request;
+  request.set_served(served);
+  request.set_version(version);
+  return connection_->Delete(&Serving::RetireVersion, request, timeout_);
 }
 
 absl::StatusOr<std::vector<v1::Dataset>> Client::ListDatasets() const {

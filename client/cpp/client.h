@@ -103,6 +103,13 @@ class Client {
   absl::StatusOr<std::vector<v1::Dataset>> ListDatasets() const;
   absl::Status DeleteDataset(const std::string& name) const;
 
+  // Published versions of models (Model::Publish): of the name `served`, or of all.
+  absl::StatusOr<std::vector<v1::ServedVersion>> ListVersions(const std::string& served = "") const;
+  // Gives labels to versions, and each its part of the requests. Returns the name's versions.
+  absl::StatusOr<std::vector<v1::ServedVersion>> RouteVersions(const v1::RouteVersionsRequest& routes) const;
+  // Ends a version for good, when its last request is answered.
+  absl::Status RetireVersion(const std::string& served, int64_t version) const;
+
   absl::StatusOr<std::vector<Tensor>> Invoke(const std::string& op, std::vector<Tensor> inputs,
                                              const Attributes& attributes = {},
                                              const InvokeOptions& options = {}) const;

@@ -48,7 +48,8 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
       known_client_(!options.client_id.empty()),
       channel_(std::move(channel)),
       stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_),
-             v1::TrainingService::NewStub(channel_), v1::ServerService::NewStub(channel_)) {}
+             v1::TrainingService::NewStub(channel_), v1::ServingService::NewStub(channel_),
+             v1::ServerService::NewStub(channel_)) {}
 
 absl::Status Connection::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();

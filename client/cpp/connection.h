@@ -29,6 +29,7 @@
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/operator.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
+#include "gluond/v1/serving.grpc.pb.h"
 #include "gluond/v1/training.grpc.pb.h"
 
 namespace gluond::client {
@@ -249,7 +250,8 @@ class Connection {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::tuple<
       std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
-      std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServerService::Stub>>
+      std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServingService::Stub>,
+      std::unique_ptr<v1::ServerService::Stub>>
       stubs_;
   uint64_t chunk_bytes_ = 1 << 20;
   std::mutex mu_;

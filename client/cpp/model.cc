@@ -238,4 +238,16 @@ absl::StatusOr<v1::Checkpoint> Model::Save(const std::string& checkpoint, bool o
   return std::move(*response.mutable_checkpoint());
 }
 
+absl::StatusOr<v1::ServedVersion> Model::Publish(const std::vector<std::string>& labels,
+                                                 const v1::ServingOptions& options,
+                                                 const std::string& served) const {
+  auto request = For<v1::PublishModelRequest>(name_);
+  request.set_served(served);
+  request.mutable_labels()->Assign(labels.begin(), labels.end());
+  *request.mutable_options() = options;
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&v1::ServingService::Stub::PublishModel,
+                                                            std::move(request), timeout_));
+  return std::move(*response.mutable_version());
+}
+
 }  // namespace gluond::client

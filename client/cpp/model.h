@@ -119,6 +119,12 @@ class Model {
   absl::StatusOr<v1::Checkpoint> Save(const std::string& checkpoint = "",
                                       bool overwrite = false) const;
 
+  // Makes an immutable version of the model as it is between two steps, and serves it to clients of the open
+  // inference protocol. `served`: the name that is asked for. Default: the model's.
+  absl::StatusOr<v1::ServedVersion> Publish(const std::vector<std::string>& labels = {},
+                                            const v1::ServingOptions& options = {},
+                                            const std::string& served = "") const;
+
  private:
   absl::Status Upload(const std::string& parameter, const Tensor& value) const;
   absl::StatusOr<Tensors> Download(const std::vector<std::string>& names) const;

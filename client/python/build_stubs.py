@@ -19,7 +19,7 @@ MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
 OUTPUT = HERE / MESSAGES
 # The files of the client's protocol, and those that they import.
 SOURCES = ["gluond/v1/session.proto", "gluond/v1/operator.proto", "gluond/v1/server.proto", "gluond/v1/model.proto",
-           "gluond/v1/training.proto", "google/rpc/error_details.proto"]
+           "gluond/v1/training.proto", "gluond/v1/serving.proto", "google/rpc/error_details.proto"]
 
 
 def compiler() -> list[str]:

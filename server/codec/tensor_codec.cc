@@ -51,26 +51,6 @@ bool Holds(From value) {
   }
 }
 
-template <class From>
-absl::Status ConvertField(const google::protobuf::RepeatedField<From>& values, const char* field, const Tensor& tensor) {
-  if (values.size() != tensor.Size()) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", tensor.shape().ToString(), " has ", tensor.Size(),
-                                                   " elements, but ", field, " has ", values.size()));
-  }
-  return DispatchType(tensor.dtype(), [&](auto t) {
-    using T = decltype(t);
-    T* out = tensor.data<T>();
-    for (int i = 0; i < values.size(); ++i) {
-      if (!Holds<T>(values[i])) {
-        return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "] is ", values[i], ", which ",
-                                                       Name(tensor.dtype()), " cannot hold"));
-      }
-      out[i] = Convert<T>(values[i]);
-    }
-    return absl::OkStatus();
-  });
-}
-
 absl::Status CheckBools(const Tensor& tensor) {
   const auto* bytes = static_cast<const uint8_t*>(tensor.data());
   for (int64_t i = 0; i < tensor.Size(); ++i) {
@@ -90,22 +70,6 @@ Tensor Alias(const Slices* slices, const Shape& shape, DType dtype) {
   void* data = const_cast<uint8_t*>(slice->begin());
   const size_t bytes = slice->size();
   return Tensor(std::make_shared<Buffer>(data, bytes, Device(), [slice] {}), 0, shape, dtype);
-}
-
-absl::StatusOr<Tensor> DecodeRaw(const v1::Tensor& proto, const Attachments& attachments, const Shape& shape,
-                                 DType dtype, int64_t want, Allocator& host) {
-  const Bytes bytes = attachments.Get(proto.raw());
-  if (bytes.size() != static_cast<size_t>(want)) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
-                                                   " bytes, but raw has ", bytes.size()));
-  }
-  Tensor tensor = Alias(attachments.Find(proto.raw()), shape, dtype);
-  if (!tensor.defined()) {
-    ASSIGN_OR_RETURN(tensor, Tensor::Empty(host, shape, dtype));
-    bytes.CopyTo(tensor.data());
-  }
-  if (dtype == DType::kBool) RETURN_IF_ERROR(CheckBools(tensor));
-  return tensor;
 }
 
 // A slice of a reply, which keeps the tensor's memory alive.
@@ -164,6 +128,51 @@ absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64
   return shape;
 }
 
+absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field, const Shape& shape, DType dtype,
+                                 const Attachments& attachments, Allocator& host) {
+  ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
+  const Bytes bytes = attachments.Get(raw);
+  if (bytes.size() != static_cast<size_t>(want)) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
+                                                   " bytes, but ", field, " has ", bytes.size()));
+  }
+  Tensor tensor = Alias(attachments.Find(raw), shape, dtype);
+  if (!tensor.defined()) {
+    ASSIGN_OR_RETURN(tensor, Tensor::Empty(host, shape, dtype));
+    bytes.CopyTo(tensor.data());
+  }
+  if (dtype == DType::kBool) RETURN_IF_ERROR(CheckBools(tensor));
+  return tensor;
+}
+
+template <class From>
+absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field,
+                         const Tensor& tensor) {
+  if (values.size() != tensor.Size()) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", tensor.shape().ToString(), " has ", tensor.Size(),
+                                                   " elements, but ", field, " has ", values.size()));
+  }
+  return DispatchType(tensor.dtype(), [&](auto t) {
+    using T = decltype(t);
+    T* out = tensor.data<T>();
+    for (int i = 0; i < values.size(); ++i) {
+      if (!Holds<T>(values[i])) {
+        return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "] is ", values[i], ", which ",
+                                                       Name(tensor.dtype()), " cannot hold"));
+      }
+      out[i] = Convert<T>(values[i]);
+    }
+    return absl::OkStatus();
+  });
+}
+
+template absl::Status DecodeField(const google::protobuf::RepeatedField<bool>&, absl::string_view, const Tensor&);
+template absl::Status DecodeField(const google::protobuf::RepeatedField<int32_t>&, absl::string_view, const Tensor&);
+template absl::Status DecodeField(const google::protobuf::RepeatedField<uint32_t>&, absl::string_view, const Tensor&);
+template absl::Status DecodeField(const google::protobuf::RepeatedField<int64_t>&, absl::string_view, const Tensor&);
+template absl::Status DecodeField(const google::protobuf::RepeatedField<float>&, absl::string_view, const Tensor&);
+template absl::Status DecodeField(const google::protobuf::RepeatedField<double>&, absl::string_view, const Tensor&);
+
 absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& attachments, Allocator& host) {
   ASSIGN_OR_RETURN(const DType dtype, FromProto(proto.dtype()));
   ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.shape(), /*known=*/true));
@@ -176,15 +185,15 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
         "want values in one form for shape ", shape.ToString(), ", got ", count == 0 ? "none" : forms,
         "; set raw, fill, or one of float_data, double_data, int_data, int64_data, bool_data"));
   }
-  if (!proto.raw().empty()) return DecodeRaw(proto, attachments, shape, dtype, bytes, host);
+  if (!proto.raw().empty()) return DecodeRaw(proto.raw(), "raw", shape, dtype, attachments, host);
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
   absl::Status status;
   if (proto.has_fill()) status = FillTensor(proto.fill(), tensor);
-  if (proto.float_data_size() > 0) status = ConvertField(proto.float_data(), "float_data", tensor);
-  if (proto.double_data_size() > 0) status = ConvertField(proto.double_data(), "double_data", tensor);
-  if (proto.int_data_size() > 0) status = ConvertField(proto.int_data(), "int_data", tensor);
-  if (proto.int64_data_size() > 0) status = ConvertField(proto.int64_data(), "int64_data", tensor);
-  if (proto.bool_data_size() > 0) status = ConvertField(proto.bool_data(), "bool_data", tensor);
+  if (proto.float_data_size() > 0) status = DecodeField(proto.float_data(), "float_data", tensor);
+  if (proto.double_data_size() > 0) status = DecodeField(proto.double_data(), "double_data", tensor);
+  if (proto.int_data_size() > 0) status = DecodeField(proto.int_data(), "int_data", tensor);
+  if (proto.int64_data_size() > 0) status = DecodeField(proto.int64_data(), "int64_data", tensor);
+  if (proto.bool_data_size() > 0) status = DecodeField(proto.bool_data(), "bool_data", tensor);
   RETURN_IF_ERROR(status);
   return tensor;
 }

@@ -4,7 +4,10 @@
 #ifndef SERVER_CODEC_TENSOR_CODEC_H_
 #define SERVER_CODEC_TENSOR_CODEC_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/core/tensor.h"
 #include "gluond/v1/tensor.pb.h"
 #include "server/wire/attachments.h"
@@ -21,6 +24,14 @@ absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64
 // The tensor of a request, in memory of the CPU: not to be written, as it may lie in the request.
 // INVALID_ARGUMENT: says what was expected and what came. RESOURCE_EXHAUSTED: as `host.Allocate`, before any value is made.
 absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& attachments, Allocator& host);
+
+// The same of the bytes in a `bytes` field, and of the elements in a repeated field, which `field` names in errors. `tensor`
+// lies on the CPU.
+absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field, const Shape& shape, DType dtype,
+                                 const Attachments& attachments, Allocator& host);
+template <class From>
+absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field,
+                         const Tensor& tensor);
 
 // Whether values come as raw bytes; the reply's form follows it where OutputEncoding is AUTO.
 inline bool IsRaw(const v1::Tensor& proto) { return !proto.raw().empty(); }

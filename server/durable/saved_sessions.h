@@ -36,7 +36,8 @@ namespace gluond::server {
 
 class SavedSessions {
  public:
-  // `store` holds sessions' saves alone; null: there is none. In memory they have `most_bytes`. Outlives this: `runner`.
+  // `store` holds sessions' saves alone; null: there is none. In memory they have `most_bytes`. `runner` is there until
+  // Stop returns.
   SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> store, int64_t most_bytes, LogSink log);
 
   // Lists the saves that the store has. One that cannot be read is logged and stays on the disk: a damaged one until its

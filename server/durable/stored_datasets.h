@@ -29,7 +29,7 @@ namespace gluond::server {
 
 class StoredDatasets {
  public:
-  // `store` holds datasets alone. All else outlives this.
+  // `store` holds datasets alone. All else is there until Stop returns.
   StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store,
                  LogSink log)
       : devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)), turns_(runner) {}

@@ -21,7 +21,7 @@ namespace gluond::server {
 
 class Turns {
  public:
-  // Outlives this: `runner`.
+  // `runner` is there until Stop returns.
   explicit Turns(Runner& runner) : runner_(runner) {}
 
   // Does the work on a thread of the disk's (rpc/dispatch.h). Returns at once.

@@ -50,6 +50,7 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
   info.mutable_limits()->set_max_sessions(limits.max_sessions);
   info.mutable_limits()->set_max_session_queue_bytes(limits.max_session_queue_bytes);
   info.mutable_limits()->set_max_saved_sessions(limits.max_saved_sessions);
+  info.mutable_limits()->set_max_served_versions(limits.max_served_versions);
   const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
   info.mutable_uptime()->set_seconds(uptime.count() / 1000);
   info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);

@@ -28,7 +28,8 @@ absl::Status EndedForRoom() {
 Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program)
     : shared_(shared), limits_(limits), create_program_(std::move(create_program)),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
-      stream_shares_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
+      // A session has one, and another one that takes over.
+      streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
                                                         v1::SessionOpened* opened) {
@@ -56,7 +57,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
     MutexLock lock(mu_);
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return SessionIsGone();
-    session = found->second.its;
+    session = found->second.session;
   }
   if (!session->Return()) return SessionIsGone();
   MutexLock lock(mu_);
@@ -97,32 +98,10 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   return session;
 }
 
-absl::Status Sessions::AddStream(std::shared_ptr<SessionStream> stream) {
-  absl::StatusOr<Shares::Permit> permit = stream_shares_.Enter(stream->peer(), 1);
-  MutexLock lock(mu_);
-  SessionStream* const key = stream.get();
-  streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
-  return draining_ ? Draining() : permit.status();
-}
-
-void Sessions::RemoveStream(SessionStream* stream) {
-  Entry<SessionStream> removed;  // Ends without the lock.
-  MutexLock lock(mu_);
-  const auto node = streams_.extract(stream);
-  if (!node.empty()) removed = std::move(node.mapped());
-}
-
 std::vector<std::shared_ptr<Session>> Sessions::List() const {
   std::vector<std::shared_ptr<Session>> list;
   MutexLock lock(mu_);
-  for (const auto& [id, session] : sessions_) list.push_back(session.its);
-  return list;
-}
-
-std::vector<std::shared_ptr<SessionStream>> Sessions::ListStreams() const {
-  std::vector<std::shared_ptr<SessionStream>> list;
-  MutexLock lock(mu_);
-  for (const auto& [key, stream] : streams_) list.push_back(stream.its);
+  for (const auto& [id, session] : sessions_) list.push_back(session.session);
   return list;
 }
 
@@ -168,7 +147,7 @@ void Sessions::Sweep() {
   const auto now = Session::Clock::now();
   for (const auto& session : List()) session->Sweep(now);
   EndThoseOverLimit(now);
-  for (const auto& stream : ListStreams()) stream->Sweep(now);
+  for (const auto& stream : streams_.List()) stream->Sweep(now);
 }
 
 void Sessions::Drain() {
@@ -177,7 +156,7 @@ void Sessions::Drain() {
     draining_ = true;
   }
   for (const auto& session : List()) session->Drain();
-  for (const auto& stream : ListStreams()) stream->Drain();
+  for (const auto& stream : streams_.Drain()) stream->Drain();
 }
 
 void Sessions::End() {
@@ -189,11 +168,6 @@ void Sessions::End() {
 int64_t Sessions::size() const {
   MutexLock lock(mu_);
   return static_cast<int64_t>(sessions_.size());
-}
-
-int64_t Sessions::streams() const {
-  MutexLock lock(mu_);
-  return static_cast<int64_t>(streams_.size());
 }
 
 }  // namespace gluond::server

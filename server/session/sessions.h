@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "server/rpc/shares.h"
+#include "server/rpc/streams.h"
 #include "server/session/session.h"
 
 namespace gluond::server {
@@ -30,9 +31,8 @@ class Sessions {
   absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const PeerPtr& peer,
                                                 v1::SessionOpened* opened);
 
-  // Keeps the stream until RemoveStream. RESOURCE_EXHAUSTED, UNAVAILABLE: it is to be finished at once.
-  absl::Status AddStream(std::shared_ptr<SessionStream> stream);
-  void RemoveStream(SessionStream* stream);
+  Streams<SessionStream>& streams() { return streams_; }
+  const Streams<SessionStream>& streams() const { return streams_; }
 
   // Ends sessions and streams whose clients are silent, and sessions away that hold too much.
   void Sweep();
@@ -42,13 +42,11 @@ class Sessions {
   void End();
 
   int64_t size() const;
-  int64_t streams() const;
 
  private:
   absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const PeerPtr& peer);
   absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const PeerPtr& peer);
   std::vector<std::shared_ptr<Session>> List() const;
-  std::vector<std::shared_ptr<SessionStream>> ListStreams() const;
 
   // The sessions that are away, the one longest so first.
   using Away = std::pair<std::shared_ptr<Session>, Session::Away>;
@@ -62,18 +60,16 @@ class Sessions {
   const Limits limits_;
   const SessionProgramFactory create_program_;
 
-  Shares shares_;         // Counts sessions that are not away,
-  Shares stream_shares_;  // and streams: a session has one, and another one that takes over.
+  Shares shares_;  // Counts sessions that are not away.
+  Streams<SessionStream> streams_;
 
   mutable Mutex mu_;  // Taken after a session's.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  template <class T>
   struct Entry {
-    std::shared_ptr<T> its;
-    Shares::Permit permit;  // None while a session is away.
+    std::shared_ptr<Session> session;
+    Shares::Permit permit;  // None while it is away.
   };
-  absl::flat_hash_map<std::string, Entry<Session>> sessions_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_map<SessionStream*, Entry<SessionStream>> streams_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

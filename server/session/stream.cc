@@ -12,7 +12,7 @@ namespace gluond::server {
 
 SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening) {
   const auto stream = std::make_shared<SessionStream>(sessions, runner, method, opening);
-  const absl::Status status = sessions.AddStream(stream);
+  const absl::Status status = sessions.streams().Add(stream);
   status.ok() ? stream->Read() : stream->End(status);
   return stream.get();
 }
@@ -82,7 +82,7 @@ void SessionStream::Ended() {
   if (const auto session = this->session(); session != nullptr) session->Detach(*this);
 }
 
-void SessionStream::Over() { sessions_.RemoveStream(this); }
+void SessionStream::Over() { sessions_.streams().Remove(this); }
 
 std::shared_ptr<Session> SessionStream::session() {
   MutexLock lock(session_mu_);

@@ -24,6 +24,7 @@ inline constexpr const char* kFeatures[] = {
     "pages",               // `page_size` and `page_token` of lists.
     "registry-hash",       // SessionOpened.registry_hash.
     "saved-sessions",      // SaveSession, OpenSaved and their calls.
+    "serving",             // ServingService, and the open inference protocol.
     "stored-datasets",     // Dataset.stored.
     "train",               // Train and CancelTraining.
     "unknown-commands",    // Commands that the server does not know are answered.

@@ -46,7 +46,7 @@ class WireReferenceTest(unittest.TestCase):
             self.assertEqual((field.name, field.number), ("call", 14), message.name)
           else:
             self.assertTrue(field.name != "sequence" or message.name == "CallOptions", message.name)
-    self.assertEqual(mutating, 17)
+    self.assertEqual(mutating, 18)
 
 
 if __name__ == "__main__":

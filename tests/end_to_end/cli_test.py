@@ -53,6 +53,18 @@ class CommandLineTest(unittest.TestCase):
     self.assertRegex(predicted.stdout, r"\d+ of 10 right\n\Z")
     self.assertIn("mlp", gluond("checkpoints", server=again).stdout)
 
+    published = gluond("publish", "mlp", "--max_batch_size=16", server=again)
+    self.assertEqual(published.stdout, "published mlp as version 1 of mlp\n", published.stderr)
+    gluond("publish", "mlp", "--labels=canary", server=again)
+    listed = gluond("versions", "mlp", "--weights=1:9,2:1", server=again).stdout
+    self.assertRegex(listed, r"mlp +1 +READY +stable +9 +mlp +16 ")
+    self.assertRegex(listed, r"mlp +2 +READY +canary +1 +mlp +0 ")
+    kept = gluond("versions", "mlp", "--retire=2", server=again)
+    self.assertIn("label 'canary'", kept.stderr)
+    rolled = gluond("versions", "mlp", "--labels=canary=0", "--weights=none", "--retire=2", server=again)
+    self.assertEqual(len(rolled.stdout.splitlines()), 2, rolled.stdout)
+    self.assertIn("LABEL=VERSION", gluond("versions", "mlp", "--labels=x", server=again).stderr)
+
   def test_the_same_seed_trains_to_the_same_bits(self):
     data = self.folder / "fashion-mnist"
     data.mkdir()

@@ -174,7 +174,7 @@ TEST_F(SessionBadInputTest, ABrokenFirstMessageMakesNoSession) {
     const grpc::Status status = std::string(bad.name) == "OpenAgain" ? stream.Cancel() : stream.Finish();
     EXPECT_FALSE(status.ok());
   }
-  Eventually([this] { return server_->sessions().streams() == 0; });
+  Eventually([this] { return server_->sessions().streams().size() == 0; });
   EXPECT_LE(server_->sessions().size(), 1);
 }
 

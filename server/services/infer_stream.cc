@@ -1,0 +1,151 @@
+#include "server/services/infer_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
+#include "google/protobuf/arena.h"
+#include "proto/inference/grpc_service.pb.h"
+#include "server/services/infer.h"
+#include "server/wire/parse_message.h"
+#include "server/wire/wire_cut.h"
+
+namespace gluond::server {
+
+struct InferStream::Job {
+  google::protobuf::Arena arena;
+  inference::ModelInferRequest* const request = inference::ModelInferRequest::default_instance().New(&arena);
+  inference::ModelStreamInferResponse* const response =
+      inference::ModelStreamInferResponse::default_instance().New(&arena);
+  Attachments attachments, reply_attachments;
+  Reservation memory;
+  Slices reply;  // Empty: it is not answered.
+};
+
+InferStream* InferStreams::Start(const Method& method, Stream::Opening opening) {
+  const auto stream = std::make_shared<InferStream>(*this, method, opening);
+  const absl::Status status = Add(stream);
+  status.ok() ? stream->Read() : stream->End(status);
+  return stream.get();
+}
+
+void InferStreams::Sweep() {
+  const auto now = InferStream::Clock::now();
+  for (const auto& stream : List()) stream->Sweep(now);
+}
+
+void InferStreams::Drain() {
+  for (const auto& stream : Streams::Drain()) stream->Drain();
+}
+
+void InferStream::Sweep(Clock::time_point now) {
+  bool is_stuck = false;
+  {
+    MutexLock lock(jobs_mu_);
+    is_stuck = writing_ != nullptr && now - writing_since_ > lease();
+  }
+  if (is_stuck) {
+    End(absl::DeadlineExceededError(absl::StrCat("the client has taken no answer for the ", lease().count(),
+                                                 " s of --session_lease_seconds")));
+  }
+  Conversation::Sweep(now);
+}
+
+void InferStream::Drain() {
+  {
+    MutexLock lock(jobs_mu_);
+    draining_ = true;
+  }
+  GoOn();
+}
+
+void InferStream::Receive(const Slices& message, int64_t) {
+  const auto job = std::make_shared<Job>();
+  job->memory = NewReservation();
+  const absl::Status status = ParseMessage(message, job->request, &job->attachments,
+                                           [&job](int64_t parsed) { return job->memory.Grow(parsed); });
+  if (!status.ok()) return End(status);
+  {
+    MutexLock lock(jobs_mu_);
+    reading_ = false;
+    jobs_.push_back(job);
+  }
+  const auto self = std::static_pointer_cast<InferStream>(shared_from_this());
+  Infer(streams_.served(), streams_.runner().dispatch,
+        {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments, cancellation_,
+         job},
+        [self, job](const absl::Status& status) { self->Done(job, status); });
+  GoOn();
+}
+
+void InferStream::Done(const JobPtr& job, const absl::Status& status) {
+  inference::ModelStreamInferResponse& response = *job->response;
+  if (!status.ok()) {
+    job->reply_attachments = Attachments();
+    response.mutable_infer_response()->Clear();
+    response.mutable_infer_response()->set_id(job->request->id());
+    response.mutable_infer_response()->set_model_name(job->request->model_name());
+    response.set_error_message(std::string(status.message()));
+  } else if (job->request->parameters().contains("triton_enable_empty_final_response")) {
+    (*response.mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
+  }
+  Slices reply = Weave(response.SerializeAsString(), *response.GetDescriptor(), job->reply_attachments);
+  const auto bytes = static_cast<int64_t>(Bytes(reply).size());
+  if (bytes > limits().max_message_bytes) {
+    return Done(job, OverLimit("--max_message_bytes", "the answer has ", bytes, " bytes, the limit of --max_message_bytes is ",
+                               limits().max_message_bytes));
+  }
+  {
+    MutexLock lock(jobs_mu_);
+    job->reply = std::move(reply);
+  }
+  GoOn();
+}
+
+void InferStream::GoOn() {
+  bool ends = false, drained = false;
+  {
+    MutexLock lock(jobs_mu_);
+    if (writing_ == nullptr && !jobs_.empty() && !jobs_.front()->reply.empty()) {
+      writing_ = std::move(jobs_.front());
+      jobs_.pop_front();
+      writing_since_ = Clock::now();
+      Write(writing_->reply);
+    }
+    if (!reading_ && !no_more_ && !draining_ && jobs_.size() < kMost) {
+      reading_ = true;
+      Read();
+    }
+    ends = writing_ == nullptr && jobs_.empty() && (no_more_ || draining_);
+    drained = !no_more_;
+  }
+  if (ends) End(drained ? Draining() : absl::OkStatus());
+}
+
+void InferStream::Written() {
+  JobPtr written;
+  {
+    MutexLock lock(jobs_mu_);
+    written = std::move(writing_);
+  }
+  GoOn();
+}
+
+void InferStream::NoMoreMessages() {
+  if (IsBroken()) return Break();
+  {
+    MutexLock lock(jobs_mu_);
+    reading_ = false;
+    no_more_ = true;
+  }
+  GoOn();
+}
+
+void InferStream::Ended() {
+  cancellation_->Cancel();
+  std::deque<JobPtr> jobs;
+  MutexLock lock(jobs_mu_);
+  jobs.swap(jobs_);
+}
+
+}  // namespace gluond::server

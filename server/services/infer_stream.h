@@ -1,0 +1,79 @@
+// InferStream is one stream of GRPCInferenceService.ModelStreamInfer: its requests are computed at once, many of them
+// together, and answered in their order. The error of a request is in its answer, and the stream goes on.
+
+#ifndef SERVER_SERVICES_INFER_STREAM_H_
+#define SERVER_SERVICES_INFER_STREAM_H_
+
+#include <deque>
+#include <memory>
+
+#include "engine/core/mutex.h"
+#include "engine/runtime/cancellation.h"
+#include "server/rpc/conversation.h"
+#include "server/rpc/streams.h"
+#include "server/serving/served_models.h"
+
+namespace gluond::server {
+
+class InferStream;
+
+// The streams of a server. Thread-safe. Outlives the gRPC server.
+class InferStreams : public Streams<InferStream> {
+ public:
+  InferStreams(Runner& runner, ServedModels& served)
+      : Streams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
+        served_(served) {}
+
+  InferStream* Start(const Method& method, Stream::Opening opening);
+  // Ends streams whose clients do not take their answers.
+  void Sweep();
+  // The streams end with UNAVAILABLE when their requests are answered.
+  void Drain();
+
+  Runner& runner() { return runner_; }
+  ServedModels& served() { return served_; }
+
+ private:
+  Runner& runner_;
+  ServedModels& served_;
+};
+
+class InferStream final : public Conversation {
+ public:
+  InferStream(InferStreams& streams, const Method& method, Opening opening)
+      : Conversation(streams.runner(), method, opening), streams_(streams) {}
+
+  void Sweep(Clock::time_point now);
+  void Drain();
+
+ private:
+  // Requests that are not answered, at most; the next one is not read before.
+  static constexpr size_t kMost = 64;
+  struct Job;
+  using JobPtr = std::shared_ptr<Job>;
+
+  void Receive(const Slices& message, int64_t bytes) override;
+  void Written() override;
+  void NoMoreMessages() override;
+  void Ended() override;
+  void Over() override { streams_.Remove(this); }
+
+  void Done(const JobPtr& job, const absl::Status& status);
+  // Writes the next answer, reads the next request, or ends the stream, as far as there is something to do.
+  void GoOn();
+
+  InferStreams& streams_;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>(deadline());
+
+  Mutex jobs_mu_;  // Taken before the conversation's.
+  std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(jobs_mu_);  // In the order of their requests.
+  JobPtr writing_ ABSL_GUARDED_BY(jobs_mu_);
+  Clock::time_point writing_since_ ABSL_GUARDED_BY(jobs_mu_);
+  bool reading_ ABSL_GUARDED_BY(jobs_mu_) = true;
+  bool no_more_ ABSL_GUARDED_BY(jobs_mu_) = false;
+  bool draining_ ABSL_GUARDED_BY(jobs_mu_) = false;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_INFER_STREAM_H_

@@ -1,0 +1,268 @@
+#include "server/services/inference_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/codec/infer_codec.h"
+#include "server/services/infer.h"
+#include "server/start/protocol.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr char kName[] = "gluond";
+constexpr const char* kExtensions[] = {"classification", "model_repository", "model_repository(unload_dependents)",
+                                       "schedule_policy", "model_configuration", "binary_tensor_data", "parameters",
+                                       "statistics"};
+
+absl::Status CheckRepository(const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  return absl::UnimplementedError("this server has one repository, without a name; leave repository_name out");
+}
+
+void Describe(const std::string& name, DType dtype, const Shape& shape,
+              inference::ModelMetadataResponse::TensorMetadata* proto) {
+  proto->set_name(name);
+  proto->set_datatype(std::string(DatatypeOf(dtype)));
+  for (const int64_t dim : shape) proto->add_shape(dim);
+}
+
+// An input or an output of ModelConfig: without the batch's axis where there are batches.
+template <class Config>
+void Configure(const std::string& name, DType dtype, const Shape& shape, bool batches, Config* proto) {
+  proto->set_name(name);
+  proto->set_data_type(ConfigTypeOf(dtype));
+  for (const int64_t* dim = shape.begin() + (batches && shape.ndim() > 0 ? 1 : 0); dim < shape.end(); ++dim) {
+    proto->add_dims(*dim);
+  }
+}
+
+void Configure(const std::string& name, const ServedVersion& version, inference::ModelConfig* config) {
+  const ServingOptions& options = version.options();
+  const bool batches = options.max_batch_size > 0;
+  config->set_name(name);
+  config->set_platform(kName);
+  config->set_backend(kName);
+  config->mutable_version_policy()->mutable_all();
+  config->set_max_batch_size(static_cast<int32_t>(options.max_batch_size));
+  const Model& model = version.model().model();
+  for (const ModelInput& input : model.inputs()) {
+    Configure(input.name, input.dtype, input.shape, batches, config->add_input());
+  }
+  for (const ModelOutput& output : model.outputs()) {
+    Configure(output.name, output.signature.dtype, output.signature.shape, batches, config->add_output());
+  }
+  inference::ModelInstanceGroup* const group = config->add_instance_group();
+  group->set_name(version.place().device.ToString());
+  group->set_count(static_cast<int32_t>(options.instances));
+  const bool is_gpu = version.place().device.type == DeviceType::kGpu;
+  group->set_kind(is_gpu ? inference::ModelInstanceGroup::KIND_GPU : inference::ModelInstanceGroup::KIND_CPU);
+  if (is_gpu) group->add_gpus(version.place().device.id);
+  if (!batches) return;
+  inference::ModelDynamicBatching* const batching = config->mutable_dynamic_batching();
+  for (const int64_t size : options.preferred_batch_sizes) batching->add_preferred_batch_size(static_cast<int32_t>(size));
+  batching->set_max_queue_delay_microseconds(static_cast<uint64_t>(options.max_queue_delay.count()));
+  batching->set_priority_levels(static_cast<uint64_t>(options.priority_levels));
+  batching->set_default_priority_level(static_cast<uint64_t>(options.default_priority));
+  inference::ModelQueuePolicy* const policy = batching->mutable_default_queue_policy();
+  policy->set_default_timeout_microseconds(static_cast<uint64_t>(options.default_timeout.count()));
+  policy->set_allow_timeout_override(options.allow_timeout_override);
+  policy->set_max_queue_size(static_cast<uint32_t>(options.max_queue_size));
+}
+
+void ToProto(const Times& times, inference::StatisticDuration* proto) {
+  proto->set_count(times.count);
+  proto->set_ns(static_cast<uint64_t>(times.sum.count()));
+}
+
+void Count(const std::string& name, const ServedVersion& version, inference::ModelStatistics* proto) {
+  const Statistics::Counts counts = version.statistics().Read();
+  proto->set_name(name);
+  proto->set_version(absl::StrCat(version.number()));
+  const auto last = std::chrono::duration_cast<std::chrono::milliseconds>(counts.last.time_since_epoch());
+  proto->set_last_inference(static_cast<uint64_t>(last.count()));
+  proto->set_inference_count(counts.inferences);
+  proto->set_execution_count(counts.executions);
+  inference::InferStatistics* const statistics = proto->mutable_inference_stats();
+  ToProto(counts.success, statistics->mutable_success());
+  ToProto(counts.fail, statistics->mutable_fail());
+  ToProto(counts.queue, statistics->mutable_queue());
+  ToProto(counts.input, statistics->mutable_compute_input());
+  ToProto(counts.infer, statistics->mutable_compute_infer());
+  ToProto(counts.output, statistics->mutable_compute_output());
+  for (const auto& [rows, batches] : counts.by_rows) {
+    inference::InferBatchStatistics* const batch = proto->add_batch_stats();
+    batch->set_batch_size(static_cast<uint64_t>(rows));
+    ToProto(batches.input, batch->mutable_compute_input());
+    ToProto(batches.infer, batch->mutable_compute_infer());
+    ToProto(batches.output, batch->mutable_compute_output());
+  }
+  inference::MemoryUsage* const memory = proto->add_memory_usage();
+  const Device device = version.place().device;
+  memory->set_type(device.type == DeviceType::kGpu ? "GPU" : "CPU");
+  memory->set_id(device.id);
+  memory->set_byte_size(static_cast<uint64_t>(version.tensor_bytes()));
+}
+
+}  // namespace
+
+InferenceService::InferenceService(Runner& runner, ServedModels& served, InferStreams& streams)
+    : RawService(runner, "inference.GRPCInferenceService"), served_(served), streams_(streams) {
+  using This = InferenceService;
+  Add("ServerLive", this, &This::ServerLive);
+  Add("ServerReady", this, &This::ServerReady);
+  Add("ModelReady", this, &This::ModelReady);
+  Add("ServerMetadata", this, &This::ServerMetadata);
+  Add("ModelMetadata", this, &This::ModelMetadata);
+  Add("ModelInfer", this, &This::ModelInfer);
+  AddStream<inference::ModelInferRequest>("ModelStreamInfer", this, &This::ModelStreamInfer);
+  Add("ModelConfig", this, &This::ModelConfig);
+  Add("ModelStatistics", this, &This::ModelStatistics, Weight::kHeavy);
+  Add("RepositoryIndex", this, &This::RepositoryIndex, Weight::kHeavy);
+  Add("RepositoryModelLoad", this, &This::RepositoryModelLoad);
+  Add("RepositoryModelUnload", this, &This::RepositoryModelUnload);
+  Add("SystemSharedMemoryStatus", this,
+      &This::Nothing<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>);
+  Add("SystemSharedMemoryRegister", this,
+      &This::Unimplemented<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>);
+  Add("SystemSharedMemoryUnregister", this,
+      &This::Nothing<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>);
+  Add("CudaSharedMemoryStatus", this,
+      &This::Nothing<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>);
+  Add("CudaSharedMemoryRegister", this,
+      &This::Unimplemented<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>);
+  Add("CudaSharedMemoryUnregister", this,
+      &This::Nothing<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>);
+  Add("TraceSetting", this, &This::Unimplemented<inference::TraceSettingRequest, inference::TraceSettingResponse>);
+  Add("LogSettings", this, &This::Unimplemented<inference::LogSettingsRequest, inference::LogSettingsResponse>);
+}
+
+// The server.
+
+void InferenceService::ServerLive(Call<inference::ServerLiveRequest, inference::ServerLiveResponse> call) {
+  call.response().set_live(true);
+  call.Finish();
+}
+
+void InferenceService::ServerReady(Call<inference::ServerReadyRequest, inference::ServerReadyResponse> call) {
+  call.response().set_ready(true);  // A server that is not takes no calls.
+  call.Finish();
+}
+
+void InferenceService::ServerMetadata(Call<inference::ServerMetadataRequest, inference::ServerMetadataResponse> call) {
+  call.response().set_name(kName);
+  call.response().set_version(kVersion);
+  for (const char* extension : kExtensions) call.response().add_extensions(extension);
+  call.Finish();
+}
+
+// Versions.
+
+void InferenceService::ModelReady(Call<inference::ModelReadyRequest, inference::ModelReadyResponse> call) {
+  FINISH_IF_ERROR(call, served_.Choose(call.request().name(), call.request().version(), "").status());
+  call.response().set_ready(true);
+  call.Finish();
+}
+
+void InferenceService::ModelMetadata(Call<inference::ModelMetadataRequest, inference::ModelMetadataResponse> call) {
+  const std::string& name = call.request().name();
+  inference::ModelMetadataResponse& response = call.response();
+  ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(name, call.request().version(), ""));
+  ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(name));
+  response.set_name(name);
+  response.set_platform(kName);
+  for (const ServedVersionPtr& each : ready) response.add_versions(absl::StrCat(each->number()));
+  const Model& model = version->model().model();
+  for (const ModelInput& input : model.inputs()) Describe(input.name, input.dtype, input.shape, response.add_inputs());
+  for (const ModelOutput& output : model.outputs()) {
+    Describe(output.name, output.signature.dtype, output.signature.shape, response.add_outputs());
+  }
+  call.Finish();
+}
+
+void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference::ModelConfigResponse> call) {
+  ASSIGN_OR_FINISH(call, const ServedVersionPtr version,
+                   served_.Choose(call.request().name(), call.request().version(), ""));
+  Configure(call.request().name(), *version, call.response().mutable_config());
+  call.Finish();
+}
+
+void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
+  Infer(served_, runner().dispatch,
+        {call.request(), call.attachments(), call.response(), call.reply_attachments(), call.cancellation(), nullptr},
+        [call](const absl::Status& status) { call.Finish(status); });
+}
+
+Stream* InferenceService::ModelStreamInfer(const Method& method, Stream::Opening opening) {
+  return streams_.Start(method, opening);
+}
+
+void InferenceService::ModelStatistics(
+    Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call) {
+  const inference::ModelStatisticsRequest& request = call.request();
+  if (!request.name().empty() && !request.version().empty()) {
+    ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(request.name(), request.version(), ""));
+    Count(request.name(), *version, call.response().add_model_stats());
+    return call.Finish();
+  }
+  if (!request.name().empty()) FINISH_IF_ERROR(call, served_.Ready(request.name()).status());
+  for (const auto& [name, version] : served_.AllReady()) {
+    if (request.name().empty() || name == request.name()) Count(name, *version, call.response().add_model_stats());
+  }
+  call.Finish();
+}
+
+// The repository.
+
+void InferenceService::RepositoryIndex(
+    Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call) {
+  FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
+  for (const v1::ServedVersion& version : served_.List()) {
+    if (call.request().ready() && version.state() != v1::ServedVersion::READY) continue;
+    auto* const index = call.response().add_models();
+    index->set_name(version.served());
+    index->set_version(absl::StrCat(version.version()));
+    index->set_state(v1::ServedVersion::State_Name(version.state()));
+    index->set_reason(version.reason());
+  }
+  call.Finish();
+}
+
+void InferenceService::RepositoryModelLoad(
+    Call<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse> call) {
+  FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
+  for (const auto& [name, value] : call.request().parameters()) {
+    return call.Finish(absl::InvalidArgumentError(absl::StrCat("there is no parameter '", Excerpt(name), "' of loading; a "
+                                                               "version is served as it was published")));
+  }
+  served_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+}
+
+void InferenceService::RepositoryModelUnload(
+    Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call) {
+  FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
+  served_.Unload(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+}
+
+// Methods of what this server has not.
+
+template <class Request, class Response>
+void InferenceService::Nothing(Call<Request, Response> call) {
+  call.Finish();
+}
+
+template <class Request, class Response>
+void InferenceService::Unimplemented(Call<Request, Response> call) {
+  const std::string name = Request::descriptor()->name();
+  call.Finish(absl::UnimplementedError(absl::StrContains(name, "SharedMemory")
+                                           ? "this server maps no memory of its clients; send tensors in requests"
+                                       : absl::StrContains(name, "Trace")
+                                           ? "this server keeps no traces; ask ModelStatistics"
+                                           : "the server's flags say what it logs, until its end"));
+}
+
+}  // namespace gluond::server

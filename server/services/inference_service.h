@@ -1,0 +1,48 @@
+// InferenceService serves published versions to clients of the open inference protocol, version 2, with Triton's
+// extensions (proto/inference).
+
+#ifndef SERVER_SERVICES_INFERENCE_SERVICE_H_
+#define SERVER_SERVICES_INFERENCE_SERVICE_H_
+
+#include "proto/inference/grpc_service.pb.h"
+#include "server/rpc/raw_service.h"
+#include "server/services/infer_stream.h"
+#include "server/serving/served_models.h"
+
+namespace gluond::server {
+
+class InferenceService final : public RawService {
+ public:
+  // All outlive this.
+  InferenceService(Runner& runner, ServedModels& served, InferStreams& streams);
+
+  void Sweep() override { streams_.Sweep(); }
+
+ private:
+  void ServerLive(Call<inference::ServerLiveRequest, inference::ServerLiveResponse> call);
+  void ServerReady(Call<inference::ServerReadyRequest, inference::ServerReadyResponse> call);
+  void ModelReady(Call<inference::ModelReadyRequest, inference::ModelReadyResponse> call);
+  void ServerMetadata(Call<inference::ServerMetadataRequest, inference::ServerMetadataResponse> call);
+  void ModelMetadata(Call<inference::ModelMetadataRequest, inference::ModelMetadataResponse> call);
+  void ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call);
+  Stream* ModelStreamInfer(const Method& method, Stream::Opening opening);
+  void ModelConfig(Call<inference::ModelConfigRequest, inference::ModelConfigResponse> call);
+  void ModelStatistics(Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call);
+  void RepositoryIndex(Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call);
+  void RepositoryModelLoad(Call<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse> call);
+  void RepositoryModelUnload(
+      Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call);
+  // Shared memory that nobody has registered: a status without regions, and nothing to forget.
+  template <class Request, class Response>
+  void Nothing(Call<Request, Response> call);
+  // UNIMPLEMENTED, with the method's sentence.
+  template <class Request, class Response>
+  void Unimplemented(Call<Request, Response> call);
+
+  ServedModels& served_;
+  InferStreams& streams_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_INFERENCE_SERVICE_H_

@@ -1,0 +1,100 @@
+#include "server/services/serving_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/core/error_info.h"
+#include "server/services/expectation.h"
+#include "server/services/pages.h"
+#include "server/serving/options_codec.h"
+
+namespace gluond::server {
+
+ServingService::ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served,
+                               CheckpointStore* store)
+    : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), served_(served), store_(store) {
+  Add("PublishModel", this, &ServingService::PublishModel);
+  Add("ListVersions", this, &ServingService::ListVersions, Weight::kHeavy);
+  Add("RouteVersions", this, &ServingService::RouteVersions);
+  Add("RetireVersion", this, &ServingService::RetireVersion);
+}
+
+void ServingService::PublishModel(PublishCall call) {
+  const v1::PublishModelRequest& request = call.request();
+  VersionFacts facts;
+  ASSIGN_OR_FINISH(call, facts.options, FromProto(request.options()));
+  if (request.model().empty() == request.checkpoint().empty()) {
+    return call.Finish(InField("model", absl::InvalidArgumentError("want a `model` or a `checkpoint` to publish, one of "
+                                                                   "them")));
+  }
+  if (!request.checkpoint().empty()) {
+    runner().dispatch.Run(Weight::kDisk, [this, call, facts] { PublishCheckpoint(call, facts); });
+    return;
+  }
+  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+  if (facts.options.device.empty()) facts.options.device = hosted->place().device.ToString();
+  facts.source = request.model();
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
+  hosted->model().Snapshot([this, call, facts, hosted](absl::StatusOr<ModelState> state) mutable {
+    if (!state.ok()) return call.Finish(state.status());
+    facts.source_version = hosted->version();
+    Publish(call, *std::move(state), std::move(facts));
+  });
+}
+
+void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
+  const v1::PublishModelRequest& request = call.request();
+  if (store_ == nullptr) {
+    return call.Finish(absl::FailedPreconditionError("this server keeps no checkpoints; start it with --store_dir=FOLDER, or "
+                                                     "publish a model"));
+  }
+  facts.source = request.checkpoint();
+  FINISH_IF_ERROR(call, CheckName("checkpoint", request.checkpoint()));
+  const ScopedCustomHost host(devices_.custom_host());
+  ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store_->Load(request.checkpoint(), *devices_.host().allocator));
+  Publish(call, std::move(checkpoint.model), std::move(facts));
+}
+
+void ServingService::Publish(PublishCall call, ModelState state, VersionFacts facts) {
+  const v1::PublishModelRequest& request = call.request();
+  const std::string name = request.served().empty() ? facts.source : request.served();
+  served_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
+                  [call](absl::StatusOr<v1::ServedVersion> version) {
+    if (!version.ok()) return call.Finish(version.status());
+    *call.response().mutable_version() = *std::move(version);
+    call.Finish();
+  });
+}
+
+void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call) {
+  ServedModels::Versions list = served_.List(call.request().served());
+  // Names of pages are sorted as the list is.
+  const auto key = [](const v1::ServedVersion& each) {
+    return absl::StrCat(each.served(), "\n", absl::StrFormat("%020d", each.version()));
+  };
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), list, key));
+  for (size_t i = page.begin; i < page.end; ++i) *call.response().add_versions() = std::move(list[i]);
+  call.response().set_next_page_token(page.next);
+  call.Finish();
+}
+
+void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersionsResponse> call) {
+  const v1::RouteVersionsRequest& request = call.request();
+  ServedModels::Change change;
+  change.labels.insert(request.labels().begin(), request.labels().end());
+  change.weights.insert(request.weights().begin(), request.weights().end());
+  change.clear_weights = request.clear_weights();
+  served_.Route(request.served(), std::move(change), [call](absl::StatusOr<ServedModels::Versions> versions) {
+    if (!versions.ok()) return call.Finish(versions.status());
+    for (v1::ServedVersion& version : *versions) *call.response().add_versions() = std::move(version);
+    call.Finish();
+  });
+}
+
+void ServingService::RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call) {
+  served_.Retire(call.request().served(), call.request().version(),
+                 [call](const absl::Status& status) { call.Finish(status); });
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,38 @@
+// ServingService publishes versions of models, and routes requests to them.
+
+#ifndef SERVER_SERVICES_SERVING_SERVICE_H_
+#define SERVER_SERVICES_SERVING_SERVICE_H_
+
+#include "engine/store/checkpoint.h"
+#include "gluond/v1/serving.pb.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
+#include "server/rpc/raw_service.h"
+#include "server/serving/served_models.h"
+
+namespace gluond::server {
+
+class ServingService final : public RawService {
+ public:
+  // `store` holds checkpoints; null: there is none. All outlive this.
+  ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served, CheckpointStore* store);
+
+ private:
+  using PublishCall = Call<v1::PublishModelRequest, v1::PublishModelResponse>;
+
+  void PublishModel(PublishCall call);
+  void PublishCheckpoint(PublishCall call, VersionFacts facts);
+  void Publish(PublishCall call, ModelState state, VersionFacts facts);
+  void ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call);
+  void RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersionsResponse> call);
+  void RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call);
+
+  Devices& devices_;
+  Models& models_;
+  ServedModels& served_;
+  CheckpointStore* const store_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVICES_SERVING_SERVICE_H_

@@ -1,0 +1,69 @@
+// Alarm calls functions at their times, on a thread of its own. They are to be short. Thread-safe. Its end forgets those
+// whose time has not come.
+//
+//   alarm.At(now + std::chrono::microseconds(500), [version] { version->Pump(); });
+
+#ifndef SERVER_SERVING_ALARM_H_
+#define SERVER_SERVING_ALARM_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "engine/core/mutex.h"
+
+namespace gluond::server {
+
+class Alarm {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Alarm() : thread_([this] { Run(); }) {}
+  ~Alarm() {
+    {
+      MutexLock lock(mu_);
+      ending_ = true;
+    }
+    changed_.NotifyAll();
+    thread_.join();
+  }
+
+  void At(Clock::time_point time, std::function<void()> work) {
+    bool is_next = false;
+    {
+      MutexLock lock(mu_);
+      const auto place = waiting_.emplace(time, std::move(work));
+      is_next = place == waiting_.begin();
+    }
+    if (is_next) changed_.NotifyAll();
+  }
+
+ private:
+  void Run() {
+    MutexLock lock(mu_);
+    while (!ending_) {
+      if (waiting_.empty()) {
+        changed_.Wait(mu_);
+      } else if (const Clock::time_point next = waiting_.begin()->first; Clock::now() < next) {
+        changed_.WaitUntil(mu_, next);
+      } else {
+        const auto node = waiting_.extract(waiting_.begin());
+        lock.Unlock();
+        node.mapped()();
+        lock.Lock();
+      }
+    }
+  }
+
+  Mutex mu_;
+  CondVar changed_;
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  std::multimap<Clock::time_point, std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;  // Last: it uses the others.
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_ALARM_H_

@@ -1,0 +1,51 @@
+// InferRequest: one request to a version, from its arrival to its answer.
+
+#ifndef SERVER_SERVING_INFER_REQUEST_H_
+#define SERVER_SERVING_INFER_REQUEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/nn/named_tensor.h"
+#include "engine/runtime/account.h"
+#include "engine/runtime/cancellation.h"
+
+namespace gluond::server {
+
+struct InferRequest final : Cancellation::Listener {
+  using Clock = std::chrono::steady_clock;
+
+  NamedTensors inputs;               // On the host.
+  std::vector<std::string> outputs;  // Empty: all.
+  uint64_t priority = 0;             // From 1, the highest, on. 0: the version's default.
+  std::optional<std::chrono::microseconds> timeout;
+  std::shared_ptr<Cancellation> cancellation;  // May be null.
+  std::function<void(absl::StatusOr<NamedTensors>)> done;  // Called once, on any thread; must not block.
+
+  // The version sets these.
+  AccountPtr account;
+  int64_t rows = 1;
+  std::string kind;  // Requests of one kind may be computed together.
+  Clock::time_point arrived = Clock::now();
+  std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
+  std::function<void()> wake;                 // Called when it is cancelled, while it waits.
+
+  void Listen() {
+    if (cancellation != nullptr) (void)cancellation->Listen(this);
+  }
+  void Unlisten() {
+    if (cancellation != nullptr) cancellation->Unlisten(this);
+  }
+  void OnCancel() override { wake(); }
+};
+using InferRequestPtr = std::shared_ptr<InferRequest>;
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_INFER_REQUEST_H_

@@ -1,0 +1,472 @@
+#include "server/serving/served_models.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/codec/duration.h"
+#include "server/hosted/describe_model.h"
+#include "server/serving/options_codec.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr char kStable[] = "stable";
+constexpr size_t kMostLabels = 64;
+
+absl::Status CheckServedName(const std::string& name) {
+  RETURN_IF_ERROR(CheckName("served model", name));
+  if (name.size() <= StoredVersions::kLongestName) return absl::OkStatus();
+  return InField("served", absl::InvalidArgumentError(absl::StrCat("the name has ", name.size(), " characters, the limit is ",
+                                                                   StoredVersions::kLongestName)));
+}
+
+absl::Status CheckLabel(const std::string& label) {
+  RETURN_IF_ERROR(CheckName("label", label));
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(label, &number)) return absl::OkStatus();
+  return InField("labels", absl::InvalidArgumentError(absl::StrCat("the label '", label, "' is a number, as versions are; "
+                                                                   "choose a word")));
+}
+
+}  // namespace
+
+ServedModels::ServedModels(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log)
+    : runner_(runner), devices_(devices),
+      store_(store == nullptr ? nullptr : std::make_unique<StoredVersions>(std::move(store))), log_(std::move(log)),
+      turns_(runner) {}
+
+// Look-ups.
+
+absl::StatusOr<ServedModels::Model*> ServedModels::FindModel(const std::string& name) {
+  const auto found = models_.find(name);
+  if (found == models_.end() || (found->second.versions.empty() && found->second.status.ok())) {
+    std::vector<std::string> names;
+    for (const auto& [each, model] : models_) names.push_back(each);
+    return WithInfo(absl::NotFoundError(absl::StrCat("no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
+                                                     " PublishModel makes a version of a model")),
+                    reason::kNotFound, {{"kind", "served model"}, {"name", Excerpt(name)}});
+  }
+  RETURN_IF_ERROR(found->second.status);
+  return &found->second;
+}
+
+absl::StatusOr<const ServedModels::Model*> ServedModels::FindModel(const std::string& name) const {
+  return const_cast<ServedModels*>(this)->FindModel(name);
+}
+
+absl::Status ServedModels::NoVersion(const Model& model, const std::string& name, absl::string_view version) const {
+  std::vector<std::string> known;
+  for (const auto& [number, each] : model.versions) known.push_back(absl::StrCat(number));
+  for (const auto& [label, number] : model.routes.labels) known.push_back(label);
+  return WithInfo(absl::NotFoundError(absl::StrCat("'", name, "' has no version '", Excerpt(version), "'; there are ",
+                                                   absl::StrJoin(known, ", "))),
+                  reason::kNotFound, {{"kind", "version"}, {"name", Excerpt(version)}});
+}
+
+absl::StatusOr<int64_t> ServedModels::Number(const Model& model, const std::string& name, const std::string& version,
+                                             absl::string_view id) const {
+  if (int64_t number = 0; absl::SimpleAtoi(version, &number)) {
+    return model.versions.contains(number) ? absl::StatusOr<int64_t>(number) : NoVersion(model, name, version);
+  }
+  if (!version.empty()) {
+    const auto label = model.routes.labels.find(version);
+    return label == model.routes.labels.end() ? NoVersion(model, name, version) : absl::StatusOr<int64_t>(label->second);
+  }
+  uint64_t sum = 0;
+  for (const auto& [number, weight] : model.routes.weights) sum += weight;
+  if (sum > 0) {
+    static std::atomic<uint64_t> nameless = 0;
+    uint64_t place = (id.empty() ? absl::HashOf(nameless++) : absl::HashOf(id)) % sum;
+    for (const auto& [number, weight] : model.routes.weights) {
+      if (place < weight) return number;
+      place -= weight;
+    }
+  }
+  if (const auto stable = model.routes.labels.find(kStable); stable != model.routes.labels.end()) return stable->second;
+  for (auto it = model.versions.rbegin(); it != model.versions.rend(); ++it) {
+    if (it->second.state == v1::ServedVersion::READY) return it->first;
+  }
+  return model.versions.rbegin()->first;
+}
+
+absl::StatusOr<ServedVersionPtr> ServedModels::Choose(const std::string& name, const std::string& version,
+                                                      absl::string_view id) const {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+  ASSIGN_OR_RETURN(const int64_t number, Number(*model, name, version, id));
+  const Version& found = model->versions.at(number);
+  if (found.state == v1::ServedVersion::READY) return found.served;
+  return absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is ",
+                                             v1::ServedVersion::State_Name(found.state),
+                                             found.reason.empty() ? "" : absl::StrCat(": ", found.reason)));
+}
+
+absl::StatusOr<std::vector<ServedVersionPtr>> ServedModels::Ready(const std::string& name) const {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+  std::vector<ServedVersionPtr> ready;
+  for (const auto& [number, version] : model->versions) {
+    if (version.state == v1::ServedVersion::READY) ready.push_back(version.served);
+  }
+  return ready;
+}
+
+std::vector<std::pair<std::string, ServedVersionPtr>> ServedModels::AllReady() const {
+  std::vector<std::pair<std::string, ServedVersionPtr>> ready;
+  MutexLock lock(mu_);
+  for (const auto& [name, model] : models_) {
+    for (const auto& [number, version] : model.versions) {
+      if (version.state == v1::ServedVersion::READY) ready.emplace_back(name, version.served);
+    }
+  }
+  return ready;
+}
+
+v1::ServedVersion ServedModels::Describe(const std::string& name, const Model& model, int64_t number) const {
+  const Version& version = model.versions.at(number);
+  v1::ServedVersion proto;
+  proto.set_served(name);
+  proto.set_version(number);
+  proto.set_state(version.state);
+  proto.set_reason(version.reason);
+  for (const auto& [label, labelled] : model.routes.labels) {
+    if (labelled == number) proto.add_labels(label);
+  }
+  const auto weight = model.routes.weights.find(number);
+  proto.set_weight(weight == model.routes.weights.end() ? 0 : weight->second);
+  proto.set_source(version.facts.source);
+  proto.set_source_version(version.facts.source_version);
+  SetTime(version.facts.created, proto.mutable_created());
+  proto.set_stored(store_ != nullptr);
+  ToProto(version.facts.options, proto.mutable_options());
+  if (version.served == nullptr) return proto;
+  proto.set_tensor_bytes(version.served->tensor_bytes());
+  const Statistics::Counts counts = version.served->statistics().Read();
+  proto.set_requests(static_cast<int64_t>(counts.success.count));
+  ToProto(counts.success.sum, proto.mutable_time());
+  return proto;
+}
+
+ServedModels::Versions ServedModels::ListLocked(const std::string& name) const {
+  Versions list;
+  for (const auto& [each, model] : models_) {
+    if (!name.empty() && each != name) continue;
+    for (const auto& [number, version] : model.versions) list.push_back(Describe(each, model, number));
+  }
+  return list;
+}
+
+ServedModels::Versions ServedModels::List(const std::string& name) const {
+  MutexLock lock(mu_);
+  return ListLocked(name);
+}
+
+// Publishing.
+
+absl::Status ServedModels::SaveIndex(const std::string& name, const Routes& routes, int64_t except) {
+  if (store_ == nullptr) return absl::OkStatus();
+  VersionIndex index;
+  {
+    MutexLock lock(mu_);
+    const Model& model = models_.at(name);
+    index.next = model.next;
+    index.routes = routes;
+    for (const auto& [number, version] : model.versions) {
+      if (number != except) index.versions[number] = version.facts;
+    }
+  }
+  return store_->SaveIndex(name, index);
+}
+
+absl::Status ServedModels::CheckOptions(ServingOptions* options) const {
+  ASSIGN_OR_RETURN(const Place* const place, devices_.Find(options->device));
+  options->device = place->device.ToString();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const VersionFacts& facts) {
+  MutexLock lock(mu_);
+  const auto most = static_cast<size_t>(runner_.limits.max_served_versions);
+  size_t count = 0;
+  for (const auto& [each, model] : models_) count += std::max<size_t>(1, model.versions.size());
+  if (count >= most) {
+    return OverLimit("--max_served_versions", "the server has ", count, " versions of models, the limit of "
+                     "--max_served_versions; retire one");
+  }
+  Model& model = models_[name];
+  RETURN_IF_ERROR(model.status);
+  const int64_t number = model.next++;
+  model.versions[number].facts = facts;
+  return number;
+}
+
+absl::Status ServedModels::MakeAndKeep(const std::string& name, int64_t number, ModelState state,
+                                       const VersionFacts& facts, const Routes& routes) {
+  RETURN_IF_ERROR(Serve(name, number, state, facts.options));
+  if (store_ == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(store_->SaveValues(name, number, std::move(state)));
+  const absl::Status saved = SaveIndex(name, routes);
+  if (!saved.ok()) (void)store_->DeleteValues(name, number);
+  return saved;
+}
+
+absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& name, ModelState state,
+                                                           const VersionFacts& facts,
+                                                           const std::vector<std::string>& labels) {
+  RETURN_IF_ERROR(CheckServedName(name));
+  for (const std::string& label : labels) RETURN_IF_ERROR(CheckLabel(label));
+  VersionFacts its = facts;
+  RETURN_IF_ERROR(CheckOptions(&its.options));
+  ASSIGN_OR_RETURN(const int64_t number, Reserve(name, its));
+  Routes routes;
+  {
+    MutexLock lock(mu_);
+    routes = models_.at(name).routes;
+  }
+  for (const std::string& label : labels) routes.labels[label] = number;
+  absl::Status status;
+  if (routes.labels.size() > kMostLabels) {
+    status = absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
+  }
+  if (status.ok()) status = MakeAndKeep(name, number, std::move(state), its, routes);
+  MutexLock lock(mu_);
+  Model& model = models_.at(name);
+  if (!status.ok()) {
+    model.versions.erase(number);
+    --model.next;
+    if (model.next == 1) models_.erase(name);
+    return status;
+  }
+  model.routes = std::move(routes);
+  model.versions.at(number).state = v1::ServedVersion::READY;
+  return Describe(name, model, number);
+}
+
+absl::Status ServedModels::Serve(const std::string& name, int64_t number, ModelState state,
+                                 const ServingOptions& options) {
+  absl::StatusOr<ServedVersionPtr> served =
+      ServedVersion::Create({runner_, devices_, alarm_}, name, number, std::move(state), options);
+  MutexLock lock(mu_);
+  Version& version = models_.at(name).versions.at(number);
+  if (served.ok()) {
+    version.served = *std::move(served);
+    return absl::OkStatus();
+  }
+  version.state = v1::ServedVersion::UNAVAILABLE;
+  version.reason = std::string(served.status().message());
+  return served.status();
+}
+
+void ServedModels::Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
+                           std::function<void(absl::StatusOr<v1::ServedVersion>)> done) {
+  const auto kept = std::make_shared<ModelState>(std::move(state));
+  turns_.Run(name, [this, name, kept, facts = std::move(facts), labels = std::move(labels), done = std::move(done)] {
+    done(PublishNow(name, std::move(*kept), facts, labels));
+  });
+}
+
+// Routes.
+
+absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string& name, const Change& change) {
+  Routes routes;
+  {
+    MutexLock lock(mu_);
+    ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+    routes = model->routes;
+    const auto check = [&](int64_t number) {
+      return model->versions.contains(number) ? absl::OkStatus() : NoVersion(*model, name, absl::StrCat(number));
+    };
+    for (const auto& [label, number] : change.labels) {
+      RETURN_IF_ERROR(CheckLabel(label));
+      if (number != 0) RETURN_IF_ERROR(check(number));
+      routes.labels.erase(label);
+      if (number != 0) routes.labels[label] = number;
+    }
+    if (routes.labels.size() > kMostLabels) {
+      return absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
+    }
+    if (change.clear_weights || !change.weights.empty()) routes.weights.clear();
+    uint64_t sum = 0;
+    for (const auto& [number, weight] : change.weights) {
+      RETURN_IF_ERROR(check(number));
+      if (weight > 0) routes.weights[number] = weight;
+      sum += weight;
+    }
+    if (!change.weights.empty() && sum == 0) {
+      return InField("weights", absl::InvalidArgumentError("the weights' sum is 0; set `clear_weights` to end the split"));
+    }
+  }
+  RETURN_IF_ERROR(SaveIndex(name, routes));
+  MutexLock lock(mu_);
+  models_.at(name).routes = std::move(routes);
+  return ListLocked(name);
+}
+
+void ServedModels::Route(const std::string& name, Change change, std::function<void(absl::StatusOr<Versions>)> done) {
+  turns_.Run(name, [this, name, change = std::move(change), done = std::move(done)] { done(RouteNow(name, change)); });
+}
+
+// Ends.
+
+absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, int64_t number) {
+  Routes routes;
+  {
+    MutexLock lock(mu_);
+    ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+    if (!model->versions.contains(number)) return NoVersion(*model, name, absl::StrCat(number));
+    routes = model->routes;
+  }
+  for (const auto& [label, labelled] : routes.labels) {
+    if (labelled != number) continue;
+    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' has the label '", label,
+                                                      "'; give it to another version first (RouteVersions)"));
+  }
+  if (routes.weights.contains(number)) {
+    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' gets a part of the requests by "
+                                                      "its weight; change the weights first (RouteVersions)"));
+  }
+  RETURN_IF_ERROR(SaveIndex(name, routes, /*except=*/number));
+  MutexLock lock(mu_);
+  Version& version = models_.at(name).versions.at(number);
+  version.state = v1::ServedVersion::UNLOADING;
+  return version.served;
+}
+
+absl::Status ServedModels::Forget(const std::string& name, int64_t number) {
+  {
+    MutexLock lock(mu_);
+    models_.at(name).versions.erase(number);
+  }
+  return store_ == nullptr ? absl::OkStatus() : store_->DeleteValues(name, number);
+}
+
+void ServedModels::Retire(const std::string& name, int64_t number, Done done) {
+  turns_.Run(name, [this, name, number, done = std::move(done)] {
+    const absl::StatusOr<ServedVersionPtr> version = TakeOut(name, number);
+    if (!version.ok()) return done(version.status());
+    const auto forget = [this, name, number, done] {
+      turns_.Run(name, [this, name, number, done] { done(Forget(name, number)); });
+    };
+    *version == nullptr ? forget() : (*version)->Drain(forget);
+  });
+}
+
+void ServedModels::Unload(const std::string& name, Done done) {
+  turns_.Run(name, [this, name, done = std::move(done)] {
+    if (store_ == nullptr) {
+      return done(absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
+                                         "RetireVersion ends a version for good"));
+    }
+    std::map<int64_t, ServedVersionPtr> leaving;
+    {
+      MutexLock lock(mu_);
+      const absl::StatusOr<Model*> model = FindModel(name);
+      if (!model.ok()) return done(model.status());
+      for (auto& [number, version] : (*model)->versions) {
+        if (version.state != v1::ServedVersion::READY) continue;
+        version.state = v1::ServedVersion::UNLOADING;
+        leaving[number] = version.served;
+      }
+    }
+    // The last one to be drained, or this thread, ends the call.
+    const auto end = std::make_shared<std::function<void()>>([done] { done(absl::OkStatus()); });
+    const std::shared_ptr<void> last(nullptr, [end](void*) { (*end)(); });
+    for (const auto& [number, version] : leaving) {
+      version->Drain([this, name, number = number, last] {
+        MutexLock lock(mu_);
+        Version& version = models_.at(name).versions.at(number);
+        version.served = nullptr;
+        version.state = v1::ServedVersion::UNAVAILABLE;
+        version.reason = "it was unloaded";
+      });
+    }
+  });
+}
+
+void ServedModels::Stop() {
+  std::vector<ServedVersionPtr> all;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [name, model] : models_) {
+      for (const auto& [number, version] : model.versions) {
+        if (version.served != nullptr) all.push_back(version.served);
+      }
+    }
+  }
+  for (const ServedVersionPtr& version : all) version->Stop();
+  turns_.Stop();
+}
+
+absl::Status ServedModels::LoadNow(const std::string& name) {
+  std::map<int64_t, ServingOptions> wanted;
+  {
+    MutexLock lock(mu_);
+    ASSIGN_OR_RETURN(Model* const model, FindModel(name));
+    for (auto& [number, version] : model->versions) {
+      if (version.state != v1::ServedVersion::UNAVAILABLE) continue;
+      version.state = v1::ServedVersion::LOADING;
+      wanted[number] = version.facts.options;
+    }
+  }
+  absl::Status result;
+  for (const auto& [number, options] : wanted) {
+    absl::StatusOr<ModelState> state = store_->LoadValues(name, number, *devices_.host().allocator);
+    absl::Status status = state.status();
+    if (status.ok()) status = Serve(name, number, *std::move(state), options);
+    MutexLock lock(mu_);
+    Version& version = models_.at(name).versions.at(number);
+    version.state = status.ok() ? v1::ServedVersion::READY : v1::ServedVersion::UNAVAILABLE;
+    version.reason = std::string(status.message());
+    if (!status.ok()) result = Annotate(status, absl::StrCat("version ", number));
+  }
+  return result;
+}
+
+void ServedModels::LoadAgain(const std::string& name, Done done) {
+  turns_.Run(name, [this, name, done = std::move(done)] { done(LoadNow(name)); });
+}
+
+void ServedModels::Load() {
+  if (store_ == nullptr) return;
+  const auto log = [this](const std::string& what, const absl::Status& status) {
+    log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
+  };
+  const absl::StatusOr<std::vector<std::string>> names = store_->Names();
+  if (!names.ok()) return log("no published version can be loaded", names.status());
+  for (const std::string& name : *names) {
+    absl::StatusOr<VersionIndex> index = store_->LoadIndex(name);
+    const absl::StatusOr<std::vector<int64_t>> numbers = store_->Numbers(name);
+    if (!index.ok()) log(absl::StrCat("the versions of '", name, "' were not loaded and stay on the disk"), index.status());
+    {
+      MutexLock lock(mu_);
+      Model& model = models_[name];
+      if (index.ok()) {
+        model.next = index->next;
+        model.routes = index->routes;
+        for (auto& [number, facts] : index->versions) {
+          model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", nullptr};
+        }
+      } else if (absl::IsDataLoss(index.status()) && numbers.ok()) {
+        model.next = numbers->empty() ? 1 : numbers->back() + 1;
+      } else {
+        model.status = Annotate(index.status(), absl::StrCat("the versions of '", name, "' are on the disk, and this server "
+                                                             "cannot read their index; choose another name"));
+      }
+    }
+    if (!index.ok()) continue;
+    for (const int64_t number : numbers.ok() ? *numbers : std::vector<int64_t>()) {
+      if (!index->versions.contains(number)) (void)store_->DeleteValues(name, number);
+    }
+    const absl::Status loaded = LoadNow(name);
+    if (!loaded.ok() && !absl::IsNotFound(loaded)) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
+  }
+}
+
+}  // namespace gluond::server

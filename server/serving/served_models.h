@@ -1,0 +1,130 @@
+// ServedModels: every published version by its model's name and its number, the routes to them, and their store.
+//
+//   ServedModels served(runner, devices, std::move(store), log);
+//   served.Load();                                                        // Before the first call.
+//   served.Publish("digits", state, facts, {"stable"}, [](absl::StatusOr<v1::ServedVersion> version) { ... });
+//   ASSIGN_OR_RETURN(ServedVersionPtr version, served.Choose("digits", /*version=*/"", request_id));
+//   served.Stop();
+//
+// Thread-safe. Functions with `done` return at once; those about one name take place one after another, on the disk's
+// threads. Requests never wait for them: a version is served by the moment in which it stands in the table.
+
+#ifndef SERVER_SERVING_SERVED_MODELS_H_
+#define SERVER_SERVING_SERVED_MODELS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
+#include "gluond/v1/serving.pb.h"
+#include "server/durable/turns.h"
+#include "server/hosted/devices.h"
+#include "server/rpc/unary.h"
+#include "server/serving/alarm.h"
+#include "server/serving/served_version.h"
+#include "server/serving/stored_versions.h"
+
+namespace gluond::server {
+
+class ServedModels {
+ public:
+  using Versions = std::vector<v1::ServedVersion>;
+
+  // `store` holds versions alone; null: there is none. `runner` and `devices` are there until Stop returns.
+  ServedModels(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log);
+
+  // Serves the versions that the store has. Waits until all are ready. One that cannot be served is logged, and is
+  // UNAVAILABLE.
+  void Load();
+
+  // The errors of each are those of its method in the .proto.
+
+  void Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
+               std::function<void(absl::StatusOr<v1::ServedVersion>)> done);
+  struct Change {
+    std::map<std::string, int64_t> labels;  // 0: none has it.
+    std::map<int64_t, uint32_t> weights;
+    bool clear_weights = false;
+  };
+  void Route(const std::string& name, Change change, std::function<void(absl::StatusOr<Versions>)> done);
+  using Done = std::function<void(const absl::Status&)>;
+  void Retire(const std::string& name, int64_t number, Done done);
+  // Ends the serving of a name's versions, which stay in the store. UNAVAILABLE: there is no store.
+  void Unload(const std::string& name, Done done);
+  // Serves the versions that are not.
+  void LoadAgain(const std::string& name, Done done);
+
+  // `version`: a number or a label; empty: the routes choose, by `id`. NOT_FOUND: there is none. UNAVAILABLE: it is not
+  // ready.
+  absl::StatusOr<ServedVersionPtr> Choose(const std::string& name, const std::string& version,
+                                          absl::string_view id) const;
+  // The ready versions of a name. NOT_FOUND: there is no such name.
+  absl::StatusOr<std::vector<ServedVersionPtr>> Ready(const std::string& name) const;
+  // The ready versions of all names.
+  std::vector<std::pair<std::string, ServedVersionPtr>> AllReady() const;
+  // By name and number. Empty `name`: all.
+  Versions List(const std::string& name = "") const;
+
+  // Refuses requests that wait, and waits for what is under way. Requires: no more calls come.
+  void Stop();
+
+ private:
+  using State = v1::ServedVersion::State;
+  struct Version {
+    VersionFacts facts;
+    State state = v1::ServedVersion::LOADING;
+    std::string reason;
+    ServedVersionPtr served;  // While it is ready, or answers its last requests.
+  };
+  struct Model {
+    absl::Status status;  // Why this server cannot read its index.
+    int64_t next = 1;
+    std::map<int64_t, Version> versions;
+    Routes routes;
+  };
+
+  absl::StatusOr<v1::ServedVersion> PublishNow(const std::string& name, ModelState state, const VersionFacts& facts,
+                                               const std::vector<std::string>& labels);
+  absl::StatusOr<int64_t> Reserve(const std::string& name, const VersionFacts& facts);
+  absl::Status MakeAndKeep(const std::string& name, int64_t number, ModelState state, const VersionFacts& facts,
+                           const Routes& routes);
+  absl::StatusOr<Versions> RouteNow(const std::string& name, const Change& change);
+  absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number);
+  absl::Status Forget(const std::string& name, int64_t number);
+  absl::Status LoadNow(const std::string& name);
+  absl::Status CheckOptions(ServingOptions* options) const;
+  // Writes the index of a name with these routes, and without the version `except`.
+  absl::Status SaveIndex(const std::string& name, const Routes& routes, int64_t except = 0);
+  absl::StatusOr<Model*> FindModel(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<const Model*> FindModel(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The number of the version that a request gets.
+  absl::StatusOr<int64_t> Number(const Model& model, const std::string& name, const std::string& version,
+                                 absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes the version ready, or unavailable with the reason.
+  absl::Status Serve(const std::string& name, int64_t number, ModelState state, const ServingOptions& options);
+  v1::ServedVersion Describe(const std::string& name, const Model& model, int64_t number) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Versions ListLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Runner& runner_;
+  Devices& devices_;
+  const std::unique_ptr<StoredVersions> store_;  // Null: there is none.
+  const LogSink log_;
+  Alarm alarm_;
+  Turns turns_;
+  mutable Mutex mu_;
+  std::map<std::string, Model> models_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_SERVED_MODELS_H_

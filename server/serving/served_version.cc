@@ -1,0 +1,353 @@
+#include "server/serving/served_version.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "engine/nn/inputs.h"
+#include "server/rpc/draining.h"
+
+namespace gluond::server {
+namespace {
+
+using Clock = BatchQueue::Clock;
+
+// Inputs of more bytes are put together beside gRPC's threads and lanes.
+constexpr size_t kMuch = 256 << 10;
+
+// Waits for a function of a model.
+absl::Status Await(const std::function<void(std::function<void(absl::Status)>)>& begin) {
+  const auto ended = std::make_shared<std::promise<absl::Status>>();
+  begin([ended](absl::Status status) { ended->set_value(std::move(status)); });
+  return ended->get_future().get();
+}
+
+Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
+  Shape shape = tensor.shape();
+  const size_t row = shape[0] == 0 ? 0 : tensor.bytes() / static_cast<size_t>(shape[0]);
+  shape[0] = count;
+  const size_t at = static_cast<size_t>(static_cast<char*>(tensor.data()) - static_cast<char*>(tensor.buffer()->data()));
+  return Tensor(tensor.buffer(), at + static_cast<size_t>(begin) * row, shape, tensor.dtype());
+}
+
+}  // namespace
+
+ServedVersion::ServedVersion(const Shared& shared, int64_t number, const ServingOptions& options)
+    : shared_(shared), number_(number), options_(options), queue_(options, shared.runner.limits.max_requests) {}
+
+absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, const std::string& served, int64_t number,
+                                                       ModelState state, const ServingOptions& options) {
+  ASSIGN_OR_RETURN(Place * const place, shared.devices.Find(options.device));
+  absl::flat_hash_set<absl::string_view> values;
+  for (const NamedTensor& value : state.parameters) values.insert(value.name);
+  for (const Parameter& parameter : state.definition.parameters) {
+    if (values.contains(parameter.name)) continue;
+    return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
+                                                      "the model, and where its shape is open let it see a batch"));
+  }
+  const ScopedCustomHost host(shared.devices.custom_host());
+  ServedVersionPtr version(new ServedVersion(shared, number, options));
+  const std::string name = absl::StrCat(served, " version ", number);
+  for (int64_t i = 0; i < options.instances; ++i) {
+    ASSIGN_OR_RETURN(HostedModelPtr instance,
+                     HostedModel::Create(name, state.definition, state.random.seed, *place, shared.devices.host(),
+                                         shared.runner.limits.max_model_bytes, /*clients_are_away=*/true));
+    RETURN_IF_ERROR(Await([&](auto done) { instance->Restore(Checkpoint{state, std::nullopt}, std::move(done)); }));
+    version->instances_.push_back(std::move(instance));
+    MutexLock lock(version->mu_);
+    version->idle_.push_back(static_cast<size_t>(i));
+  }
+  RETURN_IF_ERROR(version->CheckBatching());
+  RETURN_IF_ERROR(version->WarmUp(1));
+  if (options.max_batch_size > 1) RETURN_IF_ERROR(version->WarmUp(options.max_batch_size));
+  return version;
+}
+
+absl::Status ServedVersion::CheckBatching() const {
+  if (options_.max_batch_size <= 0) return absl::OkStatus();
+  const auto check = [](absl::string_view what, const std::string& name, const Shape& shape) {
+    if (!shape.rank_known() || (shape.ndim() > 0 && shape[0] == Shape::kUnknown)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("max_batch_size is above 0, but the first axis of the ", what, " '",
+                                                   Excerpt(name), "' of shape ", shape.ToString(), " is no batch's: it "
+                                                   "has one size; set max_batch_size 0, or leave that size open (-1)"));
+  };
+  for (const ModelInput& input : model().model().inputs()) RETURN_IF_ERROR(check("input", input.name, input.shape));
+  for (const ModelOutput& output : model().model().outputs()) {
+    RETURN_IF_ERROR(check("output", output.name, output.signature.shape));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServedVersion::WarmUp(int64_t rows) {
+  for (const HostedModelPtr& instance : instances_) {
+    NamedTensors inputs;
+    for (const ModelInput& input : instance->model().inputs()) {
+      Shape shape = input.shape;
+      if (shape.ndim() > 0 && shape[0] == Shape::kUnknown) shape[0] = rows;
+      if (!shape.known()) return absl::OkStatus();  // The requests will tell.
+      ASSIGN_OR_RETURN(Tensor zeros, Tensor::Empty(instance->host_allocator(), shape, input.dtype));
+      std::memset(zeros.data(), 0, zeros.bytes());
+      inputs.push_back({input.name, std::move(zeros)});
+    }
+    const absl::Status status = Await([&](auto done) {
+      instance->model().Predict(std::move(inputs), {}, nullptr, [done](absl::StatusOr<NamedTensors> outputs) {
+        done(outputs.status());
+      });
+    });
+    if (!status.ok() && !absl::IsUnavailable(status)) return Annotate(status, "computing with zeros, to warm up");
+  }
+  return absl::OkStatus();
+}
+
+int64_t ServedVersion::tensor_bytes() const {
+  int64_t bytes = 0;
+  for (const HostedModelPtr& instance : instances_) bytes += instance->tensor_bytes();
+  return bytes;
+}
+
+// Requests.
+
+absl::Status ServedVersion::Check(InferRequest* request) const {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, MatchInputs(model().model().inputs(), request->inputs));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ModelInput& input = model().model().inputs()[i];
+    if (inputs[i].dtype() == input.dtype) continue;
+    return absl::InvalidArgumentError(absl::StrCat("input '", input.name, "' has the type ", Name(inputs[i].dtype()),
+                                                   ", expected ", Name(input.dtype)));
+  }
+  std::vector<std::string> known;
+  for (const ModelOutput& output : model().model().outputs()) known.push_back(output.name);
+  for (const std::string& output : request->outputs) {
+    if (std::find(known.begin(), known.end(), output) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("there is no output '", Excerpt(output), "'", DidYouMean(output, known),
+                                                   " Outputs: ", absl::StrJoin(known, ", ")));
+  }
+  if (options_.max_batch_size <= 0) return absl::OkStatus();
+  std::sort(request->inputs.begin(), request->inputs.end(),
+            [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
+  request->rows = -1;
+  request->kind = absl::StrJoin(request->outputs, "\n");
+  for (const NamedTensor& input : request->inputs) {
+    const Shape& shape = input.tensor.shape();
+    const int64_t rows = shape.ndim() > 0 ? shape[0] : -1;
+    if (rows < 1 || (request->rows >= 0 && rows != request->rows)) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", Excerpt(input.name), "' has shape ", shape.ToString(),
+                                                     "; the first axis is the batch's, of 1 or more rows, the same for "
+                                                     "all inputs"));
+    }
+    request->rows = rows;
+    Shape row = shape;
+    row[0] = 1;
+    absl::StrAppend(&request->kind, "\n", Name(input.tensor.dtype()), row.ToString());
+  }
+  request->rows = std::max<int64_t>(request->rows, 1);
+  return absl::OkStatus();
+}
+
+void ServedVersion::Infer(InferRequestPtr request) {
+  request->account = CurrentAccount();
+  request->wake = [this_weak = weak_from_this(), &alarm = shared_.alarm] {
+    alarm.At(Clock::now(), [this_weak] {
+      if (const auto self = this_weak.lock()) self->Pump();
+    });
+  };
+  absl::Status status = Check(request.get());
+  request->Listen();  // A cancellation that comes before the request waits is seen by Pump.
+  if (status.ok()) {
+    MutexLock lock(mu_);
+    status = stopped_ ? Draining() : queue_.Add(request);
+    if (status.ok()) ++under_way_;
+    if (status.ok() && request->too_late.has_value()) PumpAt(*request->too_late);
+  }
+  if (!status.ok()) return Fail(*request, status);
+  Pump();
+}
+
+void ServedVersion::Drain(std::function<void()> drained) {
+  {
+    MutexLock lock(mu_);
+    if (under_way_ > 0) return drained_.push_back(std::move(drained));
+  }
+  drained();
+}
+
+void ServedVersion::Stop() {
+  std::vector<InferRequestPtr> waiting;
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    waiting = queue_.TakeAll();
+  }
+  for (const InferRequestPtr& request : waiting) Fail(*request, Draining());
+  Answered(waiting.size());
+  MutexLock lock(mu_);
+  while (under_way_ > 0) answered_.Wait(mu_);
+}
+
+void ServedVersion::Answered(size_t requests) {
+  std::vector<std::function<void()>> drained;
+  {
+    MutexLock lock(mu_);
+    under_way_ -= static_cast<int64_t>(requests);
+    answered_.NotifyAll();
+    if (under_way_ == 0) drained.swap(drained_);
+  }
+  for (const auto& each : drained) each();
+}
+
+void ServedVersion::Fail(InferRequest& request, const absl::Status& status) {
+  request.Unlisten();
+  statistics_.Failed(Clock::now() - request.arrived);
+  request.done(status);
+}
+
+// Batches.
+
+void ServedVersion::PumpAt(Clock::time_point when) {
+  if (when >= alarm_) return;
+  alarm_ = when;
+  shared_.alarm.At(when, [weak = weak_from_this(), when] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    {
+      MutexLock lock(self->mu_);
+      if (self->alarm_ == when) self->alarm_ = Clock::time_point::max();
+    }
+    self->Pump();
+  });
+}
+
+void ServedVersion::Pump() {
+  while (true) {
+    std::vector<std::pair<InferRequestPtr, absl::Status>> dead;
+    Batch batch;
+    size_t instance = 0;
+    {
+      MutexLock lock(mu_);
+      const Clock::time_point now = Clock::now();
+      dead = queue_.TakeDead(now);
+      Clock::time_point again = Clock::time_point::max();
+      if (!idle_.empty()) batch = queue_.Take(now, &again);
+      if (!batch.empty()) {
+        instance = idle_.back();
+        idle_.pop_back();
+      }
+      again = std::min(again, queue_.next_death());
+      if (again != Clock::time_point::max()) PumpAt(again);
+    }
+    for (const auto& [request, status] : dead) Fail(*request, status);
+    if (!dead.empty()) Answered(dead.size());
+    if (batch.empty()) return;
+    const ScopedAccount account(batch.front()->account);
+    size_t bytes = 0;
+    if (batch.size() > 1) {
+      for (const InferRequestPtr& request : batch) {
+        for (const NamedTensor& input : request->inputs) bytes += input.tensor.bytes();
+      }
+    }
+    shared_.runner.dispatch.Run(bytes > kMuch ? Weight::kHeavy : Weight::kLight,
+                                [self = shared_from_this(), instance, batch] { self->Run(instance, batch); });
+  }
+}
+
+absl::StatusOr<NamedTensors> ServedVersion::Join(const Batch& batch, HostedModel& instance) const {
+  int64_t rows = 0;
+  for (const InferRequestPtr& request : batch) rows += request->rows;
+  const int64_t all = options_.batch_invariant ? options_.max_batch_size : rows;
+  if (batch.size() == 1 && all == rows) return batch.front()->inputs;
+  NamedTensors joined;
+  for (size_t i = 0; i < batch.front()->inputs.size(); ++i) {
+    const NamedTensor& first = batch.front()->inputs[i];
+    Shape shape = first.tensor.shape();
+    shape[0] = all;
+    ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(instance.host_allocator(), shape, first.tensor.dtype()));
+    auto* to = static_cast<char*>(tensor.data());
+    for (const InferRequestPtr& request : batch) {
+      const Tensor& from = request->inputs[i].tensor;
+      std::memcpy(to, from.data(), from.bytes());
+      to += from.bytes();
+    }
+    std::memset(to, 0, tensor.bytes() - static_cast<size_t>(to - static_cast<char*>(tensor.data())));
+    joined.push_back({first.name, std::move(tensor)});
+  }
+  return joined;
+}
+
+void ServedVersion::Run(size_t instance, Batch batch) {
+  const Clock::time_point begun = Clock::now();
+  for (const InferRequestPtr& request : batch) request->Unlisten();
+  HostedModel& model = *instances_[instance];
+  absl::StatusOr<NamedTensors> inputs = Join(batch, model);
+  Statistics::Phases phases;
+  const Clock::time_point joined = Clock::now();
+  phases.input = joined - begun;
+  if (!inputs.ok()) return Ran(instance, batch, phases, begun, inputs.status());
+  std::vector<std::string> outputs = batch.front()->outputs;
+  const std::shared_ptr<Cancellation> cancellation = batch.size() == 1 ? batch.front()->cancellation : nullptr;
+  model.model().Predict(*std::move(inputs), std::move(outputs), cancellation,
+                        [self = shared_from_this(), instance, batch = std::move(batch), phases, begun,
+                         joined](absl::StatusOr<NamedTensors> predicted) mutable {
+    phases.infer = Clock::now() - joined;
+    self->Ran(instance, batch, phases, begun, std::move(predicted));
+  });
+}
+
+absl::StatusOr<std::vector<NamedTensors>> ServedVersion::Split(const Batch& batch, const NamedTensors& outputs) const {
+  std::vector<NamedTensors> answers(batch.size());
+  if (batch.size() == 1 && !options_.batch_invariant) {
+    answers[0] = outputs;
+    return answers;
+  }
+  int64_t rows = 0;
+  for (const InferRequestPtr& request : batch) rows += request->rows;
+  if (options_.batch_invariant) rows = options_.max_batch_size;
+  for (const NamedTensor& output : outputs) {
+    const Shape& shape = output.tensor.shape();
+    if (shape.ndim() < 1 || shape[0] != rows) {
+      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(),
+                                                        " for ", rows, " rows: it cannot be taken apart; publish with "
+                                                        "max_batch_size 0"));
+    }
+    int64_t at = 0;
+    for (size_t i = 0; i < batch.size(); at += batch[i++]->rows) {
+      answers[i].push_back({output.name, Rows(output.tensor, at, batch[i]->rows)});
+    }
+  }
+  return answers;
+}
+
+void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases phases, Clock::time_point begun,
+                        absl::StatusOr<NamedTensors> outputs) {
+  const Clock::time_point computed = Clock::now();
+  {
+    MutexLock lock(mu_);
+    idle_.push_back(instance);
+  }
+  using Answers = absl::StatusOr<std::vector<NamedTensors>>;
+  Answers answers = outputs.ok() ? Split(batch, *outputs) : Answers(outputs.status());
+  phases.output = Clock::now() - computed;
+  if (answers.ok()) {
+    int64_t rows = 0;
+    for (const InferRequestPtr& request : batch) rows += request->rows;
+    statistics_.Executed(rows, phases);
+  }
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const ScopedAccount account(batch[i]->account);
+    if (!answers.ok()) {
+      Fail(*batch[i], answers.status());
+      continue;
+    }
+    statistics_.Succeeded(Clock::now() - batch[i]->arrived, begun - batch[i]->arrived, phases);
+    batch[i]->done(std::move((*answers)[i]));
+  }
+  Answered(batch.size());
+  Pump();
+}
+
+}  // namespace gluond::server

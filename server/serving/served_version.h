@@ -1,0 +1,106 @@
+// ServedVersion: an immutable version of a model, and the requests that wait for it. Its instances are models of their
+// own, each with its lane, which share the values; each computes one batch at a time.
+//
+//   request --Infer--> BatchQueue --Pump--> an idle instance: join rows, Model::Predict, split rows --> request.done
+//
+// Thread-safe; nothing waits but Create.
+
+#ifndef SERVER_SERVING_SERVED_VERSION_H_
+#define SERVER_SERVING_SERVED_VERSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
+#include "engine/nn/model.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
+#include "server/rpc/unary.h"
+#include "server/serving/alarm.h"
+#include "server/serving/batch_queue.h"
+#include "server/serving/infer_request.h"
+#include "server/serving/options.h"
+#include "server/serving/statistics.h"
+
+namespace gluond::server {
+
+class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
+ public:
+  // The things that all versions use. They outlive each version's last request.
+  struct Shared {
+    Runner& runner;
+    Devices& devices;
+    Alarm& alarm;
+  };
+
+  // Makes the instances, gives them the values of `state`, and computes with each once, so that the first request finds all
+  // compiled. Waits for the lanes: neither a lane's thread nor gRPC's may call it.
+  // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter has no value.
+  // RESOURCE_EXHAUSTED: no memory.
+  static absl::StatusOr<std::shared_ptr<ServedVersion>> Create(const Shared& shared, const std::string& served,
+                                                               int64_t number, ModelState state,
+                                                               const ServingOptions& options);
+
+  int64_t number() const { return number_; }
+  const ServingOptions& options() const { return options_; }
+  // The first instance: inputs, outputs, and the allocator of requests' tensors.
+  const HostedModel& model() const { return *instances_.front(); }
+  const Place& place() const { return model().place(); }
+  int64_t tensor_bytes() const;
+  const Statistics& statistics() const { return statistics_; }
+
+  // Checks the request's inputs and outputs, and computes it: alone, or in a batch. An error goes to `done`.
+  void Infer(InferRequestPtr request);
+
+  // Calls `drained` when no request waits or is computed. A later one, which chose this version before it left the table,
+  // is computed all the same.
+  void Drain(std::function<void()> drained);
+  // Refuses requests, those that wait, too, and waits for the others.
+  void Stop();
+
+ private:
+  ServedVersion(const Shared& shared, int64_t number, const ServingOptions& options);
+
+  using Batch = std::vector<InferRequestPtr>;
+
+  absl::Status CheckBatching() const;
+  absl::Status WarmUp(int64_t rows);
+  absl::Status Check(InferRequest* request) const;
+
+  // Gives batches that are due to idle instances.
+  void Pump();
+  void PumpAt(BatchQueue::Clock::time_point when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Run(size_t instance, Batch batch);
+  absl::StatusOr<NamedTensors> Join(const Batch& batch, HostedModel& instance) const;
+  void Ran(size_t instance, const Batch& batch, Statistics::Phases phases, BatchQueue::Clock::time_point begun,
+           absl::StatusOr<NamedTensors> outputs);
+  // The rows of each request.
+  absl::StatusOr<std::vector<NamedTensors>> Split(const Batch& batch, const NamedTensors& outputs) const;
+  void Fail(InferRequest& request, const absl::Status& status);
+  // So many requests are answered.
+  void Answered(size_t requests);
+
+  const Shared shared_;
+  const int64_t number_;
+  const ServingOptions options_;
+  std::vector<HostedModelPtr> instances_;
+  Statistics statistics_;
+
+  mutable Mutex mu_;
+  BatchQueue queue_ ABSL_GUARDED_BY(mu_);
+  std::vector<size_t> idle_ ABSL_GUARDED_BY(mu_);  // Instances.
+  int64_t under_way_ ABSL_GUARDED_BY(mu_) = 0;
+  BatchQueue::Clock::time_point alarm_ ABSL_GUARDED_BY(mu_) = BatchQueue::Clock::time_point::max();
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::function<void()>> drained_ ABSL_GUARDED_BY(mu_);
+  CondVar answered_;
+};
+
+using ServedVersionPtr = std::shared_ptr<ServedVersion>;
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_SERVED_VERSION_H_

@@ -1,0 +1,78 @@
+// Statistics of a version's requests and batches. Thread-safe. The times are of gluond's steady clock.
+
+#ifndef SERVER_SERVING_STATISTICS_H_
+#define SERVER_SERVING_STATISTICS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+
+#include "engine/core/mutex.h"
+
+namespace gluond::server {
+
+// A count and the sum of times.
+struct Times {
+  uint64_t count = 0;
+  std::chrono::nanoseconds sum{0};
+  void Add(std::chrono::nanoseconds time, uint64_t times = 1) {
+    count += times;
+    sum += time * static_cast<int64_t>(times);
+  }
+};
+
+class Statistics {
+ public:
+  // The phases of a batch.
+  struct Phases {
+    std::chrono::nanoseconds input{0};   // Putting inputs together.
+    std::chrono::nanoseconds infer{0};   // Computing, and waiting for the lane.
+    std::chrono::nanoseconds output{0};  // Taking outputs apart.
+  };
+  struct Batches {
+    Times input, infer, output;
+  };
+  struct Counts {
+    Times success, fail, queue, input, infer, output;  // Times of requests.
+    uint64_t inferences = 0;                           // Rows; a request without a batch's axis is one.
+    uint64_t executions = 0;                           // Batches.
+    std::map<int64_t, Batches> by_rows;
+    std::chrono::system_clock::time_point last{};  // A request's arrival.
+  };
+
+  void Failed(std::chrono::nanoseconds time) {
+    MutexLock lock(mu_);
+    counts_.fail.Add(time);
+    counts_.last = std::chrono::system_clock::now();
+  }
+  void Succeeded(std::chrono::nanoseconds time, std::chrono::nanoseconds queued, const Phases& phases) {
+    MutexLock lock(mu_);
+    counts_.success.Add(time);
+    counts_.queue.Add(queued);
+    counts_.input.Add(phases.input);
+    counts_.infer.Add(phases.infer);
+    counts_.output.Add(phases.output);
+    counts_.last = std::chrono::system_clock::now();
+  }
+  void Executed(int64_t rows, const Phases& phases) {
+    MutexLock lock(mu_);
+    ++counts_.executions;
+    counts_.inferences += static_cast<uint64_t>(rows);
+    Batches& batches = counts_.by_rows[rows];
+    batches.input.Add(phases.input);
+    batches.infer.Add(phases.infer);
+    batches.output.Add(phases.output);
+  }
+  Counts Read() const {
+    MutexLock lock(mu_);
+    return counts_;
+  }
+
+ private:
+  mutable Mutex mu_;
+  Counts counts_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_STATISTICS_H_

@@ -1,0 +1,172 @@
+#include "server/serving/stored_versions.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/core/status_macros.h"
+#include "engine/store/json.h"
+#include "engine/store/manifest.h"
+#include "engine/store/notes.h"
+#include "engine/store/version_files.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr absl::string_view kIndex = ".index";
+
+std::string ValuesName(const std::string& name, int64_t number) { return absl::StrCat(name, ".", number); }
+std::string IndexName(const std::string& name) { return absl::StrCat(name, kIndex); }
+
+Json ToJson(const ServingOptions& options) {
+  Json preferred = Json::Array();
+  for (const int64_t size : options.preferred_batch_sizes) preferred.Append(size);
+  Json json = Json::Object();
+  json.Set("max_batch_size", options.max_batch_size);
+  json.Set("preferred_batch_sizes", std::move(preferred));
+  json.Set("max_queue_delay_us", int64_t{options.max_queue_delay.count()});
+  json.Set("max_queue_size", options.max_queue_size);
+  json.Set("priority_levels", options.priority_levels);
+  json.Set("default_priority", options.default_priority);
+  json.Set("default_timeout_us", int64_t{options.default_timeout.count()});
+  json.Set("allow_timeout_override", options.allow_timeout_override);
+  json.Set("instances", options.instances);
+  json.Set("device", options.device);
+  json.Set("batch_invariant", options.batch_invariant);
+  return json;
+}
+
+absl::StatusOr<ServingOptions> ReadOptions(const Json& json) {
+  ServingOptions options;
+  int64_t delay = 0, timeout = 0;
+  RETURN_IF_ERROR(json.Get("max_batch_size", &options.max_batch_size));
+  ASSIGN_OR_RETURN(const Json* const preferred, json.GetChild("preferred_batch_sizes", Json::kArray));
+  for (const Json& size : preferred->elements()) {
+    RETURN_IF_ERROR(size.Get(&options.preferred_batch_sizes.emplace_back()));
+  }
+  RETURN_IF_ERROR(json.Get("max_queue_delay_us", &delay));
+  RETURN_IF_ERROR(json.Get("max_queue_size", &options.max_queue_size));
+  RETURN_IF_ERROR(json.Get("priority_levels", &options.priority_levels));
+  RETURN_IF_ERROR(json.Get("default_priority", &options.default_priority));
+  RETURN_IF_ERROR(json.Get("default_timeout_us", &timeout));
+  RETURN_IF_ERROR(json.Get("allow_timeout_override", &options.allow_timeout_override));
+  RETURN_IF_ERROR(json.Get("instances", &options.instances));
+  RETURN_IF_ERROR(json.Get("device", &options.device));
+  RETURN_IF_ERROR(json.Get("batch_invariant", &options.batch_invariant));
+  options.max_queue_delay = std::chrono::microseconds(delay);
+  options.default_timeout = std::chrono::microseconds(timeout);
+  return options;
+}
+
+Json ToJson(const VersionIndex& index) {
+  Json versions = Json::Array();
+  for (const auto& [number, facts] : index.versions) {
+    Json version = Json::Object();
+    version.Set("version", number);
+    version.Set("source", facts.source);
+    version.Set("source_version", facts.source_version);
+    version.Set("created_unix_micros", ToMicros(facts.created));
+    version.Set("options", ToJson(facts.options));
+    versions.Append(std::move(version));
+  }
+  Json labels = Json::Object();
+  for (const auto& [label, number] : index.routes.labels) labels.Set(label, number);
+  Json weights = Json::Array();
+  for (const auto& [number, weight] : index.routes.weights) {
+    Json pair = Json::Object();
+    pair.Set("version", number);
+    pair.Set("weight", int64_t{weight});
+    weights.Append(std::move(pair));
+  }
+  Json json = Json::Object();
+  json.Set("format_version", StoredVersions::kFormatVersion);
+  json.Set("next", index.next);
+  json.Set("versions", std::move(versions));
+  json.Set("labels", std::move(labels));
+  json.Set("weights", std::move(weights));
+  return json;
+}
+
+absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
+  RETURN_IF_ERROR(CheckFormatVersion(json, StoredVersions::kFormatVersion));
+  VersionIndex index;
+  RETURN_IF_ERROR(json.Get("next", &index.next));
+  ASSIGN_OR_RETURN(const Json* const versions, json.GetChild("versions", Json::kArray));
+  for (const Json& version : versions->elements()) {
+    int64_t number = 0, created = 0;
+    VersionFacts facts;
+    RETURN_IF_ERROR(version.Get("version", &number));
+    RETURN_IF_ERROR(version.Get("source", &facts.source));
+    RETURN_IF_ERROR(version.Get("source_version", &facts.source_version));
+    RETURN_IF_ERROR(version.Get("created_unix_micros", &created));
+    facts.created = FromMicros(created);
+    ASSIGN_OR_RETURN(const Json* const options, version.GetChild("options", Json::kObject));
+    ASSIGN_OR_RETURN(facts.options, ReadOptions(*options));
+    index.versions[number] = std::move(facts);
+  }
+  ASSIGN_OR_RETURN(const Json* const labels, json.GetChild("labels", Json::kObject));
+  for (const auto& [label, number] : labels->members()) RETURN_IF_ERROR(number.Get(&index.routes.labels[label]));
+  ASSIGN_OR_RETURN(const Json* const weights, json.GetChild("weights", Json::kArray));
+  for (const Json& pair : weights->elements()) {
+    int64_t number = 0, weight = 0;
+    RETURN_IF_ERROR(pair.Get("version", &number));
+    RETURN_IF_ERROR(pair.Get("weight", &weight));
+    index.routes.weights[number] = static_cast<uint32_t>(weight);
+  }
+  return index;
+}
+
+}  // namespace
+
+absl::Status StoredVersions::SaveValues(const std::string& name, int64_t number, ModelState state) {
+  return SaveOverDamaged(*store_, ValuesName(name, number), Checkpoint{std::move(state), std::nullopt});
+}
+
+absl::StatusOr<ModelState> StoredVersions::LoadValues(const std::string& name, int64_t number,
+                                                      Allocator& host_allocator) const {
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(ValuesName(name, number), host_allocator));
+  return std::move(checkpoint.model);
+}
+
+absl::Status StoredVersions::DeleteValues(const std::string& name, int64_t number) {
+  const absl::Status deleted = store_->Delete(ValuesName(name, number));
+  return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
+}
+
+absl::Status StoredVersions::SaveIndex(const std::string& name, const VersionIndex& index) {
+  Checkpoint checkpoint;
+  checkpoint.notes = ToJson(index);
+  return SaveOverDamaged(*store_, IndexName(name), checkpoint);
+}
+
+absl::StatusOr<VersionIndex> StoredVersions::LoadIndex(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Json notes, store_->ReadNotes(IndexName(name)));
+  absl::StatusOr<VersionIndex> index = ReadIndex(notes);
+  if (!index.ok()) return Damaged(index.status(), "notes");
+  return index;
+}
+
+absl::StatusOr<std::vector<std::string>> StoredVersions::Names() const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, store_->Names());
+  std::vector<std::string> names;
+  for (const std::string& each : all) {
+    absl::string_view name = each;
+    if (absl::ConsumeSuffix(&name, kIndex)) names.emplace_back(name);
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<int64_t>> StoredVersions::Numbers(const std::string& name) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, store_->Names());
+  std::vector<int64_t> numbers;
+  for (const std::string& each : all) {
+    absl::string_view rest = each;
+    int64_t number = 0;
+    if (absl::ConsumePrefix(&rest, absl::StrCat(name, ".")) && absl::SimpleAtoi(rest, &number)) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,75 @@
+// StoredVersions: published versions in one directory of the store. Each is a checkpoint, `<name>.<number>`; the index of
+// a name, `<name>.index`, has its versions' options, the routes to them, and the next number. A version that its index
+// does not name was never published, or is retired.
+//
+// Its functions wait for the disk.
+
+#ifndef SERVER_SERVING_STORED_VERSIONS_H_
+#define SERVER_SERVING_STORED_VERSIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/nn/model.h"
+#include "engine/store/checkpoint.h"
+#include "server/serving/options.h"
+
+namespace gluond::server {
+
+// All about a version but its values.
+struct VersionFacts {
+  std::string source;           // The model or the checkpoint.
+  uint64_t source_version = 0;  // The model's.
+  std::chrono::system_clock::time_point created =
+      std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  ServingOptions options;
+};
+
+// Which version a request gets.
+struct Routes {
+  std::map<std::string, int64_t> labels;
+  std::map<int64_t, uint32_t> weights;
+};
+
+struct VersionIndex {
+  int64_t next = 1;
+  std::map<int64_t, VersionFacts> versions;
+  Routes routes;
+};
+
+class StoredVersions {
+ public:
+  static constexpr int64_t kFormatVersion = 1;
+  // Names leave room for the number.
+  static constexpr size_t kLongestName = 100;
+
+  // `store` holds versions alone.
+  explicit StoredVersions(std::unique_ptr<CheckpointStore> store) : store_(std::move(store)) {}
+
+  // Errors as CheckpointStore's.
+  absl::Status SaveValues(const std::string& name, int64_t number, ModelState state);
+  absl::StatusOr<ModelState> LoadValues(const std::string& name, int64_t number, Allocator& host_allocator) const;
+  absl::Status DeleteValues(const std::string& name, int64_t number);
+
+  // A damaged index is replaced.
+  absl::Status SaveIndex(const std::string& name, const VersionIndex& index);
+  absl::StatusOr<VersionIndex> LoadIndex(const std::string& name) const;
+  // All names with an index, sorted.
+  absl::StatusOr<std::vector<std::string>> Names() const;
+  // The numbers of the versions whose values are there.
+  absl::StatusOr<std::vector<int64_t>> Numbers(const std::string& name) const;
+
+ private:
+  const std::unique_ptr<CheckpointStore> store_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_STORED_VERSIONS_H_

@@ -1,0 +1,147 @@
+#include "server/serving/batch_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gluond::server {
+namespace {
+
+using Clock = BatchQueue::Clock;
+using std::chrono::microseconds;
+
+class BatchQueueTest : public testing::Test {
+ protected:
+  InferRequestPtr Request(int64_t rows, const std::string& kind = "", uint64_t priority = 0) {
+    auto request = std::make_shared<InferRequest>();
+    request->rows = rows;
+    request->kind = kind;
+    request->priority = priority;
+    request->arrived = now_;
+    all_.push_back(request);
+    return request;
+  }
+  absl::Status Add(BatchQueue& queue, int64_t rows, const std::string& kind = "", uint64_t priority = 0) {
+    return queue.Add(Request(rows, kind, priority));
+  }
+  // The numbers, from 0 on in the order of Request, of the requests in the next batch.
+  std::vector<int> Take(BatchQueue& queue) {
+    std::vector<int> numbers;
+    for (const InferRequestPtr& request : queue.Take(now_, &again_)) {
+      numbers.push_back(static_cast<int>(std::find(all_.begin(), all_.end(), request) - all_.begin()));
+    }
+    return numbers;
+  }
+
+  Clock::time_point now_ = Clock::now();
+  Clock::time_point again_;
+  std::vector<InferRequestPtr> all_;
+};
+
+ServingOptions Batches(int64_t most, int64_t delay = 0) {
+  ServingOptions options;
+  options.max_batch_size = most;
+  options.max_queue_delay = microseconds(delay);
+  return options;
+}
+
+TEST_F(BatchQueueTest, WithoutBatchesEachRequestIsAlone) {
+  BatchQueue queue({}, 100);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Add(queue, 1).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Take(queue), std::vector<int>{i});
+  EXPECT_TRUE(Take(queue).empty());
+  EXPECT_EQ(again_, Clock::time_point::max());
+}
+
+TEST_F(BatchQueueTest, ABatchIsFullWhenTheNextDoesNotFit) {
+  BatchQueue queue(Batches(8, 1000), 100);
+  for (const int64_t rows : {3, 3, 3, 2}) EXPECT_TRUE(Add(queue, rows).ok());
+  EXPECT_EQ(Take(queue), (std::vector<int>{0, 1})) << "the third keeps its place before the fourth, which would fit";
+  EXPECT_TRUE(Take(queue).empty()) << "5 of 8 rows wait for more";
+  EXPECT_EQ(again_, now_ + microseconds(1000));
+  now_ += microseconds(999);
+  EXPECT_TRUE(Take(queue).empty());
+  now_ += microseconds(1);
+  EXPECT_EQ(Take(queue), (std::vector<int>{2, 3}));
+  EXPECT_EQ(queue.size(), 0);
+}
+
+TEST_F(BatchQueueTest, APreferredSizeWaitsForNoMore) {
+  ServingOptions options = Batches(16, 1000);
+  options.preferred_batch_sizes = {4, 8};
+  BatchQueue queue(options, 100);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_TRUE(Take(queue).empty());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_EQ(Take(queue).size(), 4u);
+  EXPECT_TRUE(Take(queue).empty()) << "2 rows are left";
+}
+
+TEST_F(BatchQueueTest, OneKindJoinsWhateverStandsBetween) {
+  BatchQueue queue(Batches(3), 100);
+  for (const char* kind : {"a", "b", "a", "b", "a"}) EXPECT_TRUE(Add(queue, 1, kind).ok());
+  EXPECT_EQ(Take(queue), (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(Take(queue), (std::vector<int>{1, 3}));
+}
+
+TEST_F(BatchQueueTest, TheHighestPriorityLeads) {
+  ServingOptions options = Batches(2);
+  options.priority_levels = 3;
+  options.default_priority = 2;
+  BatchQueue queue(options, 100);
+  EXPECT_TRUE(Add(queue, 1, "", 3).ok());
+  EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_TRUE(Add(queue, 1, "", 1).ok());
+  EXPECT_EQ(Take(queue), (std::vector<int>{2, 1}));
+  EXPECT_EQ(Take(queue), std::vector<int>{0});
+  const absl::Status status = Add(queue, 1, "", 4);
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_NE(status.message().find("want 1, the highest, to 3"), std::string::npos) << status;
+}
+
+TEST_F(BatchQueueTest, LimitsAreTold) {
+  ServingOptions options = Batches(4);
+  options.max_queue_size = 2;
+  BatchQueue queue(options, 100);
+  EXPECT_TRUE(absl::IsInvalidArgument(Add(queue, 5)));
+  EXPECT_TRUE(absl::IsInvalidArgument(Add(queue, 1, "", 1))) << "there are no priorities";
+  EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_TRUE(Add(queue, 1).ok());
+  const absl::Status full = Add(queue, 1);
+  EXPECT_TRUE(absl::IsUnavailable(full));
+  EXPECT_NE(full.message().find("max_queue_size"), std::string::npos) << full;
+  BatchQueue open(Batches(4), 1);
+  EXPECT_TRUE(Add(open, 1).ok());
+  EXPECT_NE(Add(open, 1).message().find("--max_requests"), std::string::npos);
+}
+
+TEST_F(BatchQueueTest, TheDeadAreTakenOut) {
+  ServingOptions options = Batches(4, 1'000'000);
+  options.default_timeout = microseconds(500);
+  options.allow_timeout_override = true;
+  BatchQueue queue(options, 100);
+  EXPECT_TRUE(Add(queue, 1).ok());
+  const InferRequestPtr patient = Request(1), cancelled = Request(1);
+  patient->timeout = microseconds(2000);
+  cancelled->cancellation = std::make_shared<Cancellation>();
+  cancelled->timeout = microseconds(5000);
+  EXPECT_TRUE(queue.Add(patient).ok());
+  EXPECT_TRUE(queue.Add(cancelled).ok());
+  EXPECT_TRUE(queue.TakeDead(now_).empty());
+  EXPECT_EQ(queue.next_death(), now_ + microseconds(500));
+  now_ += microseconds(500);
+  cancelled->cancellation->Cancel();
+  const auto dead = queue.TakeDead(now_);
+  ASSERT_EQ(dead.size(), 2u);
+  EXPECT_TRUE(absl::IsUnavailable(dead[0].second)) << dead[0].second;
+  EXPECT_NE(dead[0].second.message().find("500 us"), std::string::npos) << dead[0].second;
+  EXPECT_TRUE(absl::IsCancelled(dead[1].second));
+  EXPECT_EQ(queue.size(), 1);
+  EXPECT_EQ(queue.next_death(), patient->arrived + microseconds(2000));
+  BatchQueue strict(Batches(4), 100);
+  EXPECT_TRUE(absl::IsInvalidArgument(strict.Add(patient))) << "it takes no timeout from requests";
+}
+
+}  // namespace
+}  // namespace gluond::server

@@ -1,0 +1,323 @@
+// GRPCInferenceService: what the open protocol's clients ask, in each form, and what becomes of bad requests.
+
+#include <thread>
+
+#include "tests/server/serving_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+using inference::ModelInferRequest;
+using inference::ModelInferResponse;
+
+class InferenceServiceTest : public ServingTest {
+ protected:
+  // A model that gives each of its inputs back, one of each type.
+  void PublishEcho(const std::string& dtype, const std::string& options = R"("max_batch_size": 8)") {
+    Call(models_, &v1::ModelService::Stub::DefineModel, absl::StrCat(R"({"model": "echo", "replace": true, "graph":
+        {"nodes": [{"name": "y", "op": "identity", "inputs": ["x"]}], "outputs": ["y"]},
+        "variables": [{"name": "x", "kind": "INPUT", "shape": [-1, 3], "dtype": ")", dtype, R"("}]})"));
+    Publish(absl::StrCat(R"(, "options": {)", options, "}"), StatusCode::OK, "echo");
+  }
+  static ModelInferRequest Echo(const std::string& datatype, const std::string& contents) {
+    return Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo", "inputs": [{"name": "x", "datatype": ")",
+                                                datatype, R"(", "shape": [1, 3], "contents": {)", contents, "}}]}"));
+  }
+};
+
+TEST_F(InferenceServiceTest, TellsOfTheServer) {
+  EXPECT_TRUE(Call(infer_, &Inference_::ServerLive, "{}").live());
+  EXPECT_TRUE(Call(infer_, &Inference_::ServerReady, "{}").ready());
+  const auto metadata = Call(infer_, &Inference_::ServerMetadata, "{}");
+  EXPECT_EQ(metadata.name(), "gluond");
+  EXPECT_THAT(metadata.extensions(), testing::Contains("statistics"));
+  EXPECT_TRUE(Call(infer_, &Inference_::RepositoryIndex, "{}").models().empty());
+}
+
+TEST_F(InferenceServiceTest, TellsOfAVersion) {
+  Publish();
+  Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 16, "preferred_batch_sizes": [4, 8],
+      "max_queue_delay_us": "250", "priority_levels": 3, "default_priority": 2, "max_queue_size": 9,
+      "default_timeout_us": "7000", "allow_timeout_override": true, "instances": 2})");
+  EXPECT_TRUE(Call(infer_, &Inference_::ModelReady, R"({"name": "mlp"})").ready());
+  EXPECT_TRUE(Call(infer_, &Inference_::ModelReady, R"({"name": "mlp", "version": "1"})").ready());
+  Call(infer_, &Inference_::ModelReady, R"({"name": "mlp", "version": "3"})", StatusCode::NOT_FOUND);
+  Call(infer_, &Inference_::ModelReady, R"({"name": "none"})", StatusCode::NOT_FOUND);
+  const auto metadata = Call(infer_, &Inference_::ModelMetadata, R"({"name": "mlp"})");
+  EXPECT_THAT(metadata.versions(), ElementsAre("1", "2"));
+  EXPECT_EQ(metadata.inputs(0).name(), "data");
+  EXPECT_EQ(metadata.inputs(0).datatype(), "FP32");
+  EXPECT_THAT(metadata.inputs(0).shape(), ElementsAre(-1, 4));
+  EXPECT_THAT(metadata.outputs(0).shape(), ElementsAre(-1, 3));
+  const auto config = Call(infer_, &Inference_::ModelConfig, R"({"name": "mlp", "version": "stable"})").config();
+  EXPECT_EQ(config.max_batch_size(), 16);
+  EXPECT_THAT(config.input(0).dims(), ElementsAre(4)) << "the batch's axis is hidden";
+  EXPECT_THAT(config.output(0).dims(), ElementsAre(3));
+  EXPECT_EQ(config.input(0).data_type(), inference::TYPE_FP32);
+  EXPECT_EQ(config.instance_group(0).count(), 2);
+  const auto& batching = config.dynamic_batching();
+  EXPECT_THAT(batching.preferred_batch_size(), ElementsAre(4, 8));
+  EXPECT_EQ(batching.max_queue_delay_microseconds(), 250u);
+  EXPECT_EQ(batching.priority_levels(), 3u);
+  EXPECT_EQ(batching.default_priority_level(), 2u);
+  EXPECT_EQ(batching.default_queue_policy().max_queue_size(), 9u);
+  EXPECT_EQ(batching.default_queue_policy().default_timeout_microseconds(), 7000u);
+  EXPECT_TRUE(batching.default_queue_policy().allow_timeout_override());
+  const auto alone = Call(infer_, &Inference_::ModelConfig, R"({"name": "mlp", "version": "1"})").config();
+  EXPECT_EQ(alone.max_batch_size(), 0);
+  EXPECT_THAT(alone.input(0).dims(), ElementsAre(-1, 4));
+  EXPECT_FALSE(alone.has_dynamic_batching());
+}
+
+TEST_F(InferenceServiceTest, EachTypeComesBackTypedAndRaw) {
+  struct Case {
+    const char* dtype;
+    const char* datatype;
+    const char* contents;  // Null: raw only.
+    std::string raw;
+  };
+  const std::string f32("\0\0\x80\x3f\0\0\0\xc0\0\0\x40\x40", 12);
+  for (const Case& c : std::vector<Case>{
+           {"FLOAT32", "FP32", R"("fp32_contents": [1, -2, 3])", f32},
+           {"FLOAT64", "FP64", R"("fp64_contents": [0, 0, 0])", std::string(24, '\0')},
+           {"INT32", "INT32", R"("int_contents": [-1, 0, 2147483647])",
+            std::string("\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\x7f", 12)},
+           {"INT8", "INT8", R"("int_contents": [-128, 0, 127])", std::string("\x80\0\x7f", 3)},
+           {"UINT8", "UINT8", R"("uint_contents": [255, 0, 7])", std::string("\xff\0\x07", 3)},
+           {"INT64", "INT64", R"("int64_contents": ["-1", "0", "1"])",
+            std::string(8, '\xff') + std::string(8, '\0') + std::string("\1\0\0\0\0\0\0\0", 8)},
+           {"FLOAT16", "FP16", nullptr, std::string("\0\x3c\0\xc0\0\0", 6)},
+           {"BFLOAT16", "BF16", nullptr, std::string("\x80\x3f\0\xc0\0\0", 6)},
+           {"BOOL", "BOOL", R"("bool_contents": [true, false, true])", std::string("\1\0\1", 3)}}) {
+    SCOPED_TRACE(c.datatype);
+    PublishEcho(c.dtype);
+    ModelInferRequest raw = Echo(c.datatype, "");
+    raw.add_raw_input_contents(c.raw);
+    EXPECT_EQ(Ask(raw).raw_output_contents(0), c.raw);
+    EXPECT_EQ(Ask(raw).outputs(0).datatype(), c.datatype);
+    EXPECT_THAT(Ask(raw).outputs(0).shape(), ElementsAre(1, 3));
+    if (c.contents == nullptr) continue;
+    EXPECT_EQ(Ask(Echo(c.datatype, c.contents)).raw_output_contents(0), c.raw);
+  }
+}
+
+TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
+  PublishEcho("FLOAT32", R"("max_batch_size": 4)");
+  const std::string good = R"({"name": "x", "datatype": "FP32", "shape": [1, 3], "contents": {"fp32_contents": [1, 2, 3]}})";
+  const auto input = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return absl::StrCat(R"("inputs": [)", text, "]");
+  };
+  for (const auto& [json, says] : std::vector<std::pair<std::string, std::string>>{
+           {"", "input 'x' of shape [?,3] is missing"},
+           {input("\"x\"", "\"z\""), "there is no input 'z'"},
+           {input("\"x\"", "\"\""), "there is no input ''"},
+           {absl::StrCat(R"("inputs": [)", good, ",", good, "]"), "given twice"},
+           {input("FP32", "FP31"), "there is no datatype 'FP31'"},
+           {input("FP32", "BYTES"), "BYTES is no model's"},
+           {input("FP32", "INT32"), "INT32 values belong in int_contents, but fp32_contents"},
+           {input("FP32", "FP16"), "raw_input_contents only"},
+           {input("[1, 3]", "[3]"), "has shape [3], expected [?,3]"},
+           {input("[1, 3]", "[1, 4]"), "shape [1,4] has 4 elements, but fp32_contents has 3"},
+           {input("[1, 3]", "[-1, 3]"), "negative"},
+           {input("[1, 3]", "[\"4611686018427387904\", 3]"), "elements"},
+           {input("[1, 3]", "[0, 3]"), "shape [0,3] has 0 elements"},
+           {input("[1, 2, 3]", "[1, 2, 3, 4]"), "has 4"},
+           {input("\"contents\"", R"("parameters": {"shared_memory_region": {"string_param": "a"}}, "contents")"),
+            "shared memory"},
+           {absl::StrCat(input("x", "x"), R"(, "raw_input_contents": ["AAAA"])"), "one of these ways"},
+           {absl::StrCat(input("\"fp32_contents\": [1, 2, 3]", ""), R"(, "raw_input_contents": ["AAAA"])"),
+            "takes 12 bytes, but raw_input_contents[0] has 3"},
+           {absl::StrCat(input("\"fp32_contents\": [1, 2, 3]", ""), R"(, "raw_input_contents": ["AAAA", "AAAA"])"),
+            "2 entries for 1 inputs"},
+           {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "z"}])"), "there is no output 'z'"},
+           {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y", "parameters": {"classification":
+               {"string_param": "1"}}}])"), "wants a number"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"priority": {"int64_param": "-1"}})"), "wants a number"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"priority": {"int64_param": "1"}})"), "no priorities"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"timeout": {"int64_param": "1"}})"), "takes no `timeout`"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"sequence_id": {"int64_param": "1"}})"), "keeps a state"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"triton_x": {"bool_param": true}})"), "Triton's own"}}) {
+    SCOPED_TRACE(json);
+    Ask(Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo")", json.empty() ? "" : ", ", json, "}")),
+        StatusCode::INVALID_ARGUMENT);
+    ExpectMessage(says);
+  }
+  ModelInferRequest many = Json<ModelInferRequest>(R"({"model_name": "echo", "inputs": [{"name": "x", "datatype": "FP32",
+      "shape": [5, 3]}]})");
+  many.add_raw_input_contents(std::string(60, '\0'));
+  Ask(many, StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("5 rows");
+  EXPECT_EQ(Ask(Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo", "id": "7", "parameters": {"mine":
+      {"string_param": "x"}}, "inputs": [)", good, "]}"))).id(), "7") << "others' parameters are theirs";
+  const auto statistics = Call(infer_, &Inference_::ModelStatistics, R"({"name": "echo"})").model_stats(0);
+  EXPECT_EQ(statistics.inference_stats().success().count(), 1u);
+}
+
+TEST_F(InferenceServiceTest, ClassesAreTextsOfTheLargest) {
+  PublishEcho("FLOAT32");
+  ModelInferRequest request = Json<ModelInferRequest>(R"({"model_name": "echo", "inputs": [{"name": "x", "datatype": "FP32",
+      "shape": [2, 3], "contents": {"fp32_contents": [0.25, 4, "NaN", 7, 7, -1]}}],
+      "outputs": [{"name": "y", "parameters": {"classification": {"int64_param": "2"}}}]})");
+  const ModelInferResponse response = Ask(request);
+  EXPECT_EQ(response.outputs(0).datatype(), "BYTES");
+  EXPECT_THAT(response.outputs(0).shape(), ElementsAre(2, 2));
+  std::string expected;
+  for (const char* text : {"4.000000:1", "0.250000:0", "7.000000:0", "7.000000:1"}) {
+    expected += std::string("\x0a\0\0\0", 4) + text;
+  }
+  EXPECT_EQ(response.raw_output_contents(0), expected);
+}
+
+TEST_F(InferenceServiceTest, RequestsOfOtherSizesAreComputedTogetherWithTheirOwnAnswers) {
+  Publish(R"(, "options": {"max_batch_size": 16, "max_queue_delay_us": "20000"})");
+  std::vector<std::vector<float>> alone;
+  for (int i = 0; i < 8; ++i) alone.push_back(Floats(Ask(Rows(1 + i % 3, "", "", "mlp", 0.3f * static_cast<float>(i)))));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 5; ++n) {
+        grpc::ClientContext context;
+        ModelInferResponse response;
+        const auto status = infer_->ModelInfer(&context, Rows(1 + i % 3, "", "", "mlp", 0.3f * static_cast<float>(i)), &response);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        const std::vector<float> values = Floats(response);
+        ASSERT_EQ(values.size(), alone[static_cast<size_t>(i)].size());
+        for (size_t j = 0; j < values.size(); ++j) EXPECT_NEAR(values[j], alone[static_cast<size_t>(i)][j], 1e-5f);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto statistics = Call(infer_, &Inference_::ModelStatistics, R"({"name": "mlp", "version": "1"})").model_stats(0);
+  EXPECT_EQ(statistics.inference_stats().success().count(), 48u);
+  EXPECT_EQ(statistics.inference_count(), 6u * (1 + 2 + 3 + 1 + 2 + 3 + 1 + 2));
+  EXPECT_LT(statistics.execution_count(), 40u) << "batches were made";
+  uint64_t rows = 0;
+  for (const auto& batch : statistics.batch_stats()) rows += batch.batch_size() * batch.compute_infer().count();
+  EXPECT_EQ(rows, statistics.inference_count());
+  EXPECT_GT(statistics.inference_stats().queue().ns(), 0u);
+}
+
+TEST_F(InferenceServiceTest, ABatchInvariantAnswerHasTheBitsOfALoneOne) {
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "20000", "batch_invariant": true})");
+  const std::vector<float> alone = Floats(Ask(Rows(1)));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      grpc::ClientContext context;
+      ModelInferResponse response;
+      ASSERT_TRUE(infer_->ModelInfer(&context, Rows(1 + i % 2), &response).ok());
+      std::vector<float> values = Floats(response);
+      values.resize(alone.size());
+      EXPECT_EQ(values, alone);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(InferenceServiceTest, AStreamKeepsOrderAndReportsErrorsOnIt) {
+  Publish(R"(, "options": {"max_batch_size": 8})");
+  grpc::ClientContext context;
+  const auto stream = infer_->ModelStreamInfer(&context);
+  constexpr int kRequests = 200;  // More than are computed at once.
+  std::thread writer([&] {
+    for (int i = 0; i < kRequests; ++i) {
+      ASSERT_TRUE(stream->Write(Rows(i % 10 == 3 ? 9 : 1 + i % 3, "", absl::StrCat(i))));
+    }
+    stream->WritesDone();
+  });
+  inference::ModelStreamInferResponse response;
+  for (int i = 0; i < kRequests; ++i) {
+    ASSERT_TRUE(stream->Read(&response)) << i;
+    EXPECT_EQ(response.infer_response().id(), absl::StrCat(i));
+    EXPECT_EQ(response.error_message().empty(), i % 10 != 3) << response.error_message();
+    if (i % 10 == 3) continue;
+    EXPECT_EQ(response.infer_response().outputs(0).shape(0), 1 + i % 3);
+  }
+  EXPECT_FALSE(stream->Read(&response));
+  writer.join();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(InferenceServiceTest, AStreamThatNobodyReadsHoldsFewRequestsAndEnds) {
+  Limits limits;
+  limits.session_lease_seconds = 1;
+  Restart(limits);
+  Publish();
+  grpc::ClientContext context;
+  const auto stream = infer_->ModelStreamInfer(&context);
+  const ModelInferRequest request = Rows(20'000);
+  std::thread writer([&] {
+    for (int i = 0; i < 1000 && stream->Write(request); ++i) continue;
+  });
+  writer.join();  // The stream ended.
+  EXPECT_FALSE(stream->Finish().ok());
+  EXPECT_EQ(Ask(Rows(1)).model_version(), "1");
+}
+
+TEST_F(InferenceServiceTest, UnloadedVersionsComeBack) {
+  Publish();
+  const std::vector<float> before = Floats(Ask(Rows(2)));
+  Call(infer_, &Inference_::RepositoryModelUnload, R"({"model_name": "mlp"})");
+  Ask(Rows(2), StatusCode::UNAVAILABLE);
+  Call(infer_, &Inference_::ModelReady, R"({"name": "mlp"})", StatusCode::UNAVAILABLE);
+  const auto index = Call(infer_, &Inference_::RepositoryIndex, "{}");
+  EXPECT_EQ(index.models(0).state(), "UNAVAILABLE");
+  EXPECT_EQ(index.models(0).reason(), "it was unloaded");
+  EXPECT_TRUE(Call(infer_, &Inference_::RepositoryIndex, R"({"ready": true})").models().empty());
+  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp"})");
+  EXPECT_EQ(Floats(Ask(Rows(2))), before);
+  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "none"})", StatusCode::NOT_FOUND);
+  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp", "repository_name": "x"})",
+       StatusCode::UNIMPLEMENTED);
+  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp", "parameters": {"config": {"string_param": "x"}}})",
+       StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(InferenceServiceTest, WhatIsNotOfferedSaysSo) {
+  EXPECT_TRUE(Call(infer_, &Inference_::SystemSharedMemoryStatus, "{}").regions().empty());
+  Call(infer_, &Inference_::SystemSharedMemoryUnregister, "{}");
+  Call(infer_, &Inference_::CudaSharedMemoryUnregister, "{}");
+  Call(infer_, &Inference_::SystemSharedMemoryRegister, "{}", StatusCode::UNIMPLEMENTED);
+  ExpectMessage("send tensors in requests");
+  Call(infer_, &Inference_::CudaSharedMemoryRegister, "{}", StatusCode::UNIMPLEMENTED);
+  Call(infer_, &Inference_::TraceSetting, "{}", StatusCode::UNIMPLEMENTED);
+  Call(infer_, &Inference_::LogSettings, "{}", StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(InferenceServiceTest, ACancelledRequestLeavesTheQueueAtOnce) {
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "60000000", "max_queue_size": 1})");
+  for (int i = 0; i < 3; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+    ModelInferResponse response;
+    EXPECT_EQ(infer_->ModelInfer(&context, Rows(1), &response).error_code(), StatusCode::DEADLINE_EXCEEDED);
+    // The next one finds its place free.
+    bool is_free = false;
+    for (int n = 0; n < 1000 && !is_free; ++n) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      is_free = Call(infer_, &Inference_::ModelStatistics, R"({"name": "mlp"})").model_stats(0).inference_stats().fail()
+                    .count() == static_cast<uint64_t>(i + 1);
+    }
+    EXPECT_TRUE(is_free);
+  }
+  EXPECT_EQ(Ask(Rows(8)).outputs(0).shape(0), 8) << "a full batch waits for nobody";
+}
+
+TEST_F(InferenceServiceTest, AStoppedServerAnswersThoseWhoWait) {
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "60000000"})");
+  grpc::Status status;
+  std::thread waits([&] {
+    grpc::ClientContext context;
+    ModelInferResponse response;
+    status = infer_->ModelInfer(&context, Rows(1), &response);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  server_->Drain(std::chrono::milliseconds(100));
+  waits.join();
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+}
+
+}  // namespace
+}  // namespace gluond::server

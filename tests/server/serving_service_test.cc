@@ -1,0 +1,253 @@
+// PublishModel and the routes to versions: what is published stays as it was, and comes back after a restart.
+
+#include <atomic>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "tests/server/serving_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+class ServingServiceTest : public ServingTest {};
+
+TEST_F(ServingServiceTest, AVersionStaysAsItWasWhileItsModelTrains) {
+  Train(3);
+  const v1::ServedVersion first = Publish(R"(, "labels": ["stable"])");
+  EXPECT_EQ(first.served(), "mlp");
+  EXPECT_EQ(first.version(), 1);
+  EXPECT_EQ(first.state(), v1::ServedVersion::READY);
+  EXPECT_EQ(first.source(), "mlp");
+  EXPECT_EQ(first.source_version(), 4u);  // InitializeParameters, and three steps.
+  EXPECT_GE(first.tensor_bytes(), 4 * (8 * 4 + 8 + 3 * 8 + 3));
+  EXPECT_TRUE(first.stored());
+  EXPECT_GT(first.created().seconds(), 1'700'000'000);
+  const auto predict = [this] {
+    v1::PredictRequest request;
+    request.set_model("mlp");
+    const inference::ModelInferRequest rows = Rows(2);
+    v1::Tensor& data = (*request.mutable_inputs())["data"];
+    for (const int64_t dim : rows.inputs(0).shape()) data.add_shape(dim);
+    *data.mutable_float_data() = rows.inputs(0).contents().fp32_contents();
+    const auto response = Call(models_, &v1::ModelService::Stub::Predict, request);
+    const auto& values = response.outputs().begin()->second.float_data();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const std::vector<float> before = predict();
+  EXPECT_EQ(Floats(Ask(Rows(2))), before) << "the working model's bits";
+  Train(5);
+  EXPECT_EQ(Floats(Ask(Rows(2))), before);
+  EXPECT_NE(predict(), before);
+  const v1::ServedVersion second = Publish();
+  EXPECT_EQ(second.version(), 2);
+  EXPECT_EQ(Floats(Ask(Rows(2, "2"))), predict());
+  EXPECT_EQ(Floats(Ask(Rows(2))), before) << "the label `stable`";
+  Call(models_, &v1::ModelService::Stub::DeleteModel, R"({"model": "mlp"})");
+  EXPECT_EQ(Floats(Ask(Rows(2))), before) << "versions need no model";
+}
+
+TEST_F(ServingServiceTest, RequestsGetTheVersionThatTheRoutesSay) {
+  for (int i = 0; i < 3; ++i) {
+    Train(1);
+    Publish();
+  }
+  EXPECT_EQ(Ask(Rows(1)).model_version(), "3") << "the newest";
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "labels": {"stable": 1, "canary": 3}})");
+  EXPECT_EQ(Ask(Rows(1)).model_version(), "1");
+  EXPECT_EQ(Ask(Rows(1, "canary")).model_version(), "3");
+  EXPECT_EQ(Ask(Rows(1, "2")).model_version(), "2");
+  Ask(Rows(1, "4"), StatusCode::NOT_FOUND);
+  ExpectMessage("there are 1, 2, 3, canary, stable");
+  Ask(Rows(1, "", "", "other"), StatusCode::NOT_FOUND);
+  ExpectMessage("no model is served as 'other'");
+  const auto routed = Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "weights": {"1": 3, "2": 1}})");
+  EXPECT_EQ(routed.versions(0).weight(), 3u);
+  EXPECT_THAT(routed.versions(0).labels(), ElementsAre("stable"));
+  int of_first = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string id = absl::StrCat("request ", i);
+    const std::string version = Ask(Rows(1, "", id)).model_version();
+    EXPECT_EQ(Ask(Rows(1, "", id)).model_version(), version) << "an id keeps its version";
+    of_first += version == "1";
+    EXPECT_TRUE(version == "1" || version == "2");
+  }
+  EXPECT_GT(of_first, 120);
+  EXPECT_LT(of_first, 180);
+  EXPECT_EQ(Ask(Rows(1, "stable", "request 7")).model_version(), "1") << "a label is a label";
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "clear_weights": true, "labels": {"stable": 0}})");
+  EXPECT_EQ(Ask(Rows(1)).model_version(), "3");
+}
+
+TEST_F(ServingServiceTest, RoutesChangeWholeOrNotAtAll) {
+  Publish(R"(, "labels": ["stable"])");
+  for (const auto& [json, says] : std::vector<std::pair<std::string, std::string>>{
+           {R"("labels": {"canary": 1, "x": 7})", "no version '7'"},
+           {R"("labels": {"7": 1})", "is a number"},
+           {R"("labels": {"a/b": 1})", "a/b"},
+           {R"("labels": {"canary": 1}, "weights": {"1": 0})", "sum is 0"},
+           {R"("weights": {"1": 1, "2": 1})", "no version '2'"}}) {
+    grpc::ClientContext context;
+    v1::RouteVersionsResponse response;
+    const grpc::Status status = serving_->RouteVersions(
+        &context, Json<v1::RouteVersionsRequest>(absl::StrCat(R"({"served": "mlp", )", json, "}")), &response);
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(status.error_message(), HasSubstr(says));
+    Ask(Rows(1, "canary"), StatusCode::NOT_FOUND);
+    EXPECT_EQ(Ask(Rows(1)).model_version(), "1");
+  }
+  Call(serving_, &Serving::RouteVersions, R"({"served": "none", "labels": {"x": 1}})", StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServingServiceTest, WhatCannotBePublishedIsRefusedAndLeavesNothing) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "empty", "block": {"block": "Dense",
+      "attributes": {"units": 2}}, "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 3]}]})");
+  Publish("", StatusCode::FAILED_PRECONDITION, "empty");
+  ExpectMessage("has no value");
+  Publish("", StatusCode::NOT_FOUND, "mpl");
+  Publish(R"(, "checkpoint": "x")", StatusCode::INVALID_ARGUMENT);
+  Publish("", StatusCode::INVALID_ARGUMENT, "");
+  Publish(R"(, "served": "a/b")", StatusCode::INVALID_ARGUMENT);
+  Publish(absl::StrCat(R"(, "served": ")", std::string(101, 'a'), "\""), StatusCode::INVALID_ARGUMENT);
+  Publish(R"(, "labels": ["12"])", StatusCode::INVALID_ARGUMENT);
+  Publish(R"(, "call": {"expected_version": "99"})", StatusCode::ABORTED);
+  for (const char* options : {R"("max_batch_size": -1)", R"("max_batch_size": 100000)", R"("instances": 65)",
+                              R"("preferred_batch_sizes": [9], "max_batch_size": 8)", R"("priority_levels": -1)",
+                              R"("default_priority": 2, "priority_levels": 1)", R"("max_queue_delay_us": "-1")",
+                              R"("max_queue_delay_us": "18446744073709551615")",
+                              R"("max_queue_size": -3)", R"("default_timeout_us": "9999999999999")"}) {
+    v1::PublishModelRequest request;
+    if (!google::protobuf::util::JsonStringToMessage(absl::StrCat(R"({"model": "mlp", "options": {)", options, "}}"),
+                                                     &request).ok()) continue;
+    Call(serving_, &Serving::PublishModel, request, StatusCode::INVALID_ARGUMENT);
+    ExpectMessage("want");
+  }
+  Publish(R"(, "options": {"batch_invariant": true})", StatusCode::INVALID_ARGUMENT);
+  Publish(R"(, "options": {"device": "gpu:7"})", StatusCode::NOT_FOUND);
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "sum", "graph": {"nodes": [{"name": "s", "op": "sum",
+      "inputs": ["data"]}], "outputs": ["s"]}, "variables": [{"name": "data", "kind": "INPUT", "shape": [2, 3]}]})");
+  Publish(R"(, "options": {"max_batch_size": 8})", StatusCode::INVALID_ARGUMENT, "sum");
+  ExpectMessage("first axis of the input 'data'");
+  EXPECT_TRUE(Listed().empty());
+  EXPECT_EQ(Publish("", StatusCode::OK, "sum").version(), 1);
+}
+
+TEST_F(ServingServiceTest, ARestartServesThemAgain) {
+  Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 8, "max_queue_delay_us": "100",
+             "preferred_batch_sizes": [4], "priority_levels": 2, "instances": 2})");
+  Train(2);
+  Publish();
+  Publish();
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 3})");
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "weights": {"2": 1}})");
+  const std::vector<float> first = Floats(Ask(Rows(3, "1"))), second = Floats(Ask(Rows(3)));
+  const auto before = Call(serving_, &Serving::ListVersions, "{}");
+  Restart();
+  auto after = Call(serving_, &Serving::ListVersions, "{}");
+  ASSERT_EQ(after.versions_size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    after.mutable_versions(i)->set_tensor_bytes(before.versions(i).tensor_bytes());  // Scratch memory comes and goes.
+    after.mutable_versions(i)->set_requests(before.versions(i).requests());
+    *after.mutable_versions(i)->mutable_time() = before.versions(i).time();
+    EXPECT_EQ(after.versions(i).ShortDebugString(), before.versions(i).ShortDebugString());
+  }
+  EXPECT_EQ(Floats(Ask(Rows(3, "stable"))), first);
+  EXPECT_EQ(Floats(Ask(Rows(3))), second);
+  EXPECT_EQ(Publish().version(), 4) << "a number is never used again";
+}
+
+TEST_F(ServingServiceTest, ADamagedVersionLeavesTheOthers) {
+  Publish();
+  Publish(R"(, "labels": ["stable"])");
+  DropStubs();
+  StopServer();
+  std::ofstream(store_ + "/.versions/mlp.1/v1/parameters.safetensors", std::ios::app) << "x";
+  log_.Take();
+  StartServer({});
+  MakeStubs();
+  std::string logged;
+  for (const std::string& line : log_.Take()) logged += line;
+  EXPECT_THAT(logged, HasSubstr("'mlp' is not served as it was: version 1"));
+  Ask(Rows(1, "1"), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Ask(Rows(1)).model_version(), "2");
+  DefineAgain();
+  EXPECT_EQ(Publish().version(), 3);
+}
+
+TEST_F(ServingServiceTest, ARoutedVersionIsNotRetired) {
+  Publish(R"(, "labels": ["stable"])");
+  Publish();
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})", StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("label 'stable'");
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "labels": {"stable": 2}, "weights": {"1": 1}})");
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})", StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("weight");
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "clear_weights": true})");
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})");
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})", StatusCode::NOT_FOUND);
+  EXPECT_EQ(Listed(), std::vector<int64_t>{2});
+  EXPECT_EQ(Listed(R"({"served": "other"})"), std::vector<int64_t>{});
+}
+
+TEST_F(ServingServiceTest, ACheckpointIsPublishedToo) {
+  Call(models_, &v1::ModelService::Stub::SaveCheckpoint, R"({"model": "mlp", "checkpoint": "epoch-3"})");
+  const std::vector<float> then = Floats(Ask(Rows(2, absl::StrCat(Publish().version()))));
+  Train(3);
+  const auto version = Call(serving_, &Serving::PublishModel, R"({"checkpoint": "epoch-3", "served": "mlp"})").version();
+  EXPECT_EQ(version.version(), 2);
+  EXPECT_EQ(version.source(), "epoch-3");
+  EXPECT_EQ(Floats(Ask(Rows(2))), then);
+  Call(serving_, &Serving::PublishModel, R"({"checkpoint": "none"})", StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServingServiceTest, LimitsHold) {
+  Limits limits;
+  limits.max_served_versions = 2;
+  Restart(limits);
+  Publish();
+  Publish();
+  Publish("", StatusCode::RESOURCE_EXHAUSTED);
+  ExpectMessage("--max_served_versions");
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})");
+  EXPECT_EQ(Publish().version(), 3);
+  EXPECT_EQ(Call(serving_, &Serving::ListVersions, R"({"page_size": 1})").versions_size(), 1);
+}
+
+TEST_F(ServingServiceTest, ARepeatedCallPublishesOnce) {
+  const std::string more = R"(, "call": {"client_id": "ann", "sequence": "1"})";
+  EXPECT_EQ(Publish(more).version(), 1);
+  EXPECT_EQ(Publish(more).version(), 1);
+  EXPECT_EQ(Listed(), std::vector<int64_t>{1});
+}
+
+TEST_F(ServingServiceTest, PublishingAndRetiringInALoopOfRequestsLosesNone) {
+  Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 4})");
+  std::atomic<bool> ends = false;
+  std::atomic<int> answers = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      while (!ends) {
+        grpc::ClientContext context;
+        inference::ModelInferResponse response;
+        const grpc::Status status = infer_->ModelInfer(&context, Rows(1 + i % 3), &response);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        ++answers;
+      }
+    });
+  }
+  std::set<int64_t> seen;
+  for (int i = 0; i < 10; ++i) {
+    Train(1);
+    const int64_t number = Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 4})").version();
+    EXPECT_TRUE(seen.insert(number).second);
+    Call(serving_, &Serving::RetireVersion, absl::StrCat(R"({"served": "mlp", "version": )", number - 1, "}"));
+  }
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(answers, 20);
+  EXPECT_EQ(Listed(), std::vector<int64_t>{11});
+}
+
+}  // namespace
+}  // namespace gluond::server
