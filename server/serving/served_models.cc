@@ -61,7 +61,7 @@ absl::StatusOr<const ServedModels::Model*> ServedModels::FindModel(const std::st
   return const_cast<ServedModels*>(this)->FindModel(name);
 }
 
-absl::Status ServedModels::NoVersion(const Model& model, const std::string& name, absl::string_view version) const {
+absl::Status ServedModels::NoVersion(const Model& model, const std::string& name, absl::string_view version) {
   std::vector<std::string> known;
   for (const auto& [number, each] : model.versions) known.push_back(absl::StrCat(number));
   for (const auto& [label, number] : model.routes.labels) known.push_back(label);

@@ -107,8 +107,7 @@ class ServedModels {
   // The number of the version that a request gets.
   absl::StatusOr<int64_t> Number(const Model& model, const std::string& name, const std::string& version,
                                  absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version);
   // Makes the version ready, or unavailable with the reason.
   absl::Status Serve(const std::string& name, int64_t number, ModelState state, const ServingOptions& options);
   v1::ServedVersion Describe(const std::string& name, const Model& model, int64_t number) const
