@@ -187,7 +187,7 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
   return absl::OkStatus();
 }
 
-absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row,
+absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row, int64_t most_bytes,
                            inference::ModelInferResponse* response) {
   const bool has_rows = by_row && tensor.shape().ndim() > 0;
   const int64_t rows = has_rows ? tensor.shape()[0] : 1;
@@ -201,6 +201,9 @@ absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_
       const std::string text = absl::StrCat(ValueText(tensor, row * size + place), ":", place);
       for (size_t shift = 0; shift < 32; shift += 8) raw.push_back(static_cast<char>(text.size() >> shift & 0xff));
       raw.append(text);
+      if (static_cast<int64_t>(raw.size()) <= most_bytes) continue;
+      return OverLimit("--max_message_bytes", "the classes have more than the ", most_bytes, " bytes of --max_message_bytes; "
+                       "ask for fewer");
     }
   }
   auto* const output = response->add_outputs();

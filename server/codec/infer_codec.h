@@ -29,7 +29,8 @@ absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferReques
 absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, inference::ModelInferResponse* response,
                                Attachments* attachments);
 // Adds, in the output's place, its `count` largest values and their places: texts "0.98:7". `by_row`: of each row.
-absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row,
+// RESOURCE_EXHAUSTED: the texts have more than `most_bytes`.
+absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row, int64_t most_bytes,
                            inference::ModelInferResponse* response);
 
 }  // namespace gluond::server

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
@@ -16,6 +17,7 @@ namespace {
 
 using inference::InferParameter;
 constexpr char kClassification[] = "classification";
+constexpr size_t kLongestId = 1024;
 
 // A parameter that is a number of 0 or more.
 absl::StatusOr<uint64_t> Natural(absl::string_view name, const InferParameter& parameter) {
@@ -53,7 +55,11 @@ using Classes = absl::flat_hash_map<std::string, int64_t>;
 
 absl::StatusOr<Classes> ReadOutputs(const inference::ModelInferRequest& request, InferRequest* to) {
   Classes classes;
+  absl::flat_hash_set<absl::string_view> seen;
   for (const auto& output : request.outputs()) {
+    if (!seen.insert(output.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(output.name()), "' is wanted twice"));
+    }
     to->outputs.push_back(output.name());
     for (const auto& [name, parameter] : output.parameters()) {
       if (absl::StartsWith(name, "shared_memory_")) {
@@ -68,7 +74,7 @@ absl::StatusOr<Classes> ReadOutputs(const inference::ModelInferRequest& request,
 }
 
 absl::Status Answer(const Inference& inference, const ServedVersion& version, const Classes& classes,
-                    const NamedTensors& outputs) {
+                    const NamedTensors& outputs, int64_t most_bytes) {
   inference::ModelInferResponse& response = inference.response;
   response.set_model_name(inference.request.model_name());
   response.set_model_version(absl::StrCat(version.number()));
@@ -78,15 +84,19 @@ absl::Status Answer(const Inference& inference, const ServedVersion& version, co
     RETURN_IF_ERROR(wanted == classes.end()
                         ? EncodeInferOutput(output.name, output.tensor, &response, &inference.reply_attachments)
                         : EncodeClasses(output.name, output.tensor, wanted->second, version.options().max_batch_size > 0,
-                                        &response));
+                                        most_bytes, &response));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-void Infer(const ServedModels& served, Dispatch& dispatch, Inference inference, std::function<void(absl::Status)> done) {
+void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
   const inference::ModelInferRequest& message = inference.request;
+  if (message.id().size() > kLongestId) {
+    return done(InField("id", absl::InvalidArgumentError(absl::StrCat("the id has ", message.id().size(), " bytes, the "
+                                                                      "limit is ", kLongestId))));
+  }
   absl::StatusOr<ServedVersionPtr> chosen = served.Choose(message.model_name(), message.model_version(), message.id());
   if (!chosen.ok()) return done(chosen.status());
   const ServedVersionPtr version = *std::move(chosen);
@@ -99,13 +109,14 @@ void Infer(const ServedModels& served, Dispatch& dispatch, Inference inference, 
   if (!inputs.ok()) return done(inputs.status());
   request->inputs = *std::move(inputs);
   request->cancellation = inference.cancellation;
-  request->done = [&dispatch, version, inference = std::move(inference), classes = *std::move(classes),
+  request->done = [&runner, version, inference = std::move(inference), classes = *std::move(classes),
                    done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
-    auto answer = [version, inference, classes, done, outputs = *std::move(outputs)] {
-      done(Answer(inference, *version, classes, outputs));
+    auto answer = [version, inference, classes, done, outputs = *std::move(outputs),
+                   most_bytes = runner.limits.max_message_bytes] {
+      done(Answer(inference, *version, classes, outputs, most_bytes));
     };
-    dispatch.Run(classes.empty() ? Weight::kLight : Weight::kHeavy, std::move(answer));
+    runner.dispatch.Run(classes.empty() ? Weight::kLight : Weight::kHeavy, std::move(answer));
   };
   version->Infer(std::move(request));
 }

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "engine/runtime/cancellation.h"
 #include "proto/inference/grpc_service.pb.h"
-#include "server/rpc/dispatch.h"
+#include "server/rpc/unary.h"
 #include "server/serving/served_models.h"
 #include "server/wire/attachments.h"
 
@@ -28,7 +28,7 @@ struct Inference {
 // Calls `done` once, on any thread; with OK the response is complete. NOT_FOUND: there is no such version.
 // INVALID_ARGUMENT: the request. UNAVAILABLE: the version is not ready, too many requests wait, or this one has waited for
 // too long.
-void Infer(const ServedModels& served, Dispatch& dispatch, Inference inference, std::function<void(absl::Status)> done);
+void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done);
 
 }  // namespace gluond::server
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "google/protobuf/arena.h"
 #include "proto/inference/grpc_service.pb.h"
 #include "server/services/infer.h"
@@ -12,13 +13,23 @@
 
 namespace gluond::server {
 
+namespace {
+
+// Memory that a request takes beside its bytes.
+constexpr int64_t kJobBytes = 8 << 10;
+// An answer that tells an error is always small.
+constexpr size_t kLongestError = 16 << 10, kLongestName = 1024;
+
+}  // namespace
+
 struct InferStream::Job {
   google::protobuf::Arena arena;
   inference::ModelInferRequest* const request = inference::ModelInferRequest::default_instance().New(&arena);
   inference::ModelStreamInferResponse* const response =
       inference::ModelStreamInferResponse::default_instance().New(&arena);
   Attachments attachments, reply_attachments;
-  Reservation memory;
+  Reservation memory;  // The request's and the reply's.
+  Shares::Permit permit, bytes_permit;
   Slices reply;  // Empty: it is not answered.
 };
 
@@ -59,46 +70,60 @@ void InferStream::Drain() {
   GoOn();
 }
 
-void InferStream::Receive(const Slices& message, int64_t) {
+absl::Status InferStream::Enter(const Slices& message, int64_t bytes, Job* job) {
+  Runner& runner = streams_.runner();
+  ASSIGN_OR_RETURN(job->permit, runner.requests.Enter(peer(), 1));
+  ASSIGN_OR_RETURN(job->bytes_permit, runner.request_bytes.Enter(peer(), bytes));
+  RETURN_IF_ERROR(job->memory.Grow(bytes + kJobBytes));
+  return ParseMessage(message, job->request, &job->attachments,
+                      [job](int64_t parsed) { return job->memory.Grow(parsed); });
+}
+
+void InferStream::Receive(const Slices& message, int64_t bytes) {
   const auto job = std::make_shared<Job>();
   job->memory = NewReservation();
-  const absl::Status status = ParseMessage(message, job->request, &job->attachments,
-                                           [&job](int64_t parsed) { return job->memory.Grow(parsed); });
-  if (!status.ok()) return End(status);
+  const absl::Status entered = Enter(message, bytes, job.get());
+  if (absl::IsInvalidArgument(entered)) return End(entered);  // It is no message.
   {
     MutexLock lock(jobs_mu_);
     reading_ = false;
     jobs_.push_back(job);
   }
+  if (!entered.ok()) return Done(job, entered);
   const auto self = std::static_pointer_cast<InferStream>(shared_from_this());
-  Infer(streams_.served(), streams_.runner().dispatch,
+  Infer(streams_.served(), streams_.runner(),
         {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments, cancellation_,
          job},
         [self, job](const absl::Status& status) { self->Done(job, status); });
   GoOn();
 }
 
-void InferStream::Done(const JobPtr& job, const absl::Status& status) {
-  inference::ModelStreamInferResponse& response = *job->response;
+absl::Status InferStream::Encode(Job* job) {
+  if (job->request->parameters().contains("triton_enable_empty_final_response")) {
+    (*job->response->mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
+  }
+  const auto size = static_cast<int64_t>(job->response->ByteSizeLong());
+  if (size <= limits().max_message_bytes) {
+    RETURN_IF_ERROR(job->memory.Grow(size));
+    job->reply = Weave(job->response->SerializeAsString(), *job->response->GetDescriptor(), job->reply_attachments);
+  }
+  const int64_t bytes = size <= limits().max_message_bytes ? static_cast<int64_t>(Bytes(job->reply).size()) : size;
+  if (bytes <= limits().max_message_bytes) return absl::OkStatus();
+  return OverLimit("--max_message_bytes", "the answer has ", bytes, " bytes, the limit of --max_message_bytes is ",
+                   limits().max_message_bytes);
+}
+
+void InferStream::Done(const JobPtr& job, absl::Status status) {
+  MutexLock lock(jobs_mu_);
+  if (status.ok()) status = Encode(job.get());
   if (!status.ok()) {
-    job->reply_attachments = Attachments();
-    response.mutable_infer_response()->Clear();
-    response.mutable_infer_response()->set_id(job->request->id());
-    response.mutable_infer_response()->set_model_name(job->request->model_name());
-    response.set_error_message(std::string(status.message()));
-  } else if (job->request->parameters().contains("triton_enable_empty_final_response")) {
-    (*response.mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
+    inference::ModelStreamInferResponse response;
+    response.set_error_message(std::string(status.message().substr(0, kLongestError)));
+    response.mutable_infer_response()->set_id(job->request->id().substr(0, kLongestName));
+    response.mutable_infer_response()->set_model_name(job->request->model_name().substr(0, kLongestName));
+    job->reply = {grpc::Slice(response.SerializeAsString())};
   }
-  Slices reply = Weave(response.SerializeAsString(), *response.GetDescriptor(), job->reply_attachments);
-  const auto bytes = static_cast<int64_t>(Bytes(reply).size());
-  if (bytes > limits().max_message_bytes) {
-    return Done(job, OverLimit("--max_message_bytes", "the answer has ", bytes, " bytes, the limit of --max_message_bytes is ",
-                               limits().max_message_bytes));
-  }
-  {
-    MutexLock lock(jobs_mu_);
-    job->reply = std::move(reply);
-  }
+  lock.Unlock();
   GoOn();
 }
 

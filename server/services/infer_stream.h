@@ -58,7 +58,9 @@ class InferStream final : public Conversation {
   void Ended() override;
   void Over() override { streams_.Remove(this); }
 
-  void Done(const JobPtr& job, const absl::Status& status);
+  absl::Status Enter(const Slices& message, int64_t bytes, Job* job);
+  void Done(const JobPtr& job, absl::Status status);
+  absl::Status Encode(Job* job);
   // Writes the next answer, reads the next request, or ends the stream, as far as there is something to do.
   void GoOn();
 

@@ -192,7 +192,7 @@ void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference
 }
 
 void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
-  Infer(served_, runner().dispatch,
+  Infer(served_, runner(),
         {call.request(), call.attachments(), call.response(), call.reply_attachments(), call.cancellation(), nullptr},
         [call](const absl::Status& status) { call.Finish(status); });
 }

@@ -1,8 +1,11 @@
 #include "server/serving/batch_queue.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 
@@ -38,46 +41,63 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
 }
 
 std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
-  *again = Clock::time_point::max();
-  if (size_ == 0) return {};
   using Place = std::pair<Requests*, Requests::iterator>;
-  std::vector<Place> joined;
-  size_t preferred = 0;  // So many of them have a preferred size.
-  int64_t rows = 0;
-  bool is_full = options_.max_batch_size <= 0;
-  std::string kind;
+  struct Group {
+    std::vector<Place> joined;
+    size_t preferred = 0;  // So many of them have a preferred size.
+    int64_t rows = 0;
+    bool is_full = false;
+    Clock::time_point longest = Clock::time_point::max();
+  };
+  const auto& sizes = options_.preferred_batch_sizes;
+  std::vector<Group> groups;  // By kind, in the order of their leaders.
+  absl::flat_hash_map<absl::string_view, size_t> by_kind;
+  const auto join = [&](Requests& requests, Requests::iterator it) {
+    const InferRequest& request = **it;
+    const auto [place, is_new] = by_kind.try_emplace(request.kind, groups.size());
+    if (is_new) groups.emplace_back();
+    Group& group = groups[place->second];
+    if (!group.is_full && !group.joined.empty() && group.rows + request.rows > options_.max_batch_size) group.is_full = true;
+    if (group.is_full) return;
+    group.joined.emplace_back(&requests, it);
+    group.rows += request.rows;
+    group.is_full = request.is_alone || group.rows >= options_.max_batch_size;
+    group.longest = std::min(group.longest, request.arrived);
+    if (std::find(sizes.begin(), sizes.end(), group.rows) != sizes.end()) group.preferred = group.joined.size();
+  };
   for (auto& [priority, requests] : by_priority_) {
-    for (auto it = requests.begin(); it != requests.end() && !(is_full && !joined.empty()); ++it) {
-      if (joined.empty()) kind = (*it)->kind;
-      if ((*it)->kind != kind) continue;
-      if (!joined.empty() && rows + (*it)->rows > options_.max_batch_size) {
-        is_full = true;
-        break;
-      }
-      joined.emplace_back(&requests, it);
-      rows += (*it)->rows;
-      is_full = is_full || rows >= options_.max_batch_size;
-      const auto& sizes = options_.preferred_batch_sizes;
-      if (std::find(sizes.begin(), sizes.end(), rows) != sizes.end()) preferred = joined.size();
+    for (auto it = requests.begin(); it != requests.end(); ++it) {
+      join(requests, it);
+      if (groups.front().is_full) break;
     }
+    if (!groups.empty() && groups.front().is_full) break;
   }
-  Clock::time_point longest = (*joined.front().second)->arrived;
-  for (const auto& [requests, it] : joined) longest = std::min(longest, (*it)->arrived);
-  const Clock::time_point due = longest + options_.max_queue_delay;
-  if (!is_full && now < due) {
-    if (preferred == 0) {
-      *again = due;
-      return {};
+  *again = Clock::time_point::max();
+  for (Group& group : groups) {
+    const Clock::time_point due = group.longest + options_.max_queue_delay;
+    if (!group.is_full && now < due && group.preferred == 0) {
+      *again = std::min(*again, due);
+      continue;
     }
-    joined.resize(preferred);
+    if (!group.is_full && now < due) group.joined.resize(group.preferred);
+    std::vector<InferRequestPtr> batch;
+    for (const auto& [requests, it] : group.joined) {
+      batch.push_back(std::move(*it));
+      requests->erase(it);
+    }
+    size_ -= static_cast<int64_t>(batch.size());
+    return batch;
   }
-  std::vector<InferRequestPtr> batch;
-  for (const auto& [requests, it] : joined) {
-    batch.push_back(std::move(*it));
-    requests->erase(it);
+  return {};
+}
+
+void BatchQueue::Return(const std::vector<InferRequestPtr>& batch) {
+  for (auto it = batch.rbegin(); it != batch.rend(); ++it) {
+    (*it)->is_alone = true;
+    (*it)->kind = absl::StrCat("alone ", reinterpret_cast<uintptr_t>(it->get()));
+    by_priority_[(*it)->priority].push_front(*it);
+    ++size_;
   }
-  size_ -= static_cast<int64_t>(batch.size());
-  return batch;
 }
 
 std::vector<std::pair<InferRequestPtr, absl::Status>> BatchQueue::TakeDead(Clock::time_point now) {

@@ -5,9 +5,9 @@
 //   Clock::time_point again;
 //   std::vector<InferRequestPtr> batch = queue.Take(now, &again);  // Empty: nothing is due before `again`.
 //
-// The request of the highest priority that has waited longest leads a batch; the next ones of its kind join it while
-// they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has a preferred size,
-// or its leader has waited for max_queue_delay.
+// Of each kind, the request of the highest priority that has waited longest leads a batch; the next ones of its kind join
+// it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has a
+// preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_
@@ -38,6 +38,8 @@ class BatchQueue {
   // Requests that nobody waits for any more, with the reason.
   std::vector<std::pair<InferRequestPtr, absl::Status>> TakeDead(Clock::time_point now);
   std::vector<InferRequestPtr> TakeAll();
+  // Takes the requests of a batch back, before all others: each will be a batch of its own.
+  void Return(const std::vector<InferRequestPtr>& batch);
   // When TakeDead would have more; Clock::time_point::max(): no time is set.
   Clock::time_point next_death() const;
 

@@ -31,7 +31,8 @@ struct InferRequest final : Cancellation::Listener {
   // The version sets these.
   AccountPtr account;
   int64_t rows = 1;
-  std::string kind;  // Requests of one kind may be computed together.
+  std::string kind;       // Requests of one kind may be computed together.
+  bool is_alone = false;  // It was in a batch that failed.
   Clock::time_point arrived = Clock::now();
   std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
   std::function<void()> wake;                 // Called when it is cancelled, while it waits.

@@ -19,6 +19,10 @@ namespace {
 
 constexpr char kStable[] = "stable";
 constexpr size_t kMostLabels = 64;
+// Names whose versions are all retired stay known, so that their numbers are not used again.
+constexpr size_t kNamesPerVersion = 4;
+// The numbers of retired versions are lost with a damaged index: the next ones keep away from them.
+constexpr int64_t kGap = 1000;
 
 absl::Status CheckServedName(const std::string& name) {
   RETURN_IF_ERROR(CheckName("served model", name));
@@ -73,7 +77,9 @@ absl::Status ServedModels::NoVersion(const Model& model, const std::string& name
 absl::StatusOr<int64_t> ServedModels::Number(const Model& model, const std::string& name, const std::string& version,
                                              absl::string_view id) const {
   if (int64_t number = 0; absl::SimpleAtoi(version, &number)) {
-    return model.versions.contains(number) ? absl::StatusOr<int64_t>(number) : NoVersion(model, name, version);
+    const auto found = model.versions.find(number);
+    const bool is_there = found != model.versions.end() && !found->second.retiring;
+    return is_there ? absl::StatusOr<int64_t>(number) : NoVersion(model, name, version);
   }
   if (!version.empty()) {
     const auto label = model.routes.labels.find(version);
@@ -101,7 +107,9 @@ absl::StatusOr<ServedVersionPtr> ServedModels::Choose(const std::string& name, c
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
   ASSIGN_OR_RETURN(const int64_t number, Number(*model, name, version, id));
-  const Version& found = model->versions.at(number);
+  const auto place = model->versions.find(number);
+  if (place == model->versions.end()) return NoVersion(*model, name, absl::StrCat(number));
+  const Version& found = place->second;
   if (found.state == v1::ServedVersion::READY) return found.served;
   return absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is ",
                                              v1::ServedVersion::State_Name(found.state),
@@ -148,9 +156,9 @@ v1::ServedVersion ServedModels::Describe(const std::string& name, const Model& m
   ToProto(version.facts.options, proto.mutable_options());
   if (version.served == nullptr) return proto;
   proto.set_tensor_bytes(version.served->tensor_bytes());
-  const Statistics::Counts counts = version.served->statistics().Read();
-  proto.set_requests(static_cast<int64_t>(counts.success.count));
-  ToProto(counts.success.sum, proto.mutable_time());
+  const Times success = version.served->statistics().success();
+  proto.set_requests(static_cast<int64_t>(success.count));
+  ToProto(success.sum, proto.mutable_time());
   return proto;
 }
 
@@ -170,7 +178,7 @@ ServedModels::Versions ServedModels::List(const std::string& name) const {
 
 // Publishing.
 
-absl::Status ServedModels::SaveIndex(const std::string& name, const Routes& routes, int64_t except) {
+absl::Status ServedModels::SaveIndex(const std::string& name, const Routes& routes) {
   if (store_ == nullptr) return absl::OkStatus();
   VersionIndex index;
   {
@@ -179,7 +187,7 @@ absl::Status ServedModels::SaveIndex(const std::string& name, const Routes& rout
     index.next = model.next;
     index.routes = routes;
     for (const auto& [number, version] : model.versions) {
-      if (number != except) index.versions[number] = version.facts;
+      if (!version.retiring) index.versions[number] = version.facts;
     }
   }
   return store_->SaveIndex(name, index);
@@ -195,7 +203,11 @@ absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const Ver
   MutexLock lock(mu_);
   const auto most = static_cast<size_t>(runner_.limits.max_served_versions);
   size_t count = 0;
-  for (const auto& [each, model] : models_) count += std::max<size_t>(1, model.versions.size());
+  for (const auto& [each, model] : models_) count += model.versions.size();
+  if (!models_.contains(name) && models_.size() >= kNamesPerVersion * most) {
+    return OverLimit("--max_served_versions", "the server has had versions of ", models_.size(), " names, and keeps their "
+                     "last numbers; publish under one of these, or raise --max_served_versions");
+  }
   if (count >= most) {
     return OverLimit("--max_served_versions", "the server has ", count, " versions of models, the limit of "
                      "--max_served_versions; retire one");
@@ -256,6 +268,8 @@ absl::Status ServedModels::Serve(const std::string& name, int64_t number, ModelS
   MutexLock lock(mu_);
   Version& version = models_.at(name).versions.at(number);
   if (served.ok()) {
+    std::erase_if(all_, [](const auto& each) { return each.expired(); });
+    all_.push_back(*served);
     version.served = *std::move(served);
     return absl::OkStatus();
   }
@@ -281,7 +295,9 @@ absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string&
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
     routes = model->routes;
     const auto check = [&](int64_t number) {
-      return model->versions.contains(number) ? absl::OkStatus() : NoVersion(*model, name, absl::StrCat(number));
+      const auto found = model->versions.find(number);
+      const bool is_there = found != model->versions.end() && !found->second.retiring;
+      return is_there ? absl::OkStatus() : NoVersion(*model, name, absl::StrCat(number));
     };
     for (const auto& [label, number] : change.labels) {
       RETURN_IF_ERROR(CheckLabel(label));
@@ -320,7 +336,8 @@ absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, 
   {
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
-    if (!model->versions.contains(number)) return NoVersion(*model, name, absl::StrCat(number));
+    const auto found = model->versions.find(number);
+    if (found == model->versions.end() || found->second.retiring) return NoVersion(*model, name, absl::StrCat(number));
     routes = model->routes;
   }
   for (const auto& [label, labelled] : routes.labels) {
@@ -332,7 +349,15 @@ absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, 
     return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' gets a part of the requests by "
                                                       "its weight; change the weights first (RouteVersions)"));
   }
-  RETURN_IF_ERROR(SaveIndex(name, routes, /*except=*/number));
+  const auto retire = [&](bool retiring) {
+    MutexLock lock(mu_);
+    models_.at(name).versions.at(number).retiring = retiring;
+  };
+  retire(true);
+  if (const absl::Status saved = SaveIndex(name, routes); !saved.ok()) {
+    retire(false);
+    return saved;
+  }
   MutexLock lock(mu_);
   Version& version = models_.at(name).versions.at(number);
   version.state = v1::ServedVersion::UNLOADING;
@@ -370,7 +395,7 @@ void ServedModels::Unload(const std::string& name, Done done) {
       const absl::StatusOr<Model*> model = FindModel(name);
       if (!model.ok()) return done(model.status());
       for (auto& [number, version] : (*model)->versions) {
-        if (version.state != v1::ServedVersion::READY) continue;
+        if (version.state != v1::ServedVersion::READY || version.retiring) continue;
         version.state = v1::ServedVersion::UNLOADING;
         leaving[number] = version.served;
       }
@@ -379,9 +404,13 @@ void ServedModels::Unload(const std::string& name, Done done) {
     const auto end = std::make_shared<std::function<void()>>([done] { done(absl::OkStatus()); });
     const std::shared_ptr<void> last(nullptr, [end](void*) { (*end)(); });
     for (const auto& [number, version] : leaving) {
-      version->Drain([this, name, number = number, last] {
+      version->Drain([this, name, number = number, drained = version.get(), last] {
         MutexLock lock(mu_);
-        Version& version = models_.at(name).versions.at(number);
+        const auto found = models_.at(name).versions.find(number);
+        // It may have been retired, or loaded again, meanwhile.
+        if (found == models_.at(name).versions.end() || found->second.retiring) return;
+        Version& version = found->second;
+        if (version.state != v1::ServedVersion::UNLOADING || version.served.get() != drained) return;
         version.served = nullptr;
         version.state = v1::ServedVersion::UNAVAILABLE;
         version.reason = "it was unloaded";
@@ -394,10 +423,8 @@ void ServedModels::Stop() {
   std::vector<ServedVersionPtr> all;
   {
     MutexLock lock(mu_);
-    for (const auto& [name, model] : models_) {
-      for (const auto& [number, version] : model.versions) {
-        if (version.served != nullptr) all.push_back(version.served);
-      }
+    for (const auto& each : all_) {
+      if (ServedVersionPtr version = each.lock()) all.push_back(std::move(version));
     }
   }
   for (const ServedVersionPtr& version : all) version->Stop();
@@ -410,6 +437,8 @@ absl::Status ServedModels::LoadNow(const std::string& name) {
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(Model* const model, FindModel(name));
     for (auto& [number, version] : model->versions) {
+      if (version.retiring) continue;
+      if (version.state == v1::ServedVersion::UNLOADING) version.state = v1::ServedVersion::READY;  // It was not drained.
       if (version.state != v1::ServedVersion::UNAVAILABLE) continue;
       version.state = v1::ServedVersion::LOADING;
       wanted[number] = version.facts.options;
@@ -441,32 +470,48 @@ void ServedModels::Load() {
   const absl::StatusOr<std::vector<std::string>> names = store_->Names();
   if (!names.ok()) return log("no published version can be loaded", names.status());
   for (const std::string& name : *names) {
-    absl::StatusOr<VersionIndex> index = store_->LoadIndex(name);
-    const absl::StatusOr<std::vector<int64_t>> numbers = store_->Numbers(name);
-    if (!index.ok()) log(absl::StrCat("the versions of '", name, "' were not loaded and stay on the disk"), index.status());
+    absl::Status status;
+    const VersionIndex index = ReadIndex(name, &status);
+    if (!status.ok()) log(absl::StrCat("the index of the versions of '", name, "' was not loaded"), status);
     {
       MutexLock lock(mu_);
       Model& model = models_[name];
-      if (index.ok()) {
-        model.next = index->next;
-        model.routes = index->routes;
-        for (auto& [number, facts] : index->versions) {
-          model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", nullptr};
-        }
-      } else if (absl::IsDataLoss(index.status()) && numbers.ok()) {
-        model.next = numbers->empty() ? 1 : numbers->back() + 1;
-      } else {
-        model.status = Annotate(index.status(), absl::StrCat("the versions of '", name, "' are on the disk, and this server "
-                                                             "cannot read their index; choose another name"));
+      model.next = index.next;
+      model.routes = index.routes;
+      for (const auto& [number, facts] : index.versions) {
+        model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, nullptr};
+      }
+      if (!status.ok() && !absl::IsDataLoss(status)) {
+        model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
+                                                     "read their index; choose another name"));
+        continue;
       }
     }
-    if (!index.ok()) continue;
+    const absl::StatusOr<std::vector<int64_t>> numbers = store_->Numbers(name);
     for (const int64_t number : numbers.ok() ? *numbers : std::vector<int64_t>()) {
-      if (!index->versions.contains(number)) (void)store_->DeleteValues(name, number);
+      if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
     }
     const absl::Status loaded = LoadNow(name);
     if (!loaded.ok() && !absl::IsNotFound(loaded)) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
   }
+}
+
+VersionIndex ServedModels::ReadIndex(const std::string& name, absl::Status* status) {
+  absl::StatusOr<VersionIndex> read = store_->LoadIndex(name);
+  *status = read.status();
+  VersionIndex index = read.ok() ? *std::move(read) : VersionIndex();
+  if (absl::IsDataLoss(*status)) {
+    const absl::StatusOr<std::vector<int64_t>> numbers = store_->Numbers(name);
+    if (!numbers.ok()) *status = numbers.status();
+    for (const int64_t number : numbers.ok() ? *numbers : std::vector<int64_t>()) {
+      index.versions[number].options.device = devices_.offered().front()->device.ToString();
+      index.next = number + kGap;
+    }
+  }
+  const auto is_gone = [&index](int64_t number) { return !index.versions.contains(number); };
+  std::erase_if(index.routes.labels, [&](const auto& each) { return is_gone(each.second); });
+  std::erase_if(index.routes.weights, [&](const auto& each) { return is_gone(each.first); });
+  return index;
 }
 
 }  // namespace gluond::server

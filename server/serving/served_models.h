@@ -81,6 +81,7 @@ class ServedModels {
     VersionFacts facts;
     State state = v1::ServedVersion::LOADING;
     std::string reason;
+    bool retiring = false;    // It leaves for good: no route leads to it, and the index has it no more.
     ServedVersionPtr served;  // While it is ready, or answers its last requests.
   };
   struct Model {
@@ -96,12 +97,14 @@ class ServedModels {
   absl::Status MakeAndKeep(const std::string& name, int64_t number, ModelState state, const VersionFacts& facts,
                            const Routes& routes);
   absl::StatusOr<Versions> RouteNow(const std::string& name, const Change& change);
+  // The index as the store has it; where it is damaged, what the values tell.
+  VersionIndex ReadIndex(const std::string& name, absl::Status* status);
   absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number);
   absl::Status Forget(const std::string& name, int64_t number);
   absl::Status LoadNow(const std::string& name);
   absl::Status CheckOptions(ServingOptions* options) const;
-  // Writes the index of a name with these routes, and without the version `except`.
-  absl::Status SaveIndex(const std::string& name, const Routes& routes, int64_t except = 0);
+  // Writes the index of a name with these routes.
+  absl::Status SaveIndex(const std::string& name, const Routes& routes);
   absl::StatusOr<Model*> FindModel(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<const Model*> FindModel(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The number of the version that a request gets.
@@ -122,6 +125,7 @@ class ServedModels {
   Turns turns_;
   mutable Mutex mu_;
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::weak_ptr<ServedVersion>> all_ ABSL_GUARDED_BY(mu_);  // Retired ones, too, while they have requests.
 };
 
 }  // namespace gluond::server

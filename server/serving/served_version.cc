@@ -152,10 +152,8 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
 
 void ServedVersion::Infer(InferRequestPtr request) {
   request->account = CurrentAccount();
-  request->wake = [this_weak = weak_from_this(), &alarm = shared_.alarm] {
-    alarm.At(Clock::now(), [this_weak] {
-      if (const auto self = this_weak.lock()) self->Pump();
-    });
+  request->wake = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Wake();
   };
   absl::Status status = Check(request.get());
   request->Listen();  // A cancellation that comes before the request waits is seen by Pump.
@@ -163,7 +161,10 @@ void ServedVersion::Infer(InferRequestPtr request) {
     MutexLock lock(mu_);
     status = stopped_ ? Draining() : queue_.Add(request);
     if (status.ok()) ++under_way_;
-    if (status.ok() && request->too_late.has_value()) PumpAt(*request->too_late);
+    if (status.ok() && request->too_late.has_value()) {
+      next_death_ = std::min(next_death_, *request->too_late);
+      PumpAt(*request->too_late);
+    }
   }
   if (!status.ok()) return Fail(*request, status);
   Pump();
@@ -187,18 +188,29 @@ void ServedVersion::Stop() {
   for (const InferRequestPtr& request : waiting) Fail(*request, Draining());
   Answered(waiting.size());
   MutexLock lock(mu_);
-  while (under_way_ > 0) answered_.Wait(mu_);
+  while (under_way_ > 0 || draining_ > 0) answered_.Wait(mu_);
 }
 
 void ServedVersion::Answered(size_t requests) {
   std::vector<std::function<void()>> drained;
-  {
-    MutexLock lock(mu_);
-    under_way_ -= static_cast<int64_t>(requests);
-    answered_.NotifyAll();
-    if (under_way_ == 0) drained.swap(drained_);
+  MutexLock lock(mu_);
+  under_way_ -= static_cast<int64_t>(requests);
+  if (under_way_ == 0 && !drained_.empty()) {
+    drained.swap(drained_);
+    ++draining_;  // Stop waits for the calls, too.
+    lock.Unlock();
+    for (const auto& each : drained) each();
+    lock.Lock();
+    --draining_;
   }
-  for (const auto& each : drained) each();
+  answered_.NotifyAll();
+}
+
+void ServedVersion::Wake() {
+  MutexLock lock(mu_);
+  if (woken_) return;
+  woken_ = true;
+  PumpAt(Clock::now());
 }
 
 void ServedVersion::Fail(InferRequest& request, const absl::Status& status) {
@@ -231,14 +243,18 @@ void ServedVersion::Pump() {
     {
       MutexLock lock(mu_);
       const Clock::time_point now = Clock::now();
-      dead = queue_.TakeDead(now);
+      if (woken_ || now >= next_death_) {
+        woken_ = false;
+        dead = queue_.TakeDead(now);
+        next_death_ = queue_.next_death();
+      }
       Clock::time_point again = Clock::time_point::max();
       if (!idle_.empty()) batch = queue_.Take(now, &again);
       if (!batch.empty()) {
         instance = idle_.back();
         idle_.pop_back();
       }
-      again = std::min(again, queue_.next_death());
+      again = std::min(again, next_death_);
       if (again != Clock::time_point::max()) PumpAt(again);
     }
     for (const auto& [request, status] : dead) Fail(*request, status);
@@ -246,11 +262,13 @@ void ServedVersion::Pump() {
     if (batch.empty()) return;
     const ScopedAccount account(batch.front()->account);
     size_t bytes = 0;
-    if (batch.size() > 1) {
-      for (const InferRequestPtr& request : batch) {
-        for (const NamedTensor& input : request->inputs) bytes += input.tensor.bytes();
+    for (const InferRequestPtr& request : batch) {
+      for (const NamedTensor& input : request->inputs) {
+        const size_t rows = static_cast<size_t>(options_.batch_invariant ? options_.max_batch_size : request->rows);
+        bytes += input.tensor.bytes() / static_cast<size_t>(request->rows) * rows;
       }
     }
+    if (batch.size() == 1 && !options_.batch_invariant) bytes = 0;  // Nothing is copied.
     shared_.runner.dispatch.Run(bytes > kMuch ? Weight::kHeavy : Weight::kLight,
                                 [self = shared_from_this(), instance, batch] { self->Run(instance, batch); });
   }
@@ -287,7 +305,11 @@ void ServedVersion::Run(size_t instance, Batch batch) {
   Statistics::Phases phases;
   const Clock::time_point joined = Clock::now();
   phases.input = joined - begun;
-  if (!inputs.ok()) return Ran(instance, batch, phases, begun, inputs.status());
+  if (!inputs.ok()) {
+    Ran(instance, batch, phases, begun, inputs.status());
+    MutexLock lock(mu_);
+    return PumpAt(joined);  // Pump may be the caller: it goes no deeper.
+  }
   std::vector<std::string> outputs = batch.front()->outputs;
   const std::shared_ptr<Cancellation> cancellation = batch.size() == 1 ? batch.front()->cancellation : nullptr;
   model.model().Predict(*std::move(inputs), std::move(outputs), cancellation,
@@ -295,6 +317,7 @@ void ServedVersion::Run(size_t instance, Batch batch) {
                          joined](absl::StatusOr<NamedTensors> predicted) mutable {
     phases.infer = Clock::now() - joined;
     self->Ran(instance, batch, phases, begun, std::move(predicted));
+    self->Pump();
   });
 }
 
@@ -332,6 +355,10 @@ void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases 
   using Answers = absl::StatusOr<std::vector<NamedTensors>>;
   Answers answers = outputs.ok() ? Split(batch, *outputs) : Answers(outputs.status());
   phases.output = Clock::now() - computed;
+  if (!answers.ok() && batch.size() > 1) {  // Perhaps it is the fault of one of them, or of their number.
+    MutexLock lock(mu_);
+    if (!stopped_) return queue_.Return(batch);
+  }
   if (answers.ok()) {
     int64_t rows = 0;
     for (const InferRequestPtr& request : batch) rows += request->rows;
@@ -347,7 +374,6 @@ void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases 
     batch[i]->done(std::move((*answers)[i]));
   }
   Answered(batch.size());
-  Pump();
 }
 
 }  // namespace gluond::server

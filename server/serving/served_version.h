@@ -80,6 +80,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   // The rows of each request.
   absl::StatusOr<std::vector<NamedTensors>> Split(const Batch& batch, const NamedTensors& outputs) const;
   void Fail(InferRequest& request, const absl::Status& status);
+  void Wake();
   // So many requests are answered.
   void Answered(size_t requests);
 
@@ -96,7 +97,10 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   BatchQueue::Clock::time_point alarm_ ABSL_GUARDED_BY(mu_) = BatchQueue::Clock::time_point::max();
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::function<void()>> drained_ ABSL_GUARDED_BY(mu_);
+  int64_t draining_ ABSL_GUARDED_BY(mu_) = 0;  // Threads that call some of them.
   CondVar answered_;
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;    // A request that waits was cancelled.
+  BatchQueue::Clock::time_point next_death_ ABSL_GUARDED_BY(mu_) = BatchQueue::Clock::time_point::max();
 };
 
 using ServedVersionPtr = std::shared_ptr<ServedVersion>;

@@ -63,6 +63,10 @@ class Statistics {
     batches.infer.Add(phases.infer);
     batches.output.Add(phases.output);
   }
+  Times success() const {
+    MutexLock lock(mu_);
+    return counts_.success;
+  }
   Counts Read() const {
     MutexLock lock(mu_);
     return counts_;

@@ -7,8 +7,9 @@ import unittest
 
 from google.protobuf import descriptor_pool, json_format, message_factory
 
-from gluond.v1 import model_pb2, operator_pb2, server_pb2, training_pb2  # pylint: disable=unused-import
+from gluond.v1 import model_pb2, operator_pb2, server_pb2, serving_pb2, training_pb2  # pylint: disable=unused-import
 from proto.health.v1 import health_pb2  # pylint: disable=unused-import
+from proto.inference import grpc_service_pb2  # pylint: disable=unused-import
 from tests import case_runner
 
 FOLDER = pathlib.Path("deploy/grpcurl")
@@ -16,7 +17,7 @@ NAME = re.compile(r"(\d\d)-([\w.]+)\.(\w+?)(?:-([\w-]+))?\.json")
 
 STEPS = ["DefineModel-from-blocks", "DefineModel-from-nodes", "InitializeParameters",
          "UploadParameter", "Forward", "Backward", "CreateTrainer", "TrainStep-x10",
-         "Train-epochs", "Evaluate", "Predict", "SaveCheckpoint"]
+         "Train-epochs", "Evaluate", "Predict", "SaveCheckpoint", "PublishModel", "ModelInfer"]
 
 
 class DocumentsTest(unittest.TestCase):
@@ -34,7 +35,7 @@ class DocumentsTest(unittest.TestCase):
         request = pool.FindServiceByName(service).methods_by_name[method].input_type
         message = message_factory.MessageFactory(pool).GetPrototype(request)()
         json_format.ParseDict(json.loads(path.read_text()), message)
-    self.assertEqual((len(self.paths), len(self.of_lenet)), (29, 2))
+    self.assertEqual((len(self.paths), len(self.of_lenet)), (33, 2))
 
   def test_no_step_from_definition_to_checkpoint_is_missing(self):
     names = " ".join(path.name for path in self.paths)

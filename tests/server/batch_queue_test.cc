@@ -85,6 +85,26 @@ TEST_F(BatchQueueTest, OneKindJoinsWhateverStandsBetween) {
   EXPECT_EQ(Take(queue), (std::vector<int>{1, 3}));
 }
 
+TEST_F(BatchQueueTest, AKindThatWaitsKeepsNoOtherWaiting) {
+  BatchQueue queue(Batches(2, 1'000'000), 100);
+  for (const char* kind : {"odd", "a", "a"}) EXPECT_TRUE(Add(queue, 1, kind).ok());
+  EXPECT_EQ(Take(queue), (std::vector<int>{1, 2}));
+  EXPECT_TRUE(Take(queue).empty());
+  now_ += microseconds(1'000'000);
+  EXPECT_EQ(Take(queue), std::vector<int>{0});
+}
+
+TEST_F(BatchQueueTest, ReturnedRequestsComeFirstAndAlone) {
+  BatchQueue queue(Batches(4, 1'000'000), 100);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(Add(queue, 1).ok());
+  const std::vector<InferRequestPtr> batch = queue.Take(now_, &again_);
+  ASSERT_EQ(batch.size(), 4u);
+  queue.Return(batch);
+  EXPECT_EQ(queue.size(), 5);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Take(queue), std::vector<int>{i});
+  EXPECT_TRUE(Take(queue).empty());
+}
+
 TEST_F(BatchQueueTest, TheHighestPriorityLeads) {
   ServingOptions options = Batches(2);
   options.priority_levels = 3;

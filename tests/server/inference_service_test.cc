@@ -132,6 +132,8 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
            {absl::StrCat(input("\"fp32_contents\": [1, 2, 3]", ""), R"(, "raw_input_contents": ["AAAA", "AAAA"])"),
             "2 entries for 1 inputs"},
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "z"}])"), "there is no output 'z'"},
+           {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y"}, {"name": "y"}])"), "wanted twice"},
+           {absl::StrCat(input("x", "x"), R"(, "id": ")", std::string(1025, 'i'), "\""), "the id has 1025 bytes"},
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y", "parameters": {"classification":
                {"string_param": "1"}}}])"), "wants a number"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"priority": {"int64_param": "-1"}})"), "wants a number"},
@@ -240,6 +242,24 @@ TEST_F(InferenceServiceTest, AStreamKeepsOrderAndReportsErrorsOnIt) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+TEST_F(InferenceServiceTest, AStreamsAnswerOfAnErrorIsSmallWhateverCame) {
+  grpc::ClientContext context;
+  const auto stream = infer_->ModelStreamInfer(&context);
+  ModelInferRequest request;
+  request.set_model_name(std::string(60 << 20, 'm'));
+  inference::ModelStreamInferResponse response;
+  for (const char* id : {"1", "2"}) {
+    request.set_id(id);
+    ASSERT_TRUE(stream->Write(request));
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_THAT(response.error_message(), HasSubstr("no model is served"));
+    EXPECT_EQ(response.infer_response().id(), id);
+    EXPECT_LT(response.ByteSizeLong(), 20'000u);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(InferenceServiceTest, AStreamThatNobodyReadsHoldsFewRequestsAndEnds) {
   Limits limits;
   limits.session_lease_seconds = 1;
@@ -273,6 +293,26 @@ TEST_F(InferenceServiceTest, UnloadedVersionsComeBack) {
        StatusCode::UNIMPLEMENTED);
   Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp", "parameters": {"config": {"string_param": "x"}}})",
        StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(InferenceServiceTest, RequestsThatCannotBeTakenApartAreComputedAlone) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "sum", "graph": {"nodes": [{"name": "s", "op": "sum",
+      "inputs": ["x"], "attributes": {"axis": 0, "keepdims": true}}], "outputs": ["s"]},
+      "variables": [{"name": "x", "kind": "INPUT"}]})");
+  Publish(R"(, "options": {"max_batch_size": 4, "max_queue_delay_us": "50000"})", StatusCode::OK, "sum");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      ModelInferRequest request = Rows(1, "", "", "sum", static_cast<float>(i));
+      request.mutable_inputs(0)->set_name("x");
+      grpc::ClientContext context;
+      ModelInferResponse response;
+      const grpc::Status status = infer_->ModelInfer(&context, request, &response);
+      ASSERT_TRUE(status.ok()) << status.error_message();
+      EXPECT_NEAR(Floats(response)[0], static_cast<float>(i) - 0.2f, 1e-5f);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(InferenceServiceTest, WhatIsNotOfferedSaysSo) {

@@ -174,6 +174,56 @@ TEST_F(ServingServiceTest, ADamagedVersionLeavesTheOthers) {
   EXPECT_EQ(Publish().version(), 3);
 }
 
+TEST_F(ServingServiceTest, ADamagedIndexLosesNoVersion) {
+  Publish();
+  Train(1);
+  Publish();
+  const std::vector<float> first = Floats(Ask(Rows(2, "1"))), second = Floats(Ask(Rows(2, "2")));
+  DropStubs();
+  StopServer();
+  std::ofstream(store_ + "/.versions/mlp.index/CURRENT") << "x";
+  StartServer({});
+  MakeStubs();
+  EXPECT_EQ(Floats(Ask(Rows(2, "1"))), first);
+  EXPECT_EQ(Floats(Ask(Rows(2, "2"))), second);
+  DefineAgain();
+  EXPECT_GT(Publish().version(), 3) << "numbers that the index knew are not used again";
+  Restart();
+  EXPECT_EQ(Listed().size(), 3u);
+}
+
+TEST_F(ServingServiceTest, ARetiringVersionIsGoneForAllButItsRequests) {
+  Publish();
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "600000"})");
+  std::thread waits([&] { EXPECT_EQ(Ask(Rows(1, "2")).model_version(), "2"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  std::thread retires([&] {
+    grpc::ClientContext context;
+    v1::RetireVersionResponse response;
+    EXPECT_TRUE(serving_->RetireVersion(&context, Json<v1::RetireVersionRequest>(R"({"served": "mlp", "version": 2})"),
+                                        &response).ok());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  grpc::ClientContext routing, asking, unloading, loading;
+  v1::RouteVersionsResponse routed;
+  EXPECT_EQ(serving_->RouteVersions(&routing, Json<v1::RouteVersionsRequest>(R"({"served": "mlp", "labels": {"x": 2}})"),
+                                    &routed).error_code(), StatusCode::NOT_FOUND);
+  inference::ModelInferResponse response;
+  EXPECT_EQ(infer_->ModelInfer(&asking, Rows(1, "2"), &response).error_code(), StatusCode::NOT_FOUND);
+  inference::RepositoryModelUnloadResponse unloaded;
+  inference::RepositoryModelLoadResponse loaded;
+  EXPECT_TRUE(infer_->RepositoryModelUnload(&unloading, Json<inference::RepositoryModelUnloadRequest>(
+                                                            R"({"model_name": "mlp"})"), &unloaded).ok());
+  EXPECT_TRUE(infer_->RepositoryModelLoad(&loading, Json<inference::RepositoryModelLoadRequest>(
+                                                        R"({"model_name": "mlp"})"), &loaded).ok());
+  waits.join();
+  retires.join();
+  EXPECT_EQ(Listed(), std::vector<int64_t>{1});
+  EXPECT_EQ(Ask(Rows(1)).model_version(), "1");
+  Restart();
+  EXPECT_EQ(Listed(), std::vector<int64_t>{1});
+}
+
 TEST_F(ServingServiceTest, ARoutedVersionIsNotRetired) {
   Publish(R"(, "labels": ["stable"])");
   Publish();
