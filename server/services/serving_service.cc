@@ -36,11 +36,18 @@ void ServingService::PublishModel(PublishCall call) {
   if (facts.options.device.empty()) facts.options.device = hosted->place().device.ToString();
   facts.source = request.model();
   const ScopedCondition condition(ExpectedVersion(call, hosted));
-  hosted->model().Snapshot([this, call, facts, hosted](absl::StatusOr<ModelState> state) mutable {
-    if (!state.ok()) return call.Finish(state.status());
-    facts.source_version = hosted->version();
-    Publish(call, *std::move(state), std::move(facts));
-  });
+  // The version is that of the values: both are read on the strand.
+  using Held = absl::StatusOr<std::pair<ModelState, uint64_t>>;
+  hosted->model().strand().Do<Held>(
+      [hosted] { return Held(std::pair(hosted->model().SnapshotNow(), hosted->version())); },
+      [this, call, facts, hosted](Held held) mutable {
+        if (!held.ok()) return call.Finish(held.status());
+        facts.source_version = held->second;
+        const auto state = std::make_shared<ModelState>(std::move(held->first));
+        hosted->model().BringToHost({&state->parameters}, [this, call, facts, state](const absl::Status& status) {
+          status.ok() ? Publish(call, std::move(*state), facts) : call.Finish(status);
+        });
+      });
 }
 
 void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
