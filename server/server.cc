@@ -31,7 +31,8 @@ namespace {
 constexpr std::chrono::seconds kFarewell{1};
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-// Live checkpoints, datasets, saved sessions and published versions, in the store's directory. A look at the models costs less than 0.1 ms.
+// Live checkpoints, datasets, saved sessions and published versions, in the store's directory. A look at the models costs
+// less than 0.1 ms.
 constexpr char kLive[] = ".live";
 constexpr char kDatasets[] = ".datasets";
 constexpr char kSessions[] = ".sessions";
@@ -119,9 +120,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(server->Listen(options));
   if (server->stored_datasets_ != nullptr) server->stored_datasets_->Load();
   server->saved_sessions_->Load();
+  server->served_->Load();
   if (LiveModels* const live = server->live_.get(); live != nullptr) {
     live->Load();
-    server->served_->Load();
     server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
   }
   server->runner_->calls.Open();

@@ -15,41 +15,20 @@
 namespace gluond::server {
 
 absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) {
-  MutexLock lock(mu_);
-  HostStream* const key = stream.get();
-  streams_[key] = std::move(stream);
-  if (draining_) return Draining();
-  if (static_cast<int64_t>(streams_.size()) <= most) return absl::OkStatus();
-  return OverLimit("--max_sessions", "the server has ", streams_.size() - 1, " clients that host operators, the limit "
-                   "of --max_sessions");
-}
-
-void HostStreams::Remove(HostStream* stream) {
-  std::shared_ptr<HostStream> removed;  // Ends without the lock.
-  MutexLock lock(mu_);
-  const auto node = streams_.extract(stream);
-  if (!node.empty()) removed = node.mapped();
-}
-
-std::vector<std::shared_ptr<HostStream>> HostStreams::List() const {
-  std::vector<std::shared_ptr<HostStream>> list;
-  MutexLock lock(mu_);
-  for (const auto& [key, stream] : streams_) list.push_back(stream);
-  return list;
+  ASSIGN_OR_RETURN(const int64_t count, streams_.Add(std::move(stream)));
+  if (count <= most) return absl::OkStatus();
+  return OverLimit("--max_sessions", "the server has ", count - 1, " clients that host operators, the limit of "
+                   "--max_sessions");
 }
 
 void HostStreams::Sweep() {
   const auto now = HostStream::Clock::now();
-  for (const auto& stream : List()) stream->Sweep(now);
+  for (const auto& stream : streams_.List()) stream->Sweep(now);
   hosts_->Sweep(now);
 }
 
 void HostStreams::Drain() {
-  {
-    MutexLock lock(mu_);
-    draining_ = true;
-  }
-  for (const auto& stream : List()) stream->End(Draining());
+  for (const auto& stream : streams_.Drain()) stream->End(Draining());
 }
 
 HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening) {

@@ -6,13 +6,12 @@
 #include <deque>
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
 #include "server/custom/hosts.h"
 #include "server/rpc/conversation.h"
+#include "server/rpc/streams.h"
 
 namespace gluond::server {
 
@@ -23,7 +22,7 @@ class HostStreams {
  public:
   // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
   absl::Status Add(std::shared_ptr<HostStream> stream, int64_t most);
-  void Remove(HostStream* stream);
+  void Remove(HostStream* stream) { streams_.Remove(stream); }
   // Ends silent streams, and calls whose time is over.
   void Sweep();
   // Ends all with UNAVAILABLE.
@@ -32,12 +31,8 @@ class HostStreams {
   const std::shared_ptr<CustomHosts>& hosts() const { return hosts_; }
 
  private:
-  std::vector<std::shared_ptr<HostStream>> List() const;
-
   const std::shared_ptr<CustomHosts> hosts_ = std::make_shared<CustomHosts>();
-  mutable Mutex mu_;
-  bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  absl::flat_hash_map<HostStream*, std::shared_ptr<HostStream>> streams_ ABSL_GUARDED_BY(mu_);
+  Streams<HostStream> streams_;
 };
 
 class HostStream final : public Conversation, public HostChannel {

@@ -1,13 +1,13 @@
 #include "server/durable/live_models.h"
 
 #include <algorithm>
-#include <future>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/status_macros.h"
+#include "server/hosted/wait_for.h"
 
 namespace gluond::server {
 namespace {
@@ -227,9 +227,7 @@ absl::Status LiveModels::LoadOne(const std::string& name) {
         std::chrono::duration<double>(*hosting.ttl_seconds)));
   }
   // This thread, which is neither a lane's nor gRPC's, may wait for the lane.
-  const auto restored = std::make_shared<std::promise<absl::Status>>();
-  hosted->Restore(std::move(checkpoint), [restored](absl::Status status) { restored->set_value(std::move(status)); });
-  RETURN_IF_ERROR(restored->get_future().get());
+  RETURN_IF_ERROR(WaitFor([&](auto done) { hosted->Restore(std::move(checkpoint), std::move(done)); }));
   hosted->SetVersion(hosting.version);
   hosted->Touch();
   RETURN_IF_ERROR(models_.Add(name, hosted, /*replace=*/false));

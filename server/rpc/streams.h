@@ -1,4 +1,5 @@
-// Streams keeps the conversations of one kind that a server has, until gRPC is done with each. Thread-safe.
+// Streams keeps the conversations of one kind that a server has, until gRPC is done with each; SharedStreams divides
+// their number among peers. Thread-safe.
 //
 //   const absl::Status status = streams.Add(stream);
 //   status.ok() ? stream->Read() : stream->End(status);
@@ -15,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
+#include "engine/core/status_macros.h"
 #include "server/rpc/draining.h"
 #include "server/rpc/shares.h"
 
@@ -23,16 +25,14 @@ namespace gluond::server {
 template <class T>
 class Streams {
  public:
-  // As Shares.
-  Streams(std::string what, int64_t limit, std::string flag) : shares_(std::move(what), limit, std::move(flag)) {}
-
-  // Keeps the stream until Remove. RESOURCE_EXHAUSTED, UNAVAILABLE: it is to be finished at once.
-  absl::Status Add(std::shared_ptr<T> stream) {
-    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1);
+  // Keeps the stream, and what it holds of a limit, until Remove. Returns how many there are. UNAVAILABLE: it is to be
+  // finished at once.
+  absl::StatusOr<int64_t> Add(std::shared_ptr<T> stream, Shares::Permit permit = {}) {
     MutexLock lock(mu_);
     T* const key = stream.get();
-    streams_[key] = {std::move(stream), permit.ok() ? *std::move(permit) : Shares::Permit()};
-    return draining_ ? Draining() : permit.status();
+    streams_[key] = {std::move(stream), std::move(permit)};
+    if (draining_) return Draining();
+    return static_cast<int64_t>(streams_.size());
   }
   void Remove(T* stream) {
     Entry removed;  // Ends without the lock.
@@ -65,10 +65,28 @@ class Streams {
     Shares::Permit permit;
   };
 
-  Shares shares_;
   mutable Mutex mu_;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::flat_hash_map<T*, Entry> streams_ ABSL_GUARDED_BY(mu_);
+};
+
+template <class T>
+class SharedStreams : public Streams<T> {
+ public:
+  // As Shares.
+  SharedStreams(std::string what, int64_t limit, std::string flag)
+      : shares_(std::move(what), limit, std::move(flag)) {}
+
+  // As Streams::Add, and RESOURCE_EXHAUSTED.
+  absl::Status Add(std::shared_ptr<T> stream) {
+    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1);
+    const absl::Status entered = permit.status();
+    RETURN_IF_ERROR(Streams<T>::Add(std::move(stream), entered.ok() ? *std::move(permit) : Shares::Permit()).status());
+    return entered;
+  }
+
+ private:
+  Shares shares_;
 };
 
 }  // namespace gluond::server

@@ -12,7 +12,6 @@
 #include "server/wire/wire_cut.h"
 
 namespace gluond::server {
-
 namespace {
 
 // Memory that a request takes beside its bytes.
@@ -46,7 +45,7 @@ void InferStreams::Sweep() {
 }
 
 void InferStreams::Drain() {
-  for (const auto& stream : Streams::Drain()) stream->Drain();
+  for (const auto& stream : SharedStreams::Drain()) stream->Drain();
 }
 
 void InferStream::Sweep(Clock::time_point now) {
@@ -102,12 +101,9 @@ absl::Status InferStream::Encode(Job* job) {
   if (job->request->parameters().contains("triton_enable_empty_final_response")) {
     (*job->response->mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
   }
-  const auto size = static_cast<int64_t>(job->response->ByteSizeLong());
-  if (size <= limits().max_message_bytes) {
-    RETURN_IF_ERROR(job->memory.Grow(size));
-    job->reply = Weave(job->response->SerializeAsString(), *job->response->GetDescriptor(), job->reply_attachments);
-  }
-  const int64_t bytes = size <= limits().max_message_bytes ? static_cast<int64_t>(Bytes(job->reply).size()) : size;
+  RETURN_IF_ERROR(job->memory.Grow(static_cast<int64_t>(job->response->ByteSizeLong())));
+  job->reply = Weave(job->response->SerializeAsString(), *job->response->GetDescriptor(), job->reply_attachments);
+  const auto bytes = static_cast<int64_t>(Bytes(job->reply).size());
   if (bytes <= limits().max_message_bytes) return absl::OkStatus();
   return OverLimit("--max_message_bytes", "the answer has ", bytes, " bytes, the limit of --max_message_bytes is ",
                    limits().max_message_bytes);

@@ -18,10 +18,10 @@ namespace gluond::server {
 class InferStream;
 
 // The streams of a server. Thread-safe. Outlives the gRPC server.
-class InferStreams : public Streams<InferStream> {
+class InferStreams : public SharedStreams<InferStream> {
  public:
   InferStreams(Runner& runner, ServedModels& served)
-      : Streams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
+      : SharedStreams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
         served_(served) {}
 
   InferStream* Start(const Method& method, Stream::Opening opening);

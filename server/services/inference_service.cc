@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -18,6 +17,11 @@ constexpr char kName[] = "gluond";
 constexpr const char* kExtensions[] = {"classification", "model_repository", "model_repository(unload_dependents)",
                                        "schedule_policy", "model_configuration", "binary_tensor_data", "parameters",
                                        "statistics"};
+
+// The answers of methods that this server has not.
+constexpr char kNoMemory[] = "this server maps no memory of its clients; send tensors in requests";
+constexpr char kNoTraces[] = "this server keeps no traces; ask ModelStatistics";
+constexpr char kNoLogSettings[] = "the server's flags say what it logs, until its end";
 
 absl::Status CheckRepository(const std::string& name) {
   if (name.empty()) return absl::OkStatus();
@@ -128,17 +132,21 @@ InferenceService::InferenceService(Runner& runner, ServedModels& served, InferSt
   Add("SystemSharedMemoryStatus", this,
       &This::Nothing<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>);
   Add("SystemSharedMemoryRegister", this,
-      &This::Unimplemented<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>);
+      &This::Unimplemented<kNoMemory, inference::SystemSharedMemoryRegisterRequest,
+                           inference::SystemSharedMemoryRegisterResponse>);
   Add("SystemSharedMemoryUnregister", this,
       &This::Nothing<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>);
   Add("CudaSharedMemoryStatus", this,
       &This::Nothing<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>);
   Add("CudaSharedMemoryRegister", this,
-      &This::Unimplemented<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>);
+      &This::Unimplemented<kNoMemory, inference::CudaSharedMemoryRegisterRequest,
+                           inference::CudaSharedMemoryRegisterResponse>);
   Add("CudaSharedMemoryUnregister", this,
       &This::Nothing<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>);
-  Add("TraceSetting", this, &This::Unimplemented<inference::TraceSettingRequest, inference::TraceSettingResponse>);
-  Add("LogSettings", this, &This::Unimplemented<inference::LogSettingsRequest, inference::LogSettingsResponse>);
+  Add("TraceSetting", this,
+      &This::Unimplemented<kNoTraces, inference::TraceSettingRequest, inference::TraceSettingResponse>);
+  Add("LogSettings", this,
+      &This::Unimplemented<kNoLogSettings, inference::LogSettingsRequest, inference::LogSettingsResponse>);
 }
 
 // The server.
@@ -209,10 +217,12 @@ void InferenceService::ModelStatistics(
     Count(request.name(), *version, call.response().add_model_stats());
     return call.Finish();
   }
-  if (!request.name().empty()) FINISH_IF_ERROR(call, served_.Ready(request.name()).status());
-  for (const auto& [name, version] : served_.AllReady()) {
-    if (request.name().empty() || name == request.name()) Count(name, *version, call.response().add_model_stats());
+  if (!request.name().empty()) {
+    ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(request.name()));
+    for (const ServedVersionPtr& version : ready) Count(request.name(), *version, call.response().add_model_stats());
+    return call.Finish();
   }
+  for (const auto& [name, version] : served_.AllReady()) Count(name, *version, call.response().add_model_stats());
   call.Finish();
 }
 
@@ -255,14 +265,9 @@ void InferenceService::Nothing(Call<Request, Response> call) {
   call.Finish();
 }
 
-template <class Request, class Response>
+template <const char* kWhy, class Request, class Response>
 void InferenceService::Unimplemented(Call<Request, Response> call) {
-  const std::string name = Request::descriptor()->name();
-  call.Finish(absl::UnimplementedError(absl::StrContains(name, "SharedMemory")
-                                           ? "this server maps no memory of its clients; send tensors in requests"
-                                       : absl::StrContains(name, "Trace")
-                                           ? "this server keeps no traces; ask ModelStatistics"
-                                           : "the server's flags say what it logs, until its end"));
+  call.Finish(absl::UnimplementedError(kWhy));
 }
 
 }  // namespace gluond::server

@@ -35,8 +35,8 @@ class InferenceService final : public RawService {
   // Shared memory that nobody has registered: a status without regions, and nothing to forget.
   template <class Request, class Response>
   void Nothing(Call<Request, Response> call);
-  // UNIMPLEMENTED, with the method's sentence.
-  template <class Request, class Response>
+  // UNIMPLEMENTED, with the sentence `kWhy`.
+  template <const char* kWhy, class Request, class Response>
   void Unimplemented(Call<Request, Response> call);
 
   ServedModels& served_;

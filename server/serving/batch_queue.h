@@ -5,9 +5,9 @@
 //   Clock::time_point again;
 //   std::vector<InferRequestPtr> batch = queue.Take(now, &again);  // Empty: nothing is due before `again`.
 //
-// A batch is led by the request of its kind that has the highest priority and has waited longest; the next ones of its kind join
-// it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has a
-// preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
+// A batch is led by the request of its kind that has the highest priority and has waited longest; the next ones of its
+// kind join it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has
+// a preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_

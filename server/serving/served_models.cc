@@ -21,8 +21,6 @@ constexpr char kStable[] = "stable";
 constexpr size_t kMostLabels = 64;
 // Names whose versions are all retired stay known, so that their numbers are not used again.
 constexpr size_t kNamesPerVersion = 4;
-// The numbers of retired versions are lost with a damaged index: the next ones keep away from them.
-constexpr int64_t kGap = 1000;
 
 absl::Status CheckServedName(const std::string& name) {
   RETURN_IF_ERROR(CheckName("served model", name));
@@ -37,6 +35,11 @@ absl::Status CheckLabel(const std::string& label) {
   if (!absl::SimpleAtoi(label, &number)) return absl::OkStatus();
   return InField("labels", absl::InvalidArgumentError(absl::StrCat("the label '", label, "' is a number, as versions are; "
                                                                    "choose a word")));
+}
+
+absl::Status CheckCount(const std::string& name, const Routes& routes) {
+  if (routes.labels.size() <= kMostLabels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
 }
 
 }  // namespace
@@ -74,13 +77,16 @@ absl::Status ServedModels::NoVersion(const Model& model, const std::string& name
                   reason::kNotFound, {{"kind", "version"}, {"name", Excerpt(version)}});
 }
 
+absl::StatusOr<const ServedModels::Version*> ServedModels::FindVersion(const Model& model, const std::string& name,
+                                                                       int64_t number) {
+  const auto found = model.versions.find(number);
+  if (found == model.versions.end() || found->second.retiring) return NoVersion(model, name, absl::StrCat(number));
+  return &found->second;
+}
+
 absl::StatusOr<int64_t> ServedModels::Number(const Model& model, const std::string& name, const std::string& version,
                                              absl::string_view id) const {
-  if (int64_t number = 0; absl::SimpleAtoi(version, &number)) {
-    const auto found = model.versions.find(number);
-    const bool is_there = found != model.versions.end() && !found->second.retiring;
-    return is_there ? absl::StatusOr<int64_t>(number) : NoVersion(model, name, version);
-  }
+  if (int64_t number = 0; absl::SimpleAtoi(version, &number)) return number;
   if (!version.empty()) {
     const auto label = model.routes.labels.find(version);
     return label == model.routes.labels.end() ? NoVersion(model, name, version) : absl::StatusOr<int64_t>(label->second);
@@ -107,13 +113,11 @@ absl::StatusOr<ServedVersionPtr> ServedModels::Choose(const std::string& name, c
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
   ASSIGN_OR_RETURN(const int64_t number, Number(*model, name, version, id));
-  const auto place = model->versions.find(number);
-  if (place == model->versions.end()) return NoVersion(*model, name, absl::StrCat(number));
-  const Version& found = place->second;
-  if (found.state == v1::ServedVersion::READY) return found.served;
+  ASSIGN_OR_RETURN(const Version* const found, FindVersion(*model, name, number));
+  if (found->state == v1::ServedVersion::READY) return found->served;
   return absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is ",
-                                             v1::ServedVersion::State_Name(found.state),
-                                             found.reason.empty() ? "" : absl::StrCat(": ", found.reason)));
+                                             v1::ServedVersion::State_Name(found->state),
+                                             found->reason.empty() ? "" : absl::StrCat(": ", found->reason)));
 }
 
 absl::StatusOr<std::vector<ServedVersionPtr>> ServedModels::Ready(const std::string& name) const {
@@ -193,12 +197,6 @@ absl::Status ServedModels::SaveIndex(const std::string& name, const Routes& rout
   return store_->SaveIndex(name, index);
 }
 
-absl::Status ServedModels::CheckOptions(ServingOptions* options) const {
-  ASSIGN_OR_RETURN(const Place* const place, devices_.Find(options->device));
-  options->device = place->device.ToString();
-  return absl::OkStatus();
-}
-
 absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const VersionFacts& facts) {
   MutexLock lock(mu_);
   const auto most = static_cast<size_t>(runner_.limits.max_served_versions);
@@ -235,7 +233,8 @@ absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& na
   RETURN_IF_ERROR(CheckServedName(name));
   for (const std::string& label : labels) RETURN_IF_ERROR(CheckLabel(label));
   VersionFacts its = facts;
-  RETURN_IF_ERROR(CheckOptions(&its.options));
+  ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
+  its.options.device = place->device.ToString();
   ASSIGN_OR_RETURN(const int64_t number, Reserve(name, its));
   Routes routes;
   {
@@ -243,10 +242,7 @@ absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& na
     routes = models_.at(name).routes;
   }
   for (const std::string& label : labels) routes.labels[label] = number;
-  absl::Status status;
-  if (routes.labels.size() > kMostLabels) {
-    status = absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
-  }
+  absl::Status status = CheckCount(name, routes);
   if (status.ok()) status = MakeAndKeep(name, number, std::move(state), its, routes);
   MutexLock lock(mu_);
   Model& model = models_.at(name);
@@ -294,20 +290,14 @@ absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string&
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
     routes = model->routes;
-    const auto check = [&](int64_t number) {
-      const auto found = model->versions.find(number);
-      const bool is_there = found != model->versions.end() && !found->second.retiring;
-      return is_there ? absl::OkStatus() : NoVersion(*model, name, absl::StrCat(number));
-    };
+    const auto check = [&](int64_t number) { return FindVersion(*model, name, number).status(); };
     for (const auto& [label, number] : change.labels) {
       RETURN_IF_ERROR(CheckLabel(label));
       if (number != 0) RETURN_IF_ERROR(check(number));
       routes.labels.erase(label);
       if (number != 0) routes.labels[label] = number;
     }
-    if (routes.labels.size() > kMostLabels) {
-      return absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
-    }
+    RETURN_IF_ERROR(CheckCount(name, routes));
     if (change.clear_weights || !change.weights.empty()) routes.weights.clear();
     uint64_t sum = 0;
     for (const auto& [number, weight] : change.weights) {
@@ -327,191 +317,6 @@ absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string&
 
 void ServedModels::Route(const std::string& name, Change change, std::function<void(absl::StatusOr<Versions>)> done) {
   turns_.Run(name, [this, name, change = std::move(change), done = std::move(done)] { done(RouteNow(name, change)); });
-}
-
-// Ends.
-
-absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, int64_t number) {
-  Routes routes;
-  {
-    MutexLock lock(mu_);
-    ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
-    const auto found = model->versions.find(number);
-    if (found == model->versions.end() || found->second.retiring) return NoVersion(*model, name, absl::StrCat(number));
-    routes = model->routes;
-  }
-  for (const auto& [label, labelled] : routes.labels) {
-    if (labelled != number) continue;
-    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' has the label '", label,
-                                                      "'; give it to another version first (RouteVersions)"));
-  }
-  if (routes.weights.contains(number)) {
-    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' gets a part of the requests by "
-                                                      "its weight; change the weights first (RouteVersions)"));
-  }
-  const auto retire = [&](bool retiring) {
-    MutexLock lock(mu_);
-    models_.at(name).versions.at(number).retiring = retiring;
-  };
-  retire(true);
-  if (const absl::Status saved = SaveIndex(name, routes); !saved.ok()) {
-    retire(false);
-    return saved;
-  }
-  MutexLock lock(mu_);
-  Version& version = models_.at(name).versions.at(number);
-  version.state = v1::ServedVersion::UNLOADING;
-  return version.served;
-}
-
-absl::Status ServedModels::Forget(const std::string& name, int64_t number) {
-  {
-    MutexLock lock(mu_);
-    models_.at(name).versions.erase(number);
-  }
-  return store_ == nullptr ? absl::OkStatus() : store_->DeleteValues(name, number);
-}
-
-void ServedModels::Retire(const std::string& name, int64_t number, Done done) {
-  turns_.Run(name, [this, name, number, done = std::move(done)] {
-    const absl::StatusOr<ServedVersionPtr> version = TakeOut(name, number);
-    if (!version.ok()) return done(version.status());
-    const auto forget = [this, name, number, done] {
-      turns_.Run(name, [this, name, number, done] { done(Forget(name, number)); });
-    };
-    *version == nullptr ? forget() : (*version)->Drain(forget);
-  });
-}
-
-void ServedModels::Unload(const std::string& name, Done done) {
-  turns_.Run(name, [this, name, done = std::move(done)] {
-    if (store_ == nullptr) {
-      return done(absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
-                                         "RetireVersion ends a version for good"));
-    }
-    std::map<int64_t, ServedVersionPtr> leaving;
-    {
-      MutexLock lock(mu_);
-      const absl::StatusOr<Model*> model = FindModel(name);
-      if (!model.ok()) return done(model.status());
-      for (auto& [number, version] : (*model)->versions) {
-        if (version.state != v1::ServedVersion::READY || version.retiring) continue;
-        version.state = v1::ServedVersion::UNLOADING;
-        leaving[number] = version.served;
-      }
-    }
-    // The last one to be drained, or this thread, ends the call.
-    const auto end = std::make_shared<std::function<void()>>([done] { done(absl::OkStatus()); });
-    const std::shared_ptr<void> last(nullptr, [end](void*) { (*end)(); });
-    for (const auto& [number, version] : leaving) {
-      version->Drain([this, name, number = number, drained = version.get(), last] {
-        MutexLock lock(mu_);
-        const auto found = models_.at(name).versions.find(number);
-        // It may have been retired, or loaded again, meanwhile.
-        if (found == models_.at(name).versions.end() || found->second.retiring) return;
-        Version& version = found->second;
-        if (version.state != v1::ServedVersion::UNLOADING || version.served.get() != drained) return;
-        version.served = nullptr;
-        version.state = v1::ServedVersion::UNAVAILABLE;
-        version.reason = "it was unloaded";
-      });
-    }
-  });
-}
-
-void ServedModels::Stop() {
-  std::vector<ServedVersionPtr> all;
-  {
-    MutexLock lock(mu_);
-    for (const auto& each : all_) {
-      if (ServedVersionPtr version = each.lock()) all.push_back(std::move(version));
-    }
-  }
-  for (const ServedVersionPtr& version : all) version->Stop();
-  turns_.Stop();
-}
-
-absl::Status ServedModels::LoadNow(const std::string& name) {
-  std::map<int64_t, ServingOptions> wanted;
-  {
-    MutexLock lock(mu_);
-    ASSIGN_OR_RETURN(Model* const model, FindModel(name));
-    for (auto& [number, version] : model->versions) {
-      if (version.retiring) continue;
-      if (version.state == v1::ServedVersion::UNLOADING) version.state = v1::ServedVersion::READY;  // It was not drained.
-      if (version.state != v1::ServedVersion::UNAVAILABLE) continue;
-      version.state = v1::ServedVersion::LOADING;
-      wanted[number] = version.facts.options;
-    }
-  }
-  absl::Status result;
-  for (const auto& [number, options] : wanted) {
-    absl::StatusOr<ModelState> state = store_->LoadValues(name, number, *devices_.host().allocator);
-    absl::Status status = state.status();
-    if (status.ok()) status = Serve(name, number, *std::move(state), options);
-    MutexLock lock(mu_);
-    Version& version = models_.at(name).versions.at(number);
-    version.state = status.ok() ? v1::ServedVersion::READY : v1::ServedVersion::UNAVAILABLE;
-    version.reason = std::string(status.message());
-    if (!status.ok()) result = Annotate(status, absl::StrCat("version ", number));
-  }
-  return result;
-}
-
-void ServedModels::LoadAgain(const std::string& name, Done done) {
-  turns_.Run(name, [this, name, done = std::move(done)] { done(LoadNow(name)); });
-}
-
-void ServedModels::Load() {
-  if (store_ == nullptr) return;
-  const auto log = [this](const std::string& what, const absl::Status& status) {
-    log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
-  };
-  const absl::StatusOr<std::vector<std::string>> names = store_->Names();
-  if (!names.ok()) return log("no published version can be loaded", names.status());
-  for (const std::string& name : *names) {
-    absl::Status status;
-    const VersionIndex index = ReadIndex(name, &status);
-    if (!status.ok()) log(absl::StrCat("the index of the versions of '", name, "' was not loaded"), status);
-    {
-      MutexLock lock(mu_);
-      Model& model = models_[name];
-      model.next = index.next;
-      model.routes = index.routes;
-      for (const auto& [number, facts] : index.versions) {
-        model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, nullptr};
-      }
-      if (!status.ok() && !absl::IsDataLoss(status)) {
-        model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
-                                                     "read their index; choose another name"));
-        continue;
-      }
-    }
-    const absl::StatusOr<std::vector<int64_t>> numbers = store_->Numbers(name);
-    for (const int64_t number : numbers.ok() ? *numbers : std::vector<int64_t>()) {
-      if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
-    }
-    const absl::Status loaded = LoadNow(name);
-    if (!loaded.ok() && !absl::IsNotFound(loaded)) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
-  }
-}
-
-VersionIndex ServedModels::ReadIndex(const std::string& name, absl::Status* status) {
-  absl::StatusOr<VersionIndex> read = store_->LoadIndex(name);
-  *status = read.status();
-  VersionIndex index = read.ok() ? *std::move(read) : VersionIndex();
-  if (absl::IsDataLoss(*status)) {
-    const absl::StatusOr<std::vector<int64_t>> numbers = store_->Numbers(name);
-    if (!numbers.ok()) *status = numbers.status();
-    for (const int64_t number : numbers.ok() ? *numbers : std::vector<int64_t>()) {
-      index.versions[number].options.device = devices_.offered().front()->device.ToString();
-      index.next = number + kGap;
-    }
-  }
-  const auto is_gone = [&index](int64_t number) { return !index.versions.contains(number); };
-  std::erase_if(index.routes.labels, [&](const auto& each) { return is_gone(each.second); });
-  std::erase_if(index.routes.weights, [&](const auto& each) { return is_gone(each.first); });
-  return index;
 }
 
 }  // namespace gluond::server

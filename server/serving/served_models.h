@@ -97,12 +97,11 @@ class ServedModels {
   absl::Status MakeAndKeep(const std::string& name, int64_t number, ModelState state, const VersionFacts& facts,
                            const Routes& routes);
   absl::StatusOr<Versions> RouteNow(const std::string& name, const Change& change);
-  // The index as the store has it; where it is damaged, what the values tell.
-  VersionIndex ReadIndex(const std::string& name, absl::Status* status);
+  // The index as the store has it; where it is damaged, what the values' `numbers` tell.
+  VersionIndex ReadIndex(const std::string& name, const std::vector<int64_t>& numbers, absl::Status* status) const;
   absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number);
   absl::Status Forget(const std::string& name, int64_t number);
   absl::Status LoadNow(const std::string& name);
-  absl::Status CheckOptions(ServingOptions* options) const;
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);
   absl::StatusOr<Model*> FindModel(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -110,6 +109,8 @@ class ServedModels {
   // The number of the version that a request gets.
   absl::StatusOr<int64_t> Number(const Model& model, const std::string& name, const std::string& version,
                                  absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // NOT_FOUND: there is none, or it leaves for good.
+  static absl::StatusOr<const Version*> FindVersion(const Model& model, const std::string& name, int64_t number);
   static absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version);
   // Makes the version ready, or unavailable with the reason.
   absl::Status Serve(const std::string& name, int64_t number, ModelState state, const ServingOptions& options);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <future>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -11,6 +10,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/inputs.h"
+#include "server/hosted/wait_for.h"
 #include "server/rpc/draining.h"
 
 namespace gluond::server {
@@ -20,13 +20,6 @@ using Clock = BatchQueue::Clock;
 
 // Inputs of more bytes are put together beside gRPC's threads and lanes.
 constexpr size_t kMuch = 256 << 10;
-
-// Waits for a function of a model.
-absl::Status Await(const std::function<void(std::function<void(absl::Status)>)>& begin) {
-  const auto ended = std::make_shared<std::promise<absl::Status>>();
-  begin([ended](absl::Status status) { ended->set_value(std::move(status)); });
-  return ended->get_future().get();
-}
 
 Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
   Shape shape = tensor.shape();
@@ -58,7 +51,7 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
     ASSIGN_OR_RETURN(HostedModelPtr instance,
                      HostedModel::Create(name, state.definition, state.random.seed, *place, shared.devices.host(),
                                          shared.runner.limits.max_model_bytes, /*clients_are_away=*/true));
-    RETURN_IF_ERROR(Await([&](auto done) { instance->Restore(Checkpoint{state, std::nullopt}, std::move(done)); }));
+    RETURN_IF_ERROR(WaitFor([&](auto done) { instance->Restore(Checkpoint{state, std::nullopt}, std::move(done)); }));
     version->instances_.push_back(std::move(instance));
     MutexLock lock(version->mu_);
     version->idle_.push_back(static_cast<size_t>(i));
@@ -95,7 +88,7 @@ absl::Status ServedVersion::WarmUp(int64_t rows) {
       std::memset(zeros.data(), 0, zeros.bytes());
       inputs.push_back({input.name, std::move(zeros)});
     }
-    const absl::Status status = Await([&](auto done) {
+    const absl::Status status = WaitFor([&](auto done) {
       instance->model().Predict(std::move(inputs), {}, nullptr, [done](absl::StatusOr<NamedTensors> outputs) {
         done(outputs.status());
       });
@@ -114,23 +107,18 @@ int64_t ServedVersion::tensor_bytes() const {
 // Requests.
 
 absl::Status ServedVersion::Check(InferRequest* request) const {
-  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, MatchInputs(model().model().inputs(), request->inputs));
+  const std::vector<ModelInput>& want = model().model().inputs();
+  ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MatchInputs(want, std::move(request->inputs)));
+  request->inputs.clear();  // They come in the model's order from here on, as those that they join.
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const ModelInput& input = model().model().inputs()[i];
-    if (inputs[i].dtype() == input.dtype) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input '", input.name, "' has the type ", Name(inputs[i].dtype()),
-                                                   ", expected ", Name(input.dtype)));
+    if (inputs[i].dtype() != want[i].dtype) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()),
+                                                     ", expected ", Name(want[i].dtype)));
+    }
+    request->inputs.push_back({want[i].name, std::move(inputs[i])});
   }
-  std::vector<std::string> known;
-  for (const ModelOutput& output : model().model().outputs()) known.push_back(output.name);
-  for (const std::string& output : request->outputs) {
-    if (std::find(known.begin(), known.end(), output) != known.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("there is no output '", Excerpt(output), "'", DidYouMean(output, known),
-                                                   " Outputs: ", absl::StrJoin(known, ", ")));
-  }
+  for (const std::string& output : request->outputs) RETURN_IF_ERROR(CheckOutput(output));
   if (options_.max_batch_size <= 0) return absl::OkStatus();
-  std::sort(request->inputs.begin(), request->inputs.end(),
-            [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
   request->rows = -1;
   request->kind = absl::StrJoin(request->outputs, "\n");
   for (const NamedTensor& input : request->inputs) {
@@ -148,6 +136,17 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
   }
   request->rows = std::max<int64_t>(request->rows, 1);
   return absl::OkStatus();
+}
+
+absl::Status ServedVersion::CheckOutput(const std::string& name) const {
+  const std::vector<ModelOutput>& outputs = model().model().outputs();
+  if (std::any_of(outputs.begin(), outputs.end(), [&](const ModelOutput& output) { return output.name == name; })) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> known;
+  for (const ModelOutput& output : outputs) known.push_back(output.name);
+  return absl::InvalidArgumentError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
+                                                 " Outputs: ", absl::StrJoin(known, ", ")));
 }
 
 void ServedVersion::Infer(InferRequestPtr request) {

@@ -69,6 +69,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   absl::Status CheckBatching() const;
   absl::Status WarmUp(int64_t rows);
   absl::Status Check(InferRequest* request) const;
+  absl::Status CheckOutput(const std::string& name) const;
 
   // Gives batches that are due to idle instances.
   void Pump();

@@ -147,26 +147,20 @@ absl::StatusOr<VersionIndex> StoredVersions::LoadIndex(const std::string& name) 
   return index;
 }
 
-absl::StatusOr<std::vector<std::string>> StoredVersions::Names() const {
+absl::StatusOr<std::map<std::string, std::vector<int64_t>>> StoredVersions::List() const {
   ASSIGN_OR_RETURN(const std::vector<std::string> all, store_->Names());
-  std::vector<std::string> names;
-  for (const std::string& each : all) {
-    absl::string_view name = each;
-    if (absl::ConsumeSuffix(&name, kIndex)) names.emplace_back(name);
+  std::map<std::string, std::vector<int64_t>> list;
+  for (absl::string_view name : all) {
+    if (absl::ConsumeSuffix(&name, kIndex)) list[std::string(name)];
   }
-  return names;
-}
-
-absl::StatusOr<std::vector<int64_t>> StoredVersions::Numbers(const std::string& name) const {
-  ASSIGN_OR_RETURN(const std::vector<std::string> all, store_->Names());
-  std::vector<int64_t> numbers;
   for (const std::string& each : all) {
-    absl::string_view rest = each;
+    const size_t dot = each.rfind('.');
+    const auto found = dot == std::string::npos ? list.end() : list.find(each.substr(0, dot));
     int64_t number = 0;
-    if (absl::ConsumePrefix(&rest, absl::StrCat(name, ".")) && absl::SimpleAtoi(rest, &number)) numbers.push_back(number);
+    if (found != list.end() && absl::SimpleAtoi(each.substr(dot + 1), &number)) found->second.push_back(number);
   }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
+  for (auto& [name, numbers] : list) std::sort(numbers.begin(), numbers.end());
+  return list;
 }
 
 }  // namespace gluond::server

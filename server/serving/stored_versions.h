@@ -61,10 +61,8 @@ class StoredVersions {
   // A damaged index is replaced.
   absl::Status SaveIndex(const std::string& name, const VersionIndex& index);
   absl::StatusOr<VersionIndex> LoadIndex(const std::string& name) const;
-  // All names with an index, sorted.
-  absl::StatusOr<std::vector<std::string>> Names() const;
-  // The numbers of the versions whose values are there.
-  absl::StatusOr<std::vector<int64_t>> Numbers(const std::string& name) const;
+  // All names with an index, and the numbers of the versions whose values are there, sorted.
+  absl::StatusOr<std::map<std::string, std::vector<int64_t>>> List() const;
 
  private:
   const std::unique_ptr<CheckpointStore> store_;

@@ -31,8 +31,8 @@ class Sessions {
   absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const PeerPtr& peer,
                                                 v1::SessionOpened* opened);
 
-  Streams<SessionStream>& streams() { return streams_; }
-  const Streams<SessionStream>& streams() const { return streams_; }
+  SharedStreams<SessionStream>& streams() { return streams_; }
+  const SharedStreams<SessionStream>& streams() const { return streams_; }
 
   // Ends sessions and streams whose clients are silent, and sessions away that hold too much.
   void Sweep();
@@ -61,7 +61,7 @@ class Sessions {
   const SessionProgramFactory create_program_;
 
   Shares shares_;  // Counts sessions that are not away.
-  Streams<SessionStream> streams_;
+  SharedStreams<SessionStream> streams_;
 
   mutable Mutex mu_;  // Taken after a session's.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;

@@ -1,0 +1,197 @@
+// ServedModels: how versions end, and how they come back.
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/core/text.h"
+#include "server/serving/served_models.h"
+
+namespace gluond::server {
+namespace {
+
+// The numbers of retired versions are lost with a damaged index: the next ones keep away from them.
+constexpr int64_t kGap = 1000;
+
+}  // namespace
+
+absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, int64_t number) {
+  Routes routes;
+  {
+    MutexLock lock(mu_);
+    ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+    RETURN_IF_ERROR(FindVersion(*model, name, number).status());
+    routes = model->routes;
+  }
+  for (const auto& [label, labelled] : routes.labels) {
+    if (labelled != number) continue;
+    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' has the label '", label,
+                                                      "'; give it to another version first (RouteVersions)"));
+  }
+  if (routes.weights.contains(number)) {
+    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' gets a part of the requests by "
+                                                      "its weight; change the weights first (RouteVersions)"));
+  }
+  const auto retire = [&](bool retiring) {
+    MutexLock lock(mu_);
+    models_.at(name).versions.at(number).retiring = retiring;
+  };
+  retire(true);
+  if (const absl::Status saved = SaveIndex(name, routes); !saved.ok()) {
+    retire(false);
+    return saved;
+  }
+  MutexLock lock(mu_);
+  Version& version = models_.at(name).versions.at(number);
+  version.state = v1::ServedVersion::UNLOADING;
+  return version.served;
+}
+
+absl::Status ServedModels::Forget(const std::string& name, int64_t number) {
+  {
+    MutexLock lock(mu_);
+    models_.at(name).versions.erase(number);
+  }
+  return store_ == nullptr ? absl::OkStatus() : store_->DeleteValues(name, number);
+}
+
+void ServedModels::Retire(const std::string& name, int64_t number, Done done) {
+  turns_.Run(name, [this, name, number, done = std::move(done)] {
+    const absl::StatusOr<ServedVersionPtr> version = TakeOut(name, number);
+    if (!version.ok()) return done(version.status());
+    const auto forget = [this, name, number, done] {
+      turns_.Run(name, [this, name, number, done] { done(Forget(name, number)); });
+    };
+    *version == nullptr ? forget() : (*version)->Drain(forget);
+  });
+}
+
+void ServedModels::Unload(const std::string& name, Done done) {
+  turns_.Run(name, [this, name, done = std::move(done)] {
+    if (store_ == nullptr) {
+      return done(absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
+                                         "RetireVersion ends a version for good"));
+    }
+    std::map<int64_t, ServedVersionPtr> leaving;
+    {
+      MutexLock lock(mu_);
+      const absl::StatusOr<Model*> model = FindModel(name);
+      if (!model.ok()) return done(model.status());
+      for (auto& [number, version] : (*model)->versions) {
+        if (version.state != v1::ServedVersion::READY || version.retiring) continue;
+        version.state = v1::ServedVersion::UNLOADING;
+        leaving[number] = version.served;
+      }
+    }
+    // The last one to be drained, or this thread, ends the call.
+    const auto end = std::make_shared<std::function<void()>>([done] { done(absl::OkStatus()); });
+    const std::shared_ptr<void> last(nullptr, [end](void*) { (*end)(); });
+    for (const auto& [number, version] : leaving) {
+      version->Drain([this, name, number = number, drained = version.get(), last] {
+        MutexLock lock(mu_);
+        const auto found = models_.at(name).versions.find(number);
+        // It may have been retired, or loaded again, meanwhile.
+        if (found == models_.at(name).versions.end() || found->second.retiring) return;
+        Version& version = found->second;
+        if (version.state != v1::ServedVersion::UNLOADING || version.served.get() != drained) return;
+        version.served = nullptr;
+        version.state = v1::ServedVersion::UNAVAILABLE;
+        version.reason = "it was unloaded";
+      });
+    }
+  });
+}
+
+void ServedModels::Stop() {
+  std::vector<ServedVersionPtr> all;
+  {
+    MutexLock lock(mu_);
+    for (const auto& each : all_) {
+      if (ServedVersionPtr version = each.lock()) all.push_back(std::move(version));
+    }
+  }
+  for (const ServedVersionPtr& version : all) version->Stop();
+  turns_.Stop();
+}
+
+absl::Status ServedModels::LoadNow(const std::string& name) {
+  std::map<int64_t, ServingOptions> wanted;
+  {
+    MutexLock lock(mu_);
+    ASSIGN_OR_RETURN(Model* const model, FindModel(name));
+    for (auto& [number, version] : model->versions) {
+      if (version.retiring) continue;
+      if (version.state == v1::ServedVersion::UNLOADING) version.state = v1::ServedVersion::READY;  // It was not drained.
+      if (version.state != v1::ServedVersion::UNAVAILABLE) continue;
+      version.state = v1::ServedVersion::LOADING;
+      wanted[number] = version.facts.options;
+    }
+  }
+  absl::Status result;
+  for (const auto& [number, options] : wanted) {
+    absl::StatusOr<ModelState> state = store_->LoadValues(name, number, *devices_.host().allocator);
+    absl::Status status = state.status();
+    if (status.ok()) status = Serve(name, number, *std::move(state), options);
+    MutexLock lock(mu_);
+    Version& version = models_.at(name).versions.at(number);
+    version.state = status.ok() ? v1::ServedVersion::READY : v1::ServedVersion::UNAVAILABLE;
+    version.reason = std::string(status.message());
+    if (!status.ok()) result = Annotate(status, absl::StrCat("version ", number));
+  }
+  return result;
+}
+
+void ServedModels::LoadAgain(const std::string& name, Done done) {
+  turns_.Run(name, [this, name, done = std::move(done)] { done(LoadNow(name)); });
+}
+
+void ServedModels::Load() {
+  if (store_ == nullptr) return;
+  const auto log = [this](const std::string& what, const absl::Status& status) {
+    log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
+  };
+  const absl::StatusOr<std::map<std::string, std::vector<int64_t>>> stored = store_->List();
+  if (!stored.ok()) return log("no published version can be loaded", stored.status());
+  for (const auto& [name, numbers] : *stored) {
+    absl::Status status;
+    const VersionIndex index = ReadIndex(name, numbers, &status);
+    if (!status.ok()) log(absl::StrCat("the index of the versions of '", name, "' was not loaded"), status);
+    {
+      MutexLock lock(mu_);
+      Model& model = models_[name];
+      model.next = index.next;
+      model.routes = index.routes;
+      for (const auto& [number, facts] : index.versions) {
+        model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, nullptr};
+      }
+      if (!status.ok() && !absl::IsDataLoss(status)) {
+        model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
+                                                     "read their index; choose another name"));
+        continue;
+      }
+    }
+    for (const int64_t number : numbers) {
+      if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
+    }
+    const absl::Status loaded = LoadNow(name);
+    if (!loaded.ok() && !absl::IsNotFound(loaded)) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
+  }
+}
+
+VersionIndex ServedModels::ReadIndex(const std::string& name, const std::vector<int64_t>& numbers,
+                                     absl::Status* status) const {
+  absl::StatusOr<VersionIndex> read = store_->LoadIndex(name);
+  *status = read.status();
+  VersionIndex index = read.ok() ? *std::move(read) : VersionIndex();
+  for (const int64_t number : absl::IsDataLoss(*status) ? numbers : std::vector<int64_t>()) {
+    index.versions[number].options.device = devices_.offered().front()->device.ToString();
+    index.next = number + kGap;
+  }
+  const auto is_gone = [&index](int64_t number) { return !index.versions.contains(number); };
+  std::erase_if(index.routes.labels, [&](const auto& each) { return is_gone(each.second); });
+  std::erase_if(index.routes.weights, [&](const auto& each) { return is_gone(each.first); });
+  return index;
+}
+
+}  // namespace gluond::server
