@@ -42,6 +42,7 @@ constexpr std::chrono::milliseconds kLiveLook{50};
 constexpr int64_t kLargestMessage = int64_t{1} << 30;
 constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
+constexpr int kAcceptThreads = 32;
 constexpr int kReadBytes = 16 << 10;
 
 // The number of calls that one connection may have open. All connections' calls take a part of the process's memory at
@@ -274,11 +275,13 @@ absl::Status Server::Listen(const ServerOptions& options) {
   // The quota is never reached: there gRPC would end anybody's streams.
   const int64_t most_unread = MostUnread(options.limits, *devices_->memory());
   builder.SetResourceQuota(grpc::ResourceQuota("gluond").Resize(static_cast<size_t>(2 * most_unread)));
-  std::unique_ptr<Listener::Acceptor> acceptor;
+  std::vector<std::unique_ptr<AcceptThreads::Acceptor>> acceptors;
   if (!options.address.empty()) {
     ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections));
-    acceptor = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+    for (int i = 0; i < kAcceptThreads; ++i) {
+      acceptors.push_back(builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials()));
+    }
   }
   router_ = std::make_unique<Router>(runner_->peers, MostWaiting());
   for (const auto& service : services_) router_->Add(*service);
@@ -291,7 +294,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
     runner_->peers.Guard(streams, [this](const std::string& peer, absl::string_view reason) {
       EndConnection(peer, reason);
     });
-    listener_->Start(std::move(acceptor));
+    accept_threads_ = std::make_unique<AcceptThreads>(std::move(acceptors));
+    listener_->Start([this](Descriptor connection) { accept_threads_->Accept(std::move(connection)); });
     unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
     unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }

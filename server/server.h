@@ -28,6 +28,7 @@
 #include "server/hosted/hosted_model.h"
 #include "server/hosted/parameter_uploads.h"
 #include "server/hosted/sweeper.h"
+#include "server/net/accept_threads.h"
 #include "server/net/listener.h"
 #include "server/net/poll_threads.h"
 #include "server/net/unread.h"
@@ -117,6 +118,7 @@ class Server {
   std::unique_ptr<Sweeper> live_sweeper_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;
+  std::unique_ptr<AcceptThreads> accept_threads_;  // Null in process.
   std::unique_ptr<Listener> listener_;  // Null in process.
   std::unique_ptr<Unread> unread_;
   std::unique_ptr<Sweeper> unread_sweeper_;

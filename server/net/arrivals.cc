@@ -9,7 +9,7 @@ namespace {
 // A reader waits no longer than this.
 constexpr std::chrono::milliseconds kMoment{100};
 
-thread_local bool never_waits = false;
+thread_local bool may_wait = false;
 
 // gRPC asks for a context when it has read a call, and gets none: it has its own.
 class Reading final : public grpc::ContextAllocator {
@@ -38,16 +38,15 @@ void Arrivals::CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& 
 }
 
 void Arrivals::Read() {
-  if (++waiting_ <= most_ || never_waits) return;
+  if (++waiting_ <= most_ || !may_wait) return;
   const auto end = std::chrono::steady_clock::now() + kMoment;
   MutexLock lock(mu_);
   while (waiting_ > most_ && fewer_.WaitUntil(mu_, end)) continue;
 }
 
-void Arrivals::NeverWaitHere() { never_waits = true; }
+void Arrivals::MayWaitHere() { may_wait = true; }
 
 void Arrivals::Begin() {
-  NeverWaitHere();
   if (--waiting_ != most_) return;
   MutexLock lock(mu_);
   fewer_.NotifyAll();

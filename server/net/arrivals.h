@@ -1,6 +1,6 @@
 // Arrivals counts the calls that gRPC has read and that have not begun. gRPC reads with many threads and begins calls
 // with few, and a client that opens streams and resets them would fill what lies between without an end. Where too many
-// calls wait there, a thread that reads one more waits for a moment, too. Thread-safe.
+// calls wait there, a poll thread that reads one more waits for a moment, too. Thread-safe.
 
 #ifndef SERVER_NET_ARRIVALS_H_
 #define SERVER_NET_ARRIVALS_H_
@@ -22,13 +22,13 @@ class Arrivals {
   // Readers wait where more than `most` calls do.
   explicit Arrivals(int64_t most) : most_(most) {}
 
-  // gRPC has read a call. Waits while there are too many, for a moment at most.
+  // gRPC has read a call. Waits while there are too many, for a moment at most, where the calling thread may.
   void Read();
   // A call that was read has begun.
   void Begin();
-  // The calling thread begins or ends calls. gRPC may have it read some as well, and then it does not wait: others wait
-  // for it.
-  static void NeverWaitHere();
+  // The calling thread does nothing but read. gRPC's own threads, which begin calls, read some as well: if they waited,
+  // they would wait for themselves.
+  static void MayWaitHere();
 
   int64_t waiting() const { return waiting_; }
 

@@ -82,10 +82,6 @@ bool SomebodyServes(const sockaddr_un& name) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& address, int64_t max_connections) {
   std::unique_ptr<Listener> listener(new Listener(max_connections));
   listener->epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -177,8 +173,8 @@ absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& p
   return listening_.empty() ? Unavailable(address, why) : absl::OkStatus();
 }
 
-void Listener::Start(std::unique_ptr<Acceptor> acceptor) {
-  acceptor_ = std::move(acceptor);
+void Listener::Start(Give give) {
+  give_ = std::move(give);
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -237,12 +233,7 @@ int Listener::HandOver() {
     }
     absl::erase_if(wait_until_, [now](const auto& entry) { return entry.second <= now; });
   }
-  for (Descriptor& fd : due) {
-    Acceptor::NewConnectionParameters connection;
-    connection.listener_fd = listening_.front().get();
-    connection.fd = fd.Release();
-    acceptor_->HandleNewConnection(&connection);
-  }
+  for (Descriptor& fd : due) give_(std::move(fd));
   return until;
 }
 

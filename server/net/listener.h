@@ -1,5 +1,5 @@
-// Listener accepts the connections, counts them, and hands them to gRPC. (gRPC's own accept loop has no limit, and ends
-// for good when the process has no file descriptor left.) Thread-safe.
+// Listener accepts the connections, counts them, and hands them over (accept_threads.h). gRPC's own accept loop has no
+// limit, and ends for good when the process has no file descriptor left. Thread-safe.
 //
 // At most `max_connections` are open, and those of one address hold at most half of them. When a further one comes, the
 // connection that has been silent for longest gives way: one of the same address where that address is over its half. A
@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -24,30 +25,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
-#include "grpcpp/grpcpp.h"
+#include "server/net/descriptor.h"
 
 namespace gluond::server {
 
-// A file descriptor, closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 class Listener {
  public:
-  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+  // Gives gRPC a connection. Returns at once.
+  using Give = std::function<void(Descriptor connection)>;
 
   // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
   // UNAVAILABLE: the address is taken, or is none of this machine.
@@ -57,8 +42,8 @@ class Listener {
 
   int port() const { return port_; }  // 0 for a Unix socket.
 
-  // From here on connections are handed to `acceptor`.
-  void Start(std::unique_ptr<Acceptor> acceptor);
+  // From here on connections are accepted.
+  void Start(Give give);
   // Accepts no more. Connections that are open stay open.
   void Stop();
 
@@ -106,7 +91,7 @@ class Listener {
   std::string path_;  // The Unix socket's, or empty.
   Descriptor epoll_, wake_;
   std::vector<Descriptor> listening_;
-  std::unique_ptr<Acceptor> acceptor_;
+  Give give_;
 
   mutable Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

@@ -1,7 +1,6 @@
 #include "server/rpc/stream.h"
 
 #include "engine/runtime/account.h"
-#include "server/net/arrivals.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/request_id.h"
 
@@ -110,7 +109,6 @@ void Stream::OnWriteDone(bool ok) {
 
 void Stream::OnCancel() {
   __tsan_acquire(this);
-  Arrivals::NeverWaitHere();
   const ScopedAccount account(peer()->account());
   guest_.Leave();
   expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
@@ -120,7 +118,6 @@ void Stream::OnCancel() {
 
 void Stream::OnDone() {
   __tsan_acquire(this);
-  Arrivals::NeverWaitHere();
   const ScopedAccount account(peer()->account());
   guest_.End();
   OnOver();

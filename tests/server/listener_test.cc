@@ -25,11 +25,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Takes gRPC's place: keeps the descriptors that it gets open.
-class Keeper final : public Listener::Acceptor {
+class Keeper {
  public:
-  void HandleNewConnection(NewConnectionParameters* connection) override {
+  void Keep(Descriptor connection) {
     std::lock_guard lock(mu_);
-    kept_.emplace_back(connection->fd);
+    kept_.push_back(std::move(connection));
   }
   size_t size() const {
     std::lock_guard lock(mu_);
@@ -58,9 +58,7 @@ class Keeper final : public Listener::Acceptor {
 class ListenerTest : public testing::Test {
  protected:
   ListenerTest() {
-    auto keeper = std::make_unique<Keeper>();
-    keeper_ = keeper.get();
-    listener_->Start(std::move(keeper));
+    listener_->Start([this](Descriptor connection) { keeper_.Keep(std::move(connection)); });
   }
 
   Descriptor Connect() {
@@ -83,46 +81,46 @@ class ListenerTest : public testing::Test {
     return holds();
   }
 
+  Keeper keeper_;
   const std::unique_ptr<Listener> listener_ = *Listener::Open("127.0.0.1:0", 8);
-  Keeper* keeper_ = nullptr;
 };
 
 TEST_F(ListenerTest, AnAnswerDoesNotWaitForAnAcknowledgement) {
   const Descriptor client = Connect();
-  ASSERT_TRUE(Soon([this] { return keeper_->size() == 1; }));
-  EXPECT_TRUE(keeper_->AllSendAtOnce());
+  ASSERT_TRUE(Soon([this] { return keeper_.size() == 1; }));
+  EXPECT_TRUE(keeper_.AllSendAtOnce());
 }
 
 TEST_F(ListenerTest, AConnectionThatItsClientHasClosedIsForgottenOnce) {
   Descriptor first = Connect();
-  ASSERT_TRUE(Soon([&] { return listener_->connections() == 1 && keeper_->size() == 1; }));
+  ASSERT_TRUE(Soon([&] { return listener_->connections() == 1 && keeper_.size() == 1; }));
   listener_->End(NameOf(first));
   ASSERT_TRUE(Soon([&] { return listener_->connections() == 0; }));
   // The keeper has the first one open still, as gRPC has while calls are under way. The next one gets its number.
   const Descriptor second = Connect();
-  ASSERT_TRUE(Soon([&] { return keeper_->size() == 2; }));
+  ASSERT_TRUE(Soon([&] { return keeper_.size() == 2; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(listener_->connections(), 1);
-  keeper_->CloseAll();
+  keeper_.CloseAll();
 }
 
 TEST_F(ListenerTest, AfterAnEndTheAddressWaits) {
   Descriptor first = Connect();
-  ASSERT_TRUE(Soon([&] { return keeper_->size() == 1; }));
+  ASSERT_TRUE(Soon([&] { return keeper_.size() == 1; }));
   listener_->End(NameOf(first));
   const Clock::time_point ended = Clock::now();
   const Descriptor next = Connect(), another = Connect();
   ASSERT_TRUE(Soon([&] { return listener_->connections() == 2; }));
-  EXPECT_TRUE(keeper_->size() == 1 || Clock::now() - ended >= std::chrono::milliseconds(250));
-  ASSERT_TRUE(Soon([&] { return keeper_->size() == 3; }));
+  EXPECT_TRUE(keeper_.size() == 1 || Clock::now() - ended >= std::chrono::milliseconds(250));
+  ASSERT_TRUE(Soon([&] { return keeper_.size() == 3; }));
   EXPECT_GE(Clock::now() - ended, std::chrono::milliseconds(250));
   const Descriptor last = Connect();
-  EXPECT_TRUE(Soon([&] { return keeper_->size() == 4; }));
+  EXPECT_TRUE(Soon([&] { return keeper_.size() == 4; }));
 }
 
 TEST_F(ListenerTest, WhoLeavesWhileItWaitsIsForgotten) {
   Descriptor first = Connect();
-  ASSERT_TRUE(Soon([&] { return keeper_->size() == 1; }));
+  ASSERT_TRUE(Soon([&] { return keeper_.size() == 1; }));
   for (int i = 0; i < 100; ++i) listener_->End(NameOf(first));  // Five seconds.
   Descriptor next = Connect();
   ASSERT_TRUE(Soon([&] { return listener_->connections() == 1; }));
@@ -130,7 +128,7 @@ TEST_F(ListenerTest, WhoLeavesWhileItWaitsIsForgotten) {
   setsockopt(next.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   next = Descriptor();
   EXPECT_TRUE(Soon([&] { return listener_->connections() == 0; }));
-  EXPECT_EQ(keeper_->size(), 1);
+  EXPECT_EQ(keeper_.size(), 1);
 }
 
 }  // namespace

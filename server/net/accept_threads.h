@@ -1,0 +1,46 @@
+// AcceptThreads give new connections to gRPC. Whoever does that begins to read the connection, and a flood keeps him for
+// as long as it lasts: one thread for all let 16 floods keep a new client waiting for 20 s. Thread-safe.
+//
+// The threads are not those that poll (poll_threads.h). gRPC 1.51 wakes none of these for something new while one of
+// them has yet to finish what it has read.
+
+#ifndef SERVER_NET_ACCEPT_THREADS_H_
+#define SERVER_NET_ACCEPT_THREADS_H_
+
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/core/mutex.h"
+#include "grpcpp/grpcpp.h"
+#include "server/net/descriptor.h"
+
+namespace gluond::server {
+
+class AcceptThreads {
+ public:
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  // A thread for each acceptor, since one acceptor takes one connection at a time.
+  explicit AcceptThreads(std::vector<std::unique_ptr<Acceptor>> acceptors);
+  // Ends the threads, and closes connections that gRPC does not have yet.
+  ~AcceptThreads();
+
+  // Gives gRPC a connection, soon.
+  void Accept(Descriptor connection);
+
+ private:
+  void Loop(Acceptor& acceptor);
+
+  const std::vector<std::unique_ptr<Acceptor>> acceptors_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<Descriptor> waiting_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_NET_ACCEPT_THREADS_H_
