@@ -60,6 +60,8 @@ Trace Context). The server's log has both with a call that fails, whose trailing
 | `LIMIT` | `RESOURCE_EXHAUSTED` | `flag` | The limit of a flag of the server, such as `--max_models`. |
 | `LOADING` | `UNAVAILABLE` | | The server has just started and loads its models; a call works later. |
 | `NOT_FOUND` | `NOT_FOUND` | `kind`, `name` | No model or dataset has this name. |
+| `NO_IDENTITY` | `UNAUTHENTICATED` | | The server wants to know who calls, and does not: no token or certificate, or one that nobody has. |
+| `NO_PERMISSION` | `PERMISSION_DENIED` | `role` | The caller lacks this role. |
 | `PROVIDER_GONE` | `UNAVAILABLE` | `operator` | The client that computes the operator is not connected. |
 | `REWOUND` | `ABORTED` | `last` | The server was started anew, and has lost the numbered calls after `last`. |
 | `SEQUENCE_GAP` | `FAILED_PRECONDITION` | `last` | The call's number is not the next one; `last` is the last one applied. |

@@ -11,11 +11,13 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/mutex.h"
@@ -31,7 +33,21 @@
 using gluond::server::Limits;
 
 ABSL_FLAG(std::string, address, "127.0.0.1:50051", "HOST:PORT to listen on, or unix:PATH. Port 0 takes a free one.");
-ABSL_FLAG(bool, insecure_public, false, "Allows an --address that other machines can reach, without encryption.");
+ABSL_FLAG(bool, insecure_public, false,
+          "Allows an --address that other machines can reach, without encryption or without a question who calls.");
+ABSL_FLAG(std::string, tls_cert, "", "The server's certificate, in PEM: connections by TCP are encrypted. A changed file is taken up.");
+ABSL_FLAG(std::string, tls_key, "", "Its private key, in PEM.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "Certificates of authorities, in PEM: each client is to have a certificate by one of them.");
+ABSL_FLAG(std::string, identities, "",
+          "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas) and a credential, "
+          "sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
+          "everybody may do all, or everybody whose certificate is good.");
+ABSL_FLAG(std::vector<std::string>, unix_users, {},
+          "Numbers of users who may connect to a Unix socket, beside the server's own and root.");
+ABSL_FLAG(std::string, audit_log, "",
+          "File to which a line of JSON is added for each change that a call has made: who, what, when. Empty: where "
+          "callers are asked who they are, these lines go to stderr.");
 ABSL_FLAG(std::string, port_file, "", "Writes the port to this file once the server listens.");
 ABSL_FLAG(std::string, devices, "auto", "auto (every GPU found, then the CPU), cpu, gpu:0, or a list, the default first.");
 ABSL_FLAG(std::string, cuda_plugin, "", "libgluond_cuda.so. Empty: looked for beside the server, in ../lib and ../ops.");
@@ -152,6 +168,29 @@ std::string Started(const Server& server, const ServerOptions& options) {
   return text += '\n';
 }
 
+absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
+  std::vector<uint32_t> users;
+  for (const std::string& text : absl::GetFlag(FLAGS_unix_users)) {
+    if (!absl::SimpleAtoi(text, &users.emplace_back())) {
+      return absl::InvalidArgumentError(absl::StrCat("--unix_users: '", text, "' is no user's number"));
+    }
+  }
+  return users;
+}
+
+absl::Status AddIdentity(ServerOptions* options) {
+  options->tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
+  options->identities = absl::GetFlag(FLAGS_identities);
+  ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
+  const bool asks = !options->identities.empty() || !options->tls.client_authority.empty();
+  if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
+    ASSIGN_OR_RETURN(options->audit, LogToFile(path));
+  } else if (asks) {
+    options->audit = &LogToStderr;
+  }
+  return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public));
+}
+
 // Writes the file whole or not at all: a program that waits for it never reads half a number.
 absl::Status WritePort(const std::string& path, int port) {
   const std::string temporary = absl::StrCat(path, ".", getpid());
@@ -215,7 +254,7 @@ absl::StatusOr<int> Main() {
   const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
   SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
-  RETURN_IF_ERROR(CheckAddress(options.address, absl::GetFlag(FLAGS_insecure_public)));
+  RETURN_IF_ERROR(AddIdentity(&options));
   if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;

@@ -5,14 +5,15 @@ load("//bazel:copts.bzl", "COPTS")
 # The rooms, from the lowest on, with the rooms that they may import. tests/layers_test.py holds the same over includes.
 _MAY_IMPORT = {
     "start": [],
+    "identity": [],
     "net": [],
     "wire": [],
     "codec": ["wire"],
-    "rpc": ["start", "net", "wire", "codec"],
+    "rpc": ["start", "identity", "net", "wire", "codec"],
     "hosted": ["start", "wire", "codec"],
-    "custom": ["wire", "codec", "rpc"],
-    "durable": ["start", "codec", "rpc", "hosted"],
-    "session": ["start", "wire", "codec", "rpc", "hosted", "custom", "durable"],
+    "custom": ["identity", "wire", "codec", "rpc"],
+    "durable": ["start", "identity", "codec", "rpc", "hosted"],
+    "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
     "serving": ["start", "codec", "rpc", "hosted", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
 }

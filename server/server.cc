@@ -44,6 +44,7 @@ constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kAcceptThreads = 32;
 constexpr int kReadBytes = 16 << 10;
+constexpr int kHandshakeMilliseconds = 20'000;
 
 // The number of calls that one connection may have open. All connections' calls take a part of the process's memory at
 // most.
@@ -117,6 +118,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     server->runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
     server->runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_beside(); });
   }
+  RETURN_IF_ERROR(server->CreateGatekeeper(options));
   RETURN_IF_ERROR(server->CreateServices(options));
   RETURN_IF_ERROR(server->Listen(options));
   if (server->stored_datasets_ != nullptr) server->stored_datasets_->Load();
@@ -129,6 +131,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   server->runner_->calls.Open();
   server->health_->SetServing(true);
   return server;
+}
+
+absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
+  if (options.tls.any()) RETURN_IF_ERROR(CheckTlsFiles(options.tls));
+  runner_->audit = options.audit;
+  log_ = options.log;
+  std::unique_ptr<Identities> identities;
+  if (!options.identities.empty()) {
+    ASSIGN_OR_RETURN(identities, Identities::Load(options.identities));
+  }
+  if (identities != nullptr || !options.tls.client_authority.empty()) {
+    gatekeeper_ = std::make_unique<Gatekeeper>(std::move(identities));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Server::OpenStore(const ServerOptions& options) {
@@ -216,9 +232,15 @@ void Server::LookAtDevices() {
   }
 }
 
+void Server::TakeUpIdentities() {
+  const absl::Status status = gatekeeper_->Reload();
+  if (!status.ok()) log_(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
+}
+
 void Server::Sweep() {
   LookAtDevices();
   runner_->peers.Sweep();
+  if (gatekeeper_ != nullptr) TakeUpIdentities();
   runner_->unsent.Sweep(Unsent::Clock::now());
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
@@ -277,13 +299,16 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.SetResourceQuota(grpc::ResourceQuota("gluond").Resize(static_cast<size_t>(2 * most_unread)));
   std::vector<std::unique_ptr<AcceptThreads::Acceptor>> acceptors;
   if (!options.address.empty()) {
-    ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections));
+    ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections, options.unix_users));
+    const bool encrypted = options.tls.any() && listener_->port() > 0;
+    const auto credentials = encrypted ? TlsCredentials(options.tls) : grpc::InsecureServerCredentials();
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
     for (int i = 0; i < kAcceptThreads; ++i) {
       acceptors.push_back(builder.experimental().AddExternalConnectionAcceptor(
-          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials()));
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials));
     }
   }
-  router_ = std::make_unique<Router>(runner_->peers, MostWaiting());
+  router_ = std::make_unique<Router>(*runner_, MostWaiting(), gatekeeper_.get());
   for (const auto& service : services_) router_->Add(*service);
   router_->RegisterAt(builder);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();

@@ -28,6 +28,8 @@
 #include "server/hosted/hosted_model.h"
 #include "server/hosted/parameter_uploads.h"
 #include "server/hosted/sweeper.h"
+#include "server/identity/gatekeeper.h"
+#include "server/identity/tls.h"
 #include "server/net/accept_threads.h"
 #include "server/net/listener.h"
 #include "server/net/poll_threads.h"
@@ -49,6 +51,10 @@ struct ServerOptions {
   std::string devices = "auto";
   int cpu_threads = 0;           // 0: one for each processor.
   std::string store_dir;         // Empty: no checkpoints.
+  TlsFiles tls;                  // On TCP. Empty: no encryption.
+  std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
+  std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
+  LogSink audit;                 // Null: no audit log.
   Limits limits;
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
   LogSink log = &LogToStderr;
@@ -61,7 +67,7 @@ class Server {
  public:
   // Returns when the datasets and the models of the store are there: until then health says NOT_SERVING, and calls get
   // UNAVAILABLE.
-  // INVALID_ARGUMENT: an option. UNAVAILABLE: the address is taken, or a device is not there.
+  // INVALID_ARGUMENT, FAILED_PRECONDITION: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   ~Server();
 
@@ -87,10 +93,12 @@ class Server {
 
  private:
   Server() = default;
+  absl::Status CreateGatekeeper(const ServerOptions& options);
   absl::Status OpenStore(const ServerOptions& options);
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
   void LookAtDevices();
+  void TakeUpIdentities();
   void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
@@ -113,6 +121,8 @@ class Server {
   HealthService* health_ = nullptr;  // One of services_.
   std::function<void(const absl::Status& why)> on_device_error_;
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
+  LogSink log_;
+  std::unique_ptr<Gatekeeper> gatekeeper_;  // Null where everybody may call everything.
   std::unique_ptr<Router> router_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<Sweeper> live_sweeper_;

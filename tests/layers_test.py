@@ -35,14 +35,15 @@ MAY_IMPORT = {
 # The rooms of the server, from the lowest on, with the other rooms of the server that they may import.
 SERVER = {
     "start": set(),
+    "identity": set(),
     "net": set(),
     "wire": set(),
     "codec": {"wire"},
-    "rpc": {"start", "net", "wire", "codec"},
+    "rpc": {"start", "identity", "net", "wire", "codec"},
     "hosted": {"start", "wire", "codec"},
-    "custom": {"wire", "codec", "rpc"},
-    "durable": {"start", "codec", "rpc", "hosted"},
-    "session": {"start", "wire", "codec", "rpc", "hosted", "custom", "durable"},
+    "custom": {"identity", "wire", "codec", "rpc"},
+    "durable": {"start", "identity", "codec", "rpc", "hosted"},
+    "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "serving": {"start", "codec", "rpc", "hosted", "durable"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
 }

@@ -29,6 +29,8 @@ absl::Status Publish(const Arguments& arguments);
 absl::Status Versions(const Arguments& arguments);
 absl::Status Load(const Arguments& arguments);
 absl::Status Health(const Arguments& arguments);
+absl::Status Token(const Arguments& arguments);
+absl::Status Certificates(const Arguments& arguments);
 
 // GLUOND_ADDRESS, which the Python client reads as well; where that is not set, or empty, this machine's.
 std::string DefaultAddress();
@@ -38,6 +40,7 @@ struct ServerOptions {
   std::string address = DefaultAddress();
   absl::Duration timeout = absl::Minutes(5);
   absl::Duration wait = absl::Seconds(2);  // For a server that is just starting.
+  client::Access access = client::Access::FromEnvironment();
 
   void AddTo(Options* options);
   absl::StatusOr<client::Client> Connect() const;

@@ -15,7 +15,7 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
 absl::Status Ask(const ServerOptions& server, const std::string& service) {
-  auto channel = grpc::CreateChannel(server.address, grpc::InsecureChannelCredentials());
+  CLIENT_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::NewChannel(server.address, server.access));
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(absl::ToChronoTime(absl::Now() + std::min(server.wait, server.timeout)));

@@ -27,6 +27,8 @@ constexpr Command kCommands[] = {
     {"versions", "Lists published versions, routes requests to them or retires one.", Versions},
     {"load", "Puts load on a server and measures its answers.", Load},
     {"health", "Asks a server whether it is well.", Health},
+    {"token", "Makes a bearer token, and the server's line on whom it stands for.", Token},
+    {"certificates", "Makes an authority's, a server's and a client's certificate, for tests.", Certificates},
 };
 
 void PrintUsage(std::ostream& out) {

@@ -47,12 +47,16 @@ Client::Client(std::shared_ptr<Connection> connection)
     : connection_(std::move(connection)), timeout_(connection_->options().timeout) {}
 
 absl::StatusOr<Client> Client::Connect(const std::string& address, Options options) {
-  if (options.credentials == nullptr) options.credentials = grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // The server's limits decide.
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  auto channel = grpc::CreateCustomChannel(address, options.credentials, arguments);
+  std::shared_ptr<grpc::Channel> channel;
+  if (options.credentials != nullptr) {
+    channel = grpc::CreateCustomChannel(address, options.credentials, arguments);
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(channel, NewChannel(address, options.access, arguments));
+  }
   return Connect(std::make_shared<Connection>(address, std::move(options), std::move(channel)));
 }
 

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/cpp/access.h"
 #include "client/cpp/tensor_message.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
@@ -45,7 +46,8 @@ struct Options {
   // TrainOnBatches keeps the batches that a crash of the server could take back, up to so many bytes.
   // Older ones go: a crash that takes one of them back ends the training.
   uint64_t keep_bytes = uint64_t{1} << 30;
-  // Default: no encryption.
+  // How the server is reached; unless `credentials` are given, which gRPC then takes as they are.
+  Access access = Access::FromEnvironment();
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
 };
 

@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "server/rpc/secret.h"
+#include "server/identity/secret.h"
 
 namespace gluond::server {
 namespace {

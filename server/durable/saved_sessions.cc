@@ -6,7 +6,7 @@
 #include "engine/core/text.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/describe_model.h"
-#include "server/rpc/secret.h"
+#include "server/identity/secret.h"
 
 namespace gluond::server {
 namespace {

@@ -1,8 +1,8 @@
-// AcceptThreads give new connections to gRPC. Whoever does that begins to read the connection, and a flood keeps him for
-// as long as it lasts: one thread for all let 16 floods keep a new client waiting for 20 s. Thread-safe.
+// AcceptThreads give new connections to gRPC. A thread that does so begins to read the connection, and a flood keeps it
+// for as long as it lasts: one thread for all let 16 floods keep a new client waiting for 20 s. Thread-safe.
 //
-// The threads are not those that poll (poll_threads.h). gRPC 1.51 wakes none of these for something new while one of
-// them has yet to finish what it has read.
+// The threads that poll (poll_threads.h) are others. gRPC 1.51 wakes none of those for something new while one of them
+// has yet to finish what it has read.
 
 #ifndef SERVER_NET_ACCEPT_THREADS_H_
 #define SERVER_NET_ACCEPT_THREADS_H_

@@ -82,8 +82,9 @@ bool SomebodyServes(const sockaddr_un& name) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& address, int64_t max_connections) {
-  std::unique_ptr<Listener> listener(new Listener(max_connections));
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& address, int64_t max_connections,
+                                                         std::vector<uint32_t> users) {
+  std::unique_ptr<Listener> listener(new Listener(max_connections, std::move(users)));
   listener->epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   listener->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC));
   RETURN_IF_ERROR(listener->Watch(listener->wake_.get(), EPOLLIN));
@@ -250,12 +251,21 @@ void Listener::Accept(int listening) {
   socklen_t size = sizeof(from);
   Descriptor fd(accept4(listening, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.get() >= 0) {
+    if (from.ss_family == AF_UNIX && !MayConnect(fd.get())) return;
     auto [address, name] = AddressAndName(from);
     return Add(std::move(fd), std::move(address), std::move(name));
   }
   if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
   DropSilent("");
   std::this_thread::sleep_for(kNoDescriptors);
+}
+
+bool Listener::MayConnect(int fd) const {
+  ucred caller{};
+  socklen_t size = sizeof(caller);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &caller, &size) != 0) return false;
+  return caller.uid == 0 || caller.uid == geteuid() ||
+         std::find(users_.begin(), users_.end(), caller.uid) != users_.end();
 }
 
 void Listener::Add(Descriptor accepted, std::string address, std::string name) {

@@ -36,7 +36,9 @@ class Listener {
 
   // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
   // UNAVAILABLE: the address is taken, or is none of this machine.
-  static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::string& address, int64_t max_connections);
+  // On a Unix socket others than the server's own user, root and `users` are turned away.
+  static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::string& address, int64_t max_connections,
+                                                        std::vector<uint32_t> users = {});
   // Stops, as Stop does.
   ~Listener();
 
@@ -70,7 +72,8 @@ class Listener {
     std::string name;  // gRPC's; empty for a Unix socket.
   };
 
-  explicit Listener(int64_t max_connections) : max_connections_(max_connections) {}
+  Listener(int64_t max_connections, std::vector<uint32_t> users)
+      : max_connections_(max_connections), users_(std::move(users)) {}
   absl::Status ListenOnUnix(const std::string& path);
   absl::Status ListenOnTcp(const std::string& host, const std::string& port);
   absl::Status Watch(int fd, uint32_t events);
@@ -79,6 +82,7 @@ class Listener {
 
   void Loop();
   void Accept(int listening);
+  bool MayConnect(int fd) const;  // By the kernel's word on who is at the other end of a Unix socket.
   void Add(Descriptor accepted, std::string address, std::string name);
   // Hands connections that are due to gRPC. Returns the milliseconds until the next one is; -1: none waits.
   int HandOver();
@@ -87,6 +91,7 @@ class Listener {
   bool DropSilent(const std::string& address);
 
   const int64_t max_connections_;
+  const std::vector<uint32_t> users_;
   int port_ = 0;
   std::string path_;  // The Unix socket's, or empty.
   Descriptor epoll_, wake_;

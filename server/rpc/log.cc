@@ -1,13 +1,18 @@
 #include "server/rpc/log.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/core/mutex.h"
 #include "grpcpp/version_info.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log_writer.h"
@@ -36,6 +41,15 @@ LogWriter& Stdout() {
 LogWriter& Stderr() {
   static LogWriter& writer = *new LogWriter(STDERR_FILENO);
   return writer;
+}
+
+Mutex& FilesMutex() {
+  static Mutex& mutex = *new Mutex;
+  return mutex;
+}
+std::vector<LogWriter*>& Files() {
+  static auto& files = *new std::vector<LogWriter*>;
+  return files;
 }
 
 void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, absl::string_view message) {
@@ -83,15 +97,32 @@ std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
+std::string ToJsonLine(const Audited& audited) {
+  return absl::StrCat(BeginJsonLine("audit"), IfThere("caller", audited.caller), ",\"method\":", JsonQuoted(audited.method),
+                      IfThere("target", audited.target), ",\"code\":", JsonQuoted(CodeName(audited.code)),
+                      ",\"peer\":", JsonQuoted(audited.peer), IfThere("request_id", audited.request_id), "}\n");
+}
+
 void LogToStderr(absl::string_view line) { Stderr().Write(line); }
 
 void LogToStdout(absl::string_view line) { Stdout().Write(line); }
+
+absl::StatusOr<LogSink> LogToFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (fd < 0) return absl::PermissionDeniedError(absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
+  LogWriter& writer = *new LogWriter(fd);  // Never destroyed, as the others.
+  MutexLock lock(FilesMutex());
+  Files().push_back(&writer);
+  return LogSink([&writer](absl::string_view line) { writer.Write(line); });
+}
 
 void FlushLogs(std::chrono::milliseconds timeout) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   Stdout().Flush(timeout);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
   Stderr().Flush(std::max(left, std::chrono::milliseconds(0)));
+  MutexLock lock(FilesMutex());
+  for (LogWriter* file : Files()) file->Flush(timeout);
 }
 
 void LogGrpcToStderr() {

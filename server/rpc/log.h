@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/rpc/log_limit.h"
 
@@ -38,6 +39,20 @@ struct FailedRequest {
   std::string traceparent = {};
 };
 
+// A change that somebody made, or was not allowed to make, or could not.
+struct Audited {
+  absl::string_view method;
+  absl::StatusCode code;
+  std::string caller;  // The identity's name; empty: nobody asks for it.
+  std::string target;
+  std::string peer;
+  std::string request_id;
+};
+
+//   {"time":"...","event":"audit","caller":"alice","method":"/gluond.v1.ModelService/DeleteModel","target":"digits",
+//    "code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
+std::string ToJsonLine(const Audited& audited);
+
 // `left_out`: so many requests like it have had no line since the last one.
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
 
@@ -48,7 +63,9 @@ absl::string_view CodeName(absl::StatusCode code);
 using LogSink = std::function<void(absl::string_view line)>;
 void LogToStderr(absl::string_view line);
 void LogToStdout(absl::string_view line);
-// When this returns, all lines logged to either are written, or `timeout` has passed with nobody reading.
+// Adds lines to a file, which is made where there is none. PERMISSION_DENIED: it cannot be written.
+absl::StatusOr<LogSink> LogToFile(const std::string& path);
+// When this returns, all lines logged to any of them are written, or `timeout` has passed with nobody reading.
 void FlushLogs(std::chrono::milliseconds timeout);
 // From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its
 // threads.

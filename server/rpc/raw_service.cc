@@ -2,12 +2,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
+#include "server/identity/access.h"
 
 namespace gluond::server {
 
 RawService::Row& RawService::AddRow(const char* method, absl::string_view request_type, Weight weight) {
   const std::string path = absl::StrCat("/", name_, "/", method);
-  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight}, std::string(request_type)}));
+  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight, AccessOf(path).value_or(MethodAccess{}).audited}, std::string(request_type)}));
   return *rows_.back();
 }
 
@@ -20,6 +21,9 @@ absl::Status RawService::CheckComplete() const {
     for (const auto& row : rows_) {
       found = found || (row->method.name == method->name() && row->request_type == method->input_type()->full_name() &&
                         row->streams == method->server_streaming());
+    }
+    if (!AccessOf(absl::StrCat("/", name_, "/", method->name())).has_value()) {
+      return absl::InternalError(absl::StrCat("identity/access.cc has no row for ", name_, "/", method->name()));
     }
     if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method->name()));
   }

@@ -1,5 +1,7 @@
 #include "server/rpc/router.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -11,16 +13,18 @@ constexpr size_t kLongest = 200;
 
 class Refusal final : public Stream {
  public:
-  Refusal(Peers& peers, Opening opening) : Stream(peers, opening) {
-    Finish(absl::UnimplementedError(absl::StrCat("there is no method '", opening->method().substr(0, kLongest),
-                                                 "'; gRPC's reflection lists those that there are")));
-  }
+  Refusal(Peers& peers, Opening opening, const absl::Status& why) : Stream(peers, std::move(opening)) { Finish(why); }
 
  private:
   void OnRead(Slices*) override {}
   void OnCancelled() override {}
   void OnOver() override { delete this; }
 };
+
+absl::Status NoMethod(absl::string_view method) {
+  return absl::UnimplementedError(absl::StrCat("there is no method '", method.substr(0, kLongest),
+                                               "'; gRPC's reflection lists those that there are"));
+}
 
 }  // namespace
 
@@ -35,9 +39,16 @@ void Router::RegisterAt(grpc::ServerBuilder& builder) {
 
 grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServerContext* context) {
   arrivals_->Begin();
+  absl::StatusOr<IdentityPtr> caller = IdentityPtr();
+  if (gatekeeper_ != nullptr) caller = gatekeeper_->Admit(context->method(), *context);
   const auto row = rows_.find(context->method());
-  Stream* const stream = row == rows_.end() ? new Refusal(peers_, context) : row->second->start(context);
-  return stream->reactor();
+  if (caller.ok() && row != rows_.end()) return row->second->start({context, *std::move(caller)})->reactor();
+  const absl::Status why = caller.ok() ? NoMethod(context->method()) : caller.status();
+  auto* const refusal = new Refusal(runner_.peers, {context, nullptr}, why);
+  if (!caller.ok()) {
+    runner_.log.Failed({.method = row == rows_.end() ? "" : row->first, .status = why, .peer = refusal->peer()->name()});
+  }
+  return refusal->reactor();
 }
 
 }  // namespace gluond::server

@@ -1,6 +1,6 @@
 // Router makes a Stream of each call that comes, by the row that its method has in a service's table (raw_service.h). A
 // method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than
-// it is answered would take all memory.
+// it is answered would take all memory. A caller who may not call a method hears so before any message is read.
 
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_
@@ -11,17 +11,18 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
+#include "server/identity/gatekeeper.h"
 #include "server/net/arrivals.h"
-#include "server/net/peers.h"
 #include "server/rpc/raw_service.h"
 
 namespace gluond::server {
 
 class Router final : public grpc::CallbackGenericService {
  public:
-  // gRPC has read at most `most_waiting` calls that have not begun (arrivals.h). `peers` outlives the gRPC server.
-  Router(Peers& peers, int64_t most_waiting)
-      : peers_(peers), arrivals_(std::make_shared<Arrivals>(most_waiting)) {}
+  // gRPC has read at most `most_waiting` calls that have not begun (arrivals.h). The others outlive the gRPC server.
+  // `gatekeeper`: null where everybody may call everything.
+  Router(Runner& runner, int64_t most_waiting, const Gatekeeper* gatekeeper)
+      : runner_(runner), gatekeeper_(gatekeeper), arrivals_(std::make_shared<Arrivals>(most_waiting)) {}
 
   // `service` outlives the gRPC server.
   void Add(const RawService& service);
@@ -31,7 +32,8 @@ class Router final : public grpc::CallbackGenericService {
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
 
-  Peers& peers_;
+  Runner& runner_;
+  const Gatekeeper* const gatekeeper_;
   const std::shared_ptr<Arrivals> arrivals_;
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
 };

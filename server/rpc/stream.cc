@@ -1,5 +1,7 @@
 #include "server/rpc/stream.h"
 
+#include <utility>
+
 #include "engine/runtime/account.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/request_id.h"
@@ -33,7 +35,7 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 }  // namespace
 
 Stream::Stream(Peers& peers, Opening opening)
-    : peers_(peers), context_(opening), guest_(peers, opening->c_call()), deadline_(SteadyDeadline(*opening)) {}
+    : peers_(peers), context_(opening.context), caller_(std::move(opening.caller)), guest_(peers, context_->c_call()), deadline_(SteadyDeadline(*context_)) {}
 
 absl::string_view Stream::Metadata(const char* key) const {
   const auto found = context_->client_metadata().find(key);

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
+#include "server/identity/identities.h"
 #include "server/net/peers.h"
 #include "server/wire/attachments.h"
 
@@ -20,8 +21,12 @@ namespace gluond::server {
 class Stream : private grpc::ServerGenericBidiReactor {
  public:
   using Clock = std::chrono::steady_clock;
-  // A call that has come; gRPC's until OnOver.
-  using Opening = grpc::GenericCallbackServerContext*;
+  // A call that has come; the context is gRPC's until OnOver.
+  struct Opening {
+    grpc::GenericCallbackServerContext* context;
+    IdentityPtr caller = nullptr;
+    grpc::GenericCallbackServerContext* operator->() const { return context; }
+  };
 
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -29,6 +34,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // The stream as gRPC knows it.
   grpc::ServerGenericBidiReactor* reactor() { return this; }
   const PeerPtr& peer() const { return guest_.peer(); }
+  // Null: nobody asks who callers are, or the method is open.
+  const IdentityPtr& caller() const { return caller_; }
   // The client's deadline, by this server's clock.
   Clock::time_point deadline() const { return deadline_; }
   // The client may have ended the call for its deadline, by its own clock.
@@ -84,7 +91,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   absl::string_view Metadata(const char* key) const;
 
   Peers& peers_;
-  const Opening context_;
+  grpc::GenericCallbackServerContext* const context_;
+  const IdentityPtr caller_;
   std::string request_id_;
   Guest guest_;
   const Clock::time_point deadline_;

@@ -158,6 +158,10 @@ void Rpc::SetClient(const std::string& client_id) {
   if (client_id.size() <= kLongestClientId) client_ = client_id;
 }
 
+void Rpc::Scope(std::string* client_id) const {
+  if (stream_->caller() != nullptr && !client_id->empty()) *client_id = absl::StrCat(stream_->caller()->name, "/", *client_id);
+}
+
 void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
   absl::Status outcome = status;
@@ -176,6 +180,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   bytes_permit_ = Shares::Permit();
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
+  if (method_.audited && runner_.audit != nullptr) Audit(outcome);
   stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
 }
 
@@ -220,6 +225,11 @@ void Rpc::Log(const absl::Status& status) {
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start_;
   runner_.log.Failed({method_.path, status, peer_->name(), request_bytes_, passed.count(), client_,
                       stream_->request_id(), stream_->traceparent()});
+}
+
+void Rpc::Audit(const absl::Status& status) {
+  runner_.audit(ToJsonLine(Audited{method_.path, status.code(), stream_->caller() == nullptr ? "" : stream_->caller()->name,
+                                   target_, peer_->name(), stream_->request_id()}));
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,

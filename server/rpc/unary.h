@@ -63,6 +63,7 @@ struct Runner {
   Shares request_bytes;
   Unsent unsent;
   Sequences sequences;
+  LogSink audit;  // The lines on changes, with whoever made them; null: nobody wants them. Set before the first call.
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   Dispatch dispatch;  // Last: its work uses the others.
 };
@@ -71,6 +72,7 @@ struct Method {
   std::string path;  // "/gluond.v1.ModelService/Predict"
   std::string name;  // "Predict", which leads every error message.
   Weight weight = Weight::kLight;
+  bool audited = false;
 };
 
 // One call in progress, whatever its messages are.
@@ -101,6 +103,10 @@ class Rpc {
   absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
   // The client's name for itself, for the log. One that is too long for a name is left out.
   void SetClient(const std::string& client_id);
+  // The model, or whatever else it is, that the call is about: for the audit log.
+  void SetTarget(const std::string& name) { target_ = name; }
+  // Makes a client's name for itself its own: two callers that chose the same name are two clients.
+  void Scope(std::string* client_id) const;
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
   bool numbered() const { return turn_ != nullptr; }
 
@@ -119,6 +125,7 @@ class Rpc {
  private:
   absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
   void Log(const absl::Status& status);
+  void Audit(const absl::Status& status);
 
   Runner& runner_;
   const Method& method_;
@@ -127,7 +134,7 @@ class Rpc {
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
-  std::string client_;
+  std::string client_, target_;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
   Reservation memory_;  // The request's and the reply's.
@@ -276,7 +283,17 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
-    if constexpr (requires { state->request->call().client_id(); }) state->SetClient(state->request->call().client_id());
+    if constexpr (requires { state->request->call().client_id(); }) {
+      state->SetClient(state->request->call().client_id());
+      state->Scope(state->request->mutable_call()->mutable_client_id());
+    } else if constexpr (requires { state->request->client_id(); }) {
+      state->Scope(state->request->mutable_client_id());
+    }
+    if constexpr (requires { state->SetTarget(state->request->model()); }) {
+      state->SetTarget(state->request->model());
+    } else if constexpr (requires { state->SetTarget(state->request->name()); }) {
+      state->SetTarget(state->request->name());
+    }
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
                                  [state, answer] { unary_internal::RunInOrder(state, answer); });

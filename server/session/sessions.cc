@@ -10,7 +10,7 @@
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
 #include "server/rpc/draining.h"
-#include "server/rpc/secret.h"
+#include "server/identity/secret.h"
 #include "server/session/stream.h"
 #include "server/start/protocol.h"
 

@@ -27,17 +27,18 @@ bool IsLocal(const std::string& address) {
   return host == "localhost" || host == "[::1]" || IsLoopbackV4(host);
 }
 
-absl::Status CheckAddress(const std::string& address, bool insecure_public) {
+absl::Status CheckAddress(const std::string& address, bool identified, bool insecure_public) {
   int port = -1;
   const bool has_port = absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
   if (!absl::StartsWith(address, "unix:") && (!has_port || port < 0 || port > 65535)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--address=", address, " is no address; want HOST:PORT with a port up to 65535, or unix:PATH"));
   }
-  if (insecure_public || IsLocal(address)) return absl::OkStatus();
+  if (identified || insecure_public || IsLocal(address)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "--address=", address, " can be reached from other machines, and there is neither encryption nor authentication: ",
-      "listen on 127.0.0.1 and forward a port (ssh -L), or accept the risk with --insecure_public"));
+      "--address=", address, " can be reached from other machines, without encryption or without a question who calls: set --tls_cert, "
+      "--tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
+      "the risk with --insecure_public"));
 }
 
 }  // namespace gluond::server

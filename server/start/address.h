@@ -1,4 +1,4 @@
-// The check of addresses that may be served without TLS.
+// The check of addresses that may be served without TLS and identity.
 
 #ifndef SERVER_START_ADDRESS_H_
 #define SERVER_START_ADDRESS_H_
@@ -12,8 +12,10 @@ namespace gluond::server {
 // "127.0.0.1:50051", "localhost:0", "[::1]:50051", "unix:PATH" are for this machine only.
 bool IsLocal(const std::string& address);
 
-// INVALID_ARGUMENT: it is no address. FAILED_PRECONDITION: others can reach the address, and `insecure_public` was not given.
-absl::Status CheckAddress(const std::string& address, bool insecure_public);
+// `identified`: connections are encrypted, and callers have to say who they are.
+// INVALID_ARGUMENT: it is no address. FAILED_PRECONDITION: others can reach the address, and neither `identified` nor
+// `insecure_public` was given.
+absl::Status CheckAddress(const std::string& address, bool identified, bool insecure_public);
 
 }  // namespace gluond::server
 

@@ -54,6 +54,7 @@ class ContainerTest(unittest.TestCase):
     self.assertEqual(config["User"], "65532:65532")
     self.assertEqual(config["Entrypoint"], ["/usr/bin/gluond-server"])
     self.assertIn("--store_dir=/var/lib/gluond", config["Cmd"])
+    self.assertNotIn("--insecure_public", config["Cmd"])
     self.assertEqual(config["Volumes"], {"/var/lib/gluond": {}})
     self.assertEqual(config["Healthcheck"]["Test"][:3], ["CMD", "/usr/bin/gluond", "health"])
     self.assertIn("--quiet", config["Healthcheck"]["Test"])  # It asks whether the server serves, and no more.

@@ -10,7 +10,7 @@ namespace {
 TEST(Address, ThisMachineOnly) {
   for (const char* address : {"127.0.0.1:50051", "127.9.9.9:1", "localhost:0", "[::1]:50051", "unix:/tmp/s", "unix:s"}) {
     EXPECT_TRUE(IsLocal(address)) << address;
-    EXPECT_TRUE(CheckAddress(address, false).ok()) << address;
+    EXPECT_TRUE(CheckAddress(address, false, false).ok()) << address;
   }
 }
 
@@ -18,14 +18,15 @@ TEST(Address, OthersNeedToBeAllowed) {
   for (const char* address : {"0.0.0.0:50051", "[::]:50051", ":50051", "10.0.0.1:1", "127.0.0.1.example.com:1",
                               "127.0.0:1", "localhost.example.com:1", "dns:localhost:1"}) {
     EXPECT_FALSE(IsLocal(address)) << address;
-    EXPECT_EQ(CheckAddress(address, false).code(), absl::StatusCode::kFailedPrecondition) << address;
-    EXPECT_TRUE(CheckAddress(address, true).ok()) << address;
+    EXPECT_EQ(CheckAddress(address, false, false).code(), absl::StatusCode::kFailedPrecondition) << address;
+    EXPECT_TRUE(CheckAddress(address, false, true).ok()) << address;
+    EXPECT_TRUE(CheckAddress(address, true, false).ok()) << address;
   }
 }
 
 TEST(Address, WhatIsNoAddressIsRefused) {
   for (const char* address : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:http"}) {
-    EXPECT_EQ(CheckAddress(address, true).code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_EQ(CheckAddress(address, false, true).code(), absl::StatusCode::kInvalidArgument) << address;
   }
 }
 

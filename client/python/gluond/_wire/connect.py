@@ -12,6 +12,7 @@ from typing import Callable, List, Optional
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
 from . import at_fork, freed_memory, quiet_fork  # noqa: E402, F401  # First: its hook runs after this file's.
+from .access import Access  # noqa: E402
 from .local_server import LocalServer  # noqa: E402
 from .session import Session  # noqa: E402
 
@@ -27,28 +28,34 @@ _of_the_parent: list = []
 def current() -> Session:
     """The session that new arrays belong to. Connects to GLUOND_ADDRESS, else starts a private local server."""
     session = _current
-    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), replace=False)
+    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), Access.of(), replace=False)
 
 
-def connect(address: Optional[str] = None) -> None:
+def connect(address: Optional[str] = None, *, tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
+            tls_key: Optional[str] = None, token_file: Optional[str] = None) -> None:
     """Opens a session for all arrays from now on; those of an earlier session stay with that.
 
     address: `host:port`, or `unix:/path/of/socket`. None: GLUOND_ADDRESS, else a private server on this machine, which
         ends with this process.
+    tls_ca: file of the authorities (PEM) whose server is trusted: connections are encrypted. None, as for the others:
+        the environment's GLUOND_TLS_CA, GLUOND_TLS_CERT, GLUOND_TLS_KEY, GLUOND_TOKEN_FILE.
+    tls_cert, tls_key: files of this client's certificate and its key (PEM), where the server asks for one.
+    token_file: file of a bearer token, which each call carries.
     """
-    _open(address or os.environ.get("GLUOND_ADDRESS"), replace=True)
+    access = Access.of(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
+    _open(address or os.environ.get("GLUOND_ADDRESS"), access, replace=True)
     for forget in on_change:
         forget()
 
 
-def _open(address: Optional[str], replace: bool) -> Session:
+def _open(address: Optional[str], access: Access, replace: bool) -> Session:
     global _current
     with _lock:
         if _current is not None and not replace:
             return _current
         freed_memory.keep()
         if address:
-            session = Session(address)
+            session = Session(address, access=access)
         else:
             local = LocalServer()
             session = Session(local.address, local)

@@ -18,10 +18,9 @@ import time
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-import grpc
-
 from ..base import MXNetError
 from . import encoding, errors
+from .access import Channel
 from .batches import BATCH_BYTES, Batches
 from .link import ABORTED, RETRY, UNAVAILABLE, Link, Waiter, greet
 
@@ -43,7 +42,7 @@ class Connection:
     to `dead_arrays` and `dead_calls`.
     """
 
-    def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
+    def __init__(self, new_channel: Callable[[], Channel], client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         self.opened: Any = None
         self.patience = 0.0  # A broken stream is taken up again for so many seconds, or for the lease if that is longer.

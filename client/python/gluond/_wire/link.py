@@ -11,6 +11,7 @@ import grpc
 
 from .._proto import session_pb2
 from . import credential
+from .access import Channel
 from .protocol import FEATURES, PROTOCOL, why_too_old
 from .stream import CLOSED, MESSAGE, WRITTEN, open_stream
 
@@ -47,7 +48,7 @@ class Waiter:
 class Link:
     """A channel with its stream, the thread that asks it for events, and the background thread of both."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.stream: Any = None
         self.poller: Optional[int] = None  # The thread that asks for events.
@@ -62,7 +63,7 @@ def client_id() -> str:
     return f"{os.path.basename(sys.argv[0] if sys.argv else '') or 'python'}:{os.getpid()}"[:128]
 
 
-def greet(channel: grpc.Channel, session: str, client: str) -> Tuple[Any, Any, int, str]:
+def greet(channel: Channel, session: str, client: str) -> Tuple[Any, Any, int, str]:
     """Opens a stream and says hello; returns the stream and the server's first message, or gRPC's code and text.
 
     session: the name of the one to take up again; empty: a new one. client: see client_id.

@@ -16,10 +16,9 @@ import threading
 import time
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
-import grpc
-
 from ..base import MXNetError
 from . import heartbeat
+from .access import Channel
 from .batches import leaves_at_once
 from .encoding import CallFrame
 from .link import Link, Waiter
@@ -40,7 +39,7 @@ FIRST_CONTACT_SECONDS = 2.0
 class Pipeline(Poller):
     """See above, and its bases Poller and Connection. It connects when it is made."""
 
-    def __init__(self, new_channel: Callable[[], grpc.Channel], client_id: str,
+    def __init__(self, new_channel: Callable[[], Channel], client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         super().__init__(new_channel, client_id, lost, is_gone)
         self._graphs: List[Tuple[CallFrame, float]] = []  # Run since the last answer, and when they were given.

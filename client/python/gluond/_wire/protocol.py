@@ -7,6 +7,7 @@ import sys
 import grpc
 
 from .._proto import server_pb2
+from .access import Channel
 
 PROTOCOL = 2
 # The oldest that a server may speak: offers of operators are confirmed, and unknown commands are answered, from 2 on.
@@ -22,7 +23,7 @@ def release() -> str:
     return str(getattr(sys.modules.get(__name__.partition(".")[0]), "__version__", "of an unknown release"))
 
 
-def why_too_old(channel: grpc.Channel, protocol: int) -> str:
+def why_too_old(channel: Channel, protocol: int) -> str:
     """The reason why this client does not speak with a server of this protocol (0: it tells none), and the remedy; empty
     where it does."""
     if protocol >= LOWEST_OF_SERVER:

@@ -8,11 +8,11 @@ import os
 from math import prod
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-import grpc
 import numpy as np
 
 from ..base import MXNetError
 from . import encoding, errors
+from .access import Access, Channel
 from .link import Waiter, client_id
 from .local_server import LocalServer
 from .mode import mode
@@ -37,8 +37,9 @@ _MOST_DESCRIBED = 1 << 16
 class Session:
     """Thread-safe. `naive`: every command waits for its end, and raises where it was given (MXNET_ENGINE_TYPE)."""
 
-    def __init__(self, address: str, local: Optional[LocalServer] = None) -> None:
+    def __init__(self, address: str, local: Optional[LocalServer] = None, access: Access = Access()) -> None:
         self.address = address
+        self._access = access
         self.local = local
         self.naive = os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine"
         self._calls = itertools.count(1)
@@ -56,9 +57,14 @@ class Session:
         self.dead_calls = self._pipeline.dead_calls
         self.submit = self._submit_and_wait if self.naive else self._submit
 
-    def new_channel(self) -> grpc.Channel:
+    def new_channel(self) -> Channel:
         """A connection for one stream, or for calls other than streams."""
-        return grpc.insecure_channel(self.address, options=_CHANNEL_OPTIONS)
+        return self._access.channel(self.address, _CHANNEL_OPTIONS)
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """The variables by which another process reaches this session's server."""
+        return {"GLUOND_ADDRESS": self.address, **self._access.environment}
 
     @property
     def devices(self) -> Sequence[str]:

@@ -18,6 +18,8 @@ from typing import Any, Optional, Tuple, Union
 
 import grpc
 
+from .access import Channel
+
 try:
     from grpc._cython import cygrpc
 except ImportError:
@@ -50,19 +52,20 @@ class Stream:
     `write`, `finish` and `cancel` may come from any thread, also while another waits in `next_event`.
     """
 
-    def __init__(self, channel: grpc.Channel, method: str) -> None:
+    def __init__(self, channel: Channel, method: str) -> None:
+        plain = channel.plain._channel
         self._written, self._message, self._end, other = _Tag(), _Tag(), _Tag(), _Tag()
         self._other = other
         self._closed: Optional[Event] = None
         start = (
-            ((cygrpc.SendInitialMetadataOperation((), 0),), other),
+            ((cygrpc.SendInitialMetadataOperation(channel.metadata or (), 0),), other),
             ((cygrpc.ReceiveInitialMetadataOperation(0),), other),
             ((cygrpc.ReceiveStatusOnClientOperation(0),), self._end),
         )
         # A segregated call would have its events to itself, but a forked child would wait for its end for ever.
-        self._call = channel._channel.integrated_call(0, method.encode(), None, None, (), None, start, None)
+        self._call = plain.integrated_call(0, method.encode(), None, None, (), None, start, None)
         self._channel = channel
-        self._next = channel._channel.next_call_event
+        self._next = plain.next_call_event
         self._tags = {self._written, self._message, self._end, other}
         self._due = len(start)  # Operations whose events have not come.
         self._reads = False  # A message is being waited for.
@@ -150,7 +153,7 @@ class Stream:
 class PublicStream:
     """The same by grpcio's public API."""
 
-    def __init__(self, channel: grpc.Channel, method: str) -> None:
+    def __init__(self, channel: Channel, method: str) -> None:
         self._requests: queue.SimpleQueue = queue.SimpleQueue()
         self._events: queue.SimpleQueue = queue.SimpleQueue()
         self._channel = channel
@@ -189,9 +192,9 @@ class PublicStream:
         self._channel.close()
 
 
-def open_stream(channel: grpc.Channel, method: str) -> Union[Stream, PublicStream]:
+def open_stream(channel: Channel, method: str) -> Union[Stream, PublicStream]:
     """The fastest stream that the installed grpcio has."""
-    own = getattr(channel, "_channel", None)
+    own = getattr(channel.plain, "_channel", None)
     if not _has_failed and all(hasattr(own, name) for name in _OF_CHANNEL) and all(
             hasattr(cygrpc, name) for name in _OF_MODULE):
         with contextlib.suppress(Exception):  # A closed channel refuses PublicStream as well.

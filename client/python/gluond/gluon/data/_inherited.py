@@ -33,7 +33,7 @@ class Inheritance:
     def __init__(self, parts: List[Any]) -> None:
         self._parts = parts
         self._values: Dict[int, np.ndarray] = {}
-        self._address = ""
+        self._environment: Dict[str, str] = {}
 
     def take(self) -> None:
         """Fetches the values."""
@@ -43,7 +43,7 @@ class Inheritance:
 
         _change(self._parts, _Change(fetched, ArrayDataset._on_host), set())
         if connect._current is not None:
-            self._address = connect._current.address
+            self._environment = connect._current.environment
 
     def restore(self) -> None:
         """Puts new arrays in the places of the old ones, in `parts` as well."""
@@ -57,8 +57,7 @@ class Inheritance:
                 made[id(array)] = ndarray.array(values, dtype=values.dtype)
             return made[id(array)]
 
-        if self._address:
-            os.environ["GLUOND_ADDRESS"] = self._address
+        os.environ.update(self._environment)
         _change(self._parts, _Change(anew, ArrayDataset._leave_the_server), set())
 
 

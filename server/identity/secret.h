@@ -1,7 +1,7 @@
 // Secrets that the server gives to clients: names of sessions, keys of what they save.
 
-#ifndef SERVER_RPC_SECRET_H_
-#define SERVER_RPC_SECRET_H_
+#ifndef SERVER_IDENTITY_SECRET_H_
+#define SERVER_IDENTITY_SECRET_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ bool IsSecret(absl::string_view secret, absl::string_view told);
 
 }  // namespace gluond::server
 
-#endif  // SERVER_RPC_SECRET_H_
+#endif  // SERVER_IDENTITY_SECRET_H_

@@ -1,4 +1,4 @@
-#include "server/rpc/secret.h"
+#include "server/identity/secret.h"
 
 #include <openssl/sha.h>
 #include <unistd.h>

@@ -1,0 +1,97 @@
+#include "client/cpp/access.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/cpp/status_macros.h"
+#include "grpcpp/support/client_interceptor.h"
+
+namespace gluond::client {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The text of a file; of no file, an empty one.
+absl::StatusOr<std::string> Read(const char* what, const std::string& path) {
+  if (path.empty()) return "";
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || text.str().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, "=", path, " cannot be read, or is empty"));
+  }
+  return text.str();
+}
+
+bool IsLocal(const std::string& address) {
+  for (const char* host : {"unix:", "localhost:", "127.", "[::1]:"}) {
+    if (absl::StartsWith(address, host)) return true;
+  }
+  return false;
+}
+
+// gRPC's call credentials demand encryption, which a Unix socket and a proxy on this machine need not have.
+class WithToken final : public grpc::experimental::Interceptor {
+ public:
+  explicit WithToken(const std::string& authorization) : authorization_(authorization) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", authorization_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string& authorization_;
+};
+
+class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenFactory(absl::string_view token) : authorization_(absl::StrCat("Bearer ", token)) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
+    return new WithToken(authorization_);
+  }
+
+ private:
+  const std::string authorization_;
+};
+
+}  // namespace
+
+Access Access::FromEnvironment() {
+  return {Variable("GLUOND_TLS_CA"), Variable("GLUOND_TLS_CERT"), Variable("GLUOND_TLS_KEY"),
+          Variable("GLUOND_TOKEN_FILE")};
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access,
+                                                          const grpc::ChannelArguments& arguments) {
+  CLIENT_ASSIGN_OR_RETURN(const std::string authorities, Read("tls_ca", access.tls_ca));
+  CLIENT_ASSIGN_OR_RETURN(const std::string certificate, Read("tls_cert", access.tls_cert));
+  CLIENT_ASSIGN_OR_RETURN(const std::string key, Read("tls_key", access.tls_key));
+  CLIENT_ASSIGN_OR_RETURN(const std::string token, Read("token_file", access.token_file));
+  if (certificate.empty() != key.empty() || (!certificate.empty() && authorities.empty())) {
+    return absl::InvalidArgumentError("tls_cert, tls_key and tls_ca go together: give all three, or tls_ca alone");
+  }
+  if (!token.empty() && authorities.empty() && !IsLocal(address)) {
+    return absl::InvalidArgumentError(absl::StrCat("the token of token_file would travel to ", address,
+                                                   " in clear; give tls_ca, the authority of the server's certificate"));
+  }
+  const auto credentials = authorities.empty() ? grpc::InsecureChannelCredentials()
+                                               : grpc::SslCredentials({authorities, key, certificate});
+  if (token.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<TokenFactory>(absl::StripAsciiWhitespace(token)));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments, std::move(interceptors));
+}
+
+}  // namespace gluond::client

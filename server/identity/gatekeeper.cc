@@ -1,0 +1,77 @@
+#include "server/identity/gatekeeper.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr char kAuthorization[] = "authorization";
+
+absl::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+absl::Status Unauthenticated(absl::string_view why) {
+  return WithInfo(absl::UnauthenticatedError(why), reason::kNoIdentity);
+}
+
+// The names that TLS has proved: the common name, and those of the certificate's extension.
+std::vector<std::string> CertifiedNames(const grpc::AuthContext& context) {
+  std::vector<std::string> names;
+  if (!context.IsPeerAuthenticated()) return names;
+  for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME}) {
+    for (const grpc::string_ref& value : context.FindPropertyValues(property)) names.emplace_back(value.data(), value.size());
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& context) const {
+  const auto [first, last] = context.client_metadata().equal_range(kAuthorization);
+  if (first != last) {
+    if (std::next(first) != last) return Unauthenticated("the metadata has several `authorization`; send one");
+    absl::string_view token = View(first->second);
+    if (token.size() < 7 || !absl::EqualsIgnoreCase(token.substr(0, 7), "Bearer ")) {
+      return Unauthenticated("the metadata `authorization` is no bearer token; want `Bearer` and the token");
+    }
+    token = absl::StripAsciiWhitespace(token.substr(7));
+    IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
+    if (identity == nullptr) return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
+    return identity;
+  }
+  if (const auto auth = context.auth_context(); auth != nullptr) {
+    for (const std::string& name : CertifiedNames(*auth)) {
+      if (identities_ == nullptr) return std::make_shared<const Identity>(Identity{name, Roles::All()});
+      if (IdentityPtr identity = identities_->WithCertificate(name); identity != nullptr) return identity;
+    }
+  }
+  const std::string peer = context.peer();
+  if (absl::StartsWith(peer, "unix:") || absl::StartsWith(peer, "inproc")) {
+    static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(Identity{"local", Roles::All()}));
+    return local;
+  }
+  return Unauthenticated("the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
+                         "with a certificate that it knows");
+}
+
+absl::StatusOr<IdentityPtr> Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context) const {
+  const std::optional<MethodAccess> access = AccessOf(method);
+  if (access.has_value() && access->access == Access::kOpen) return IdentityPtr();
+  ASSIGN_OR_RETURN(IdentityPtr identity, Caller(context));
+  // A method that the server lacks is the router's to refuse, for those whom it knows.
+  if (access.has_value() && !Allows(access->access, identity->roles)) {
+    return WithInfo(absl::PermissionDeniedError(absl::StrCat(
+                        "'", identity->name, "' has the roles ", identity->roles.ToString(), ", and this wants ",
+                        NameOf(access->access), "; ask the server's operator for it")),
+                    reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
+  }
+  return identity;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,61 @@
+// Identities are the callers that a server knows: a file with a line for each credential,
+//
+//   # name  roles          credential
+//   alice   train,publish  sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+//   shop    infer          certificate:shop.example.org
+//
+// where sha256: is the hash of a bearer token (`gluond token` makes both), and certificate: the common name or a DNS name
+// of a client's certificate. Several lines may have one name. Thread-safe.
+
+#ifndef SERVER_IDENTITY_IDENTITIES_H_
+#define SERVER_IDENTITY_IDENTITIES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/core/mutex.h"
+#include "server/identity/access.h"
+
+namespace gluond::server {
+
+struct Identity {
+  std::string name;
+  Roles roles;
+};
+// Null: nobody asks who callers are.
+using IdentityPtr = std::shared_ptr<const Identity>;
+
+class Identities {
+ public:
+  // NOT_FOUND: no such file. INVALID_ARGUMENT: a line, which the message quotes by number and never by its credential.
+  static absl::StatusOr<std::unique_ptr<Identities>> Load(std::string path);
+
+  // Takes up a file that has changed. One that is broken changes nothing, and the error is told once.
+  absl::Status Reload();
+
+  // Null: nobody has it.
+  IdentityPtr WithToken(absl::string_view token) const;
+  IdentityPtr WithCertificate(absl::string_view name) const;
+
+  int64_t size() const;
+
+ private:
+  using ByCredential = absl::flat_hash_map<std::string, IdentityPtr>;
+
+  explicit Identities(std::string path) : path_(std::move(path)) {}
+  static absl::StatusOr<ByCredential> Parse(absl::string_view text);
+  IdentityPtr Find(const std::string& credential) const;
+
+  const std::string path_;
+  mutable Mutex mu_;
+  std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
+  ByCredential by_credential_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_IDENTITY_IDENTITIES_H_

@@ -1,0 +1,99 @@
+"""The Python client and a server that wants encryption, and to know who calls."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+from unittest import mock
+
+import gluond as mx
+from gluond._wire import stream
+
+from tests import case_runner
+from tests.server.running_server import RunningServer
+
+COMMAND = pathlib.Path("client/cli/gluond").absolute()
+
+
+class AccessTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        with contextlib.ExitStack() as exits:
+            cls.folder = pathlib.Path(exits.enter_context(tempfile.TemporaryDirectory()))
+            made = subprocess.run([COMMAND, "certificates", cls.folder], capture_output=True, text=True, check=False)
+            assert made.returncode == 0, made.stderr
+            for name, roles in (("alice", "train,publish"), ("shop", "infer")):
+                line = subprocess.run([COMMAND, "token", name, f"--roles={roles}", f"--file={cls.folder}/{name}.token"],
+                                      capture_output=True, text=True, check=True).stdout
+                with (cls.folder / "identities").open("a") as file:
+                    file.write(line)
+            cls.server = exits.enter_context(
+                RunningServer(f"--tls_cert={cls.folder}/server.pem", f"--tls_key={cls.folder}/server.key",
+                              f"--identities={cls.folder}/identities"))
+            cls.address = cls.server.address
+            cls.addClassCleanup(exits.pop_all().close)
+
+    def file(self, name):
+        return str(self.folder / name)
+
+    def train_publish_and_serve(self):
+        net = mx.gluon.nn.Dense(2)
+        net.initialize()
+        net.hybridize()
+        data = mx.nd.ones((3, 4))
+        with mx.autograd.record():
+            loss = net(data).sum()
+        loss.backward()
+        net.save_as_model("net", replace=True)
+        published = mx.remote.Model("net").publish(label="stable")
+        self.assertEqual(published.version, 1)
+
+        class Twice(mx.operator.CustomOp):
+            """Computed here, called back over a stream of its own."""
+
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], in_data[0] * 2)
+
+        @mx.operator.register("twice")
+        class TwiceProp(mx.operator.CustomOpProp):  # pylint: disable=unused-variable
+            """Its description."""
+
+            def create_operator(self, ctx, shapes, dtypes):
+                return Twice()
+
+        self.assertEqual(mx.nd.Custom(data, op_type="twice").asnumpy().sum(), 24)
+        mx.remote.Model("net").delete()
+
+    def test_all_calls_carry_the_token_over_tls(self):
+        mx.connect(self.address, tls_ca=self.file("ca.pem"), token_file=self.file("alice.token"))
+        self.train_publish_and_serve()
+
+    def test_so_do_those_of_the_public_stream(self):
+        with mock.patch.object(stream, "_has_failed", True):
+            mx.connect(self.address, tls_ca=self.file("ca.pem"), token_file=self.file("alice.token"))
+            self.assertEqual(mx.nd.ones((2,)).asnumpy().sum(), 2)
+
+    def test_the_environment_says_it_as_well(self):
+        variables = {"GLUOND_ADDRESS": self.address, "GLUOND_TLS_CA": self.file("ca.pem"),
+                     "GLUOND_TOKEN_FILE": self.file("alice.token")}
+        with mock.patch.dict(os.environ, variables):
+            mx.connect()
+        self.assertEqual(mx.nd.ones((2,)).asnumpy().sum(), 2)
+
+    def test_refusals_say_what_to_do(self):
+        authority, alice = self.file("ca.pem"), self.file("alice.token")
+        for given, expected in (({"tls_ca": authority}, "who calls"),
+                                ({"tls_ca": authority, "token_file": self.file("shop.token")}, "wants train"),
+                                ({"tls_ca": self.file("no.pem")}, "cannot be read"),
+                                ({"tls_ca": authority, "tls_cert": authority}, "tls_key")):
+            with self.assertRaisesRegex(mx.MXNetError, expected):
+                mx.connect(self.address, **given)
+        with self.assertRaisesRegex(mx.MXNetError, "in clear"):
+            mx.connect("192.0.2.1:1", token_file=alice)
+
+
+if __name__ == "__main__":
+    case_runner.main()

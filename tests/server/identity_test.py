@@ -1,0 +1,308 @@
+"""Who may call what: tokens, certificates, roles, the files of them that change, and what clients say of a refusal."""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+import grpc
+from google.protobuf import descriptor_pool, json_format
+
+from gluond.v1 import model_pb2, operator_pb2, parameters_pb2, server_pb2, serving_pb2, session_pb2, training_pb2  # noqa: F401
+from proto.inference import grpc_service_pb2  # noqa: F401
+from tests import case_runner
+from tests.server.running_server import BINARY, RunningServer
+
+COMMAND = pathlib.Path("client/cli/gluond").absolute()
+STATUS = grpc.StatusCode
+REFUSED = (STATUS.UNAUTHENTICATED, STATUS.PERMISSION_DENIED)
+
+OPEN = {"Health/Check", "Health/Watch", "GRPCInferenceService/ServerLive", "GRPCInferenceService/ServerReady"}
+ANY_ROLE = {"ServerReflection/ServerReflectionInfo", "ServerService/GetServerInfo", "OperatorService/ListOperators",
+            "OperatorService/DescribeOperator", "OperatorService/ListComponents", "ModelService/GetModel",
+            "ModelService/ListModels", "ServingService/ListVersions"} | {
+                f"GRPCInferenceService/{name}" for name in ("ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig",
+                                                            "ModelStatistics", "RepositoryIndex")}
+INFER = {"ModelService/Predict"} | {
+    f"GRPCInferenceService/{name}" for name in ("ModelInfer", "ModelStreamInfer", "SystemSharedMemoryStatus",
+                                                "CudaSharedMemoryStatus")}
+PUBLISH = {"ServingService/PublishModel", "ServingService/RouteVersions", "ServingService/RetireVersion",
+           "GRPCInferenceService/RepositoryModelLoad", "GRPCInferenceService/RepositoryModelUnload"}
+ADMIN = {f"GRPCInferenceService/{name}" for name in (
+    "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister", "CudaSharedMemoryRegister",
+    "CudaSharedMemoryUnregister", "TraceSetting", "LogSettings")}
+OWN = {"infer": INFER, "publish": PUBLISH, "admin": ADMIN}
+
+
+def command(*arguments, **options):
+  return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
+def methods():
+  """(service, method) of every service of every .proto that the server has."""
+  pool = descriptor_pool.Default()
+  for name in ("gluond.v1.ServerService", "gluond.v1.OperatorService", "gluond.v1.SessionService",
+               "gluond.v1.ModelService", "gluond.v1.TrainingService", "gluond.v1.ServingService",
+               "inference.GRPCInferenceService"):
+    service = pool.FindServiceByName(name)
+    for method in service.methods:
+      yield name, method.name
+  yield "grpc.health.v1.Health", "Check"
+  yield "grpc.reflection.v1.ServerReflection", "ServerReflectionInfo"
+  yield "grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo"
+
+
+class IdentityTest(unittest.TestCase):
+
+  def setUp(self):
+    self._exits = contextlib.ExitStack()
+    self.addCleanup(self._exits.close)
+    self.folder = pathlib.Path(self._exits.enter_context(tempfile.TemporaryDirectory()))
+    self.identities = self.folder / "identities"
+    self.identities.write_text("# Nobody yet.\n")
+
+  def token(self, name, roles):
+    """Makes a token; the server's file gets its line."""
+    made = command("token", name, f"--roles={roles}", f"--file={self.folder / name}.token")
+    self.assertEqual(made.returncode, 0, made.stderr)
+    with self.identities.open("a") as file:
+      file.write(made.stdout)
+    return (self.folder / f"{name}.token").read_text().strip()
+
+  def certificates(self, name, *flags):
+    made = command("certificates", self.folder / name, *flags)
+    self.assertEqual(made.returncode, 0, made.stderr)
+    return self.folder / name
+
+  def server(self, *flags, **options):
+    return self._exits.enter_context(RunningServer(*flags, **options))
+
+  def tls(self, folder):
+    return f"--tls_cert={folder}/server.pem", f"--tls_key={folder}/server.key"
+
+  def channel(self, server, authority=None, client=None):
+    """A channel: encrypted where an authority's folder is given."""
+    if authority is None:
+      return self._exits.enter_context(grpc.insecure_channel(server.address))
+    read = lambda folder, name: (folder / name).read_bytes() if folder else None
+    credentials = grpc.ssl_channel_credentials(read(authority, "ca.pem"), read(client, "client.key"),
+                                               read(client, "client.pem"))
+    return self._exits.enter_context(grpc.secure_channel(server.address, credentials))
+
+  def ask(self, channel, path, token=None, request=b"", metadata=(), timeout=10):
+    """The code of the answer, and the answer or the message."""
+    metadata = (*metadata, *((("authorization", f"Bearer {token}"),) if token else ()))
+    try:
+      return STATUS.OK, channel.unary_unary(f"/{path}")(request, metadata=metadata, timeout=timeout)
+    except grpc.RpcError as error:
+      return error.code(), error.details()
+
+  INFO = "gluond.v1.ServerService/GetServerInfo"
+
+  def test_each_role_may_call_its_methods_and_no_others(self):
+    tokens = {role: self.token(f"has-{role}", role) for role in ("infer", "train", "publish", "admin")}
+    channel = self.channel(self.server(f"--identities={self.identities}"))
+    seen = set()
+    for service, method in methods():
+      short = f"{service.rsplit('.', 1)[1]}/{method}"
+      seen.add(short)
+      for role in (None, "wrong", *tokens):
+        may = short in OPEN or role == "admin" or role in tokens and (
+            short in ANY_ROLE or short in OWN.get(role, ()) or
+            role == "train" and not any(short in own for own in OWN.values()))
+        # A message of wrong bytes ends each call at once; streams that wait for more end by their deadline.
+        code, said = self.ask(channel, f"{service}/{method}", tokens.get(role, role), request=b"\xff", timeout=2)
+        with self.subTest(method=short, role=role):
+          if may:
+            self.assertNotIn(code, REFUSED, said)
+          else:
+            self.assertEqual(code, STATUS.PERMISSION_DENIED if role in tokens else STATUS.UNAUTHENTICATED, said)
+    self.assertLessEqual(ANY_ROLE | INFER | PUBLISH | ADMIN | (OPEN - {"Health/Watch"}), seen)
+
+  def test_metadata_that_is_no_token_is_refused(self):
+    token = self.token("alice", "admin")
+    channel = self.channel(self.server(f"--identities={self.identities}"))
+    for wrong in ("", "Bearer", "Bearer ", "Basic YWxpY2U6", token, f"Bearer{token}", f"Bearer {token}x",
+                  f"Bearer {token} {token}", "Bearer " + "a" * 8000, "Bearer sha256:" + "0" * 64):
+      code, _ = self.ask(channel, self.INFO, metadata=(("authorization", wrong),))
+      self.assertEqual(code, STATUS.UNAUTHENTICATED, wrong[:80])
+    twice = (("authorization", f"Bearer {token}"),) * 2
+    self.assertEqual(self.ask(channel, self.INFO, metadata=twice)[0], STATUS.UNAUTHENTICATED)
+    for right in (f"Bearer {token}", f"bearer  {token} "):
+      self.assertEqual(self.ask(channel, self.INFO, metadata=(("authorization", right),))[0], STATUS.OK)
+
+  def test_a_method_that_there_is_not_is_told_to_those_who_are_known(self):
+    token = self.token("alice", "infer")
+    channel = self.channel(self.server(f"--identities={self.identities}"))
+    self.assertEqual(self.ask(channel, "no.Such/Method")[0], STATUS.UNAUTHENTICATED)
+    self.assertEqual(self.ask(channel, "no.Such/Method", token)[0], STATUS.UNIMPLEMENTED)
+
+  def test_a_changed_file_is_taken_up_and_a_broken_one_is_not(self):
+    alice = self.token("alice", "infer")
+    server = self.server(f"--identities={self.identities}")
+    channel = self.channel(server)
+    self.assertEqual(self.ask(channel, self.INFO, alice)[0], STATUS.OK)
+    bob = self.token("bob", "infer")
+    self.until(lambda: self.ask(channel, self.INFO, bob)[0] is STATUS.OK)
+    text = self.identities.read_text()
+    self.identities.write_text(text + "carol king sha256:0\n")
+    time.sleep(3)
+    self.assertEqual(self.ask(channel, self.INFO, bob)[0], STATUS.OK)
+    self.identities.write_text(text.replace("alice", "# alice"))
+    self.until(lambda: self.ask(channel, self.INFO, alice)[0] is STATUS.UNAUTHENTICATED)
+    self.assertEqual(self.ask(channel, self.INFO, bob)[0], STATUS.OK)
+    _, _, log = server.stop()
+    self.assertEqual(log.count("line 4: 'king' is no role"), 1, log)
+
+  def until(self, holds):
+    end = time.monotonic() + 30
+    while not holds():
+      self.assertLess(time.monotonic(), end, "not within 30 s")
+      time.sleep(0.1)
+
+  def test_a_wrong_file_of_identities_ends_the_start(self):
+    digits = "0" * 64
+    for line, expected in (("alice infer", "2 words"), (f"alice boss sha256:{digits}", "boss"),
+                           (f"a/b infer sha256:{digits}", "name"), ("alice infer sha256:12", "64 hexadecimal"),
+                           (f"alice infer md5:{digits}", "credential"),
+                           (f"alice infer sha256:{digits}\nbob infer sha256:{digits}", "line 2")):
+      self.identities.write_text(line)
+      ended = subprocess.run([BINARY, "--devices=cpu", "--address=127.0.0.1:0", f"--identities={self.identities}"],
+                             capture_output=True, text=True, timeout=60)
+      self.assertEqual(ended.returncode, 1, line)
+      self.assertIn(expected, ended.stderr)
+      self.assertNotIn(digits, ended.stderr)  # What might be a credential is not repeated.
+
+  def test_encryption_with_tokens(self):
+    folder = self.certificates("tls")
+    other = self.certificates("other")
+    token = self.token("alice", "infer")
+    server = self.server(*self.tls(folder), f"--identities={self.identities}")
+    self.assertEqual(self.ask(self.channel(server, folder), self.INFO, token)[0], STATUS.OK)
+    self.assertEqual(self.ask(self.channel(server, folder), self.INFO)[0], STATUS.UNAUTHENTICATED)
+    self.assertEqual(self.ask(self.channel(server, other), self.INFO, token)[0], STATUS.UNAVAILABLE)
+    self.assertEqual(self.ask(self.channel(server), self.INFO, token)[0], STATUS.UNAVAILABLE)
+    self.assertEqual(self.ask(self.channel(server, folder), "grpc.health.v1.Health/Check")[0], STATUS.OK)
+
+  def test_a_clients_certificate_says_who_calls(self):
+    folder = self.certificates("tls", "--client=shop.example.org")
+    server = self.server(*self.tls(folder), f"--tls_client_ca={folder}/ca.pem", f"--identities={self.identities}")
+    ask = lambda client, path: self.ask(self.channel(server, folder, client), path)[0]
+    self.assertEqual(ask(folder, self.INFO), STATUS.UNAUTHENTICATED)  # A good certificate of nobody whom it knows.
+    with self.identities.open("a") as file:
+      file.write("shop infer certificate:shop.example.org\n")
+    self.until(lambda: ask(folder, self.INFO) is STATUS.OK)
+    self.assertEqual(ask(folder, "gluond.v1.ModelService/DeleteModel"), STATUS.PERMISSION_DENIED)
+    self.assertEqual(ask(None, "grpc.health.v1.Health/Check"), STATUS.UNAVAILABLE)
+    for name, flags in (("other", ("--client=shop.example.org",)),
+                        ("expired", ("--client=shop.example.org", "--days=-1"))):
+      self.assertEqual(ask(self.certificates(name, *flags), self.INFO), STATUS.UNAVAILABLE, name)
+
+  def test_without_a_file_of_identities_each_good_certificate_may_do_all(self):
+    folder = self.certificates("tls")
+    server = self.server(*self.tls(folder), f"--tls_client_ca={folder}/ca.pem")
+    channel = self.channel(server, folder, folder)
+    self.assertEqual(self.ask(channel, "gluond.v1.ModelService/ListModels")[0], STATUS.OK)
+    self.assertEqual(self.ask(channel, self.INFO, "made-up")[0], STATUS.UNAUTHENTICATED)
+
+  def test_changed_certificates_are_taken_up(self):
+    folder = self.certificates("tls")
+    old = folder / "old"
+    old.mkdir()
+    (old / "ca.pem").write_bytes((folder / "ca.pem").read_bytes())
+    server = self.server(*self.tls(folder))
+    self.assertEqual(self.ask(self.channel(server, old), self.INFO)[0], STATUS.OK)
+    self.certificates("tls")
+    self.until(lambda: self.ask(self.channel(server, folder), self.INFO)[0] is STATUS.OK)
+    self.assertEqual(self.ask(self.channel(server, old), self.INFO)[0], STATUS.UNAVAILABLE)
+
+  def test_wrong_certificates_end_the_start(self):
+    folder, other = self.certificates("tls"), self.certificates("other")
+    expired = self.certificates("expired", "--days=-1")
+    (self.folder / "nonsense").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n")
+    for flags, expected in (((f"--tls_cert={folder}/server.pem",), "--tls_key"),
+                            ((f"--tls_client_ca={folder}/ca.pem",), "--tls_cert"),
+                            ((f"--tls_cert={folder}/server.pem", f"--tls_key={other}/server.key"), "is not the key"),
+                            (self.tls(expired), "expired"), (self.tls(self.folder / "nowhere"), "cannot be read"),
+                            ((f"--tls_cert={self.folder}/nonsense", f"--tls_key={folder}/server.key"), "PEM"),
+                            ((*self.tls(folder), f"--tls_client_ca={self.folder}/nonsense"), "--tls_client_ca")):
+      ended = subprocess.run([BINARY, "--devices=cpu", "--address=127.0.0.1:0", *flags], capture_output=True, text=True,
+                             timeout=60)
+      self.assertEqual(ended.returncode, 1, flags)
+      self.assertIn(expected, ended.stderr)
+
+  def test_a_public_address_wants_encryption_and_a_question_who_calls(self):
+    folder = self.certificates("tls")
+    self.token("alice", "infer")
+    for flags in (self.tls(folder), (f"--identities={self.identities}",)):
+      ended = subprocess.run([BINARY, "--devices=cpu", "--address=0.0.0.0:0", *flags], capture_output=True, text=True,
+                             timeout=60)
+      self.assertEqual(ended.returncode, 1)
+      self.assertIn("--identities", ended.stderr)
+    with RunningServer(*self.tls(folder), f"--identities={self.identities}", "--address=0.0.0.0:0") as server:
+      self.assertEqual(server.stop()[0], 0)
+
+  def test_two_callers_with_one_name_for_themselves_are_two_clients(self):
+    tokens = [self.token(name, "train") for name in ("alice", "bob")]
+    channel = self.channel(self.server(f"--identities={self.identities}"))
+    define = json_format.ParseDict({"model": "m", "variables": [{"name": "data", "shape": [1, 3]}],
+                                    "block": {"block": "Dense", "attributes": {"units": 2}}}, model_pb2.DefineModelRequest())
+    code, said = self.ask(channel, "gluond.v1.ModelService/DefineModel", tokens[0], define.SerializeToString())
+    self.assertEqual(code, STATUS.OK, said)
+    first = parameters_pb2.InitializeParametersRequest(model="m")
+    first.call.client_id, first.call.sequence = "laptop", 1
+    for token in tokens:  # A second call of one client with this number would be answered from the first.
+      code, answer = self.ask(channel, "gluond.v1.ModelService/InitializeParameters", token, first.SerializeToString())
+      self.assertEqual(code, STATUS.OK, answer)
+      self.assertFalse(parameters_pb2.InitializeParametersResponse.FromString(answer).replayed)
+
+  def test_changes_are_audited_with_whoever_made_them(self):
+    token = self.token("alice", "train")
+    audit = self.folder / "audit.log"
+    server = self.server(f"--identities={self.identities}", f"--audit_log={audit}")
+    channel = self.channel(server)
+    self.ask(channel, "gluond.v1.ModelService/DeleteModel", token,
+             model_pb2.DeleteModelRequest(model="digits").SerializeToString(), metadata=(("x-request-id", "r-1"),))
+    self.ask(channel, "gluond.v1.ModelService/ListModels", token)
+    server.stop()
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    self.assertEqual(len(lines), 1, lines)
+    told = {key: lines[0][key] for key in ("event", "caller", "method", "target", "code", "request_id")}
+    self.assertEqual(told, {"event": "audit", "caller": "alice", "method": "/gluond.v1.ModelService/DeleteModel",
+                            "target": "digits", "code": "NOT_FOUND", "request_id": "r-1"})
+
+  @unittest.skipIf(os.geteuid() != 0, "only root can be somebody else")
+  def test_a_unix_socket_is_for_those_whom_the_kernel_names(self):
+    self.folder.chmod(0o755)
+    socket = self.folder / "socket"
+    nobody = 65534
+    ask = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.settimeout(20); "
+           "s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0'); sys.exit(s.recv(9) == b'')")
+    for flags, may in (((), False), ((f"--unix_users=7,{nobody}",), True)):
+      with RunningServer(f"--address=unix:{socket}", *flags):
+        socket.chmod(0o777)
+        for user, expected in ((0, True), (nobody, may)):
+          ended = subprocess.run(["/usr/bin/python3", "-c", ask, str(socket)], user=user, timeout=60)
+          self.assertEqual(ended.returncode == 0, expected, (flags, user))
+
+  def test_the_command_has_flags_and_variables_for_it(self):
+    folder = self.certificates("tls")
+    self.token("alice", "infer")
+    server = self.server(*self.tls(folder), f"--identities={self.identities}")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GLUOND_")}
+    flags = (f"--tls_ca={folder}/ca.pem", f"--token_file={self.folder}/alice.token")
+    self.assertEqual(command("models", f"--address={server.address}", *flags, env=plain).returncode, 0)
+    variables = {**plain, "GLUOND_ADDRESS": server.address, "GLUOND_TLS_CA": str(folder / "ca.pem"),
+                 "GLUOND_TOKEN_FILE": str(self.folder / "alice.token")}
+    self.assertEqual(command("models", env=variables).returncode, 0)
+    self.assertIn("who calls", command("models", f"--address={server.address}", flags[0], env=plain).stderr)
+    self.assertIn("in clear", command("models", "--address=192.0.2.1:1", flags[1], env=plain).stderr)
+    self.assertIn("wants publish", command("publish", "m", env=variables).stderr)
+
+
+if __name__ == "__main__":
+  case_runner.main()
