@@ -30,6 +30,16 @@ class PublishingServer(RunningServer):
     """Gives its input `x` back as `y`."""
     self.define(model, [["y", "identity", ["x"]]], ["y"], x=([-1, 3], dtype))
 
+  def define_dense(self, model, weight, bias):
+    """Gives `data` times the rows of `weight`, plus `bias`, as `output`. A model of that name is replaced."""
+    values = {"weight": {"shape": [len(weight), len(weight[0])], "floatData": sum(weight, [])},
+              "bias": {"shape": [len(bias)], "floatData": bias}}
+    self._client.call(_MODELS, "DefineModel", {
+        "model": model, "replace": True, "block": {"block": "Dense", "attributes": {"units": len(weight)}},
+        "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, len(weight[0])]}]})
+    self._client.call(_MODELS, "InitializeParameters", {"model": model})
+    self._client.call(_MODELS, "SetParameters", {"model": model, "parameters": values})
+
   def publish(self, model, labels=(), **options):
     """The new version's number."""
     answer = self._client.call(_SERVING, "PublishModel", {"model": model, "labels": list(labels), "options": options})
