@@ -28,6 +28,10 @@ def data(values=DATA):
   return [given("data", "FP32", values)]
 
 
+def patient():
+  return [given("x", "FP32", DATA[:, :3])]
+
+
 class TritonCase(unittest.TestCase):
   """`dense` has two versions of other weights: 1 is `stable`, 2 `canary`. `patient` answers when a second is over."""
 

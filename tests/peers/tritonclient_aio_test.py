@@ -8,7 +8,7 @@ import tritonclient.grpc.aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
 from tests import case_runner
-from tests.peers.triton_case import DATA, TritonCase, data, given
+from tests.peers.triton_case import DATA, TritonCase, data, patient
 
 
 class AioTest(TritonCase):
@@ -58,7 +58,7 @@ class AioTest(TritonCase):
 
   def test_a_cancelled_stream(self):
     async def requests():
-      yield {"model_name": "patient", "inputs": [given("x", "FP32", DATA[:, :3])]}
+      yield {"model_name": "patient", "inputs": patient()}
 
     async def steps(client):
       stream = client.stream_infer(requests())
