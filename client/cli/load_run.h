@@ -26,9 +26,9 @@ struct Shot {
 // is answered: a closed loop.
 struct Pace {
   double rate = 0;
-  int64_t seed = 0;              // With a rate: the same seed gives the same moments.
-  int64_t most_under_way = 4096; // With a rate: a request that is due while so many are under way is not sent.
-  int64_t concurrency = 8;       // Callers.
+  int64_t seed = 0;                             // With a rate: the same seed gives the same moments.
+  int64_t most_under_way = 4096;                // With a rate: a request that is due while so many are is not sent.
+  int64_t concurrency = 8;                      // Callers.
   absl::Duration duration = absl::Seconds(10);  // The time within which requests begin.
   absl::Duration timeout = absl::Minutes(5);    // A request's deadline.
 };

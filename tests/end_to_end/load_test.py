@@ -90,9 +90,9 @@ class LoadTest(unittest.TestCase):
   def test_what_cannot_work_is_told_in_one_sentence(self):
     for arguments, says in (
         (["none"], "none"), (["echo", "--version=7"], "version"), (["echo", "--version=gold"], "gold"),
-        (["echo", "--batch=9"], "9 rows"),        (["echo", "--method=gluond.v1.ModelService/Predict"], "want one of them"), (["--version=1"], "--version is a MODEL's"),
-        (["--method=a.B/C"], "'a.B/C' is no unary method"), (["--request=@/nowhere"], "cannot be read"),
-        (["--request={\"opp\": 1}"], "--request is no InvokeRequest in JSON"),
+        (["echo", "--batch=9"], "9 rows"), (["echo", "--method=gluond.v1.ModelService/Predict"], "want one of them"),
+        (["--version=1"], "--version is a MODEL's"), (["--method=a.B/C"], "'a.B/C' is no unary method"),
+        (["--request=@/nowhere"], "cannot be read"), (["--request={\"opp\": 1}"], "--request is no InvokeRequest in JSON"),
         (["echo", "--rate=5", "--concurrency=5"], "want one of them"), (["echo", "--rate=-1"], "--rate must be"),
         (["echo", "--rate=nan"], "--rate must be"), (["echo", "--concurrency=-1"], "--concurrency must be"),
         (["echo", "--duration=0s"], "--duration must be"), (["echo", "--duration=inf"], "--duration must be"),
