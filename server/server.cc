@@ -277,8 +277,10 @@ absl::Status Server::Listen(const ServerOptions& options) {
   const int64_t largest = std::min(2 * options.limits.max_message_bytes, 2 * kLargestMessage - 1);
   builder.SetMaxReceiveMessageSize(static_cast<int>(largest));
   builder.SetMaxSendMessageSize(static_cast<int>(largest));
-  // A small compressed message could become any size before anybody can refuse it.
+  // A small compressed message could become any size before anybody can refuse it, so gRPC refuses all of them.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold hundreds of calls.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);

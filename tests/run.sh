@@ -7,6 +7,9 @@
 #   tests/run.sh [PATTERN] --asan     with AddressSanitizer; likewise --ubsan
 #   tests/run.sh [PATTERN] --tsan     with ThreadSanitizer: engine/runtime and server only
 #   tests/run.sh [PATTERN] --cuda     with the CUDA toolkit: the tests with the tag `cuda` only
+#   tests/run.sh [PATTERN] --peers    others' programs against the real server: the tests with the tag `peers` only. The
+#                                     programs are installed from PyPI and Debian, outside of the checkout; where that
+#                                     is not possible the tests are skipped by name
 #
 # Fails if a case fails, if a target cannot be built, crashes or runs no case, or if PATTERN matches nothing.
 set -euo pipefail

@@ -20,6 +20,8 @@ from xml.etree import ElementTree
 BAZEL = os.environ.get("BAZEL", "bazel").split()
 TSAN_ROOMS = re.compile(r"^//tests/(engine/runtime|server)\b")
 BAZEL_BUILD_FAILED, BAZEL_TESTS_FAILED = 1, 3
+PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gluond", "peers")
+NO_PACKAGE_INDEX = 75  # tests/peers/install.py says so.
 
 Case = collections.namedtuple("Case", "name state message")  # state: passed, failed or skipped
 
@@ -28,14 +30,17 @@ def targets(rules, config):
   """Labels of the targets of these rules that this configuration builds, each with its rule's name."""
   tagged = lambda tag: f"attr(tags, '[\\[ ]{tag}[,\\]]', //...)"
   expression = f"kind('{rules} rule', //...)"
+  manual = tagged("manual")
   if config == "cuda":
     expression += f" intersect {tagged('cuda')}"
+  elif config == "peers":
+    expression, manual = f"{expression} intersect {tagged('peers')}", "set()"
   else:
     expression += f" except attr(target_compatible_with, 'incompatible', //...) except {tagged('cuda')}"
     if config:
       expression += f" except {tagged('no' + config)}"
   query = subprocess.run(BAZEL + ["query", "--noshow_progress", "--output=label_kind",
-                                  f"({expression}) except {tagged('manual')}"],
+                                  f"({expression}) except {manual}"],
                          stdout=subprocess.PIPE, text=True)
   if query.returncode != 0:
     raise SystemExit("run: the BUILD files cannot be read; see above\n0 passed, 1 failed")
@@ -45,6 +50,19 @@ def targets(rules, config):
     if config != "tsan" or TSAN_ROOMS.match(label):
       found[label] = kind
   return found
+
+
+def install_peers(labels):
+  """Bazel's flags for tests of others' programs, which are installed. Ends the run where no package index has them."""
+  code = subprocess.run([sys.executable, "tests/peers/install.py", PEERS]).returncode
+  if code == NO_PACKAGE_INDEX:
+    for label in sorted(labels):
+      print(f"skipped: {label} (no package index)")
+    print("0 passed, 0 failed")
+    sys.exit(0)
+  if code != 0:
+    raise SystemExit("run: others' programs cannot be installed; see above\n0 passed, 1 failed")
+  return [f"--test_env=GLUOND_PEERS={PEERS}"]
 
 
 def run(flags, labels):
@@ -124,12 +142,12 @@ def main():
   parser = argparse.ArgumentParser(prog="tests/run.sh")
   parser.add_argument("pattern", nargs="?")
   configs = parser.add_mutually_exclusive_group()
-  for config in ("asan", "ubsan", "tsan", "cuda"):
+  for config in ("asan", "ubsan", "tsan", "cuda", "peers"):
     configs.add_argument("--" + config, dest="config", action="store_const", const=config)
   options = parser.parse_args()
 
   known = targets(".*_test", options.config)
-  flags = [f"--config={options.config}"] if options.config else []
+  flags = [f"--config={options.config}"] if options.config not in (None, "peers") else []
   expected, built, by_case = known, [], False
   if options.pattern:
     try:
@@ -145,6 +163,8 @@ def main():
     built = list(targets("(cc|py|sh)_binary|genrule", None))
   if not expected:
     raise SystemExit("run: there is no test to run\n0 passed, 1 failed")
+  if options.config == "peers":
+    flags += install_peers(expected)
 
   code, statuses, outputs = run(flags, built + list(expected))
   if code not in (0, BAZEL_BUILD_FAILED, BAZEL_TESTS_FAILED):

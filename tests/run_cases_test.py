@@ -1,6 +1,8 @@
 """How tests/run.sh counts: each case once, and nothing that failed goes uncounted."""
 
 import collections
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
@@ -88,6 +90,14 @@ exit 1
     bazel.chmod(0o755)
     with mock.patch.object(run_cases, "BAZEL", [str(bazel)]):
       self.assertEqual(run_cases.run([], ["//a"]), (1, {}, {}))
+
+  def test_without_a_package_index_others_programs_are_skipped_by_name(self):
+    for code, told, status in ((75, "skipped: //a (no package index)\n0 passed, 0 failed\n", 0), (1, "", "0 passed, 1 failed")):
+      out = io.StringIO()
+      with self.subTest(code=code), mock.patch.object(run_cases.subprocess, "run", return_value=mock.Mock(returncode=code)):
+        with contextlib.redirect_stdout(out), self.assertRaises(SystemExit) as end:
+          run_cases.install_peers({"//a": "py_test"})
+        self.assertEqual((out.getvalue(), str(end.exception.code).splitlines()[-1]), (told, str(status)))
 
   def test_a_target_that_ran_nothing_gives_no_case(self):
     self.assertEqual(self.judge("PASSED", "<testsuites/>"), [])

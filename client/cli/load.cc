@@ -1,127 +1,75 @@
-// gluond load: any unary method, one request, many times.
+// gluond load: one request of a served model, or of any unary method, many times.
 
-#include <atomic>
-#include <fstream>
-#include <future>
+#include <unistd.h>
+
 #include <iostream>
-#include <sstream>
-#include <thread>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
-#include "client/cli/latencies.h"
+#include "client/cli/load_run.h"
+#include "client/cli/load_shot.h"
+#include "client/cli/progress.h"
 #include "client/cpp/status_macros.h"
-#include "google/protobuf/util/json_util.h"
-#include "grpcpp/generic/generic_stub.h"
-#include "grpcpp/support/proto_buffer_writer.h"
 
 namespace gluond::cli {
 namespace {
 
 struct LoadOptions {
-  std::string method = "gluond.v1.OperatorService/Invoke";
+  InferenceShot inference;
+  std::string method;
   std::string request = R"({"op": "_copy", "inputs": [{"fill": {}}]})";
-  int64_t concurrency = 8;
-  double rate = 0;
-  absl::Duration duration = absl::Seconds(10);
+  Pace pace{.concurrency = 0};
+  int64_t timeout_ms = 0;
+  bool json = false;
 };
 
-// The contents of every call: the method's path and the request's bytes.
-struct Shot {
-  std::string path;
-  grpc::ByteBuffer request;
-};
-
-absl::StatusOr<std::string> JsonText(const std::string& option) {
-  if (!absl::StartsWith(option, "@")) return option;
-  std::ifstream file(option.substr(1));
-  if (!file) return absl::NotFoundError(absl::StrCat(option.substr(1), ": cannot be read."));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+absl::Status Check(const LoadOptions& options) {
+  const auto wants = [](absl::string_view sentence) { return absl::InvalidArgumentError(sentence); };
+  const Pace& pace = options.pace;
+  if (!options.inference.model.empty() && !options.method.empty()) {
+    return wants("a MODEL is asked for inferences, --method names any other call; want one of them.");
+  }
+  if (options.inference.model.empty() && !options.inference.version.empty()) {
+    return wants("--version is a MODEL's; `gluond versions` lists them.");
+  }
+  if (pace.rate != 0 && pace.concurrency != 0) {
+    return wants("--rate sends requests when they are due, --concurrency when others are answered; want one of them.");
+  }
+  if (!(pace.rate >= 0 && pace.rate <= 1e6)) return wants("--rate must be 0 to 1000000 requests per second.");
+  if (pace.concurrency < 0 || pace.concurrency > 100000) return wants("--concurrency must be 1 to 100000.");
+  if (pace.most_under_way < 1) return wants("--max_in_flight must be 1 or more.");
+  if (pace.duration <= absl::ZeroDuration() || pace.duration > absl::Hours(24)) {
+    return wants("--duration must be more than 0s and at most 24h.");
+  }
+  if (options.inference.batch < 1) return wants("--batch must be 1 or more.");
+  if (options.inference.max_integer < 0) return wants("--max_integer must be 0 or more.");
+  if (options.timeout_ms < 0) return wants("--timeout_ms must not be negative.");
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Shot> Prepare(const LoadOptions& options) {
-  // "pkg.Service/Method" is how grpcurl writes it; the pool wants a dot.
-  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-  const auto* method = pool->FindMethodByName(absl::StrReplaceAll(options.method, {{"/", "."}}));
-  if (method == nullptr || method->client_streaming() || method->server_streaming()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", options.method,
-                     "' is no unary method of gluond.v1; write gluond.v1.ModelService/Predict."));
-  }
-  CLIENT_ASSIGN_OR_RETURN(const std::string json, JsonText(options.request));
-  std::unique_ptr<google::protobuf::Message> request(
-      google::protobuf::MessageFactory::generated_factory()
-          ->GetPrototype(method->input_type())
-          ->New());
-  const auto parsed = google::protobuf::util::JsonStringToMessage(json, request.get());
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--request is no ", method->input_type()->name(),
-                                                   " in JSON: ", std::string(parsed.message())));
-  }
-  Shot shot{absl::StrCat("/", method->service()->full_name(), "/", method->name()), {}};
-  bool own_buffer = false;
-  const grpc::Status status =
-      grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::Message>(
-          *request, &shot.request, &own_buffer);
-  if (!status.ok()) return absl::InternalError(status.error_message());
-  return shot;
-}
-
-absl::Status Fire(grpc::GenericStub* stub, const Shot& shot, absl::Duration timeout) {
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> done;
-  stub->UnaryCall(&context, shot.path, {}, &shot.request, &response,
-                  [&](grpc::Status status) { done.set_value(std::move(status)); });
-  const grpc::Status status = done.get_future().get();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
-
-// With a rate, call number i is due at start + i / rate, and its latency counts from then: a server
-// that stalls is not excused the calls that could not be made meanwhile.
-Latencies Worker(grpc::GenericStub* stub, const Shot& shot, const LoadOptions& options,
-                 absl::Duration timeout, absl::Time start, std::atomic<int64_t>* ticket) {
-  Latencies latencies;
-  while (true) {
-    absl::Time due = absl::Now();
-    if (options.rate > 0) {
-      due = start + absl::Seconds(static_cast<double>(ticket->fetch_add(1)) / options.rate);
-    }
-    if (due >= start + options.duration) return latencies;
-    std::this_thread::sleep_until(absl::ToChronoTime(due));
-    const absl::Status status = Fire(stub, shot, timeout);
-    latencies.Add(absl::Now() - due, status);
-  }
-}
-
-absl::Status Run(const LoadOptions& options, const ServerOptions& server) {
-  if (options.concurrency < 1 || options.concurrency > 1000 || options.rate < 0 ||
-      options.duration <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        "--concurrency must be 1 to 1000, --rate not negative, --duration positive.");
-  }
-  CLIENT_ASSIGN_OR_RETURN(const Shot shot, Prepare(options));
+absl::Status Run(LoadOptions options, const ServerOptions& server) {
+  CLIENT_RETURN_IF_ERROR(Check(options));
+  Pace& pace = options.pace;
+  if (pace.concurrency == 0) pace.concurrency = 8;
+  pace.timeout = options.timeout_ms > 0 ? absl::Milliseconds(options.timeout_ms) : server.timeout;
+  options.inference.seed = pace.seed;
+  if (options.method.empty()) options.method = "gluond.v1.OperatorService/Invoke";
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  CLIENT_ASSIGN_OR_RETURN(const Shot shot, options.inference.model.empty()
+                                               ? CallOf(options.method, options.request)
+                                               : InferenceOf(client, options.inference, server.timeout));
   grpc::GenericStub stub(client.channel());
-  CLIENT_RETURN_IF_ERROR(
-      Fire(&stub, shot, server.timeout));  // A request that cannot work stops here.
+  // A request that cannot work stops here.
+  CLIENT_RETURN_IF_ERROR(Fire(stub, shot, server.timeout));
 
-  std::atomic<int64_t> ticket = 0;
-  const absl::Time start = absl::Now();
-  std::vector<std::future<Latencies>> workers;
-  for (int64_t i = 0; i < options.concurrency; ++i) {
-    workers.push_back(std::async(std::launch::async, Worker, &stub, std::cref(shot),
-                                 std::cref(options), server.timeout, start, &ticket));
-  }
-  Latencies all;
-  for (auto& worker : workers) all.Merge(worker.get());
-  std::cout << all.Report(absl::Now() - start);
+  const bool draws = isatty(STDOUT_FILENO) == 1 && !options.json;
+  const LoadReport report = RunLoad(stub, shot, pace, [&](const LoadState& state) {
+    if (!draws) return;
+    std::cout << absl::StrFormat("\r[%s] %3.0f%%  %d answers  %d errors  %d under way\x1b[K", Bar(state.done),
+                                 100 * state.done, state.succeeded, state.failed, state.under_way)
+              << std::flush;
+  });
+  std::cout << (draws ? "\r\x1b[K" : "") << (options.json ? report.Json() : report.Text());
   return absl::OkStatus();
 }
 
@@ -130,22 +78,32 @@ absl::Status Run(const LoadOptions& options, const ServerOptions& server) {
 absl::Status Load(const Arguments& arguments) {
   LoadOptions load;
   ServerOptions server;
-  Options options(
-      "gluond load",
-      "Calls one method of a server again and again, and tells how long the answers took and "
-      "which errors came. All calls share one connection.");
-  options.AddExample("gluond load --concurrency=32");
-  options.AddExample(
-      "gluond load --rate=200 --method=gluond.v1.ModelService/Predict --request=@predict.json");
+  Options options("gluond load",
+                  "Asks a served model for inferences of random inputs again and again, and tells how long the answers took "
+                  "and which errors came. Without a MODEL it calls any method. All requests share one connection; the "
+                  "first one is not counted.");
+  options.AddExample("gluond load lenet --rate=500 --duration=30s");
+  options.AddExample("gluond load lenet --version=canary --concurrency=32 --batch=4 --json");
+  options.AddExample("gluond load --rate=200 --method=gluond.v1.ModelService/Predict --request=@predict.json");
+  options.AddPositional("MODEL", &load.inference.model, "The name that is asked for; `gluond versions` lists them.");
+  options.Add("version", &load.inference.version, "A version's number or label. Default: the server chooses.");
+  options.Add("rate", &load.pace.rate,
+              "Requests per second, at random moments whatever becomes of others (an open loop); their latency counts from "
+              "when they were due. 0: --concurrency.");
+  options.Add("concurrency", &load.pace.concurrency,
+              "Callers, each of which sends its next request when the last one is answered (a closed loop). 0: 8 of them.");
+  options.Add("duration", &load.pace.duration, "How long requests are begun.");
+  options.Add("batch", &load.inference.batch, "The size of the inputs' axes that may have any.");
+  options.Add("max_integer", &load.inference.max_integer, "Values of integer inputs are 0 to this.");
+  options.Add("seed", &load.pace.seed, "Chooses the random moments and values; the same seed gives the same.");
+  options.Add("max_in_flight", &load.pace.most_under_way,
+              "With --rate: a request that is due while so many are under way counts as not sent.");
+  options.Add("timeout_ms", &load.timeout_ms, "A request's deadline in milliseconds. 0: --timeout.");
+  options.Add("json", &load.json, "Prints one JSON object.");
   options.Add("method", &load.method,
-              "Any unary method of gluond.v1, as gluond.v1.ModelService/Predict.");
-  options.Add("request", &load.request, "The request in JSON, or @FILE that holds it.");
-  options.Add("concurrency", &load.concurrency, "Calls under way at once, at most.");
-  options.Add(
-      "rate", &load.rate,
-      "Calls per second; their latency counts from when they were due. 0: each begins when one "
-      "before it ends.");
-  options.Add("duration", &load.duration, "How long calls are begun.");
+              "Without a MODEL: any unary method of gluond.v1, as gluond.v1.ModelService/Predict. Default: an operator that "
+              "copies a number.");
+  options.Add("request", &load.request, "The method's request in JSON, or @FILE that holds it.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   return go_on ? Run(load, server) : absl::OkStatus();

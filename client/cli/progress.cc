@@ -13,6 +13,11 @@ constexpr int kBarWidth = 20;
 
 }  // namespace
 
+std::string Bar(double done) {
+  const int filled = std::clamp(static_cast<int>(done * kBarWidth), 0, kBarWidth);
+  return std::string(filled, '#') + std::string(kBarWidth - filled, '.');
+}
+
 void EpochReport::Add(int64_t more, double more_loss, double more_accuracy) {
   if (more <= 0) return;
   const double weight = static_cast<double>(more) / static_cast<double>(images + more);
@@ -26,16 +31,14 @@ Progress::Progress(int64_t epochs, int64_t images, bool terminal)
 
 std::string Progress::Line(int64_t epoch, const EpochReport& report, absl::Time now) const {
   const double done = static_cast<double>(report.images) / static_cast<double>(images_);
-  const int filled = std::clamp(static_cast<int>(done * kBarWidth), 0, kBarWidth);
   const double all_done = static_cast<double>(epoch * images_ + report.images);
   const double seconds = std::max(1e-9, absl::ToDoubleSeconds(now - start_));
   const double left = static_cast<double>(epochs_ * images_) - all_done;
   const auto seconds_left =
       static_cast<int64_t>(all_done > 0 ? std::ceil(left * seconds / all_done) : 0);
   return absl::StrFormat(
-      "epoch %d/%d [%s%s] %3.0f%%  loss %.4f  accuracy %.4f  %.0f images/s  %d:%02d left",
-      epoch + 1, epochs_, std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
-      100 * done, report.loss, report.accuracy, all_done / seconds, seconds_left / 60,
+      "epoch %d/%d [%s] %3.0f%%  loss %.4f  accuracy %.4f  %.0f images/s  %d:%02d left",
+      epoch + 1, epochs_, Bar(done), 100 * done, report.loss, report.accuracy, all_done / seconds, seconds_left / 60,
       seconds_left % 60);
 }
 

@@ -12,6 +12,9 @@
 
 namespace gluond::cli {
 
+// "#####..............." where a quarter is done.
+std::string Bar(double done);
+
 // The results of an epoch so far, as means over its images.
 struct EpochReport {
   int64_t images = 0;

@@ -75,6 +75,15 @@ class ProcessTest(unittest.TestCase):
           call = channel.unary_unary("/gluond.v1.ServerService/GetServerInfo")
           self.assertGreater(len(call(b"", timeout=20)), 0)
 
+  def test_compressed_messages_are_refused(self):
+    with RunningServer() as server, grpc.insecure_channel(server.address) as channel:
+      call = channel.unary_unary("/inference.GRPCInferenceService/ModelReady")
+      for compression in grpc.Compression.Gzip, grpc.Compression.Deflate:
+        with self.assertRaises(grpc.RpcError) as refused:
+          call(b"\x0a\x40" + b"a" * 64, timeout=20, compression=compression)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+        self.assertIn("is disabled", refused.exception.details())
+
   def test_nobody_waits_for_whoever_should_read_its_errors(self):
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -2,6 +2,10 @@
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
+# The way to a message's class since protobuf 4.22, and the way before that.
+_class_of = getattr(message_factory, "GetMessageClass", None) or (
+    lambda descriptor: message_factory.MessageFactory(descriptor.file.pool).GetPrototype(descriptor))
+
 V1, V1ALPHA = "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"
 
 
@@ -32,8 +36,7 @@ def _reflection_messages():
       (7, "error", "Error", False))
   pool = descriptor_pool.DescriptorPool()
   pool.Add(file)
-  factory = message_factory.MessageFactory(pool)
-  return [factory.GetPrototype(pool.FindMessageTypeByName("r." + name)) for name in ("Request", "Response")]
+  return [_class_of(pool.FindMessageTypeByName("r." + name)) for name in ("Request", "Response")]
 
 
 class Reflection:
@@ -44,7 +47,6 @@ class Reflection:
     self._method = f"/{version}/ServerReflectionInfo"
     self._request, self._response = _reflection_messages()
     self._pool = descriptor_pool.DescriptorPool()
-    self._factory = message_factory.MessageFactory(self._pool)
     self._known = set()
 
   def stream(self, questions):
@@ -91,9 +93,9 @@ class Reflection:
   def _prepare(self, service, method, request_json):
     """The method, its request, and its reply's class."""
     found = self.find(service).methods_by_name[method]
-    request = self._factory.GetPrototype(found.input_type)()
+    request = _class_of(found.input_type)()
     json_format.ParseDict(request_json, request)
-    return found, request, self._factory.GetPrototype(found.output_type)
+    return found, request, _class_of(found.output_type)
 
   def prototype(self, message):
-    return self._factory.GetPrototype(self._pool.FindMessageTypeByName(message))
+    return _class_of(self._pool.FindMessageTypeByName(message))

@@ -39,7 +39,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
     runner_->calls.Open();
     service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
     grpc::ServerBuilder builder;
-    router_ = std::make_unique<Router>(runner_->peers, /*most_waiting=*/1000);
+    router_ = std::make_unique<Router>(*runner_, /*most_waiting=*/1000, /*gatekeeper=*/nullptr);
     router_->Add(*service_);
     router_->RegisterAt(builder);
     server_ = builder.BuildAndStart();

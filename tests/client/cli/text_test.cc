@@ -1,6 +1,9 @@
 #include "client/cli/latencies.h"
+#include "client/cli/load_report.h"
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 
 namespace gluond::cli {
@@ -39,35 +42,66 @@ TEST(ProgressTest, TellsSpeedAndTimeLeft) {
             std::string::npos);
 }
 
-TEST(LatenciesTest, PercentilesAreOfGoodAnswers) {
+TEST(LatenciesTest, PercentilesAreOfWhatWasAdded) {
   Latencies latencies;
-  for (int i = 100; i >= 1; --i) latencies.Add(absl::Milliseconds(i), absl::OkStatus());
-  latencies.Add(absl::Seconds(9), absl::UnavailableError("gone"));
-  const auto milliseconds = [&](double percent) {
-    return absl::ToDoubleMilliseconds(latencies.Percentile(percent));
-  };
-  EXPECT_NEAR(milliseconds(50), 50, 1e-3);
-  EXPECT_NEAR(milliseconds(99), 99, 1e-3);
-  EXPECT_NEAR(milliseconds(99.9), 100, 1e-3);
-  EXPECT_NEAR(milliseconds(100), 100, 1e-3);
+  EXPECT_EQ(latencies.Percentile(50), absl::ZeroDuration());
+  for (int i = 100; i >= 1; --i) latencies.Add(absl::Milliseconds(i));
+  for (const auto& [percent, expected] :
+       std::vector<std::pair<double, double>>{{50, 50}, {99, 99}, {99.9, 100}, {100, 100}}) {
+    EXPECT_NEAR(absl::ToDoubleMilliseconds(latencies.Percentile(percent)), expected, 1e-3);
+  }
 }
 
-TEST(LatenciesTest, ReportCountsErrorsByCodeWithAnExample) {
-  Latencies one, other;
-  one.Add(absl::Milliseconds(2), absl::OkStatus());
-  one.Add(absl::Milliseconds(1), absl::NotFoundError("model 'x'"));
-  other.Add(absl::Milliseconds(1), absl::NotFoundError("model 'y'"));
-  one.Merge(other);
-  EXPECT_EQ(one.good(), 1);
-  EXPECT_EQ(one.bad(), 2);
-  const std::string report = one.Report(absl::Seconds(2));
-  EXPECT_NE(report.find("answers      1 in 2.0 s, 0.5 per second\n"), std::string::npos) << report;
-  EXPECT_NE(report.find("  NOT_FOUND  2, as: model 'x'\n"), std::string::npos) << report;
+LoadReport Reported() {
+  LoadReport report;
+  for (int i = 1; i <= 4; ++i) report.Sent(absl::Microseconds(i));
+  report.Answered(absl::Milliseconds(2), absl::OkStatus());
+  report.Answered(absl::Seconds(9), absl::NotFoundError("model 'x'"));
+  report.Answered(absl::Seconds(9), absl::NotFoundError("model \"y\""));
+  report.Answered(absl::Seconds(9), absl::UnavailableError("\"gone\""));
+  report.NotSent();
+  report.Ended(absl::Seconds(2));
+  return report;
 }
 
-TEST(LatenciesTest, NothingMeasuredIsNoCrash) {
-  EXPECT_EQ(Latencies().Percentile(50), absl::ZeroDuration());
-  EXPECT_NE(Latencies().Report(absl::ZeroDuration()).find("errors"), std::string::npos);
+TEST(LoadReportTest, TextCountsErrorsByCodeWithTheFirstOfEach) {
+  EXPECT_EQ(Reported().Text(),
+            "requests       5 in 2.0 s\n"
+            "succeeded      1, 0.5 per second\n"
+            "failed         3\n"
+            "  NOT_FOUND    2, first: model 'x'\n"
+            "  UNAVAILABLE  1, first: \"gone\"\n"
+            "not sent       1\n"
+            "p50            2.000 ms\n"
+            "p90            2.000 ms\n"
+            "p95            2.000 ms\n"
+            "p99            2.000 ms\n"
+            "p99.9          2.000 ms\n"
+            "longest        2.000 ms\n"
+            "sent late by   p50 0.002 ms, p99 0.004 ms, longest 0.004 ms\n");
+}
+
+TEST(LoadReportTest, JsonHasTheSameFigures) {
+  google::protobuf::Struct report;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(Reported().Json(), &report).ok());
+  const auto number = [&](const char* name) { return report.fields().at(name).number_value(); };
+  EXPECT_EQ(number("requests"), 5);
+  EXPECT_EQ(number("succeeded"), 1);
+  EXPECT_EQ(number("failed"), 3);
+  EXPECT_EQ(number("not_sent"), 1);
+  EXPECT_EQ(number("seconds"), 2);
+  EXPECT_EQ(number("throughput"), 0.5);
+  const auto part = [&](const char* name) { return report.fields().at(name).struct_value().fields(); };
+  EXPECT_NEAR(part("latency_ms").at("p99.9").number_value(), 2, 1e-6);
+  EXPECT_NEAR(part("lateness_ms").at("max").number_value(), 0.004, 1e-6);
+  const auto gone = part("errors").at("UNAVAILABLE").struct_value().fields();
+  EXPECT_EQ(gone.at("count").number_value(), 1);
+  EXPECT_EQ(gone.at("message").string_value(), "\"gone\"");
+}
+
+TEST(LoadReportTest, NothingMeasuredIsNoCrash) {
+  EXPECT_NE(LoadReport().Text().find("failed"), std::string::npos);
+  EXPECT_NE(LoadReport().Json().find("errors"), std::string::npos);
 }
 
 }  // namespace
