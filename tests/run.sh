@@ -6,13 +6,16 @@
 #                                     does, the cases whose name holds PATTERN (of gtest and unittest)
 #   tests/run.sh [PATTERN] --asan     with AddressSanitizer; likewise --ubsan
 #   tests/run.sh [PATTERN] --tsan     with ThreadSanitizer: engine/runtime and server only
+#   tests/run.sh --operations         with Prometheus, which is installed first: the tests with the tag `operations` only
 #   tests/run.sh [PATTERN] --cuda     with the CUDA toolkit: the tests with the tag `cuda` only
 #
 # Fails if a case fails, if a target cannot be built, crashes or runs no case, or if PATTERN matches nothing.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' tests/run.sh; exit 0 ;; esac
-deploy/setup.sh
+programs=()
+case " $* " in *" --operations "*) programs=(prometheus) ;; esac
+deploy/setup.sh "${programs[@]}"
 # Bazel's link to its working folder, if another user or output root left it, would be searched for BUILD files.
 rm -f "bazel-${PWD##*/}"
 exec /usr/bin/python3 tests/run_cases.py "$@"

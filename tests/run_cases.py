@@ -28,14 +28,14 @@ def targets(rules, config):
   """Labels of the targets of these rules that this configuration builds, each with its rule's name."""
   tagged = lambda tag: f"attr(tags, '[\\[ ]{tag}[,\\]]', //...)"
   expression = f"kind('{rules} rule', //...)"
-  if config == "cuda":
-    expression += f" intersect {tagged('cuda')}"
+  if config in ("cuda", "operations"):
+    expression += f" intersect {tagged(config)}"
   else:
     expression += f" except attr(target_compatible_with, 'incompatible', //...) except {tagged('cuda')}"
     if config:
       expression += f" except {tagged('no' + config)}"
   query = subprocess.run(BAZEL + ["query", "--noshow_progress", "--output=label_kind",
-                                  f"({expression}) except {tagged('manual')}"],
+                                  expression if config == "operations" else f"({expression}) except {tagged('manual')}"],
                          stdout=subprocess.PIPE, text=True)
   if query.returncode != 0:
     raise SystemExit("run: the BUILD files cannot be read; see above\n0 passed, 1 failed")
@@ -124,12 +124,12 @@ def main():
   parser = argparse.ArgumentParser(prog="tests/run.sh")
   parser.add_argument("pattern", nargs="?")
   configs = parser.add_mutually_exclusive_group()
-  for config in ("asan", "ubsan", "tsan", "cuda"):
+  for config in ("asan", "ubsan", "tsan", "cuda", "operations"):
     configs.add_argument("--" + config, dest="config", action="store_const", const=config)
   options = parser.parse_args()
 
   known = targets(".*_test", options.config)
-  flags = [f"--config={options.config}"] if options.config else []
+  flags = [f"--config={options.config}"] if options.config and options.config != "operations" else []
   expected, built, by_case = known, [], False
   if options.pattern:
     try:

@@ -11,8 +11,8 @@ constexpr size_t kLongest = 200;
 
 class Refusal final : public Stream {
  public:
-  Refusal(Peers& peers, Opening opening) : Stream(peers, opening) {
-    Finish(absl::UnimplementedError(absl::StrCat("there is no method '", opening->method().substr(0, kLongest),
+  Refusal(Peers& peers, const Opening& opening) : Stream(peers, opening) {
+    Finish(absl::UnimplementedError(absl::StrCat("there is no method '", opening.context->method().substr(0, kLongest),
                                                  "'; gRPC's reflection lists those that there are")));
   }
 
@@ -36,7 +36,8 @@ void Router::RegisterAt(grpc::ServerBuilder& builder) {
 grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServerContext* context) {
   arrivals_->Begin();
   const auto row = rows_.find(context->method());
-  Stream* const stream = row == rows_.end() ? new Refusal(peers_, context) : row->second->start(context);
+  Stream* const stream = row == rows_.end() ? new Refusal(peers_, {context, &unknown_})
+                                            : row->second->start({context, row->second->counts.get()});
   return stream->reactor();
 }
 

@@ -13,6 +13,7 @@
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 #include "server/net/peers.h"
+#include "server/rpc/call_counts.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
@@ -20,8 +21,11 @@ namespace gluond::server {
 class Stream : private grpc::ServerGenericBidiReactor {
  public:
   using Clock = std::chrono::steady_clock;
-  // A call that has come; gRPC's until OnOver.
-  using Opening = grpc::GenericCallbackServerContext*;
+  // A call that has come.
+  struct Opening {
+    grpc::GenericCallbackServerContext* context;  // gRPC's until OnOver.
+    CallCounts* counts;                           // Its method's. They outlive all streams.
+  };
 
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -47,7 +51,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
   static constexpr std::chrono::seconds kLinger{5};
 
-  Stream(Peers& peers, Opening opening);
+  Stream(Peers& peers, const Opening& opening);
   virtual ~Stream() = default;
 
   // Wants the next message: OnRead follows. One at a time.
@@ -82,9 +86,13 @@ class Stream : private grpc::ServerGenericBidiReactor {
   void OnDone() final;
 
   absl::string_view Metadata(const char* key) const;
+  // The last word is about to be said.
+  void Leave(absl::StatusCode code);
 
   Peers& peers_;
-  const Opening context_;
+  grpc::GenericCallbackServerContext* const context_;
+  CallCounts& counts_;
+  const Clock::time_point begun_ = Clock::now();
   std::string request_id_;
   Guest guest_;
   const Clock::time_point deadline_;
