@@ -20,6 +20,8 @@ libgrpc++-dev            the server and its clients
 libabsl-dev              Status, strings, flags, hash maps
 libdnnl-dev              oneDNN: matrix products and convolutions on the CPU
 libopenblas-dev          matrix products in float64, which oneDNN lacks
+prometheus-cpp-dev       the server's metrics, as Prometheus reads them
+libcivetweb-dev          HTTP for the metrics and for probes
 zlib1g-dev               the client reads compressed image files
 libgtest-dev             tests
 libgmock-dev             tests

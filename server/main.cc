@@ -49,6 +49,10 @@ ABSL_FLAG(std::string, audit_log, "",
           "File to which a line of JSON is added for each change that a call has made: who, what, when. Empty: where "
           "callers are asked who they are, these lines go to stderr.");
 ABSL_FLAG(std::string, port_file, "", "Writes the port to this file once the server listens.");
+ABSL_FLAG(std::string, metrics_address, "",
+          "IP:PORT on which Prometheus gets /metrics and probes get /healthz and /readyz, over HTTP. Empty: none.");
+ABSL_FLAG(std::string, metrics_token_file, "",
+          "A file with a token, which may change: /metrics is for those who send it (Authorization: Bearer TOKEN).");
 ABSL_FLAG(std::string, devices, "auto", "auto (every GPU found, then the CPU), cpu, gpu:0, or a list, the default first.");
 ABSL_FLAG(std::string, cuda_plugin, "", "libgluond_cuda.so. Empty: looked for beside the server, in ../lib and ../ops.");
 ABSL_FLAG(std::string, tf32, "conv",
@@ -165,6 +169,7 @@ std::string Started(const Server& server, const ServerOptions& options) {
                   " --max_model_bytes=", options.limits.max_model_bytes,
                   " --max_requests=", options.limits.max_requests, " (--help lists all)\nlistening on ", options.address);
   if (server.port() > 0 && options.address.ends_with(":0")) absl::StrAppend(&text, ", port ", server.port());
+  if (server.metrics_port() > 0) absl::StrAppend(&text, "\nmetrics on port ", server.metrics_port());
   return text += '\n';
 }
 
@@ -255,6 +260,11 @@ absl::StatusOr<int> Main() {
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
   SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
   RETURN_IF_ERROR(AddIdentity(&options));
+  if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
+    options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
+    ASSIGN_OR_RETURN(options.metrics_address,
+                     CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public), !options.metrics_token_file.empty()));
+  }
   if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;

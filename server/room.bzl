@@ -16,6 +16,7 @@ _MAY_IMPORT = {
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
     "serving": ["start", "codec", "rpc", "hosted", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
+    "sight": ["start", "identity", "net", "rpc", "hosted", "custom", "serving"],
 }
 
 ROOMS = ["//server/" + room for room in sorted(_MAY_IMPORT)]

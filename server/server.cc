@@ -121,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(server->CreateGatekeeper(options));
   RETURN_IF_ERROR(server->CreateServices(options));
   RETURN_IF_ERROR(server->Listen(options));
+  RETURN_IF_ERROR(server->ShowMetrics(options));
   if (server->stored_datasets_ != nullptr) server->stored_datasets_->Load();
   server->saved_sessions_->Load();
   server->served_->Load();
@@ -129,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
   }
   server->runner_->calls.Open();
-  server->health_->SetServing(true);
+  server->health_->SetServing();
   return server;
 }
 
@@ -329,6 +330,19 @@ absl::Status Server::Listen(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status Server::ShowMetrics(const ServerOptions& options) {
+  if (options.metrics_address.empty()) return absl::OkStatus();
+  metrics_ = std::make_unique<Metrics>(Metrics::Parts{
+      .runner = *runner_, .services = services_, .router = *router_, .listener = listener_.get(), .devices = *devices_,
+      .models = *models_, .served = *served_, .hosts = *hosts_->hosts(), .store = store_.get(),
+      .sessions = [this] { return sessions_->size(); },
+      .datasets = [this] { return static_cast<int64_t>(datasets_->size()); }});
+  ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start({options.metrics_address, options.metrics_token_file},
+                                                         {.metrics = [this] { return metrics_->Look(); },
+                                                          .why_not_ready = [this] { return health_->WhyNotServing(); }}));
+  return absl::OkStatus();
+}
+
 std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
@@ -342,7 +356,7 @@ int64_t Server::UnderWay() const {
 
 int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck) {
   using Clock = std::chrono::steady_clock;
-  health_->SetServing(false);
+  health_->SetNotServing("the server is stopping");
   std::this_thread::sleep_for(lame_duck);
   if (listener_ != nullptr) listener_->Stop();
   runner_->calls.Drain();

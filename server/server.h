@@ -41,6 +41,8 @@
 #include "server/services/infer_stream.h"
 #include "server/serving/served_models.h"
 #include "server/session/sessions.h"
+#include "server/sight/metrics.h"
+#include "server/sight/metrics_server.h"
 #include "server/start/checkpoint_schedule.h"
 #include "server/start/limits.h"
 
@@ -56,6 +58,8 @@ struct ServerOptions {
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
   Limits limits;
+  std::string metrics_address;     // "127.0.0.1:9100" for Prometheus and probes; empty: none.
+  std::string metrics_token_file;  // A file with the token that Prometheus sends; empty: none.
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
   LogSink log = &LogToStderr;
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
@@ -72,6 +76,7 @@ class Server {
   ~Server();
 
   int port() const { return listener_ == nullptr ? 0 : listener_->port(); }  // 0 for a Unix socket.
+  int metrics_port() const { return metrics_server_ == nullptr ? 0 : metrics_server_->port(); }
   const Devices& devices() const { return *devices_; }
   const Sessions& sessions() const { return *sessions_; }
   CustomHosts& custom_hosts() const { return *hosts_->hosts(); }
@@ -102,6 +107,7 @@ class Server {
   void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
+  absl::Status ShowMetrics(const ServerOptions& options);
 
   // Members stand in the order of use: the last is destroyed first.
   std::unique_ptr<Devices> devices_;
@@ -132,6 +138,8 @@ class Server {
   std::unique_ptr<Listener> listener_;  // Null in process.
   std::unique_ptr<Unread> unread_;
   std::unique_ptr<Sweeper> unread_sweeper_;
+  std::unique_ptr<Metrics> metrics_;  // Null without --metrics_address, as metrics_server_.
+  std::unique_ptr<MetricsServer> metrics_server_;
 };
 
 }  // namespace gluond::server

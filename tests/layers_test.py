@@ -46,6 +46,7 @@ SERVER = {
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "serving": {"start", "codec", "rpc", "hosted", "durable"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
+    "sight": {"start", "identity", "net", "rpc", "hosted", "custom", "serving"},
 }
 for _room, _below in SERVER.items():
   MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}

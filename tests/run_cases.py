@@ -21,6 +21,7 @@ BAZEL = os.environ.get("BAZEL", "bazel").split()
 TSAN_ROOMS = re.compile(r"^//tests/(engine/runtime|server)\b")
 BAZEL_BUILD_FAILED, BAZEL_TESTS_FAILED = 1, 3
 PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gluond", "peers")
+BY_TAG = ("peers", "operations")  # Targets that only these options run, and no configuration of Bazel.
 NO_PACKAGE_INDEX = 75  # tests/peers/install.py says so.
 
 Case = collections.namedtuple("Case", "name state message")  # state: passed, failed or skipped
@@ -31,10 +32,9 @@ def targets(rules, config):
   tagged = lambda tag: f"attr(tags, '[\\[ ]{tag}[,\\]]', //...)"
   expression = f"kind('{rules} rule', //...)"
   manual = tagged("manual")
-  if config == "cuda":
-    expression += f" intersect {tagged('cuda')}"
-  elif config == "peers":
-    expression, manual = f"{expression} intersect {tagged('peers')}", "set()"
+  if config in ("cuda", *BY_TAG):
+    expression += f" intersect {tagged(config)}"
+    manual = manual if config == "cuda" else "set()"
   else:
     expression += f" except attr(target_compatible_with, 'incompatible', //...) except {tagged('cuda')}"
     if config:
@@ -142,12 +142,12 @@ def main():
   parser = argparse.ArgumentParser(prog="tests/run.sh")
   parser.add_argument("pattern", nargs="?")
   configs = parser.add_mutually_exclusive_group()
-  for config in ("asan", "ubsan", "tsan", "cuda", "peers"):
+  for config in ("asan", "ubsan", "tsan", "cuda", *BY_TAG):
     configs.add_argument("--" + config, dest="config", action="store_const", const=config)
   options = parser.parse_args()
 
   known = targets(".*_test", options.config)
-  flags = [f"--config={options.config}"] if options.config not in (None, "peers") else []
+  flags = [f"--config={options.config}"] if options.config and options.config not in BY_TAG else []
   expected, built, by_case = known, [], False
   if options.pattern:
     try:

@@ -6,6 +6,7 @@
 #define ENGINE_NN_STRAND_H_
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -83,6 +84,11 @@ class Strand {
     });
   }
 
+  // Tasks that have begun or wait.
+  int64_t depth() const {
+    MutexLock lock(queue_->mu);
+    return static_cast<int64_t>(queue_->waiting.size()) + (queue_->busy ? 1 : 0);
+  }
   // On the lane: when the running task began, or the task whose `done` is running.
   std::chrono::steady_clock::time_point begun() const { return queue_->begun; }
 

@@ -113,6 +113,7 @@ void FairOrder::Done(const Piece& piece, Clock::time_point now) {
 void FairOrder::Leave(const Piece& piece, Clock::time_point now) {
   Tenant& tenant = *tenants_.at(piece.account.get());
   const double length = Seconds(now - piece.begun);
+  load_.worked += now - piece.begun;
   tenant.used = tenant.Used(now) + length;
   tenant.at = now;
   tenant.length = (tenant.length + length) / 2;

@@ -97,6 +97,7 @@ class FairOrder {
     int64_t taken = 0;             // Works so far: those have waited so long
     Clock::duration waited = {};   // in all,
     Clock::duration longest = {};  // and one of them at most.
+    Clock::duration worked = {};   // Those that have ended have held a thread so long in all.
   };
   const Load& load() const { return load_; }
 

@@ -91,6 +91,8 @@ class CheckpointStore {
   absl::StatusOr<std::vector<std::string>> Names() const;
   // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
+  // The bytes of this store, those in its directory that lie apart, and those that are being saved.
+  absl::StatusOr<int64_t> UsedBytes() const { return quota_->UsedBytes(); }
 
  private:
   // The contents of CURRENT.

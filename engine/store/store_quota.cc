@@ -37,6 +37,12 @@ absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, in
   return Room(this, [this, reserved](const void*) { GiveBack(reserved); });
 }
 
+absl::StatusOr<int64_t> StoreQuota::UsedBytes() const {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(/*name=*/""));
+  return used.bytes;
+}
+
 void StoreQuota::GiveBack(std::multimap<std::string, int64_t>::iterator reserved) {
   MutexLock lock(mu_);
   reserved_.erase(reserved);

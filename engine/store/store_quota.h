@@ -47,6 +47,9 @@ class StoreQuota {
   // Room for `bytes` as the checkpoint `name`. RESOURCE_EXHAUSTED tells the limit, the bytes used and the bytes wanted.
   absl::StatusOr<Room> Reserve(const std::string& name, int64_t bytes);
 
+  // The bytes of all checkpoints, those that are being saved among them.
+  absl::StatusOr<int64_t> UsedBytes() const;
+
  private:
   struct Used {
     int64_t bytes = 0;
@@ -61,7 +64,7 @@ class StoreQuota {
   const FileSystem& files_;
   const std::string directory_;
   const StoreLimits limits_;
-  Mutex mu_;
+  mutable Mutex mu_;
   std::vector<std::string> folders_ ABSL_GUARDED_BY(mu_);
   std::multimap<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mu_);  // Bytes by checkpoint.
 };

@@ -84,6 +84,7 @@ class Trainer::StepLoop {
       StepReport report = report_;
       RETURN_IF_ERROR(trainer_.Apply(graph_->gradients(), divisor, std::isfinite(sum), &report));
       report_ = std::move(report);
+      trainer_.Progressed(batch_.samples, sum / static_cast<double>(loss.Size()), report_.gradient_norm);
       if (source_->position() != nullptr) parts_.position = *source_->position();
     }
     metrics_ = std::move(metrics);

@@ -169,6 +169,19 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   return absl::OkStatus();
 }
 
+void Trainer::Progressed(int64_t samples, double loss, double gradient_norm) {
+  MutexLock lock(mu_);
+  ++progress_.steps;
+  progress_.samples += samples;
+  progress_.loss = loss;
+  progress_.gradient_norm = gradient_norm;
+}
+
+Trainer::Progress Trainer::progress() const {
+  MutexLock lock(mu_);
+  return progress_;
+}
+
 // Zeroes the gradients of grad_req add: values that are not finite would stay in them.
 absl::Status Trainer::ForgetSums(absl::Span<const size_t> parameters) {
   Lane& lane = *model_->options().lane;

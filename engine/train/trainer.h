@@ -145,6 +145,13 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   void Join(const StepReport& next, StepReport* total) const;
 
   int64_t step() const;
+  // The steps on batches since this trainer was made, for those who watch it.
+  struct Progress {
+    int64_t steps = 0;
+    int64_t samples = 0;
+    double loss = 0, gradient_norm = 0;  // The last step's, as in its report.
+  };
+  Progress progress() const;
   // The next update's learning rate, set by hand or by the schedule.
   double learning_rate() const;
   // FAILED_PRECONDITION: a schedule sets it. INVALID_ARGUMENT: negative or not finite. Counts from the next step on.
@@ -176,6 +183,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   absl::Status StartNorm(absl::Span<const size_t> parameters);
   // Updates `parameters` from their gradients divided by `divisor`, or skips that, and reports.
   absl::Status Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report);
+  void Progressed(int64_t samples, double loss, double gradient_norm);
   absl::Status ForgetSums(absl::Span<const size_t> parameters);
   // Parameters that a step should update and that `fresh` lacks.
   std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
@@ -195,6 +203,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   mutable Mutex mu_;
   int64_t step_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<double> learning_rate_ ABSL_GUARDED_BY(mu_);
+  Progress progress_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond

@@ -375,6 +375,7 @@ void CustomHosts::Result(HostChannel* channel, Answer answer) {
     }
     waiting = TakeLocked(found);
   }
+  round_trips_.Add(Clock::now() - waiting.begun);
   absl::Status status;
   if (result.has_failure()) status = FailureOf(result, waiting.what);
   if (waiting.call != nullptr) {

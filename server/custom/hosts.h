@@ -24,6 +24,7 @@
 #include "engine/core/mutex.h"
 #include "gluond/v1/custom_operator.pb.h"
 #include "server/custom/facts.h"
+#include "server/rpc/latency.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
@@ -68,6 +69,17 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void Sweep(Clock::time_point now);
   // Whether the client with the scope is connected and computes the operator for the graphs of others, too.
   bool IsShared(const std::string& scope, const std::string& op_type);
+
+  // For those who watch the callbacks. Round trips last from the call to its answer; other calls were given up.
+  const Latency& round_trips() const { return round_trips_; }
+  int64_t waiting() const {
+    MutexLock lock(mu_);
+    return static_cast<int64_t>(waiting_.size());
+  }
+  int64_t clients() const {
+    MutexLock lock(mu_);
+    return static_cast<int64_t>(providers_.size());
+  }
 
   // CustomHost.
   void Begin(CustomCall call) override;
@@ -117,7 +129,8 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_
       ABSL_GUARDED_BY(functions_mu_);
 
-  Mutex mu_;
+  Latency round_trips_;
+  mutable Mutex mu_;
   uint64_t last_instance_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t last_share_ ABSL_GUARDED_BY(mu_) = 0;

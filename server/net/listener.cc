@@ -252,6 +252,7 @@ void Listener::Accept(int listening) {
   Descriptor fd(accept4(listening, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.get() >= 0) {
     if (from.ss_family == AF_UNIX && !MayConnect(fd.get())) return;
+    ++accepted_;
     auto [address, name] = AddressAndName(from);
     return Add(std::move(fd), std::move(address), std::move(name));
   }
@@ -277,7 +278,10 @@ void Listener::Add(Descriptor accepted, std::string address, std::string name) {
     same = found == of_address_.end() ? 0 : found->second;
   }
   const bool address_is_full = same >= std::max<int64_t>(1, max_connections_ / 2);
-  if ((address_is_full || all >= max_connections_) && !DropSilent(address_is_full ? address : "")) return;
+  if ((address_is_full || all >= max_connections_) && !DropSilent(address_is_full ? address : "")) {
+    ++dropped_;
+    return;
+  }
   Descriptor second(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
   if (second.get() < 0) return;  // No descriptor is left: the connection closes.
   const int key = second.get();
@@ -310,6 +314,7 @@ void Listener::End(const std::string& name) {
     Clock::time_point& until = wait_until_[connection.address];
     const Clock::time_point now = Clock::now();
     until = std::min(std::max(until, now) + kWait, now + kLongestWait);
+    ++ended_;
     shutdown(fd, SHUT_RDWR);  // Loop hears of it.
     // gRPC would read the rest before it finds the end. The bytes that the client sends meanwhile have an end as well.
     char rest[64 << 10];
@@ -329,6 +334,7 @@ bool Listener::DropSilent(const std::string& address) {
     longest = time;
   }
   if (silent < 0) return false;
+  ++dropped_;
   shutdown(silent, SHUT_RDWR);  // Loop hears of it.
   return true;
 }

@@ -12,6 +12,7 @@
 #ifndef SERVER_NET_LISTENER_H_
 #define SERVER_NET_LISTENER_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -61,6 +62,10 @@ class Listener {
   std::vector<Traffic> CountTraffic() const;
 
   int64_t connections() const;
+  // Connections so far: those that came, those that gave way to others, and those that End closed.
+  int64_t accepted() const { return accepted_; }
+  int64_t dropped() const { return dropped_; }
+  int64_t ended() const { return ended_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -97,6 +102,7 @@ class Listener {
   Descriptor epoll_, wake_;
   std::vector<Descriptor> listening_;
   Give give_;
+  std::atomic<int64_t> accepted_ = 0, dropped_ = 0, ended_ = 0;
 
   mutable Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

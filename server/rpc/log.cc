@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "grpcpp/version_info.h"
 #include "server/rpc/json_line.h"
@@ -140,8 +141,21 @@ void LogGrpcToStderr() {
 }
 
 void FailureLog::Failed(const FailedRequest& request) {
+  if (absl::IsResourceExhausted(request.status)) CountRefusal(request.status);
   const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
+}
+
+void FailureLog::CountRefusal(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = InfoOf(status);
+  if (!info.has_value() || info->reason != reason::kLimit || info->metadata.empty()) return;
+  MutexLock lock(mu_);
+  ++refusals_[info->metadata.front().second];
+}
+
+std::map<std::string, int64_t> FailureLog::Refusals() const {
+  MutexLock lock(mu_);
+  return refusals_;
 }
 
 void FailureLog::Ended(absl::string_view peer, absl::string_view reason) {

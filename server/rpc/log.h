@@ -17,12 +17,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/core/mutex.h"
 #include "server/rpc/log_limit.h"
 
 namespace gluond::server {
@@ -76,6 +78,8 @@ class FailureLog {
   explicit FailureLog(LogSink sink) : sink_(std::move(sink)) {}
 
   void Failed(const FailedRequest& request);
+  // Requests that a limit has refused, by the limit's flag, "--max_requests".
+  std::map<std::string, int64_t> Refusals() const;
   // `reason`: one of few texts.
   void Ended(absl::string_view peer, absl::string_view reason);
   // Logs the numbers of lines left out; to be called now and then, and in the end for all.
@@ -83,10 +87,13 @@ class FailureLog {
   void Flush();
 
  private:
+  void CountRefusal(const absl::Status& status);
   void Tell(const LogLimit::Counts& counts);
 
   const LogSink sink_;
   LogLimit limit_;
+  mutable Mutex mu_;
+  std::map<std::string, int64_t> refusals_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

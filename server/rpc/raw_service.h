@@ -30,6 +30,7 @@ class RawService {
   struct Row {
     Method method;
     std::string request_type;
+    std::unique_ptr<CallCounts> counts = std::make_unique<CallCounts>();
     bool streams = false;
     Rpc::Run run = nullptr;                           // A stream of many messages has none.
     std::function<Stream*(Stream::Opening)> start{};  // The stream that it returns lives until its OnOver.

@@ -13,7 +13,7 @@ constexpr size_t kLongest = 200;
 
 class Refusal final : public Stream {
  public:
-  Refusal(Peers& peers, Opening opening, const absl::Status& why) : Stream(peers, std::move(opening)) { Finish(why); }
+  Refusal(Peers& peers, const Opening& opening, const absl::Status& why) : Stream(peers, opening) { Finish(why); }
 
  private:
   void OnRead(Slices*) override {}
@@ -42,9 +42,12 @@ grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServe
   absl::StatusOr<IdentityPtr> caller = IdentityPtr();
   if (gatekeeper_ != nullptr) caller = gatekeeper_->Admit(context->method(), *context);
   const auto row = rows_.find(context->method());
-  if (caller.ok() && row != rows_.end()) return row->second->start({context, *std::move(caller)})->reactor();
+  if (caller.ok() && row != rows_.end()) {
+    return row->second->start({context, row->second->counts.get(), *std::move(caller)})->reactor();
+  }
   const absl::Status why = caller.ok() ? NoMethod(context->method()) : caller.status();
-  auto* const refusal = new Refusal(runner_.peers, {context, nullptr}, why);
+  CallCounts& counts = row == rows_.end() ? unknown_ : *row->second->counts;
+  auto* const refusal = new Refusal(runner_.peers, {context, &counts, nullptr}, why);
   if (!caller.ok()) {
     runner_.log.Failed({.method = row == rows_.end() ? "" : row->first, .status = why, .peer = refusal->peer()->name()});
   }

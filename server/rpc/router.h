@@ -29,11 +29,15 @@ class Router final : public grpc::CallbackGenericService {
   // The server that `builder` makes has these services, and no others. The router outlives it.
   void RegisterAt(grpc::ServerBuilder& builder);
 
+  // The calls of methods that there are not.
+  const CallCounts& unknown() const { return unknown_; }
+
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
+  CallCounts unknown_;
   const std::shared_ptr<Arrivals> arrivals_;
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
 };

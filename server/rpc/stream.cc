@@ -34,8 +34,14 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 
 }  // namespace
 
-Stream::Stream(Peers& peers, Opening opening)
-    : peers_(peers), context_(opening.context), caller_(std::move(opening.caller)), guest_(peers, context_->c_call()), deadline_(SteadyDeadline(*context_)) {}
+Stream::Stream(Peers& peers, const Opening& opening)
+    : peers_(peers), context_(opening.context), counts_(*opening.counts), caller_(opening.caller),
+      guest_(peers, context_->c_call()), deadline_(SteadyDeadline(*context_)) {}
+
+void Stream::Leave(absl::StatusCode code) {
+  guest_.Leave();
+  counts_.Ended(code, Clock::now() - begun_);
+}
 
 absl::string_view Stream::Metadata(const char* key) const {
   const auto found = context_->client_metadata().find(key);
@@ -71,14 +77,14 @@ void Stream::StartWrite(const Slices& message) {
 
 // The stream may be over before gRPC's function returns.
 void Stream::Finish(const absl::Status& status) {
-  guest_.Leave();
+  Leave(status.code());
   if (!status.ok() || IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
   __tsan_release(this);
   ServerBidiReactor::Finish(ToGrpc(status));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
-  guest_.Leave();
+  Leave(absl::StatusCode::kOk);
   if (IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
   sent_ = grpc::ByteBuffer(message.data(), message.size());
   __tsan_release(this);

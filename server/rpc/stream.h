@@ -14,6 +14,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/identities.h"
 #include "server/net/peers.h"
+#include "server/rpc/call_counts.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
@@ -21,11 +22,11 @@ namespace gluond::server {
 class Stream : private grpc::ServerGenericBidiReactor {
  public:
   using Clock = std::chrono::steady_clock;
-  // A call that has come; the context is gRPC's until OnOver.
+  // A call that has come.
   struct Opening {
-    grpc::GenericCallbackServerContext* context;
-    IdentityPtr caller = nullptr;
-    grpc::GenericCallbackServerContext* operator->() const { return context; }
+    grpc::GenericCallbackServerContext* context;  // gRPC's until OnOver.
+    CallCounts* counts;                           // Its method's. They outlive all streams.
+    IdentityPtr caller;
   };
 
   Stream(const Stream&) = delete;
@@ -54,7 +55,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
   static constexpr std::chrono::seconds kLinger{5};
 
-  Stream(Peers& peers, Opening opening);
+  Stream(Peers& peers, const Opening& opening);
   virtual ~Stream() = default;
 
   // Wants the next message: OnRead follows. One at a time.
@@ -89,9 +90,13 @@ class Stream : private grpc::ServerGenericBidiReactor {
   void OnDone() final;
 
   absl::string_view Metadata(const char* key) const;
+  // The last word is about to be said.
+  void Leave(absl::StatusCode code);
 
   Peers& peers_;
   grpc::GenericCallbackServerContext* const context_;
+  CallCounts& counts_;
+  const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;
   std::string request_id_;
   Guest guest_;

@@ -34,6 +34,7 @@
 #include "server/net/peers.h"
 #include "server/rpc/calls_under_way.h"
 #include "server/rpc/dispatch.h"
+#include "server/rpc/latency.h"
 #include "server/rpc/log.h"
 #include "server/rpc/sequence.h"
 #include "server/rpc/shares.h"
@@ -63,6 +64,9 @@ struct Runner {
   Shares request_bytes;
   Unsent unsent;
   Sequences sequences;
+  // The phases of models' calls: the wait for the model and its lane, the computation, and the part of it that clients
+  // took for their operators.
+  Latency queued, computed, called_back;
   LogSink audit;  // The lines on changes, with whoever made them; null: nobody wants them. Set before the first call.
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   Dispatch dispatch;  // Last: its work uses the others.
@@ -156,6 +160,7 @@ class Call {
 
   explicit Call(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
+  Runner& runner() const { return state_->runner(); }
   const Request& request() const { return *state_->request; }
   Response& response() const { return *state_->response; }
   // Bytes of the request and of the response that lie beside the messages.

@@ -75,10 +75,17 @@ HealthService::HealthService(Runner& runner) : RawService(runner, "grpc.health.v
   AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
 }
 
-void HealthService::SetServing(bool serving) {
+void HealthService::SetServing() { SetNotServing(""); }
+
+void HealthService::SetNotServing(absl::string_view reason) {
   MutexLock lock(mu_);
-  serving_ = serving;
+  why_not_ = std::string(reason);
   TellAll();
+}
+
+std::string HealthService::WhyNotServing() const {
+  MutexLock lock(mu_);
+  return why_not_.empty() && broken_.contains("") ? "the first device has failed" : why_not_;
 }
 
 void HealthService::SetBroken(const std::string& service) {
@@ -93,7 +100,7 @@ void HealthService::TellAll() {
 
 HealthService::Status HealthService::StatusOf(const std::string& service) const {
   if (!services_.contains(service)) return HealthCheckResponse::SERVICE_UNKNOWN;
-  return serving_ && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+  return why_not_.empty() && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
 void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {

@@ -22,8 +22,11 @@ class HealthService final : public RawService {
 
   // There is this service, too. Before the first call.
   void AddService(const std::string& service) { services_.insert(service); }
-  // All services, and "", which means the server, are SERVING from now on, or NOT_SERVING. Watchers are told.
-  void SetServing(bool serving);
+  // All services, and "", which means the server, are SERVING from now on, or NOT_SERVING for a reason. Watchers are told.
+  void SetServing();
+  void SetNotServing(absl::string_view reason);
+  // Why "" is NOT_SERVING; empty: it is SERVING.
+  std::string WhyNotServing() const;
   // This one is NOT_SERVING for good.
   void SetBroken(const std::string& service);
 
@@ -39,8 +42,8 @@ class HealthService final : public RawService {
 
   absl::flat_hash_set<std::string> services_ = {""};
 
-  Mutex mu_;
-  bool serving_ ABSL_GUARDED_BY(mu_) = false;
+  mutable Mutex mu_;
+  std::string why_not_ ABSL_GUARDED_BY(mu_) = "the server is starting";  // Empty: it serves.
   absl::flat_hash_set<std::string> broken_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_set<Watcher*> watchers_ ABSL_GUARDED_BY(mu_);
 };

@@ -10,23 +10,30 @@
 #include "engine/nn/model.h"
 #include "gluond/v1/training.pb.h"
 #include "server/codec/duration.h"
+#include "server/rpc/unary.h"
 
 namespace gluond::server {
 
 class Stopwatch {
  public:
-  explicit Stopwatch(Model& model) : model_(model) {}
+  Stopwatch(Runner& runner, Model& model) : runner_(runner), model_(model) {}
   // To be made just before the call of `model` that it measures. The callback that stops it keeps the model alive.
-  static std::shared_ptr<Stopwatch> Start(Model& model) { return std::make_shared<Stopwatch>(model); }
+  static std::shared_ptr<Stopwatch> Start(Runner& runner, Model& model) {
+    return std::make_shared<Stopwatch>(runner, model);
+  }
 
-  // Adds that call's times to `timing`. To be called in its callback.
+  // Adds that call's times to `timing` and to the server's. To be called in its callback.
   void Stop(v1::Timing* timing) const {
-    Add(model_.strand().begun() - arrived_, timing->mutable_queue());
-    Add(Clock::now() - model_.strand().begun(), timing->mutable_compute());
+    const Clock::duration queued = model_.strand().begun() - arrived_, computed = Clock::now() - model_.strand().begun();
+    Add(queued, timing->mutable_queue());
+    Add(computed, timing->mutable_compute());
+    runner_.queued.Add(queued);
+    runner_.computed.Add(computed);
     const ClientTime* const clients = model_.runs().client_time().get();
     if (clients == nullptr || clients->calls == 0) return;
     Add(std::chrono::nanoseconds(clients->wait_ns), timing->mutable_callback_wait());
     Add(std::chrono::nanoseconds(clients->callback_ns), timing->mutable_callback());
+    runner_.called_back.Add(std::chrono::nanoseconds(clients->wait_ns));
     timing->set_callbacks(timing->callbacks() + clients->calls);
   }
 
@@ -36,6 +43,7 @@ class Stopwatch {
     ToProto(std::chrono::seconds(proto->seconds()) + std::chrono::nanoseconds(proto->nanos()) + duration, proto);
   }
 
+  Runner& runner_;
   Model& model_;
   const Clock::time_point arrived_ = Clock::now();
 };

@@ -92,7 +92,7 @@ void TrainRun::TrainSlice() {
   slice_begin_ = Clock::now();
   const ScopedCondition condition(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr);
   trainer_->TrainSteps(std::move(slice), /*cancellation=*/nullptr,
-                       [self = shared_from_this(), watch = Stopwatch::Start(hosted_->model())](
+                       [self = shared_from_this(), watch = Stopwatch::Start(call_.runner(), hosted_->model())](
                            absl::StatusOr<StepReport> report) {
                          watch->Stop(&self->timing_);
                          self->Absorb(std::move(report));
@@ -123,7 +123,7 @@ void TrainRun::Evaluate() {
   if (!plan_.evaluate.has_value()) return EndEpoch(absl::OkStatus(), nullptr);
   const EvaluatedRows& rows = *plan_.evaluate;
   trainer_->Evaluate(rows.dataset, rows.batch_size, rows.first, rows.count, call_.cancellation(),
-                     [self = shared_from_this(), watch = Stopwatch::Start(hosted_->model())](
+                     [self = shared_from_this(), watch = Stopwatch::Start(call_.runner(), hosted_->model())](
                          const absl::StatusOr<EvaluateReport>& report) {
                        if (!report.ok()) return self->EndEpoch(report.status(), nullptr);
                        v1::EvaluateResponse evaluation;

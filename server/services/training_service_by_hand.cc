@@ -50,7 +50,7 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
   FINISH_IF_ERROR(call, CheckOutputs(request.outputs(), model));
   ASSIGN_OR_FINISH(call, NamedTensors inputs,
                    DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
-  const auto watch = Stopwatch::Start(model);
+  const auto watch = Stopwatch::Start(runner(), model);
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   MutexLock lock(hosted->recording_mu());  // Recordings are numbered as they are queued.
   const uint64_t recording = request.training() ? ++hosted->last_recording() : 0;
@@ -72,7 +72,7 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
   for (const std::string& name : request.gradients()) FINISH_IF_ERROR(call, model.parameters().Get(name).status());
   ASSIGN_OR_FINISH(call, NamedTensors heads, DecodeTensors("head gradient", request.head_gradients(),
                                                            call.attachments(), hosted->host_allocator()));
-  const auto watch = Stopwatch::Start(model);
+  const auto watch = Stopwatch::Start(runner(), model);
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   MutexLock lock(hosted->recording_mu());
   if (request.has_recording() && request.recording() != hosted->last_recording()) {
@@ -98,7 +98,7 @@ void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
     return call.Finish(absl::InvalidArgumentError(
         absl::StrCat("batch_size is ", request.batch_size(), "; want 1 or more: gradients are divided by it")));
   }
-  const auto watch = Stopwatch::Start(hosted->model());
+  const auto watch = Stopwatch::Start(runner(), hosted->model());
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->Step(request.batch_size(), request.ignore_stale_grad(),
                 [call, hosted, trainer, watch](absl::StatusOr<StepReport> report) {

@@ -40,7 +40,7 @@ absl::Status CheckSteps(const v1::TrainStepRequest& request) {
 // The answer to a step or several, `batch_size` rows each but for the last.
 template <class CallType>
 Trainer::OnStep Answer(CallType call, HostedModelPtr hosted, int64_t batch_size, int64_t begin) {
-  return [call, hosted, batch_size, begin, watch = Stopwatch::Start(hosted->model())](
+  return [call, hosted, batch_size, begin, watch = Stopwatch::Start(call.runner(), hosted->model())](
              absl::StatusOr<StepReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     hosted->Changed();
@@ -115,7 +115,7 @@ void TrainingService::Evaluate(EvaluateCall call) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   FINISH_IF_ERROR(call, CheckOneSource(request));
   FINISH_IF_ERROR(call, CheckBatchSize(request));
-  const auto answer = [call, hosted, watch = Stopwatch::Start(hosted->model())](absl::StatusOr<EvaluateReport> report) {
+  const auto answer = [call, hosted, watch = Stopwatch::Start(call.runner(), hosted->model())](absl::StatusOr<EvaluateReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     ToProto(*report, &call.response());
     watch->Stop(call.response().mutable_timing());

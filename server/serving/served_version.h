@@ -51,6 +51,11 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Place& place() const { return model().place(); }
   int64_t tensor_bytes() const;
   const Statistics& statistics() const { return statistics_; }
+  // Requests that wait for an instance.
+  int64_t waiting() const {
+    MutexLock lock(mu_);
+    return queue_.size();
+  }
 
   // Checks the request's inputs and outputs, and computes it: alone, or in a batch. An error goes to `done`.
   void Infer(InferRequestPtr request);

@@ -1,5 +1,10 @@
 #include "server/start/address.h"
 
+#include <arpa/inet.h>
+
+#include <utility>
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +21,14 @@ bool IsLoopbackV4(absl::string_view host) {
     if (!absl::SimpleAtoi(part, &number) || number < 0 || number > 255) return false;
   }
   return parts.size() == 4 && parts[0] == "127";
+}
+
+bool IsNumber(const std::string& host) {
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return true;
+  return host.size() > 2 && host.front() == '[' && host.back() == ']' &&
+         inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6) == 1;
 }
 
 }  // namespace
@@ -39,6 +52,24 @@ absl::Status CheckAddress(const std::string& address, bool identified, bool inse
       "--address=", address, " can be reached from other machines, without encryption or without a question who calls: set --tls_cert, "
       "--tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
       "the risk with --insecure_public"));
+}
+
+absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool insecure_public, bool has_token) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host == "localhost") host = "127.0.0.1";
+  int port = -1;
+  const bool has_port = colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port);
+  if (!has_port || port < 0 || port > 65535 || !IsNumber(host)) {
+    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", address, " is no address; want IP:PORT with a "
+                                                   "port up to 65535, as in 127.0.0.1:9100 or [::1]:9100"));
+  }
+  if (!insecure_public && !has_token && !IsLocal(address)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--metrics_address=", address, " can be reached from other machines, which then learn the names of "
+                     "models: ask for a token with --metrics_token_file, or accept that with --insecure_public"));
+  }
+  return absl::StrCat(host, ":", port);
 }
 
 }  // namespace gluond::server

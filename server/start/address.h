@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace gluond::server {
 
@@ -16,6 +17,10 @@ bool IsLocal(const std::string& address);
 // INVALID_ARGUMENT: it is no address. FAILED_PRECONDITION: others can reach the address, and neither `identified` nor
 // `insecure_public` was given.
 absl::Status CheckAddress(const std::string& address, bool identified, bool insecure_public);
+
+// The same for --metrics_address, "IP:PORT" or "localhost:PORT": a token, too, makes one that others can reach acceptable.
+// Returns the address with its number, "127.0.0.1:9100".
+absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool insecure_public, bool has_token);
 
 }  // namespace gluond::server
 

@@ -30,5 +30,27 @@ TEST(Address, WhatIsNoAddressIsRefused) {
   }
 }
 
+TEST(MetricsAddress, ThisMachineOnly) {
+  EXPECT_EQ(*CheckMetricsAddress("localhost:9100", false, false), "127.0.0.1:9100");
+  EXPECT_EQ(*CheckMetricsAddress("127.0.0.1:0", false, false), "127.0.0.1:0");
+  EXPECT_EQ(*CheckMetricsAddress("[::1]:9100", false, false), "[::1]:9100");
+}
+
+TEST(MetricsAddress, OthersNeedATokenOrToBeAllowed) {
+  for (const char* address : {"0.0.0.0:9100", "[::]:9100", "10.0.0.1:1"}) {
+    EXPECT_EQ(CheckMetricsAddress(address, false, false).status().code(), absl::StatusCode::kFailedPrecondition) << address;
+    EXPECT_EQ(*CheckMetricsAddress(address, true, false), address);
+    EXPECT_EQ(*CheckMetricsAddress(address, false, true), address);
+  }
+}
+
+// civetweb would read a list of ports, with letters that mean more.
+TEST(MetricsAddress, WhatIsNoNumberIsRefused) {
+  for (const char* address : {"", "9100", ":9100", "127.0.0.1", "127.0.0.1:9100s", "127.0.0.1:1,2", "127.0.0.1:99999",
+                              "+80:1", "name:1", "unix:s", "::1:9100", "[::1:9100", "127.0.0.1,1.2.3.4:1"}) {
+    EXPECT_EQ(CheckMetricsAddress(address, true, true).status().code(), absl::StatusCode::kInvalidArgument) << address;
+  }
+}
+
 }  // namespace
 }  // namespace gluond::server

@@ -63,6 +63,7 @@ TEST_F(FairOrderTest, SaysHowLongWorksHaveWaited) {
   EXPECT_EQ(order_.load().taken, 2);
   EXPECT_EQ(order_.load().longest, milliseconds(7));
   EXPECT_EQ(order_.load().waited, milliseconds(9));
+  EXPECT_EQ(order_.load().worked, milliseconds(6));
 }
 
 TEST_F(FairOrderTest, WhoHasUsedLeastComesFirst) {

@@ -67,6 +67,7 @@ TEST_F(StoreQuotaTest, SavesAtTheSameTimeShareTheRoom) {
   StoreQuota quota(LocalFileSystem(), Path(), {.max_store_bytes = 100});
   absl::StatusOr<StoreQuota::Room> first = quota.Reserve("a", 60);
   ASSERT_OK(first);
+  EXPECT_EQ(*quota.UsedBytes(), 60);
   ExpectRefused(quota.Reserve("b", 60).status(), "--max_store_bytes");
   EXPECT_OK(quota.Reserve("a", 60)) << "one replaces the other";
   EXPECT_OK(quota.Reserve("b", 40));

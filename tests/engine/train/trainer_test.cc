@@ -44,6 +44,11 @@ TEST_F(LinearTrainerTest, StepsByTheMeanGradient) {
   EXPECT_TRUE(report->stale.empty());
   EXPECT_NEAR(Weight()[0], 1 - 1.2, 1e-6);
   EXPECT_NEAR(Weight()[1], 1 - 1.7, 1e-6);
+  const Trainer::Progress progress = trainer->progress();
+  EXPECT_EQ(progress.steps, 1);
+  EXPECT_EQ(progress.samples, 2);
+  EXPECT_EQ(progress.loss, report->loss);
+  EXPECT_EQ(progress.gradient_norm, report->gradient_norm);
 }
 
 TEST_F(LinearTrainerTest, TheBatchSizeCanBeGiven) {

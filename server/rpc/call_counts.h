@@ -1,0 +1,40 @@
+// CallCounts: how the calls of a method have ended, and how long they took. Thread-safe, without a lock.
+
+#ifndef SERVER_RPC_CALL_COUNTS_H_
+#define SERVER_RPC_CALL_COUNTS_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "server/rpc/latency.h"
+
+namespace gluond::server {
+
+class CallCounts {
+ public:
+  // gRPC has these, from OK to UNAUTHENTICATED.
+  static constexpr size_t kCodes = 17;
+
+  void Ended(absl::StatusCode code, std::chrono::nanoseconds time) {
+    const auto i = static_cast<size_t>(code);
+    codes_[i < kCodes ? i : static_cast<size_t>(absl::StatusCode::kUnknown)].fetch_add(1, std::memory_order_relaxed);
+    latency_.Add(time);
+  }
+  int64_t ended(absl::StatusCode code) const {
+    return codes_[static_cast<size_t>(code)].load(std::memory_order_relaxed);
+  }
+  // From a call's headers to its last word.
+  const Latency& latency() const { return latency_; }
+
+ private:
+  std::array<std::atomic<int64_t>, kCodes> codes_{};
+  Latency latency_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_RPC_CALL_COUNTS_H_

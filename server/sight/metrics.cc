@@ -1,0 +1,215 @@
+#include "server/sight/metrics.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "server/rpc/log.h"
+#include "server/start/protocol.h"
+
+namespace gluond::server {
+namespace {
+
+// A look at the whole store reads as many entries of folders as it has files.
+constexpr std::chrono::seconds kStoreLook{10};
+// The last bound of the histogram of batches.
+constexpr int64_t kMostRows = 1024;
+
+double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double Seconds(const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; }
+
+}  // namespace
+
+std::string Metrics::Look() {
+  MutexLock lock(mu_);
+  Families families;
+  AddProcess(families);
+  AddCalls(families);
+  AddConnections(families);
+  AddQueues(families);
+  AddMemory(families);
+  AddModels(families);
+  AddVersions(families);
+  AddCallbacks(families);
+  AddStore(families);
+  return families.ToText();
+}
+
+// The names that Prometheus's own clients give these.
+void Metrics::AddProcess(Families& families) const {
+  families.AddGauge("gluond_build_info", "1, labelled with the release.", 1, {{"version", kVersion}});
+  families.AddGauge("process_start_time_seconds", "When the server started, since 1970.",
+                    Seconds(begun_.time_since_epoch()));
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  families.AddCounter("process_cpu_seconds_total", "Processor time.", Seconds(used.ru_utime) + Seconds(used.ru_stime));
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  families.AddGauge("process_resident_memory_bytes", "Memory of the process, by the kernel.",
+                    static_cast<double>(resident * sysconf(_SC_PAGESIZE)));
+  std::error_code error;
+  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd", error), {});
+  families.AddGauge("process_open_fds", "File descriptors.", static_cast<double>(open));
+}
+
+void Metrics::AddCalls(Families& families) const {
+  const auto add = [&](const std::string& method, const CallCounts& counts) {
+    int64_t total = 0;
+    for (size_t i = 0; i < CallCounts::kCodes; ++i) {
+      const auto code = static_cast<absl::StatusCode>(i);
+      const int64_t ended = counts.ended(code);
+      total += ended;
+      if (ended == 0 && code != absl::StatusCode::kOk) continue;
+      families.AddCounter("gluond_requests_total", "Calls that have ended, by method and code.",
+                          static_cast<double>(ended), {{"method", method}, {"code", std::string(CodeName(code))}});
+    }
+    if (total == 0) return;  // Hundreds of lines would tell of methods that nobody calls.
+    families.AddLatency("gluond_request_seconds", "Calls by their time, from the headers to the last word. A stream is "
+                        "one.", counts.latency().Read(), {{"method", method}});
+  };
+  for (const auto& service : parts_.services) {
+    for (const auto& row : service->rows()) add(row->method.path, *row->counts);
+  }
+  add("unknown", parts_.router.unknown());
+  families.AddGauge("gluond_requests_in_flight", "Requests at work or waiting.",
+                    static_cast<double>(parts_.runner.requests.held()));
+  families.AddGauge("gluond_request_bytes_in_flight", "Bytes of requests at work or waiting.",
+                    static_cast<double>(parts_.runner.request_bytes.held()));
+  for (const auto& [limit, count] : parts_.runner.log.Refusals()) {
+    families.AddCounter("gluond_refusals_total", "Calls that a limit has refused, by its flag.",
+                        static_cast<double>(count), {{"limit", limit}});
+  }
+  for (const auto& [phase, latency] : {std::pair("queue", &parts_.runner.queued),
+                                       std::pair("compute", &parts_.runner.computed),
+                                       std::pair("callbacks", &parts_.runner.called_back)}) {
+    families.AddLatency("gluond_phase_seconds", "Training calls by the time of a phase: the wait for model and lane, the "
+                        "computation, and the wait for clients' operators within it.", latency->Read(),
+                        {{"phase", phase}});
+  }
+  families.AddGauge("gluond_sessions", "Sessions now.", static_cast<double>(parts_.sessions()));
+  families.AddGauge("gluond_datasets", "Datasets now.", static_cast<double>(parts_.datasets()));
+}
+
+void Metrics::AddConnections(Families& families) const {
+  const Listener* const listener = parts_.listener;
+  if (listener == nullptr) return;
+  families.AddGauge("gluond_connections", "Connections now.", static_cast<double>(listener->connections()));
+  families.AddCounter("gluond_connections_accepted_total", "Connections that have come.",
+                      static_cast<double>(listener->accepted()));
+  families.AddCounter("gluond_connections_dropped_total", "Connections closed to make room for others.",
+                      static_cast<double>(listener->dropped()));
+  families.AddCounter("gluond_connections_ended_total", "Connections ended to protect the others.",
+                      static_cast<double>(listener->ended()));
+}
+
+void Metrics::AddQueues(Families& families) const {
+  for (const auto& [name, load] : parts_.runner.dispatch.queues()) {
+    const Families::Labels labels = {{"queue", name}};
+    families.AddGauge("gluond_dispatch_queue_length", "Works that wait for a thread.", static_cast<double>(load.waiting),
+                      labels);
+    families.AddCounter("gluond_dispatch_works_total", "Works that a thread has taken.", static_cast<double>(load.taken),
+                        labels);
+    families.AddCounter("gluond_dispatch_wait_seconds_total", "Their wait in all.", Seconds(load.waited), labels);
+    families.AddGauge("gluond_dispatch_longest_wait_seconds", "The longest of these waits.", Seconds(load.longest), labels);
+    families.AddCounter("gluond_dispatch_busy_seconds_total", "The time for which works have held threads. Its rate is the "
+                        "number of threads at work.", Seconds(load.worked), labels);
+  }
+}
+
+void Metrics::AddMemory(Families& families) const {
+  const auto add = [&](const std::string& owner, const Budget& budget) {
+    const Families::Labels labels = {{"owner", owner}};
+    families.AddGauge("gluond_memory_bytes", "Bytes charged to a budget.", static_cast<double>(budget.used()), labels);
+    families.AddGauge("gluond_memory_peak_bytes", "The most that were charged at once.", static_cast<double>(budget.peak()),
+                      labels);
+    families.AddGauge("gluond_memory_limit_bytes", "The budget's limit.", static_cast<double>(budget.limit()), labels);
+  };
+  add("process", *parts_.devices.memory());
+  for (const auto& place : parts_.devices.all()) add(place->device.ToString(), *place->budget);
+}
+
+void Metrics::AddModels(Families& families) const {
+  const auto models = parts_.models.List();
+  families.AddGauge("gluond_models", "Models now.", static_cast<double>(models.size()));
+  for (const auto& [name, model] : models) {
+    const Families::Labels labels = {{"model", name}};
+    families.AddGauge("gluond_model_bytes", "Bytes of a model's tensors.", static_cast<double>(model->tensor_bytes()),
+                      labels);
+    families.AddGauge("gluond_model_queue_depth", "Tasks of a model that have begun or wait.",
+                      static_cast<double>(model->model().strand().depth()), labels);
+    const std::shared_ptr<Trainer> trainer = model->trainer();
+    if (trainer == nullptr) continue;
+    const Trainer::Progress progress = trainer->progress();
+    families.AddCounter("gluond_model_steps_total", "Steps on batches since the trainer was made.",
+                        static_cast<double>(progress.steps), labels);
+    families.AddCounter("gluond_model_samples_total", "Samples of those batches, images for instance.",
+                        static_cast<double>(progress.samples), labels);
+    if (progress.steps == 0) continue;
+    families.AddGauge("gluond_model_loss", "The last step's mean loss.", progress.loss, labels);
+    families.AddGauge("gluond_model_gradient_norm", "The last step's norm of the gradients, 0 where none is computed.",
+                      progress.gradient_norm, labels);
+  }
+}
+
+void Metrics::AddVersions(Families& families) const {
+  for (const auto& [name, version] : parts_.served.AllReady()) {
+    const Families::Labels labels = {{"model", name}, {"version", std::to_string(version->number())}};
+    const auto with = [&](const char* key, const char* value) {
+      Families::Labels more = labels;
+      more.push_back({key, value});
+      return more;
+    };
+    const Statistics::Counts counts = version->statistics().Read();
+    families.AddGauge("gluond_inference_queue_length", "Requests that wait for an instance of a version.",
+                      static_cast<double>(version->waiting()), labels);
+    for (const auto& [result, times] : {std::pair("success", counts.success), std::pair("fail", counts.fail)}) {
+      families.AddCounter("gluond_inference_requests_total", "Requests to a version that were answered.",
+                          static_cast<double>(times.count), with("result", result));
+    }
+    for (const auto& [phase, times] : {std::pair("queue", counts.queue), std::pair("input", counts.input),
+                                       std::pair("infer", counts.infer), std::pair("output", counts.output)}) {
+      families.AddCounter("gluond_inference_phase_seconds_total", "The time of answered requests in a phase.",
+                          Seconds(times.sum), with("phase", phase));
+    }
+    std::vector<Families::Bucket> buckets;
+    for (int64_t bound = 1; bound <= kMostRows; bound *= 2) buckets.push_back({static_cast<double>(bound), 0});
+    int64_t rest = 0;
+    for (const auto& [rows, batches] : counts.by_rows) {
+      const auto count = static_cast<int64_t>(batches.infer.count);
+      const auto bucket = std::find_if(buckets.begin(), buckets.end(), [rows = rows](const Families::Bucket& bucket) {
+        return static_cast<double>(rows) <= bucket.bound;
+      });
+      (bucket == buckets.end() ? rest : bucket->count) += count;
+    }
+    families.AddHistogram("gluond_inference_batch_size", "Batches that were computed, by their rows.", buckets, rest,
+                          static_cast<double>(counts.inferences), labels);
+  }
+}
+
+void Metrics::AddCallbacks(Families& families) const {
+  families.AddLatency("gluond_callback_seconds", "Calls of operators that clients compute, by the time to the answer.",
+                      parts_.hosts.round_trips().Read());
+  families.AddGauge("gluond_callbacks_waiting", "Such calls that are not answered.",
+                    static_cast<double>(parts_.hosts.waiting()));
+  families.AddGauge("gluond_callback_clients", "Clients that compute operators.",
+                    static_cast<double>(parts_.hosts.clients()));
+}
+
+void Metrics::AddStore(Families& families) {
+  if (parts_.store == nullptr) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (store_read_ == std::chrono::steady_clock::time_point() || now - store_read_ > kStoreLook) {
+    if (const absl::StatusOr<int64_t> bytes = parts_.store->UsedBytes(); bytes.ok()) store_bytes_ = *bytes;
+    store_read_ = now;
+  }
+  families.AddGauge("gluond_store_bytes", "Bytes in --store_dir, as of the last ten seconds.",
+                    static_cast<double>(store_bytes_));
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,74 @@
+// Metrics: what a server tells of itself in numbers. It counts nothing: a look collects the counts that the rooms keep for
+// each method, queue, budget, model and version, so that their work costs the same whether somebody looks or not. (The
+// counters of prometheus-cpp look labels up, and its histograms take a lock.) Labels are names of what is there now: the
+// series of a model go with the model. Thread-safe; looks wait for each other.
+//
+//   Metrics metrics({...});
+//   std::string text = metrics.Look();
+
+#ifndef SERVER_SIGHT_METRICS_H_
+#define SERVER_SIGHT_METRICS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/mutex.h"
+#include "engine/store/checkpoint.h"
+#include "server/custom/hosts.h"
+#include "server/hosted/devices.h"
+#include "server/hosted/hosted_model.h"
+#include "server/net/listener.h"
+#include "server/rpc/raw_service.h"
+#include "server/rpc/router.h"
+#include "server/rpc/unary.h"
+#include "server/serving/served_models.h"
+#include "server/sight/families.h"
+
+namespace gluond::server {
+
+class Metrics {
+ public:
+  // The parts of a server. They outlive this.
+  struct Parts {
+    Runner& runner;
+    const std::vector<std::unique_ptr<RawService>>& services;
+    const Router& router;
+    const Listener* listener;  // Null in process.
+    const Devices& devices;
+    const Models& models;
+    const ServedModels& served;
+    const CustomHosts& hosts;
+    const CheckpointStore* store;  // Null: there is none.
+    std::function<int64_t()> sessions, datasets;
+  };
+
+  explicit Metrics(Parts parts) : parts_(std::move(parts)) {}
+
+  std::string Look();
+
+ private:
+  void AddProcess(Families& families) const;
+  void AddCalls(Families& families) const;
+  void AddConnections(Families& families) const;
+  void AddQueues(Families& families) const;
+  void AddMemory(Families& families) const;
+  void AddModels(Families& families) const;
+  void AddVersions(Families& families) const;
+  void AddCallbacks(Families& families) const;
+  void AddStore(Families& families) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const Parts parts_;
+  const std::chrono::system_clock::time_point begun_ = std::chrono::system_clock::now();
+  Mutex mu_;
+  int64_t store_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::chrono::steady_clock::time_point store_read_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SIGHT_METRICS_H_

@@ -1,0 +1,127 @@
+#include "server/sight/metrics_server.h"
+
+#include <sys/resource.h>
+
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "civetweb.h"
+#include "engine/core/status_macros.h"
+#include "server/identity/secret.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr size_t kLongestToken = 4096;
+// A thread has a tenth of a processor that others want.
+constexpr int kNice = 10;
+
+// Prometheus sends its token as it stands in its own file: without the end of the line.
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  std::string text(kLongestToken + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kLongestToken) text.clear();
+  absl::StripAsciiWhitespace(&text);
+  if (!text.empty()) return text;
+  return absl::InvalidArgumentError(absl::StrCat("--metrics_token_file=", path, " has no token: want one line of at most ",
+                                                 kLongestToken, " bytes that this process may read"));
+}
+
+absl::string_view Text(const char* text) { return text == nullptr ? "" : text; }
+
+}  // namespace
+
+MetricsServer::MetricsServer(Options options, Pages pages) : options_(std::move(options)), pages_(std::move(pages)) {
+  mg_init_library(MG_FEATURES_DEFAULT);
+}
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options options, Pages pages) {
+  if (!options.token_file.empty()) RETURN_IF_ERROR(ReadToken(options.token_file).status());
+  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(options), std::move(pages)));
+  const char* settings[] = {"listening_ports",    server->options_.address.c_str(),
+                            "num_threads",        "4",
+                            "connection_queue",   "16",
+                            "listen_backlog",     "16",
+                            "request_timeout_ms", "2000",
+                            "max_request_size",   "8192",
+                            "enable_keep_alive",  "no",
+                            nullptr};
+  mg_callbacks callbacks{};
+  callbacks.begin_request = &MetricsServer::Begin;
+  callbacks.http_error = [](mg_connection* connection, int code, const char*) {
+    Send(connection, {code, ""});
+    return 0;
+  };
+  callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
+  callbacks.init_thread = [](const mg_context*, int) -> void* {
+    setpriority(PRIO_PROCESS, 0, kNice);  // The calling thread alone.
+    return nullptr;
+  };
+  mg_init_data init{&callbacks, server.get(), settings};
+  char text[256] = "";
+  unsigned code = 0;
+  mg_error_data error{&code, text, sizeof(text)};
+  server->context_ = mg_start2(&init, &error);
+  if (server->context_ != nullptr) return server;
+  return absl::UnavailableError(absl::StrCat("--metrics_address=", server->options_.address, " cannot be listened on: ",
+                                             text[0] == '\0' ? "it is taken, or none of this machine's" : text));
+}
+
+MetricsServer::~MetricsServer() {
+  if (context_ != nullptr) mg_stop(context_);
+  mg_exit_library();
+}
+
+int MetricsServer::port() const {
+  mg_server_port port{};
+  return mg_get_server_ports(context_, 1, &port) < 1 ? 0 : port.port;
+}
+
+int MetricsServer::Begin(mg_connection* connection) {
+  const auto* server = static_cast<const MetricsServer*>(mg_get_request_info(connection)->user_data);
+  return Send(connection, server->AnswerTo(connection));
+}
+
+int MetricsServer::Send(mg_connection* connection, const Answer& answer) {
+  const std::string whole = absl::StrCat(
+      "HTTP/1.1 ", answer.code, " ", mg_get_response_code_text(connection, answer.code),
+      "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\nConnection: close\r\n",
+      answer.header, "Content-Length: ", answer.body.size(), "\r\n\r\n", answer.body);
+  mg_write(connection, whole.data(), whole.size());
+  mg_disable_keep_alive(connection);  // Otherwise civetweb reads a body to its end, which may never come.
+  return answer.code;
+}
+
+MetricsServer::Answer MetricsServer::AnswerTo(const mg_connection* connection) const {
+  const mg_request_info& request = *mg_get_request_info(connection);
+  const absl::string_view path = Text(request.local_uri);
+  if (path != "/metrics" && path != "/healthz" && path != "/readyz") {
+    return {404, "there are /metrics, /healthz and /readyz\n"};
+  }
+  if (Text(request.request_method) != "GET") return {405, "want GET\n", "Allow: GET\r\n"};
+  if (request.content_length > 0 || mg_get_header(connection, "Transfer-Encoding") != nullptr) {
+    return {413, "want a request without a body\n"};
+  }
+  if (path == "/healthz") return {200, "ok\n"};
+  if (path == "/readyz") {
+    const std::string why = pages_.why_not_ready();
+    return why.empty() ? Answer{200, "ready\n"} : Answer{503, why + "\n"};
+  }
+  if (!MayScrape(connection)) return {401, "want the token of --metrics_token_file\n", "WWW-Authenticate: Bearer\r\n"};
+  return {200, pages_.metrics()};
+}
+
+// A file that has lost its token lets nobody in.
+bool MetricsServer::MayScrape(const mg_connection* connection) const {
+  if (options_.token_file.empty()) return true;
+  const absl::StatusOr<std::string> token = ReadToken(options_.token_file);
+  absl::string_view told = Text(mg_get_header(connection, "Authorization"));
+  return token.ok() && absl::ConsumePrefix(&told, "Bearer ") && IsSecret(*token, told);
+}
+
+}  // namespace gluond::server
