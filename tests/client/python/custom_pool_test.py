@@ -12,6 +12,7 @@ import gluond as mx
 from gluond import nd
 from gluond._custom import callbacks, functions, host, outgoing, pool
 from gluond._proto import custom_operator_pb2 as pb
+from gluond._wire.access import Access
 from gluond._wire.session import _CHANNEL_OPTIONS
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
@@ -206,7 +207,7 @@ class Session:
         self.address = address
 
     def new_channel(self):
-        return grpc.insecure_channel(self.address, options=_CHANNEL_OPTIONS)
+        return Access().channel(self.address, _CHANNEL_OPTIONS)
 
 
 def threads():
