@@ -40,7 +40,7 @@ absl::Status Write(const std::string& path, bool is_secret, absl::FunctionRef<in
   return absl::OkStatus();
 }
 
-// A certificate, signed by `authority`, or by itself where that is null.
+// The certificate and the key that sign another certificate.
 struct Signer {
   X509* certificate;
   EVP_PKEY* key;
@@ -55,7 +55,8 @@ bool Extend(X509* certificate, const Signer& signer, int kind, const std::string
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// Null: OpenSSL failed. `names`: of the extension, like "DNS:localhost,IP:127.0.0.1"; empty for an authority.
+// A certificate, signed by `authority`, or by itself where that is null. Null: OpenSSL failed.
+// `names`: of the extension, like "DNS:localhost,IP:127.0.0.1"; empty for an authority.
 Certificate Sign(EVP_PKEY* key, const std::string& common_name, const std::string& names, int64_t days,
                  const Signer* authority) {
   Certificate certificate(X509_new(), &X509_free);

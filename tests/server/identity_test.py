@@ -175,7 +175,7 @@ class IdentityTest(unittest.TestCase):
                              capture_output=True, text=True, timeout=60)
       self.assertEqual(ended.returncode, 1, line)
       self.assertIn(expected, ended.stderr)
-      self.assertNotIn(digits, ended.stderr)  # What might be a credential is not repeated.
+      self.assertNotIn(digits, ended.stderr)  # The error repeats nothing that might be a credential.
 
   def test_encryption_with_tokens(self):
     folder = self.certificates("tls")
