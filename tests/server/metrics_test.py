@@ -148,6 +148,11 @@ class MetricsTest(unittest.TestCase):
       self.assertGreater(len(names(path)), 5)
       self.assertEqual(names(path) - samples - recorded, set(), path)
 
+  def test_the_document_says_what_to_do_at_each_alert(self):
+    alerts = re.findall(r"alert: (\S+)", pathlib.Path("deploy/prometheus/rules.yml").read_text())
+    told = re.findall(r"^\| (Gluond\w+) \|", pathlib.Path("docs/operations.md").read_text(), re.M)
+    self.assertEqual(told, alerts)
+
   def test_a_flood_of_scrapes_waits_in_line(self):
     with WatchedServer() as server, concurrent.futures.ThreadPoolExecutor(32) as pool:
       scrapes = [pool.submit(server.scrape) for _ in range(400)]

@@ -42,6 +42,14 @@ class SavedCase(ArrayCase):
         self.addCleanup(patch.stop)
 
 
+class SessionCase(SavedCase):
+    """With a server of the case's own."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = started(self)
+
+
 def network():
     net = nn.HybridSequential()
     net.add(nn.Dense(8, activation="relu"), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(3))
