@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any, Callable, NamedTuple
 
-from tests.fault import attack_flow, attack_frames, attack_objects, attack_store, attack_work
+from tests.fault import attack_flow, attack_frames, attack_objects, attack_serving, attack_store, attack_work
 
 
 class Target(NamedTuple):
@@ -122,5 +122,13 @@ STORE = [
         ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",), setting=attack_store.read_only_disk),
 ]
 
-THEMES = {"work": WORK, "flow": FLOW, "frames": FRAMES, "objects": OBJECTS, "store": STORE}
+SERVING = [
+    Row("scrapes", "metrics are asked for without a pause, and by heads that never end", attack_serving.scrapes,
+        CUT, setting=attack_serving.metrics),
+    Row("inferences", "64 questions at once to a version of each connection", attack_serving.inferences, CUT),
+    Row("rows", "questions of ever other numbers of rows", attack_serving.shapes, CUT),
+    Row("publications", "versions without end", attack_serving.publications),
+]
+
+THEMES = {"work": WORK, "flow": FLOW, "frames": FRAMES, "objects": OBJECTS, "store": STORE, "serving": SERVING}
 ROWS = {row.name: row for rows in THEMES.values() for row in rows}
