@@ -50,7 +50,12 @@ absl::StatusOr<Client> Client::Connect(const std::string& address, Options optio
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // The server's limits decide.
   arguments.SetMaxSendMessageSize(-1);
+  // A server that is started anew is found within a second or two: gRPC would wait up to two minutes, and half a minute
+  // before it looks up a name again, which it does before it connects again.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
   std::shared_ptr<grpc::Channel> channel;
   if (options.credentials != nullptr) {
     channel = grpc::CreateCustomChannel(address, options.credentials, arguments);

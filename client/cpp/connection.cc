@@ -79,9 +79,18 @@ absl::Status Connection::Run(absl::Time deadline,
     if (!MayBeBack(status)) return status;
     const absl::Duration pause = std::max(Jittered(backoff), RetryDelayOf(status) + Jittered(kFirstBackoff));
     if (absl::Now() + pause >= give_up) return status;
-    std::this_thread::sleep_for(absl::ToChronoNanoseconds(pause));
+    Pause(pause);
     status = resume();
     if (!status.ok() && !MayBeBack(status)) return status;
+  }
+}
+
+void Connection::Pause(absl::Duration time) {
+  const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+  if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) {  // The second: a channel within the process.
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(time));
+  } else {
+    channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + time));
   }
 }
 

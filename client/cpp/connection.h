@@ -237,6 +237,9 @@ class Connection {
   // before.
   absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line,
                                  uint64_t sent = 1);
+  // Waits for so long, or until a connection that was broken is there again: gRPC connects only while somebody waits for
+  // the channel, and else looks every 5 seconds.
+  void Pause(absl::Duration time);
   // Goes on to the next number, or, where the call failed, returns the reason.
   absl::Status Advance(absl::Status status, const std::string& model, absl::Time deadline,
                        Line& line);

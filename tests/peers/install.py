@@ -15,7 +15,7 @@ _NO_INDEX = 75  # EX_TEMPFAIL.
 _NEWEST = ["tritonclient[grpc]", "nvidia-cuda-runtime-cu12"]
 # The last release whose wheel holds perf_analyzer as a program that starts on Debian 12. It wants libb64 and CUDA's runtime.
 _WITH_PERF_ANALYZER = "tritonclient==2.50.0"
-_DEBIAN = ["python3-venv", "libb64-0d"]
+_DEBIAN = ["python3-venv", "libb64-0d", "curl", "dataset-fashion-mnist"]
 
 
 def pip(folder, *arguments):

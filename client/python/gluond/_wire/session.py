@@ -27,6 +27,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.dns_min_time_between_resolutions_ms", 500),  # A name is looked up before each attempt to connect.
     ("grpc.enable_http_proxy", 0),
     # One channel, one connection: a session of another address or time shares nothing with it.
     ("grpc.use_local_subchannel_pool", 1),
