@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {
@@ -86,9 +87,11 @@ TEST_F(LiveModelsTest, AClientThatIsAheadIsTold) {
   Start({.steps = 1000});
   Call(training_, &Training::TrainStep, Batch("mlp", 6, "ann", 6), StatusCode::ABORTED);
   EXPECT_EQ(ReasonOf(status_), "REWOUND") << status_.error_message();
-  Train(1, 2);
-  Call(training_, &Training::TrainStep, Batch("mlp", 4, "ann", 4), StatusCode::FAILED_PRECONDITION);
-  ExpectMessage("send 3 next");
+  const int last = static_cast<int>(Sequence().last());  // The first save ends at some moment of the training.
+  Train(last + 1, last + 2);
+  Call(training_, &Training::TrainStep, Batch("mlp", last + 4, "ann", static_cast<uint64_t>(last + 4)),
+       StatusCode::FAILED_PRECONDITION);
+  ExpectMessage(absl::StrCat("send ", last + 3, " next"));
 }
 
 TEST_F(LiveModelsTest, ADrainSavesWhatHasChanged) {
