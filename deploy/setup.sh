@@ -22,7 +22,7 @@ libdnnl-dev              oneDNN: matrix products and convolutions on the CPU
 libopenblas-dev          matrix products in float64, which oneDNN lacks
 prometheus-cpp-dev       the server's metrics, as Prometheus reads them
 libcivetweb-dev          HTTP for the metrics and for probes
-zlib1g-dev               the client reads compressed image files
+zlib1g-dev               compressed messages, and image files that the client reads
 libgtest-dev             tests
 libgmock-dev             tests
 libbenchmark-dev         benchmarks

@@ -27,7 +27,8 @@ HEADER = """# The wire
 
 Everything that a client and `gluond-server` can say to each other, package `gluond.v1`. Beside it
 the server answers the open inference protocol ([`proto/inference`](../proto/inference)),
-`grpc.health.v1.Health` (Check, Watch) and reflection, so that `grpcurl
+`grpc.health.v1.Health` (Check, Watch; `model:NAME`, `model:NAME:VERSION` and `model:NAME:LABEL` are
+the published models) and reflection, so that `grpcurl
 -plaintext HOST:PORT list` works; [`deploy/grpcurl`](../deploy/grpcurl) has a document for each
 step from a definition to a checkpoint.
 
@@ -47,8 +48,10 @@ the error's details (`grpc-status-details-bin`; in a session, `Failure.status`):
 tells the time; where the error names a field of the request, a `google.rpc.BadRequest` does.
 
 A call may carry the metadata `x-request-id` (1 to 128 printable characters) and `traceparent` (W3C
-Trace Context). The server's log has both with a call that fails, whose trailing metadata have the
-`x-request-id`, or one that the server has made.
+Trace Context). The server's logs have both. The trailing metadata give back the `x-request-id`, with
+a call that fails one that the server has made, and the `traceparent` of the call's own span. A
+message may be compressed by gRPC's `gzip` or `deflate`; a call that has one message gets its answer
+compressed then, where that is shorter.
 
 | reason | code | metadata | meaning |
 | --- | --- | --- | --- |

@@ -48,6 +48,14 @@ ABSL_FLAG(std::vector<std::string>, unix_users, {},
 ABSL_FLAG(std::string, audit_log, "",
           "File to which a line of JSON is added for each change that a call has made: who, what, when. Empty: where "
           "callers are asked who they are, these lines go to stderr.");
+ABSL_FLAG(std::string, access_log, "",
+          "File to which a line of JSON is added for each call that is over; - is the standard output. A file that is moved "
+          "away is begun anew. Empty: none.");
+ABSL_FLAG(int64_t, access_log_every, 1, "Of the calls that went well, one of so many has a line in --access_log.");
+ABSL_FLAG(std::string, error_log, "", "File to which a line of JSON is added for each call that failed. Empty: stderr.");
+ABSL_FLAG(std::string, log_level, "info",
+          "The least of lines on calls: info (every call, in --access_log), warning (those that failed) or error (those that "
+          "failed by no doing of their callers).");
 ABSL_FLAG(std::string, port_file, "", "Writes the port to this file once the server listens.");
 ABSL_FLAG(std::string, metrics_address, "",
           "IP:PORT on which Prometheus gets /metrics and probes get /healthz and /readyz, over HTTP. Empty: none.");
@@ -80,6 +88,14 @@ ABSL_FLAG(int64_t, max_memory_bytes, Limits().max_memory_bytes,
           "Most memory of the process: tensors, requests, replies, queues. 0: three quarters of what the machine, or the "
           "control group, has.");
 ABSL_FLAG(int64_t, max_connections, Limits().max_connections, "Most connections. Those of one address: half of them.");
+ABSL_FLAG(int64_t, max_connection_age_seconds, 0,
+          "A connection that is so old takes no new calls: its client makes another one, of another server perhaps. 0: never.");
+ABSL_FLAG(int64_t, max_connection_age_grace_seconds, 0,
+          "After that, its calls under way have so long before they are cancelled. 0: as long as they take.");
+ABSL_FLAG(int64_t, keepalive_seconds, gluond::server::ConnectionLife().keepalive,
+          "A connection that is silent for so long is asked whether its client is still there. 0: never.");
+ABSL_FLAG(int64_t, keepalive_timeout_seconds, gluond::server::ConnectionLife().keepalive_timeout,
+          "A client that is asked so has so long to answer.");
 ABSL_FLAG(int64_t, max_requests, Limits().max_requests, "Most requests at work or waiting.");
 ABSL_FLAG(int64_t, max_request_bytes, Limits().max_request_bytes, "Most bytes of all requests at work or waiting.");
 ABSL_FLAG(int64_t, max_graph_nodes, Limits().max_graph_nodes, "Most nodes of one expanded graph.");
@@ -113,6 +129,8 @@ ABSL_FLAG(int64_t, max_named_session_bytes, Limits().max_named_session_bytes,
           "Most bytes of tensors, on each device, of sessions that have saved or opened something and whose clients are "
           "silent for longer than the lease: the longest silent end first. Without --store_dir also: most bytes of all "
           "that sessions have saved. 0: a quarter of the memory.");
+ABSL_FLAG(int64_t, stream_idle_seconds, Limits().stream_idle_seconds,
+          "A stream of inferences without a request for so long ends. 0: never.");
 ABSL_FLAG(int64_t, callback_seconds, Limits().callback_seconds,
           "A client that computes an operator has so long for each call.");
 ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one such client has not answered.");
@@ -151,6 +169,7 @@ Limits LimitsFromFlags() {
   limits.max_saved_sessions = absl::GetFlag(FLAGS_max_saved_sessions);
   limits.max_served_versions = absl::GetFlag(FLAGS_max_served_versions);
   limits.max_named_session_bytes = absl::GetFlag(FLAGS_max_named_session_bytes);
+  limits.stream_idle_seconds = absl::GetFlag(FLAGS_stream_idle_seconds);
   limits.callback_seconds = absl::GetFlag(FLAGS_callback_seconds);
   limits.max_callbacks = absl::GetFlag(FLAGS_max_callbacks);
   return limits;
@@ -189,11 +208,37 @@ absl::Status AddIdentity(ServerOptions* options) {
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
   const bool asks = !options->identities.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->audit, LogToFile(path));
+    ASSIGN_OR_RETURN(options->audit, LogToFile(path, "audit"));
   } else if (asks) {
     options->audit = &LogToStderr;
   }
   return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public));
+}
+
+// Lines on calls wait for so long, to be written many at a time.
+constexpr std::chrono::milliseconds kLinger{50};
+
+absl::Status AddLogs(ServerOptions* options) {
+  if (const std::string path = absl::GetFlag(FLAGS_access_log); !path.empty()) {
+    ASSIGN_OR_RETURN(options->access, LogToFile(path, "access", kLinger));
+  }
+  if (const std::string path = absl::GetFlag(FLAGS_error_log); !path.empty()) {
+    ASSIGN_OR_RETURN(options->log, LogToFile(path, "error"));
+  }
+  options->access_every = absl::GetFlag(FLAGS_access_log_every);
+  const std::string least = absl::GetFlag(FLAGS_log_level);
+  for (const LogLevel level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    options->log_level = level;
+    if (NameOf(level) == least) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--log_level is '", least, "'; want info, warning or error"));
+}
+
+ConnectionLife LifeFromFlags() {
+  return {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),
+          .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
+          .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),
+          .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
 }
 
 // Writes the file whole or not at all: a program that waits for it never reads half a number.
@@ -260,6 +305,8 @@ absl::StatusOr<int> Main() {
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
   SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
   RETURN_IF_ERROR(AddIdentity(&options));
+  RETURN_IF_ERROR(AddLogs(&options));
+  options.connections = LifeFromFlags();
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
     ASSIGN_OR_RETURN(options.metrics_address,

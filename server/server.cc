@@ -1,7 +1,9 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <climits>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,7 +82,8 @@ absl::Status CheckLimits(const Limits& limits) {
     if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
   }
   for (const auto& [flag, limit] : {std::pair("--max_store_bytes", limits.max_store_bytes),
-                                    std::pair("--max_named_session_bytes", limits.max_named_session_bytes)}) {
+                                    std::pair("--max_named_session_bytes", limits.max_named_session_bytes),
+                                    std::pair("--stream_idle_seconds", limits.stream_idle_seconds)}) {
     if (limit < 0) return absl::InvalidArgumentError(absl::StrCat(flag, " is ", limit, "; want 0 or more"));
   }
   if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
@@ -136,7 +139,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
 absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
   if (options.tls.any()) RETURN_IF_ERROR(CheckTlsFiles(options.tls));
-  runner_->audit = options.audit;
+  if (options.audit != nullptr) runner_->audit.Open(options.audit);
+  if (options.access_every < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--access_log_every is ", options.access_every, "; want 1 or more"));
+  }
+  if (options.access != nullptr) runner_->access.Open(options.access, options.access_every);
+  for (const LogLevel level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    runner_->log.levels().Set(level, level >= options.log_level);
+  }
   log_ = options.log;
   std::unique_ptr<Identities> identities;
   if (!options.identities.empty()) {
@@ -198,7 +208,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_, *saved_sessions_));
   services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get()));
   services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_));
-  auto health = std::make_unique<HealthService>(*runner_);
+  auto health = std::make_unique<HealthService>(*runner_, *served_);
   health_ = health.get();
   services_.push_back(std::move(health));
   const auto names = [this] {
@@ -214,6 +224,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   }
   for (const Place* place : devices_->offered()) health_->AddService(place->device.ToString());
   on_device_error_ = options.on_device_error;
+  router_ = std::make_unique<Router>(*runner_, MostWaiting(), gatekeeper_.get());
   // A short lease wants a closer look.
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
@@ -234,8 +245,13 @@ void Server::LookAtDevices() {
 }
 
 void Server::TakeUpIdentities() {
-  const absl::Status status = gatekeeper_->Reload();
-  if (!status.ok()) log_(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
+  const absl::StatusOr<bool> changed = gatekeeper_->Reload();
+  if (!changed.ok()) log_(absl::StrCat("gluond-server: ", changed.status().message(), "; those known before stay\n"));
+  // A second look finds calls that were admitted by the old file and had not begun at the first.
+  if (changed.value_or(false)) looks_for_revoked_ = 2;
+  if (looks_for_revoked_ == 0) return;
+  --looks_for_revoked_;
+  router_->EndRevoked();
 }
 
 void Server::Sweep() {
@@ -249,6 +265,8 @@ void Server::Sweep() {
   hosts_->Sweep();
   for (const auto& service : services_) service->Sweep();
   runner_->log.Sweep();
+  runner_->audit.Sweep();
+  FollowMovedLogs();
   runner_->sequences.DropAnswersOlderThan(std::chrono::seconds(runner_->limits.answer_lease_seconds));
   const std::chrono::seconds lease(runner_->limits.upload_lease_seconds);
   datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });
@@ -272,16 +290,31 @@ void Server::EndConnection(const std::string& name, absl::string_view reason) {
   listener_->End(name);
 }
 
+absl::Status Server::LimitConnections(const ConnectionLife& life, grpc::ServerBuilder* builder) const {
+  constexpr int64_t kLongest = 24 * 24 * 3600;  // gRPC counts milliseconds in 31 bits; the largest number means "for ever".
+  for (const auto& [flag, argument, seconds] :
+       {std::tuple("--max_connection_age_seconds", GRPC_ARG_MAX_CONNECTION_AGE_MS, life.age),
+        std::tuple("--max_connection_age_grace_seconds", GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, life.age_grace),
+        // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
+        std::tuple("--keepalive_seconds", GRPC_ARG_KEEPALIVE_TIME_MS, life.keepalive),
+        std::tuple("--keepalive_timeout_seconds", GRPC_ARG_KEEPALIVE_TIMEOUT_MS, life.keepalive_timeout)}) {
+    if (seconds < 0 || seconds > kLongest) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 to ", kLongest));
+    }
+    builder->AddChannelArgument(argument, seconds == 0 ? INT_MAX : static_cast<int>(seconds * 1000));
+  }
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  return absl::OkStatus();
+}
+
 absl::Status Server::Listen(const ServerOptions& options) {
   grpc::ServerBuilder builder;
   // Above this gRPC itself refuses; between the flag and this Unary does, in words that name the flag.
   const int64_t largest = std::min(2 * options.limits.max_message_bytes, 2 * kLargestMessage - 1);
   builder.SetMaxReceiveMessageSize(static_cast<int>(largest));
   builder.SetMaxSendMessageSize(static_cast<int>(largest));
-  // A small compressed message could become any size before anybody can refuse it, so gRPC refuses all of them.
+  // A small compressed message could become any size before anybody can refuse it, so gRPC inflates none (wire/inflate.h).
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   // Large frames: a tensor arrives in few pieces. A read is one connection's turn, and may hold hundreds of calls.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
@@ -290,10 +323,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   const int streams = StreamsOfConnection(options.limits, *devices_->memory());
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
-  // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  RETURN_IF_ERROR(LimitConnections(options.connections, &builder));
   // gRPC reads no further on a connection while 10,000 of its pings wait for answers. With strikes it ends the
   // connection, and 16 such connections held a gigabyte (tests/fault, pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -311,7 +341,6 @@ absl::Status Server::Listen(const ServerOptions& options) {
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials));
     }
   }
-  router_ = std::make_unique<Router>(*runner_, MostWaiting(), gatekeeper_.get());
   for (const auto& service : services_) router_->Add(*service);
   router_->RegisterAt(builder);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
@@ -384,6 +413,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   saved_sessions_->Stop();
   served_->Stop();
   runner_->log.Flush();
+  runner_->audit.Flush();
   return cut;
 }
 

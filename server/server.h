@@ -48,6 +48,14 @@
 
 namespace gluond::server {
 
+// The life of connections, in seconds; 0: no limit.
+struct ConnectionLife {
+  int64_t age = 0;        // A connection that is so old takes no new calls: its client makes another one.
+  int64_t age_grace = 0;  // Its calls have so long after that.
+  int64_t keepalive = 60;  // One that is silent for so long is asked whether its client is still there,
+  int64_t keepalive_timeout = 20;  // which has so long to answer.
+};
+
 struct ServerOptions {
   std::string address;           // "127.0.0.1:50051", "unix:PATH"; empty: in process only, for tests.
   std::string devices = "auto";
@@ -57,6 +65,10 @@ struct ServerOptions {
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
+  LogSink access;                // Null: no line for each call.
+  int64_t access_every = 1;      // One of so many calls that went well has a line.
+  LogLevel log_level = LogLevel::kInfo;  // The least of lines on calls.
+  ConnectionLife connections;
   Limits limits;
   std::string metrics_address;     // "127.0.0.1:9100" for Prometheus and probes; empty: none.
   std::string metrics_token_file;  // A file with the token that Prometheus sends; empty: none.
@@ -104,6 +116,7 @@ class Server {
   void Sweep();
   void LookAtDevices();
   void TakeUpIdentities();
+  absl::Status LimitConnections(const ConnectionLife& life, grpc::ServerBuilder* builder) const;
   void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
@@ -129,6 +142,7 @@ class Server {
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
   LogSink log_;
   std::unique_ptr<Gatekeeper> gatekeeper_;  // Null where everybody may call everything.
+  int looks_for_revoked_ = 0;               // The sweeper's: it looks so many more times.
   std::unique_ptr<Router> router_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<Sweeper> live_sweeper_;

@@ -16,6 +16,11 @@ inline void ToProto(std::chrono::nanoseconds duration, google::protobuf::Duratio
   proto->set_nanos(static_cast<int32_t>(duration.count() % kSecond));
 }
 
+// Requires: it is less than 200 years.
+inline std::chrono::nanoseconds FromProto(const google::protobuf::Duration& proto) {
+  return std::chrono::seconds(proto.seconds()) + std::chrono::nanoseconds(proto.nanos());
+}
+
 }  // namespace gluond::server
 
 #endif  // SERVER_CODEC_DURATION_H_

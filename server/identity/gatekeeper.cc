@@ -60,18 +60,24 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
                          "with a certificate that it knows");
 }
 
-absl::StatusOr<IdentityPtr> Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context) const {
+absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context,
+                               IdentityPtr* caller) const {
   const std::optional<MethodAccess> access = AccessOf(method);
-  if (access.has_value() && access->access == Access::kOpen) return IdentityPtr();
-  ASSIGN_OR_RETURN(IdentityPtr identity, Caller(context));
+  if (access.has_value() && access->access == Access::kOpen) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*caller, Caller(context));
   // A method that the server lacks is the router's to refuse, for those whom it knows.
-  if (access.has_value() && !Allows(access->access, identity->roles)) {
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                        "'", identity->name, "' has the roles ", identity->roles.ToString(), ", and this wants ",
-                        NameOf(access->access), "; ask the server's operator for it")),
-                    reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
-  }
-  return identity;
+  if (!access.has_value() || Allows(access->access, (*caller)->roles)) return absl::OkStatus();
+  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
+                      "'", (*caller)->name, "' has the roles ", (*caller)->roles.ToString(), ", and this wants ",
+                      NameOf(access->access), "; ask the server's operator for it")),
+                  reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
+}
+
+bool Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller) const {
+  if (identities_ == nullptr || caller.credential.empty()) return true;
+  const IdentityPtr now = identities_->Now(caller);
+  const std::optional<MethodAccess> access = AccessOf(method);
+  return now != nullptr && now->name == caller.name && access.has_value() && Allows(access->access, now->roles);
 }
 
 }  // namespace gluond::server

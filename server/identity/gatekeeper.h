@@ -21,12 +21,14 @@ class Gatekeeper {
   // `identities`: null where each certificate that TLS has found good may do all.
   explicit Gatekeeper(std::unique_ptr<Identities> identities) : identities_(std::move(identities)) {}
 
-  // Null: a method that is open, by a caller without an identity.
+  // Sets `caller`, which stays null where nobody known calls. A method that is open wants no identity, and gets none.
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role.
-  absl::StatusOr<IdentityPtr> Admit(absl::string_view method, const grpc::ServerContextBase& context) const;
+  absl::Status Admit(absl::string_view method, const grpc::ServerContextBase& context, IdentityPtr* caller) const;
+  // Whether `caller`, whom Admit has admitted to the method, would be by now.
+  bool MayGoOn(absl::string_view method, const Identity& caller) const;
 
-  // Takes up a changed file of identities.
-  absl::Status Reload() { return identities_ == nullptr ? absl::OkStatus() : identities_->Reload(); }
+  // Takes up a file of identities that has changed; returns whether it has.
+  absl::StatusOr<bool> Reload() { return identities_ == nullptr ? false : identities_->Reload(); }
 
  private:
   absl::StatusOr<IdentityPtr> Caller(const grpc::ServerContextBase& context) const;

@@ -69,7 +69,7 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
     auto roles = Roles::Parse(words[1]);
     if (!roles.ok()) return error(roles.status().message());
     if (!IsCredential(words[2])) return error("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
-    auto identity = std::make_shared<const Identity>(Identity{words[0], *roles});
+    auto identity = std::make_shared<const Identity>(Identity{words[0], *roles, words[2]});
     if (!by_credential.emplace(words[2], std::move(identity)).second) {
       return error("an earlier line has the same credential");
     }
@@ -79,21 +79,21 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
 
 absl::StatusOr<std::unique_ptr<Identities>> Identities::Load(std::string path) {
   std::unique_ptr<Identities> identities(new Identities(std::move(path)));
-  RETURN_IF_ERROR(identities->Reload());
+  RETURN_IF_ERROR(identities->Reload().status());
   return identities;
 }
 
-absl::Status Identities::Reload() {
+absl::StatusOr<bool> Identities::Reload() {
   ASSIGN_OR_RETURN(std::string text, Read(path_));
   {
     MutexLock lock(mu_);
-    if (text == text_) return absl::OkStatus();
+    if (text == text_) return false;
     text_ = text;
   }
   ASSIGN_OR_RETURN(ByCredential by_credential, Parse(text));
   MutexLock lock(mu_);
   by_credential_ = std::move(by_credential);
-  return absl::OkStatus();
+  return true;
 }
 
 IdentityPtr Identities::Find(const std::string& credential) const {

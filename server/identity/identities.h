@@ -25,6 +25,7 @@ namespace gluond::server {
 struct Identity {
   std::string name;
   Roles roles;
+  std::string credential = {};  // As in the file; empty: it is in none.
 };
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;
@@ -34,9 +35,11 @@ class Identities {
   // NOT_FOUND: no such file. INVALID_ARGUMENT: a line, which the message quotes by number and never by its credential.
   static absl::StatusOr<std::unique_ptr<Identities>> Load(std::string path);
 
-  // Takes up a file that has changed. One that is broken changes nothing, and the error is told once.
-  absl::Status Reload();
+  // Takes up a file that has changed; returns whether it has. One that is broken changes nothing, and the error is told once.
+  absl::StatusOr<bool> Reload();
 
+  // The identity that has its credential by now, if any.
+  IdentityPtr Now(const Identity& identity) const { return Find(identity.credential); }
   // Null: nobody has it.
   IdentityPtr WithToken(absl::string_view token) const;
   IdentityPtr WithCertificate(absl::string_view name) const;

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "server/rpc/inflate_in_turn.h"
+#include "server/rpc/open_calls.h"
 #include "server/wire/chunk.h"
 
 namespace gluond::server {
@@ -75,10 +77,22 @@ void Conversation::OnRead(Slices* message) {
     return End(OverLimit("--max_message_bytes", "the message has ", bytes, " bytes, more than the ",
                          limits().max_message_bytes, " of --max_message_bytes; send it in parts"));
   }
-  runner_.dispatch.Run(Dispatch::OfMessage(bytes), [self = shared_from_this(), slices = std::move(*message), bytes] {
-    self->Receive(slices, bytes);
-  });
+  auto receive = [self = shared_from_this(), slices = std::move(*message), encoding = encoding(), bytes] {
+    encoding == Encoding::kNone ? self->Receive(slices, bytes) : self->ReceiveCompressed(slices, encoding);
+  };
+  const int64_t to_parse = encoding() == Encoding::kNone ? bytes : bytes * kMostInflation;
+  runner_.dispatch.Run(Dispatch::OfMessage(to_parse), std::move(receive));
 }
+
+void Conversation::ReceiveCompressed(const Slices& slices, Encoding encoding) {
+  Reservation memory = NewReservation();
+  const absl::StatusOr<Slices> inflated = InflateInTurn(slices, encoding, limits().max_message_bytes,
+                                                        [&memory](int64_t piece) { return memory.Grow(piece); });
+  if (!inflated.ok()) return End(inflated.status());
+  Receive(*inflated, static_cast<int64_t>(Bytes(*inflated).size()));
+}
+
+void Conversation::Revoke() { End(Revoked()); }
 
 void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }
 

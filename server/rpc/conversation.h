@@ -40,6 +40,8 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   // Calls Finish, and Ended where this was the last word.
   void End(const absl::Status& status);
 
+  void Revoke() override;
+
   // Drops the stream if its client has not taken its end for too long.
   void Sweep(Clock::time_point now);
 
@@ -73,6 +75,7 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   // gRPC is done with the stream.
   virtual void Over() = 0;
 
+  void ReceiveCompressed(const Slices& slices, Encoding encoding);
   void OnRead(Slices* message) final;
   void OnWritten(bool ok) final;
   void OnCancelled() final { Break(); }

@@ -1,22 +1,22 @@
 #include "server/rpc/json_line.h"
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace gluond::server {
-
 std::string JsonQuoted(absl::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\u%04x", byte);
-    } else {
+    if (IsPlainInJson(c)) {
       out += c;
+    } else if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else {
+      absl::StrAppend(&out, "\\u", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad4));
     }
   }
   return out += '"';
@@ -30,9 +30,26 @@ std::string JsonExcerpt(absl::string_view text) {
   return JsonQuoted(absl::StrCat(text.substr(0, end), "..."));
 }
 
+std::string JsonIfThere(absl::string_view name, absl::string_view value) {
+  return value.empty() ? "" : absl::StrCat(",", JsonQuoted(name), ":", JsonQuoted(value));
+}
+
+absl::string_view JsonTime() {
+  thread_local int64_t second = -1;
+  thread_local std::string text;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  if (milliseconds / 1000 != second) {
+    second = milliseconds / 1000;
+    text = absl::FormatTime("{\"time\":\"%Y-%m-%dT%H:%M:%S.000Z\"", absl::FromUnixSeconds(second), absl::UTCTimeZone());
+  }
+  char* digit = &text[text.size() - 2];  // The 'Z', which stands behind the milliseconds.
+  for (int64_t rest = milliseconds % 1000, i = 0; i < 3; ++i, rest /= 10) *--digit = static_cast<char>('0' + rest % 10);
+  return text;
+}
+
 std::string BeginJsonLine(absl::string_view event) {
-  const std::string time = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-  return absl::StrCat("{\"time\":", JsonQuoted(time), ",\"event\":", JsonQuoted(event));
+  return absl::StrCat(JsonTime(), ",\"event\":", JsonQuoted(event));
 }
 
 }  // namespace gluond::server

@@ -1,21 +1,20 @@
 #include "server/rpc/log.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <iterator>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
+#include "engine/core/status_macros.h"
 #include "grpcpp/version_info.h"
 #include "server/rpc/json_line.h"
+#include "server/rpc/log_file.h"
 #include "server/rpc/log_writer.h"
 
 // From 1.65 on gRPC logs by Abseil.
@@ -48,8 +47,9 @@ Mutex& FilesMutex() {
   static Mutex& mutex = *new Mutex;
   return mutex;
 }
-std::vector<LogWriter*>& Files() {
-  static auto& files = *new std::vector<LogWriter*>;
+// Guarded by FilesMutex.
+std::vector<LogFile*>& Files() {
+  static auto& files = *new std::vector<LogFile*>;
   return files;
 }
 
@@ -60,11 +60,6 @@ void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, abs
   if (!left_out.has_value()) return;
   LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(severity), ",\"where\":",
                            JsonQuoted(where), ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
-}
-
-// A member of a line's object, unless the value is empty.
-std::string IfThere(absl::string_view name, absl::string_view value) {
-  return value.empty() ? "" : absl::StrCat(",", JsonQuoted(name), ":", JsonQuoted(value));
 }
 
 #ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
@@ -92,29 +87,42 @@ std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
   return absl::StrCat(BeginJsonLine("request_failed"), ",\"method\":", JsonQuoted(request.method),
                       ",\"code\":", JsonQuoted(CodeName(request.status.code())),
                       ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
-                      IfThere("client", request.client), ",\"bytes\":", request.bytes,
+                      JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
                       ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
-                      IfThere("request_id", request.request_id), IfThere("traceparent", request.traceparent),
+                      JsonIfThere("request_id", request.request_id), JsonIfThere("traceparent", request.traceparent),
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
-}
-
-std::string ToJsonLine(const Audited& audited) {
-  return absl::StrCat(BeginJsonLine("audit"), IfThere("caller", audited.caller), ",\"method\":", JsonQuoted(audited.method),
-                      IfThere("target", audited.target), ",\"code\":", JsonQuoted(CodeName(audited.code)),
-                      ",\"peer\":", JsonQuoted(audited.peer), IfThere("request_id", audited.request_id), "}\n");
 }
 
 void LogToStderr(absl::string_view line) { Stderr().Write(line); }
 
 void LogToStdout(absl::string_view line) { Stdout().Write(line); }
 
-absl::StatusOr<LogSink> LogToFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-  if (fd < 0) return absl::PermissionDeniedError(absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
-  LogWriter& writer = *new LogWriter(fd);  // Never destroyed, as the others.
+absl::StatusOr<LogSink> LogToFile(const std::string& path, absl::string_view name, std::chrono::milliseconds linger) {
+  if (path == "-") {
+    Stdout().SetLinger(linger);
+    return LogSink(&LogToStdout);
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<LogFile> opened, LogFile::Open(path, name, linger));
+  LogFile& file = *opened.release();  // Never destroyed, as the others.
   MutexLock lock(FilesMutex());
-  Files().push_back(&writer);
-  return LogSink([&writer](absl::string_view line) { writer.Write(line); });
+  Files().push_back(&file);
+  return LogSink([&file](absl::string_view line) { file.writer().Write(line); });
+}
+
+void FollowMovedLogs() {
+  MutexLock lock(FilesMutex());
+  for (LogFile* file : Files()) {
+    const absl::Status followed = file->FollowMove();
+    if (!followed.ok()) LogToStderr(absl::StrCat("gluond-server: ", followed.message(), "\n"));
+  }
+}
+
+std::vector<std::pair<std::string, int64_t>> CountDroppedLines() {
+  std::vector<std::pair<std::string, int64_t>> counts = {{"stderr", Stderr().lines_dropped()},
+                                                         {"stdout", Stdout().lines_dropped()}};
+  MutexLock lock(FilesMutex());
+  for (const LogFile* file : Files()) counts.emplace_back(file->name(), file->writer().lines_dropped());
+  return counts;
 }
 
 void FlushLogs(std::chrono::milliseconds timeout) {
@@ -123,7 +131,7 @@ void FlushLogs(std::chrono::milliseconds timeout) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
   Stderr().Flush(std::max(left, std::chrono::milliseconds(0)));
   MutexLock lock(FilesMutex());
-  for (LogWriter* file : Files()) file->Flush(timeout);
+  for (LogFile* file : Files()) file->writer().Flush(timeout);
 }
 
 void LogGrpcToStderr() {
@@ -140,8 +148,29 @@ void LogGrpcToStderr() {
 #endif
 }
 
+void SetGrpcVerbosity(uint32_t verbosity) {
+#ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
+  absl::SetMinLogLevel(verbosity == 0 ? absl::LogSeverityAtLeast::kError : absl::LogSeverityAtLeast::kInfo);
+  absl::SetGlobalVLogLevel(verbosity < 2 ? 0 : 2);
+#else
+  constexpr gpr_log_severity kSeverities[] = {GPR_LOG_SEVERITY_ERROR, GPR_LOG_SEVERITY_INFO, GPR_LOG_SEVERITY_DEBUG};
+  gpr_set_log_verbosity(kSeverities[std::min<size_t>(verbosity, 2)]);
+#endif
+}
+
+uint32_t GrpcVerbosity() {
+#ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
+  if (absl::MinLogLevel() > absl::LogSeverityAtLeast::kInfo) return 0;
+  return ABSL_VLOG_IS_ON(2) ? 2 : 1;
+#else
+  if (gpr_should_log(GPR_LOG_SEVERITY_INFO) == 0) return 0;
+  return gpr_should_log(GPR_LOG_SEVERITY_DEBUG) == 0 ? 1 : 2;
+#endif
+}
+
 void FailureLog::Failed(const FailedRequest& request) {
   if (absl::IsResourceExhausted(request.status)) CountRefusal(request.status);
+  if (!levels_.On(LevelOf(request.status.code()))) return;
   const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
 }

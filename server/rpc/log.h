@@ -20,11 +20,13 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
+#include "server/rpc/log_levels.h"
 #include "server/rpc/log_limit.h"
 
 namespace gluond::server {
@@ -41,20 +43,6 @@ struct FailedRequest {
   std::string traceparent = {};
 };
 
-// A change that somebody made, or was not allowed to make, or could not.
-struct Audited {
-  absl::string_view method;
-  absl::StatusCode code;
-  std::string caller;  // The identity's name; empty: nobody asks for it.
-  std::string target;
-  std::string peer;
-  std::string request_id;
-};
-
-//   {"time":"...","event":"audit","caller":"alice","method":"/gluond.v1.ModelService/DeleteModel","target":"digits",
-//    "code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
-std::string ToJsonLine(const Audited& audited);
-
 // `left_out`: so many requests like it have had no line since the last one.
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
 
@@ -65,18 +53,31 @@ absl::string_view CodeName(absl::StatusCode code);
 using LogSink = std::function<void(absl::string_view line)>;
 void LogToStderr(absl::string_view line);
 void LogToStdout(absl::string_view line);
-// Adds lines to a file, which is made where there is none. PERMISSION_DENIED: it cannot be written.
-absl::StatusOr<LogSink> LogToFile(const std::string& path);
+// Adds lines to a file, which is made where there is none; "-" is the standard output. A line may wait for others for as
+// long as `linger`, so that many are written together. PERMISSION_DENIED: it cannot be written.
+// `name`: the log's for CountDroppedLines.
+absl::StatusOr<LogSink> LogToFile(const std::string& path, absl::string_view name, std::chrono::milliseconds linger = {});
+// Looks whether such files have been moved or removed, as logrotate does: then the lines from here on go to a new file of
+// the name. To be called now and then.
+void FollowMovedLogs();
+// The lines that nobody took in time, or that could not be written, for each log of the process: "stderr", "stdout", and
+// the files by their names.
+std::vector<std::pair<std::string, int64_t>> CountDroppedLines();
 // When this returns, all lines logged to any of them are written, or `timeout` has passed with nobody reading.
 void FlushLogs(std::chrono::milliseconds timeout);
 // From now on gRPC's own messages are lines of JSON on stderr, too: written where they arise, they could block its
 // threads.
 void LogGrpcToStderr();
+// The least of gRPC's own messages that are logged. 0: errors; 1: what it does; 2: all that it says.
+void SetGrpcVerbosity(uint32_t verbosity);
+uint32_t GrpcVerbosity();
 
 class FailureLog {
  public:
   explicit FailureLog(LogSink sink) : sink_(std::move(sink)) {}
 
+  // The lines that are wanted; at first all.
+  LogLevels& levels() { return levels_; }
   void Failed(const FailedRequest& request);
   // Requests that a limit has refused, by the limit's flag, "--max_requests".
   std::map<std::string, int64_t> Refusals() const;
@@ -91,6 +92,7 @@ class FailureLog {
   void Tell(const LogLimit::Counts& counts);
 
   const LogSink sink_;
+  LogLevels levels_;
   LogLimit limit_;
   mutable Mutex mu_;
   std::map<std::string, int64_t> refusals_ ABSL_GUARDED_BY(mu_);

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -16,8 +17,10 @@
 namespace gluond::server {
 namespace {
 
-// A descriptor that fails for good takes nothing: the lines are lost, and nobody could be told.
-void WriteAll(int fd, absl::string_view bytes) {
+int64_t LinesIn(absl::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
+
+// Returns the number of lines that a descriptor which fails, a full disk's for instance, did not take.
+int64_t WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written >= 0) {
@@ -26,9 +29,10 @@ void WriteAll(int fd, absl::string_view bytes) {
       pollfd waits = {fd, POLLOUT, 0};
       poll(&waits, 1, /*timeout=*/-1);
     } else if (errno != EINTR) {
-      return;
+      return LinesIn(bytes);
     }
   }
+  return 0;
 }
 
 std::string DroppedLine(int64_t dropped) {
@@ -38,23 +42,43 @@ std::string DroppedLine(int64_t dropped) {
 }  // namespace
 
 struct LogWriter::State {
-  State(int fd, size_t most_bytes) : fd(fd), most_bytes(most_bytes) {}
+  State(int fd, size_t most_bytes, std::chrono::milliseconds linger) : most_bytes(most_bytes), linger(linger), fd(fd) {}
 
-  const int fd;
   const size_t most_bytes;
 
   Mutex mu;
   CondVar changed;
+  std::chrono::milliseconds linger ABSL_GUARDED_BY(mu);
+  int fd ABSL_GUARDED_BY(mu);
+  int next_fd ABSL_GUARDED_BY(mu) = -1;  // -1: none.
   std::string queue ABSL_GUARDED_BY(mu);
   size_t writing_bytes ABSL_GUARDED_BY(mu) = 0;
-  int64_t dropped ABSL_GUARDED_BY(mu) = 0;
+  int64_t dropped ABSL_GUARDED_BY(mu) = 0;  // Lines that no line has told of yet.
+  int64_t all_dropped ABSL_GUARDED_BY(mu) = 0;
+  int flushing ABSL_GUARDED_BY(mu) = 0;  // Threads that wait for the end of the queue.
   bool started ABSL_GUARDED_BY(mu) = false;
   bool ending ABSL_GUARDED_BY(mu) = false;
 
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return queue.empty() && writing_bytes == 0 && dropped == 0; }
+  bool hurries() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return ending || flushing > 0 || queue.size() > most_bytes / 2;
+  }
+  // Waits until there is something to write, and for more that may come with it.
+  void Await() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    while (!ending && idle()) changed.Wait(mu);
+    if (linger.count() == 0) return;
+    const auto until = std::chrono::steady_clock::now() + linger;
+    while (!hurries() && changed.WaitUntil(mu, until)) continue;
+  }
+  void TakeNextFd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    if (next_fd < 0) return;
+    close(fd);
+    fd = std::exchange(next_fd, -1);
+  }
 };
 
-LogWriter::LogWriter(int fd, size_t queue_bytes) : state_(std::make_shared<State>(fd, queue_bytes)) {}
+LogWriter::LogWriter(int fd, size_t queue_bytes, std::chrono::milliseconds linger)
+    : state_(std::make_shared<State>(fd, queue_bytes, linger)) {}
 
 LogWriter::~LogWriter() {
   {
@@ -65,38 +89,64 @@ LogWriter::~LogWriter() {
 }
 
 void LogWriter::Write(absl::string_view line) {
+  bool wakes = false;
   {
     MutexLock lock(state_->mu);
+    const bool was_idle = state_->idle(), hurried = state_->hurries();
     if (state_->queue.size() + state_->writing_bytes + line.size() > state_->most_bytes) {
       ++state_->dropped;
+      ++state_->all_dropped;
     } else {
       state_->queue.append(line.data(), line.size());
     }
     // Detached: nobody can join a thread that a full pipe holds.
     if (!std::exchange(state_->started, true)) std::thread(&LogWriter::Loop, state_).detach();
+    wakes = was_idle || (!hurried && state_->hurries());
   }
-  state_->changed.NotifyAll();
+  if (wakes) state_->changed.NotifyAll();
+}
+
+void LogWriter::SetLinger(std::chrono::milliseconds linger) {
+  MutexLock lock(state_->mu);
+  state_->linger = linger;
+}
+
+void LogWriter::GoOnIn(int fd) {
+  MutexLock lock(state_->mu);
+  if (state_->next_fd >= 0) close(state_->next_fd);
+  state_->next_fd = fd;
+}
+
+int64_t LogWriter::lines_dropped() const {
+  MutexLock lock(state_->mu);
+  return state_->all_dropped;
 }
 
 bool LogWriter::Flush(std::chrono::milliseconds timeout) {
   MutexLock lock(state_->mu);
   const auto until = std::chrono::steady_clock::now() + timeout;
+  ++state_->flushing;
+  state_->changed.NotifyAll();
   while (!state_->idle() && state_->changed.WaitUntil(state_->mu, until)) continue;
+  --state_->flushing;
   return state_->idle();
 }
 
 void LogWriter::Loop(const std::shared_ptr<State>& state) {
   MutexLock lock(state->mu);
   for (;;) {
-    while (!state->ending && state->idle()) state->changed.Wait(state->mu);
+    state->Await();
     if (state->ending) return;
+    state->TakeNextFd();
     // Lines are dropped while the queue is full, so they come after all lines in it.
     std::string batch = std::exchange(state->queue, {});
     if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) batch += DroppedLine(dropped);
     state->writing_bytes = batch.size();
+    const int fd = state->fd;
     lock.Unlock();
-    WriteAll(state->fd, batch);
+    const int64_t lost = WriteAll(fd, batch);
     lock.Lock();
+    state->all_dropped += lost;
     state->writing_bytes = 0;
     state->changed.NotifyAll();
   }

@@ -2,6 +2,9 @@
 // that nobody empties stops that thread alone. Lines beyond the queue's bytes are dropped; when there is room again,
 // one line says how many. Thread-safe.
 //
+// A writer that lingers waits for so long after a first line, so that those that follow are written together: a thread that
+// is woken for each line, and a write for each, cost more than the rest of a short call.
+//
 //   LogWriter log(STDERR_FILENO);
 //   log.Write("a line\n");
 
@@ -10,6 +13,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/string_view.h"
@@ -21,12 +25,19 @@ class LogWriter {
   static constexpr size_t kQueueBytes = 1 << 20;
 
   // The descriptor must stay open for as long as lines may be written to it: a write that blocks outlives the writer.
-  explicit LogWriter(int fd, size_t queue_bytes = kQueueBytes);
+  explicit LogWriter(int fd, size_t queue_bytes = kQueueBytes, std::chrono::milliseconds linger = {});
   // Drops lines that Flush did not see written.
   ~LogWriter();
 
   // Takes a line, or some that belong together. Never blocks on the descriptor.
   void Write(absl::string_view line);
+
+  // From here on it lingers for so long.
+  void SetLinger(std::chrono::milliseconds linger);
+  // Further lines go to `fd`, which becomes the writer's; the descriptor before is closed when no line is being written to it.
+  void GoOnIn(int fd);
+  // The lines so far that were dropped, or could not be written.
+  int64_t lines_dropped() const;
 
   // Whether everything was written within `timeout`.
   bool Flush(std::chrono::milliseconds timeout);

@@ -4,6 +4,7 @@
 #ifndef SERVER_RPC_REQUEST_ID_H_
 #define SERVER_RPC_REQUEST_ID_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -17,8 +18,11 @@ inline constexpr char kTraceparentKey[] = "traceparent";
 bool IsRequestId(absl::string_view text);
 // Whether the text is a valid `traceparent`: version-trace-parent-flags, in lower case hexadecimal.
 bool IsTraceparent(absl::string_view text);
-// A new one, of 16 hexadecimal digits.
+// A new one, of kRandomDigits hexadecimal digits.
 std::string NewRequestId();
+inline constexpr size_t kRandomDigits = 16;
+// Writes so many digits of a random number that is not 0.
+void WriteRandomDigits(char* to);
 
 }  // namespace gluond::server
 

@@ -10,6 +10,8 @@ namespace {
 
 // The client has made the method's name up; so many bytes of it are repeated to him.
 constexpr size_t kLongest = 200;
+// Its name in logs.
+constexpr absl::string_view kUnknown = "unknown";
 
 class Refusal final : public Stream {
  public:
@@ -39,19 +41,36 @@ void Router::RegisterAt(grpc::ServerBuilder& builder) {
 
 grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServerContext* context) {
   arrivals_->Begin();
-  absl::StatusOr<IdentityPtr> caller = IdentityPtr();
-  if (gatekeeper_ != nullptr) caller = gatekeeper_->Admit(context->method(), *context);
+  IdentityPtr caller;
+  absl::Status status;
+  if (gatekeeper_ != nullptr) status = gatekeeper_->Admit(context->method(), *context, &caller);
   const auto row = rows_.find(context->method());
-  if (caller.ok() && row != rows_.end()) {
-    return row->second->start({context, row->second->counts.get(), *std::move(caller)})->reactor();
+  const bool is_known = row != rows_.end();
+  const bool is_refused = !status.ok();
+  if (status.ok() && !is_known) status = NoMethod(context->method());
+  const Stream::Opening opening = {.context = context, .counts = is_known ? row->second->counts.get() : &unknown_,
+                                   .caller = caller, .method = is_known ? row->first : kUnknown,
+                                   .access = runner_.access.is_open() ? &runner_.access : nullptr,
+                                   .open_calls = status.ok() && caller != nullptr ? &open_calls_ : nullptr};
+  if (status.ok()) {
+    Stream* const stream = row->second->start(opening);
+    if (opening.open_calls != nullptr) open_calls_.Add(stream);  // gRPC knows nothing of the stream yet.
+    return stream->reactor();
   }
-  const absl::Status why = caller.ok() ? NoMethod(context->method()) : caller.status();
-  CallCounts& counts = row == rows_.end() ? unknown_ : *row->second->counts;
-  auto* const refusal = new Refusal(runner_.peers, {context, &counts, nullptr}, why);
-  if (!caller.ok()) {
-    runner_.log.Failed({.method = row == rows_.end() ? "" : row->first, .status = why, .peer = refusal->peer()->name()});
-  }
+  auto* const refusal = new Refusal(runner_.peers, opening, status);
+  if (is_refused) Tell(*refusal, status);
   return refusal->reactor();
+}
+
+void Router::Tell(Stream& refused, const absl::Status& why) {
+  runner_.log.Failed({.method = refused.method(), .status = why, .peer = refused.peer()->name(),
+                      .request_id = refused.request_id(), .traceparent = refused.traceparent()});
+  runner_.audit.Refused({refused.method(), why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
+                         /*target=*/"", refused.peer()->name(), refused.request_id()});
+}
+
+void Router::EndRevoked() {
+  open_calls_.RevokeUnless([this](const Stream& call) { return gatekeeper_->MayGoOn(call.method(), *call.caller()); });
 }
 
 }  // namespace gluond::server

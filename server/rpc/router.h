@@ -13,6 +13,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/gatekeeper.h"
 #include "server/net/arrivals.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/raw_service.h"
 
 namespace gluond::server {
@@ -29,15 +30,21 @@ class Router final : public grpc::CallbackGenericService {
   // The server that `builder` makes has these services, and no others. The router outlives it.
   void RegisterAt(grpc::ServerBuilder& builder);
 
+  // Ends the calls of those who could not make them any more.
+  void EndRevoked();
+
   // The calls of methods that there are not.
   const CallCounts& unknown() const { return unknown_; }
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+  // Logs that a call was refused for whoever made it.
+  void Tell(Stream& refused, const absl::Status& why);
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
   CallCounts unknown_;
+  OpenCalls open_calls_;  // Empty where everybody may call everything.
   const std::shared_ptr<Arrivals> arrivals_;
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
 };

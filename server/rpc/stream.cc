@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "engine/runtime/account.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/request_id.h"
 
 #ifdef GLUOND_THREAD_SANITIZER
@@ -23,6 +25,21 @@ namespace {
 // once, late.
 constexpr std::chrono::milliseconds kEarly{100};
 
+// gRPC's C interface knows how a message was compressed, and of its C++ interface this class alone lets one ask.
+class ReceivedMessage final : public grpc::ProtoBufferReader {
+ public:
+  using ProtoBufferReader::ProtoBufferReader;
+
+  Encoding encoding() {
+    if (!status().ok()) return Encoding::kNone;
+    switch (reader()->buffer_in->data.raw.compression) {
+      case GRPC_COMPRESS_DEFLATE: return Encoding::kDeflate;
+      case GRPC_COMPRESS_GZIP: return Encoding::kGzip;
+      default: return Encoding::kNone;  // gRPC refuses whatever this server does not name as its own.
+    }
+  }
+};
+
 Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return Stream::Clock::time_point::max();
@@ -36,11 +53,14 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 
 Stream::Stream(Peers& peers, const Opening& opening)
     : peers_(peers), context_(opening.context), counts_(*opening.counts), caller_(opening.caller),
+      method_(opening.method), access_(opening.access), open_calls_(opening.open_calls),
       guest_(peers, context_->c_call()), deadline_(SteadyDeadline(*context_)) {}
 
 void Stream::Leave(absl::StatusCode code) {
   guest_.Leave();
-  counts_.Ended(code, Clock::now() - begun_);
+  code_ = code;
+  time_ = Clock::now() - begun_;
+  counts_.Ended(code, time_);
 }
 
 absl::string_view Stream::Metadata(const char* key) const {
@@ -62,6 +82,24 @@ std::string Stream::traceparent() const {
   return IsTraceparent(sent) ? std::string(sent) : "";
 }
 
+const TraceContext& Stream::trace() {
+  if (!trace_.has_value()) trace_.emplace(Metadata(kTraceparentKey));
+  return *trace_;
+}
+
+void Stream::AddTrailingMetadata(bool fails) {
+  if (fails || IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
+  if (!Metadata(kTraceparentKey).empty()) context_->AddTrailingMetadata(kTraceparentKey, trace().ToTraceparent());
+}
+
+void Stream::LogAccess() {
+  if (access_ == nullptr || !access_->Wants(code_)) return;
+  access_->Ended({.method = method_, .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
+                  .peer = peer()->name(), .model = model_, .request_id = request_id(), .trace = trace(), .code = code_,
+                  .time = time_, .phases = phases_, .bytes_in = bytes_in_, .bytes_out = bytes_out_,
+                  .messages_in = messages_in_, .messages_out = messages_out_});
+}
+
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }
 
 void Stream::StartRead() {
@@ -70,23 +108,29 @@ void Stream::StartRead() {
 }
 
 void Stream::StartWrite(const Slices& message) {
-  sent_ = grpc::ByteBuffer(message.data(), message.size());
+  SetSent(message);
   __tsan_release(this);
   ServerBidiReactor::StartWrite(&sent_);
+}
+
+void Stream::SetSent(const Slices& message) {
+  sent_ = grpc::ByteBuffer(message.data(), message.size());
+  ++messages_out_;
+  bytes_out_ += static_cast<int64_t>(sent_.Length());
 }
 
 // The stream may be over before gRPC's function returns.
 void Stream::Finish(const absl::Status& status) {
   Leave(status.code());
-  if (!status.ok() || IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
+  AddTrailingMetadata(/*fails=*/!status.ok());
   __tsan_release(this);
   ServerBidiReactor::Finish(ToGrpc(status));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
   Leave(absl::StatusCode::kOk);
-  if (IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
-  sent_ = grpc::ByteBuffer(message.data(), message.size());
+  AddTrailingMetadata(/*fails=*/false);
+  SetSent(message);
   __tsan_release(this);
   StartWriteAndFinish(&sent_, grpc::WriteOptions(), grpc::Status::OK);
 }
@@ -96,7 +140,11 @@ void Stream::OnReadDone(bool ok) {
   const ScopedAccount account(peer()->account());
   Slices message;
   if (ok) {
-    peer()->Gave(static_cast<int64_t>(received_.Length()));
+    const auto bytes = static_cast<int64_t>(received_.Length());
+    peer()->Gave(bytes);
+    ++messages_in_;
+    bytes_in_ += bytes;
+    encoding_ = ReceivedMessage(&received_).encoding();
     // A message that does not become slices is an empty one, which no parser takes for another.
     (void)received_.Dump(&message);
     received_.Clear();
@@ -128,6 +176,8 @@ void Stream::OnDone() {
   __tsan_acquire(this);
   const ScopedAccount account(peer()->account());
   guest_.End();
+  if (open_calls_ != nullptr) open_calls_->Remove(this);
+  LogAccess();
   OnOver();
 }
 

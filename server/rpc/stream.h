@@ -5,7 +5,10 @@
 #ifndef SERVER_RPC_STREAM_H_
 #define SERVER_RPC_STREAM_H_
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,10 +17,15 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/identities.h"
 #include "server/net/peers.h"
+#include "server/rpc/access_log.h"
 #include "server/rpc/call_counts.h"
+#include "server/rpc/trace_context.h"
 #include "server/wire/attachments.h"
+#include "server/wire/inflate.h"
 
 namespace gluond::server {
+
+class OpenCalls;
 
 class Stream : private grpc::ServerGenericBidiReactor {
  public:
@@ -25,8 +33,11 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // A call that has come.
   struct Opening {
     grpc::GenericCallbackServerContext* context;  // gRPC's until OnOver.
-    CallCounts* counts;                           // Its method's. They outlive all streams.
+    CallCounts* counts;                           // Its method's. They outlive all streams, as the others do.
     IdentityPtr caller;
+    absl::string_view method = {};   // The path; of a method that there is not, another word.
+    AccessLog* access = nullptr;     // Null: nobody wants a line of each call.
+    OpenCalls* open_calls = nullptr;  // Has the call until OnOver. Null: nobody's credentials can be revoked.
   };
 
   Stream(const Stream&) = delete;
@@ -37,6 +48,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   const PeerPtr& peer() const { return guest_.peer(); }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
+  absl::string_view method() const { return method_; }
   // The client's deadline, by this server's clock.
   Clock::time_point deadline() const { return deadline_; }
   // The client may have ended the call for its deadline, by its own clock.
@@ -45,11 +57,17 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // The metadata `x-request-id`, or a new one where the client sent none or a malformed one; the trailing metadata of a call
   // that fails, or that came with one, have it. By the thread that finishes the stream, before it does.
   const std::string& request_id();
-  // The metadata `traceparent`; empty: the client sent none or a malformed one.
+  // The metadata `traceparent`; empty: the client sent none or a malformed one. Where it sent any, the trailing metadata
+  // have that of the call's own span.
   std::string traceparent() const;
+  // Facts for the call's line in the access log: the model that it is about, and its phases. As request_id.
+  void SetModel(std::string model) { model_ = std::move(model); }
+  void SetPhases(const CallPhases& phases) { phases_ = phases; }
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
   void Cancel() { context_->TryCancel(); }
+  // The caller's credential is no longer good: the call is to end. On any thread, before OnOver.
+  virtual void Revoke() { Cancel(); }
 
  protected:
   // A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
@@ -67,6 +85,11 @@ class Stream : private grpc::ServerGenericBidiReactor {
   void Finish(const absl::Status& status);
   // The same with a message before it, when none is being written.
   void WriteAndFinish(const Slices& message);
+
+  // The compression of the message that OnRead has.
+  Encoding encoding() const { return encoding_; }
+  // The reply that is sent next may be compressed, for a client that takes such replies. Before the first is sent.
+  void MayCompress() { context_->set_compression_level(GRPC_COMPRESS_LEVEL_LOW); }
 
   // Whether it was the call that ended where OnRead had no message, and not the client's messages.
   bool IsBroken() const { return context_->IsCancelled(); }
@@ -92,16 +115,30 @@ class Stream : private grpc::ServerGenericBidiReactor {
   absl::string_view Metadata(const char* key) const;
   // The last word is about to be said.
   void Leave(absl::StatusCode code);
+  const TraceContext& trace();
+  void AddTrailingMetadata(bool fails);
+  void SetSent(const Slices& message);
+  void LogAccess();
 
   Peers& peers_;
   grpc::GenericCallbackServerContext* const context_;
   CallCounts& counts_;
   const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;
-  std::string request_id_;
+  const absl::string_view method_;
+  AccessLog* const access_;
+  OpenCalls* const open_calls_;
+  std::string request_id_, model_;
+  std::optional<TraceContext> trace_;
+  CallPhases phases_;
   Guest guest_;
   const Clock::time_point deadline_;
   grpc::ByteBuffer received_, sent_;
+  Encoding encoding_ = Encoding::kNone;  // The last message's.
+  int64_t bytes_in_ = 0, messages_in_ = 0;    // The reader's.
+  int64_t bytes_out_ = 0, messages_out_ = 0;  // The writer's.
+  absl::StatusCode code_ = absl::StatusCode::kOk;  // The last word.
+  Clock::duration time_{0};                        // From the headers to it.
 };
 
 }  // namespace gluond::server

@@ -8,6 +8,8 @@
 #include "engine/core/mutex.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/rpc/inflate_in_turn.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/stored_answer.h"
 #include "server/wire/chunk.h"
 #include "server/wire/parse_message.h"
@@ -23,6 +25,8 @@ constexpr char kCallWasApplied[] = " (the call itself was applied)";
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 8;
+// A byte takes so many times longer to be compressed than to be parsed.
+constexpr int64_t kTimesSlower = 16;
 
 // Equal for equal messages, whatever the order in which maps were sent.
 uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
@@ -56,6 +60,15 @@ class Rpc::OneCall final : public Stream {
   }
 
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  using Stream::encoding;
+  using Stream::MayCompress;
+
+  // The call is to end with Revoked, and not to begin where it has not.
+  void Revoke() override {
+    is_revoked_ = true;
+    cancellation_->Cancel();
+  }
+  bool is_revoked() const { return is_revoked_; }
 
   // Sends one of several replies, whose `memory` stays until it is sent. False: the one before it is not sent yet.
   bool TrySend(const Slices& reply, Reservation memory) {
@@ -108,6 +121,7 @@ class Rpc::OneCall final : public Stream {
   const std::shared_ptr<Cancellation> cancellation_;
   bool entered_ = false;  // Set before the call is finished, and thus before OnOver.
   bool is_sent_ = false;
+  std::atomic<bool> is_revoked_ = false;
   Unsent::Place unsent_;
   absl::Status last_status_;
   Slices last_reply_;
@@ -136,6 +150,7 @@ absl::Status Rpc::Admit(const Slices* request) {
     return absl::CancelledError("the call ended before its message came");
   }
   const auto bytes = request_bytes_ = static_cast<int64_t>(Bytes(*request).size());
+  if (stream_->is_revoked()) return Revoked();
   if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(stream_->Enter());
   if (bytes > runner_.limits.max_message_bytes) {
     return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ",
@@ -150,8 +165,28 @@ absl::Status Rpc::Admit(const Slices* request) {
 
 bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
 
+int64_t Rpc::bytes_to_parse() const {
+  if (stream_->encoding() == Encoding::kNone) return request_bytes_;
+  return std::min(request_bytes_ * kMostInflation, runner_.limits.max_message_bytes);
+}
+
 absl::Status Rpc::Parse(const Slices& slices, Message* message) {
-  return ParseMessage(slices, message, &attachments_, [this](int64_t parsed) { return memory_.Grow(parsed); });
+  const auto charge = [this](int64_t bytes) { return memory_.Grow(bytes); };
+  if (stream_->encoding() == Encoding::kNone) return ParseMessage(slices, message, &attachments_, charge);
+  stream_->MayCompress();
+  is_compressed_ = true;
+  ASSIGN_OR_RETURN(const Slices inflated, Inflated(slices));
+  return ParseMessage(inflated, message, &attachments_, charge);
+}
+
+absl::StatusOr<Slices> Rpc::Inflated(const Slices& slices) {
+  const int64_t most = runner_.limits.max_message_bytes;
+  absl::StatusOr<Slices> inflated = InflateInTurn(slices, stream_->encoding(), most,
+                                                  [this](int64_t piece) { return memory_.Grow(piece); });
+  if (!inflated.ok() || method_.weight == Weight::kAlways) return inflated;
+  bytes_permit_ = Shares::Permit();
+  ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, static_cast<int64_t>(Bytes(*inflated).size())));
+  return inflated;
 }
 
 void Rpc::SetClient(const std::string& client_id) {
@@ -169,19 +204,35 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   int64_t reply_bytes = 0;
   if (status.ok()) {
     outcome = Encode(*response, &reply);
-    const auto bytes = static_cast<int64_t>(Bytes(reply).size());
+    // A reply that gRPC compresses is there twice for a moment.
+    const int64_t bytes = static_cast<int64_t>(Bytes(reply).size()) * (is_compressed_ ? 2 : 1);
     if (outcome.ok()) outcome = memory_.Grow(bytes);
     if (outcome.ok()) reply_bytes = bytes;
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
   }
+  if (stream_->is_revoked()) outcome = Revoked();
   // Before the client can know of the answer and send again.
   turn_.reset();
   permit_ = Shares::Permit();
   bytes_permit_ = Shares::Permit();
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
-  if (method_.audited && runner_.audit != nullptr) Audit(outcome);
-  stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
+  if (method_.audited && runner_.audit.is_open()) Audit(outcome);
+  stream_->SetModel(std::move(target_));
+  stream_->SetPhases(phases_);
+  Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), std::move(reply));
+}
+
+void Rpc::Send(const absl::Status& status, Slices reply) {
+  const auto bytes = static_cast<int64_t>(Bytes(reply).size());
+  if (!is_compressed_ || Dispatch::OfMessage(bytes * kTimesSlower) == Weight::kLight) {
+    return stream_->Send(status, reply, std::move(memory_));
+  }
+  // The calling thread may be a lane's, and this may be gone before the other one begins.
+  auto memory = std::make_shared<Reservation>(std::move(memory_));
+  runner_.dispatch.Run(Weight::kHeavy, [stream = stream_, status, reply = std::move(reply), memory] {
+    stream->Send(status, reply, std::move(*memory));
+  });
 }
 
 bool Rpc::TrySend(const Message& response) {
@@ -228,8 +279,8 @@ void Rpc::Log(const absl::Status& status) {
 }
 
 void Rpc::Audit(const absl::Status& status) {
-  runner_.audit(ToJsonLine(Audited{method_.path, status.code(), stream_->caller() == nullptr ? "" : stream_->caller()->name,
-                                   target_, peer_->name(), stream_->request_id()}));
+  runner_.audit.Changed({method_.path, status.code(), stream_->caller() == nullptr ? "" : stream_->caller()->name, target_,
+                         peer_->name(), stream_->request_id()});
 }
 
 absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,

@@ -30,8 +30,11 @@
 #include "google/protobuf/arena.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
+#include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
 #include "server/net/peers.h"
+#include "server/rpc/access_log.h"
+#include "server/rpc/audit_log.h"
 #include "server/rpc/calls_under_way.h"
 #include "server/rpc/dispatch.h"
 #include "server/rpc/latency.h"
@@ -67,7 +70,8 @@ struct Runner {
   // The phases of models' calls: the wait for the model and its lane, the computation, and the part of it that clients
   // took for their operators.
   Latency queued, computed, called_back;
-  LogSink audit;  // The lines on changes, with whoever made them; null: nobody wants them. Set before the first call.
+  AuditLog audit;
+  AccessLog access{log.levels()};
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   Dispatch dispatch;  // Last: its work uses the others.
 };
@@ -100,6 +104,9 @@ class Rpc {
   const Attachments& attachments() const { return attachments_; }
   Attachments& reply_attachments() { return reply_attachments_; }
 
+  // The most bytes that the request may have once it is inflated.
+  int64_t bytes_to_parse() const;
+
   // Decides about the request and parses it into `message`.
   absl::Status Admit(const Slices* request);
   // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
@@ -107,8 +114,9 @@ class Rpc {
   absl::Status Parse(const Slices& slices, google::protobuf::Message* message);
   // The client's name for itself, for the log. One that is too long for a name is left out.
   void SetClient(const std::string& client_id);
-  // The model, or whatever else it is, that the call is about: for the audit log.
+  // The model, or whatever else it is, that the call is about: for the logs.
   void SetTarget(const std::string& name) { target_ = name; }
+  CallPhases& phases() { return phases_; }
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
   void Scope(std::string* client_id) const;
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
@@ -128,8 +136,12 @@ class Rpc {
 
  private:
   absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
+  // The request as it was before it was compressed.
+  absl::StatusOr<Slices> Inflated(const Slices& slices);
   void Log(const absl::Status& status);
   void Audit(const absl::Status& status);
+  // Sends the last word, where the reply may first be compressed, which takes long.
+  void Send(const absl::Status& status, Slices reply);
 
   Runner& runner_;
   const Method& method_;
@@ -139,12 +151,14 @@ class Rpc {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
   std::string client_, target_;
+  CallPhases phases_;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
   Reservation memory_;  // The request's and the reply's.
   Attachments attachments_;
   Attachments reply_attachments_;
   std::unique_ptr<Sequences::Turn> turn_;
+  bool is_compressed_ = false;  // The request; then the reply may be, too.
   std::atomic<bool> finished_ = false;
 };
 
@@ -167,6 +181,8 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // The times of its parts, for the access log. To be set before the call is finished; a `timing` of the response sets them.
+  CallPhases& phases() const { return state_->phases(); }
   // The most bytes of a reply.
   int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
@@ -181,6 +197,10 @@ class Call {
 
   void Finish(const absl::Status& status = absl::OkStatus()) const {
     if (status.ok()) SetDurable(&response());
+    if constexpr (requires { response().timing().compute(); }) {
+      const auto& timing = response().timing();
+      phases() = {FromProto(timing.queue()), FromProto(timing.compute()), FromProto(timing.callback())};
+    }
     state_->Finish(status, state_->response);
   }
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
@@ -281,7 +301,7 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
   using State = typename Call<Request, Response>::State;
   auto state = std::make_shared<State>(runner, method, stream);
   if (absl::Status status = state->Admit(request); !status.ok()) return state->Finish(status, nullptr);
-  const int64_t bytes = state->request_bytes();
+  const int64_t bytes = state->bytes_to_parse();
   auto work = [state, slices = std::move(*request), handler = &handler] {
     // Nobody may want the answer any more of a call that has waited for its turn.
     if (absl::Status status = state->cancellation()->Check(); !status.ok()) return state->Finish(status, nullptr);
@@ -298,6 +318,8 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
       state->SetTarget(state->request->model());
     } else if constexpr (requires { state->SetTarget(state->request->name()); }) {
       state->SetTarget(state->request->name());
+    } else if constexpr (requires { state->SetTarget(state->request->model_name()); }) {
+      state->SetTarget(state->request->model_name());
     }
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),

@@ -3,12 +3,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/wire/parse_message.h"
 
 namespace gluond::server {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+
+namespace {
+
+// The names of published models begin so.
+constexpr char kModel[] = "model:";
+
+}  // namespace
 
 // One who watches. Lives until gRPC is done with it.
 class HealthService::Watcher final : public Stream {
@@ -33,7 +42,7 @@ class HealthService::Watcher final : public Stream {
   void OnRead(Slices* message) override {
     if (message == nullptr) return End(absl::CancelledError("the call ended before its message came"));
     HealthCheckRequest request;
-    if (absl::Status status = ParseShortMessage(*message, &request); !status.ok()) return End(status);
+    if (absl::Status status = ParseShortMessage(*message, &request, encoding()); !status.ok()) return End(status);
     MutexLock lock(health_.mu_);
     service_ = request.service();
     knows_service_ = true;
@@ -70,7 +79,8 @@ class HealthService::Watcher final : public Stream {
   bool finished_ ABSL_GUARDED_BY(health_.mu_) = false;
 };
 
-HealthService::HealthService(Runner& runner) : RawService(runner, "grpc.health.v1.Health") {
+HealthService::HealthService(Runner& runner, const ServedModels& served)
+    : RawService(runner, "grpc.health.v1.Health"), served_(served) {
   Add("Check", this, &HealthService::Check, Weight::kAlways);
   AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
 }
@@ -94,11 +104,24 @@ void HealthService::SetBroken(const std::string& service) {
   TellAll();
 }
 
+void HealthService::Sweep() {
+  MutexLock lock(mu_);
+  TellAll();
+}
+
 void HealthService::TellAll() {
   for (Watcher* watcher : watchers_) watcher->Tell();
 }
 
+HealthService::Status HealthService::StatusOfModel(absl::string_view name) const {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(name, absl::MaxSplits(':', 1));
+  const absl::Status chosen = served_.Choose(parts.first, parts.second, "").status();
+  if (absl::IsNotFound(chosen)) return HealthCheckResponse::SERVICE_UNKNOWN;
+  return chosen.ok() && why_not_.empty() ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+}
+
 HealthService::Status HealthService::StatusOf(const std::string& service) const {
+  if (absl::string_view name = service; absl::ConsumePrefix(&name, kModel)) return StatusOfModel(name);
   if (!services_.contains(service)) return HealthCheckResponse::SERVICE_UNKNOWN;
   return why_not_.empty() && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }

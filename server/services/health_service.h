@@ -1,5 +1,10 @@
 // HealthService tells whether the server serves: the standard grpc.health.v1 (proto/health/v1). gRPC's own would hear of a
 // call only when its message has come, and count for nobody.
+//
+// A client may ask for the server (""), for each service and device by its name, and for a published model: "model:digits"
+// serves where an inference that names no version would find one ready, "model:digits:2" and "model:digits:stable" where
+// that version or label is. (No service, device or model has a name with the colon in this place.) Those who ask hear of a
+// model at once, those who watch it within a second.
 
 #ifndef SERVER_SERVICES_HEALTH_SERVICE_H_
 #define SERVER_SERVICES_HEALTH_SERVICE_H_
@@ -11,6 +16,7 @@
 #include "engine/core/mutex.h"
 #include "proto/health/v1/health.pb.h"
 #include "server/rpc/raw_service.h"
+#include "server/serving/served_models.h"
 
 namespace gluond::server {
 
@@ -18,7 +24,11 @@ class HealthService final : public RawService {
  public:
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
-  explicit HealthService(Runner& runner);
+  // `served` outlives this.
+  HealthService(Runner& runner, const ServedModels& served);
+
+  // Tells watchers of models that have become ready, or are so no more.
+  void Sweep() override;
 
   // There is this service, too. Before the first call.
   void AddService(const std::string& service) { services_.insert(service); }
@@ -37,9 +47,11 @@ class HealthService final : public RawService {
   Stream* Watch(const Method& method, Stream::Opening opening);
   // Requires mu_, which is also each watcher's: clang does not know that.
   void TellAll() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  Status StatusOfModel(absl::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // SERVICE_UNKNOWN: there is none of this name.
   Status StatusOf(const std::string& service) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  const ServedModels& served_;
   absl::flat_hash_set<std::string> services_ = {""};
 
   mutable Mutex mu_;

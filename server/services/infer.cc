@@ -109,9 +109,10 @@ void Infer(const ServedModels& served, Runner& runner, Inference inference, std:
   if (!inputs.ok()) return done(inputs.status());
   request->inputs = *std::move(inputs);
   request->cancellation = inference.cancellation;
-  request->done = [&runner, version, inference = std::move(inference), classes = *std::move(classes),
+  request->done = [&runner, version, request = request.get(), inference = std::move(inference), classes = *std::move(classes),
                    done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
+    if (inference.phases != nullptr) *inference.phases = {.queue = request->queued, .compute = request->computed};
     auto answer = [version, inference, classes, done, outputs = *std::move(outputs),
                    most_bytes = runner.limits.max_message_bytes] {
       done(Answer(inference, *version, classes, outputs, most_bytes));

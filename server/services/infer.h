@@ -23,6 +23,7 @@ struct Inference {
   Attachments& reply_attachments;
   std::shared_ptr<Cancellation> cancellation;
   std::shared_ptr<const void> kept;
+  CallPhases* phases = nullptr;  // Set before `done` is called; null: nobody wants them.
 };
 
 // Calls `done` once, on any thread; with OK the response is complete. NOT_FOUND: there is no such version.

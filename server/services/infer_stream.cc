@@ -49,10 +49,16 @@ void InferStreams::Drain() {
 }
 
 void InferStream::Sweep(Clock::time_point now) {
-  bool is_stuck = false;
+  const std::chrono::seconds idle(limits().stream_idle_seconds);
+  bool is_stuck = false, is_idle = false;
   {
     MutexLock lock(jobs_mu_);
     is_stuck = writing_ != nullptr && now - writing_since_ > lease();
+    is_idle = idle.count() > 0 && writing_ == nullptr && jobs_.empty() && now - idle_since_ > idle;
+  }
+  if (is_idle) {
+    End(absl::DeadlineExceededError(absl::StrCat("no request has come for the ", idle.count(),
+                                                 " s of --stream_idle_seconds; open another one")));
   }
   if (is_stuck) {
     End(absl::DeadlineExceededError(absl::StrCat("the client has taken no answer for the ", lease().count(),
@@ -148,6 +154,7 @@ void InferStream::Written() {
   {
     MutexLock lock(jobs_mu_);
     written = std::move(writing_);
+    idle_since_ = Clock::now();
   }
   GoOn();
 }

@@ -25,7 +25,7 @@ class InferStreams : public SharedStreams<InferStream> {
         served_(served) {}
 
   InferStream* Start(const Method& method, Stream::Opening opening);
-  // Ends streams whose clients do not take their answers.
+  // Ends streams whose clients do not take their answers, or send no requests.
   void Sweep();
   // The streams end with UNAVAILABLE when their requests are answered.
   void Drain();
@@ -71,6 +71,7 @@ class InferStream final : public Conversation {
   std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(jobs_mu_);  // In the order of their requests.
   JobPtr writing_ ABSL_GUARDED_BY(jobs_mu_);
   Clock::time_point writing_since_ ABSL_GUARDED_BY(jobs_mu_);
+  Clock::time_point idle_since_ ABSL_GUARDED_BY(jobs_mu_) = Clock::now();  // While it has no request.
   bool reading_ ABSL_GUARDED_BY(jobs_mu_) = true;
   bool no_more_ ABSL_GUARDED_BY(jobs_mu_) = false;
   bool draining_ ABSL_GUARDED_BY(jobs_mu_) = false;

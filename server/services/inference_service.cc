@@ -16,12 +16,10 @@ namespace {
 constexpr char kName[] = "gluond";
 constexpr const char* kExtensions[] = {"classification", "model_repository", "model_repository(unload_dependents)",
                                        "schedule_policy", "model_configuration", "binary_tensor_data", "parameters",
-                                       "statistics"};
+                                       "statistics", "logging"};
 
-// The answers of methods that this server has not.
+// The answer of methods that this server has not.
 constexpr char kNoMemory[] = "this server maps no memory of its clients; send tensors in requests";
-constexpr char kNoTraces[] = "this server keeps no traces; ask ModelStatistics";
-constexpr char kNoLogSettings[] = "the server's flags say what it logs, until its end";
 
 absl::Status CheckRepository(const std::string& name) {
   if (name.empty()) return absl::OkStatus();
@@ -143,10 +141,8 @@ InferenceService::InferenceService(Runner& runner, ServedModels& served, InferSt
                            inference::CudaSharedMemoryRegisterResponse>);
   Add("CudaSharedMemoryUnregister", this,
       &This::Nothing<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>);
-  Add("TraceSetting", this,
-      &This::Unimplemented<kNoTraces, inference::TraceSettingRequest, inference::TraceSettingResponse>);
-  Add("LogSettings", this,
-      &This::Unimplemented<kNoLogSettings, inference::LogSettingsRequest, inference::LogSettingsResponse>);
+  Add("TraceSetting", this, &This::TraceSetting);
+  Add("LogSettings", this, &This::LogSettings, Weight::kAlways);
 }
 
 // The server.
@@ -201,7 +197,8 @@ void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference
 
 void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
   Infer(served_, runner(),
-        {call.request(), call.attachments(), call.response(), call.reply_attachments(), call.cancellation(), nullptr},
+        {call.request(), call.attachments(), call.response(), call.reply_attachments(), call.cancellation(), nullptr,
+         &call.phases()},
         [call](const absl::Status& status) { call.Finish(status); });
 }
 

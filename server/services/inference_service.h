@@ -32,6 +32,9 @@ class InferenceService final : public RawService {
   void RepositoryModelLoad(Call<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse> call);
   void RepositoryModelUnload(
       Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call);
+  // The settings after those of the request, if any (inference_service_settings.cc).
+  void LogSettings(Call<inference::LogSettingsRequest, inference::LogSettingsResponse> call);
+  void TraceSetting(Call<inference::TraceSettingRequest, inference::TraceSettingResponse> call);
   // Shared memory that nobody has registered: a status without regions, and nothing to forget.
   template <class Request, class Response>
   void Nothing(Call<Request, Response> call);

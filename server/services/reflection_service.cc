@@ -105,7 +105,7 @@ class ReflectionStream final : public Stream {
   void OnRead(Slices* message) override {
     if (message == nullptr) return Finish(absl::OkStatus());
     v1::ServerReflectionRequest question;
-    absl::Status status = ParseShortMessage(*message, &question);
+    absl::Status status = ParseShortMessage(*message, &question, encoding());
     std::string answer;
     if (status.ok()) {
       answer = AnswerTo(question, services_).SerializeAsString();

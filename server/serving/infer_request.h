@@ -35,6 +35,7 @@ struct InferRequest final : Cancellation::Listener {
   bool is_alone = false;  // It was in a batch that failed.
   Clock::time_point arrived = Clock::now();
   std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
+  std::chrono::nanoseconds queued{0}, computed{0};  // The times until its batch, and of that. Before `done` has outputs.
   std::function<void()> wake;                 // Called when it is cancelled, while it waits.
 
   void Listen() {

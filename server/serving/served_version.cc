@@ -369,6 +369,8 @@ void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases 
       Fail(*batch[i], answers.status());
       continue;
     }
+    batch[i]->queued = begun - batch[i]->arrived;
+    batch[i]->computed = phases.input + phases.infer + phases.output;
     statistics_.Succeeded(Clock::now() - batch[i]->arrived, begun - batch[i]->arrived, phases);
     batch[i]->done(std::move((*answers)[i]));
   }

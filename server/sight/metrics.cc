@@ -92,6 +92,10 @@ void Metrics::AddCalls(Families& families) const {
                         "computation, and the wait for clients' operators within it.", latency->Read(),
                         {{"phase", phase}});
   }
+  for (const auto& [log, lines] : CountDroppedLines()) {
+    families.AddCounter("gluond_log_lines_dropped_total", "Lines of a log that nobody took in time, or that could not be "
+                        "written.", static_cast<double>(lines), {{"log", log}});
+  }
   families.AddGauge("gluond_sessions", "Sessions now.", static_cast<double>(parts_.sessions()));
   families.AddGauge("gluond_datasets", "Datasets now.", static_cast<double>(parts_.datasets()));
 }

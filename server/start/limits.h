@@ -37,6 +37,7 @@ struct Limits {
   int64_t max_named_session_bytes = 0;            // For such sessions while their clients are away, on each device, and
                                                   // for saves without a store. 0: a quarter of the memory.
   int64_t max_served_versions = 256;              // Published versions of models.
+  int64_t stream_idle_seconds = 3600;             // A stream of inferences without a request for so long ends. 0: never.
   int64_t callback_seconds = 300;                 // A client that computes an operator has so long for each call.
   int64_t max_callbacks = 65'536;                 // Calls that one such client has not answered.
 

@@ -67,14 +67,18 @@ absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* a
   return status;
 }
 
-absl::Status ParseShortMessage(const Slices& slices, Message* message) {
-  constexpr size_t kMost = 16 << 10;
-  if (const size_t bytes = Bytes(slices).size(); bytes > kMost) {
+absl::Status ParseShortMessage(const Slices& slices, Message* message, Encoding encoding) {
+  constexpr int64_t kMost = 16 << 10;
+  if (const auto bytes = static_cast<int64_t>(Bytes(slices).size()); bytes > kMost) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the request has ", bytes, " bytes, and ", kMost, " are enough for a name"));
   }
+  const absl::Status too_large = absl::ResourceExhaustedError(
+      absl::StrCat("the request has more than ", kMost, " bytes once it is inflated, and these are enough for a name"));
+  ASSIGN_OR_RETURN(const Slices inflated,
+                   Inflate(slices, encoding, kMost, too_large, [](int64_t) { return absl::OkStatus(); }));
   Attachments none;
-  return ParseMessage(slices, message, &none);
+  return ParseMessage(inflated, message, &none);
 }
 
 }  // namespace gluond::server

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 #include "server/wire/attachments.h"
+#include "server/wire/inflate.h"
 
 namespace gluond::server {
 
@@ -29,8 +30,10 @@ inline constexpr int64_t kMostParsedPerByte = 64;
 absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments,
                           const ChargeParsed& charge = nullptr);
 
-// The same for a message that is a name or two, and has no attachments. RESOURCE_EXHAUSTED: it has more than 16 KiB.
-absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message);
+// The same for a message that is a name or two, and has no attachments; it may have come compressed. RESOURCE_EXHAUSTED: it
+// has more than 16 KiB.
+absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message,
+                               Encoding encoding = Encoding::kNone);
 
 }  // namespace gluond::server
 

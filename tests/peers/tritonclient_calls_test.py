@@ -24,13 +24,21 @@ class ServerTest(TritonCase):
 
   def test_it_keeps_no_traces(self):
     for model in "", "dense":
-      self.expect_refused("UNIMPLEMENTED", "keeps no traces", self.client.get_trace_settings, model)
+      self.assertEqual([*self.client.get_trace_settings(model).settings["trace_level"].value], ["OFF"])
+      self.assertEqual([*self.client.update_trace_settings(model, {"trace_level": ["OFF"]}).settings], ["trace_level"])
       self.expect_refused("UNIMPLEMENTED", "keeps no traces", self.client.update_trace_settings, model,
                           {"trace_level": ["TIMESTAMPS"]})
+    self.expect_refused("NOT_FOUND", "none", self.client.get_trace_settings, "none")
 
-  def test_its_flags_say_what_it_logs(self):
-    self.expect_refused("UNIMPLEMENTED", "flags say what it logs", self.client.get_log_settings)
-    self.expect_refused("UNIMPLEMENTED", "flags say what it logs", self.client.update_log_settings, {"log_verbose_level": 1})
+  def test_it_is_told_what_to_log(self):
+    told = lambda answer: {name: answer.settings[name].bool_param for name in ("log_info", "log_warning", "log_error")}
+    default = {"log_info": False, "log_warning": True, "log_error": True}
+    self.assertEqual(told(self.client.get_log_settings()), default)
+    self.assertEqual(told(self.client.update_log_settings({"log_warning": False})), {**default, "log_warning": False})
+    verbose = self.client.update_log_settings({"log_warning": True, "log_verbose_level": 1}, as_json=True)["settings"]
+    self.assertEqual(verbose["log_verbose_level"], {"uint32_param": 1})
+    self.assertEqual(told(self.client.update_log_settings({"log_verbose_level": 0})), default)
+    self.expect_refused("PERMISSION_DENIED", "--access_log", self.client.update_log_settings, {"log_file": "/tmp/log"})
 
   def test_it_maps_no_memory_of_clients(self):
     client = self.client

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/health/v1/health.grpc.pb.h"
-#include "tests/server/service_fixture.h"
+#include "tests/server/serving_fixture.h"
 
 namespace gluond::server {
 namespace {
@@ -84,6 +84,77 @@ TEST_F(HealthServiceTest, ANameIsShort) {
   const grpc::Status status = watch->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(), "Watch: the request has 100004 bytes, and 16384 are enough for a name");
+}
+
+class ModelHealthTest : public ServingTest {
+ protected:
+  void SetUp() override {
+    ServingTest::SetUp();
+    health_ = Health::NewStub(channel_);
+  }
+  void TearDown() override {
+    health_.reset();
+    ServingTest::TearDown();
+  }
+  // SERVICE_UNKNOWN: NOT_FOUND.
+  HealthCheckResponse::ServingStatus StatusOf(const std::string& service) {
+    grpc::ClientContext context;
+    HealthCheckRequest request;
+    request.set_service(service);
+    HealthCheckResponse response;
+    const grpc::Status status = health_->Check(&context, request, &response);
+    if (status.error_code() == StatusCode::NOT_FOUND) return HealthCheckResponse::SERVICE_UNKNOWN;
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.status();
+  }
+
+  std::unique_ptr<Health::Stub> health_;
+};
+
+TEST_F(ModelHealthTest, AModelServesWhileAVersionIsReady) {
+  EXPECT_EQ(StatusOf("model:mlp"), HealthCheckResponse::SERVICE_UNKNOWN) << "it is defined, and not published";
+  Publish(R"(, "labels": ["stable"])");
+  for (const char* service : {"model:mlp", "model:mlp:1", "model:mlp:stable"}) {
+    EXPECT_EQ(StatusOf(service), HealthCheckResponse::SERVING) << service;
+  }
+  EXPECT_EQ(StatusOf("model:mlp:"), HealthCheckResponse::SERVING) << "an empty version is none that is named";
+  for (const char* service : {"mlp", "model:", "model:mlp:2", "model:mlp:canary", "model:mlp:1:1", "model:other"}) {
+    EXPECT_EQ(StatusOf(service), HealthCheckResponse::SERVICE_UNKNOWN) << service;
+  }
+  Call(infer_, &Inference_::RepositoryModelUnload, R"({"model_name": "mlp"})");
+  EXPECT_EQ(StatusOf("model:mlp"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(StatusOf("model:mlp:stable"), HealthCheckResponse::NOT_SERVING);
+  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp"})");
+  EXPECT_EQ(StatusOf("model:mlp:1"), HealthCheckResponse::SERVING);
+}
+
+TEST_F(ModelHealthTest, WatchersFollowPublishingAndRetiring) {
+  grpc::ClientContext context;
+  HealthCheckRequest request;
+  request.set_service("model:mlp:2");
+  const auto watch = health_->Watch(&context, request);
+  HealthCheckResponse response;
+  const auto next = [&] {
+    EXPECT_TRUE(watch->Read(&response));
+    return response.status();
+  };
+  EXPECT_EQ(next(), HealthCheckResponse::SERVICE_UNKNOWN);
+  Publish();
+  Publish();
+  EXPECT_EQ(next(), HealthCheckResponse::SERVING);
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": "2"})");
+  EXPECT_EQ(next(), HealthCheckResponse::SERVICE_UNKNOWN);
+  EXPECT_EQ(StatusOf("model:mlp"), HealthCheckResponse::SERVING);
+  context.TryCancel();
+}
+
+TEST_F(ModelHealthTest, NoModelServesWhileTheServerDrains) {
+  Publish();
+  std::thread drain([this] { server_->Drain(std::chrono::seconds(0), std::chrono::milliseconds(300)); });
+  HealthCheckResponse::ServingStatus status;
+  while ((status = StatusOf("model:mlp")) == HealthCheckResponse::SERVING) continue;
+  EXPECT_EQ(status, HealthCheckResponse::NOT_SERVING);
+  drain.join();
 }
 
 }  // namespace

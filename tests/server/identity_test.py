@@ -1,9 +1,11 @@
 """Who may call what: tokens, certificates, roles, the files of them that change, and what clients say of a refusal."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
+import queue
 import subprocess
 import tempfile
 import time
@@ -12,7 +14,8 @@ import unittest
 import grpc
 from google.protobuf import descriptor_pool, json_format
 
-from gluond.v1 import model_pb2, operator_pb2, parameters_pb2, server_pb2, serving_pb2, session_pb2, training_pb2  # noqa: F401
+from gluond.v1 import (custom_operator_pb2, dataset_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2,  # noqa: F401
+                       serving_pb2, session_pb2, trainer_pb2, training_pb2)
 from proto.inference import grpc_service_pb2  # noqa: F401
 from tests import case_runner
 from tests.server.running_server import BINARY, RunningServer
@@ -274,6 +277,91 @@ class IdentityTest(unittest.TestCase):
     told = {key: lines[0][key] for key in ("event", "caller", "method", "target", "code", "request_id")}
     self.assertEqual(told, {"event": "audit", "caller": "alice", "method": "/gluond.v1.ModelService/DeleteModel",
                             "target": "digits", "code": "NOT_FOUND", "request_id": "r-1"})
+
+  def test_refusals_are_audited_and_floods_of_them_counted(self):
+    token = self.token("shop", "infer")
+    audit = self.folder / "audit.log"
+    server = self.server(f"--identities={self.identities}", f"--audit_log={audit}")
+    channel = self.channel(server)
+    self.ask(channel, "gluond.v1.ModelService/DeleteModel", token, metadata=(("x-request-id", "r-2"),))
+    for _ in range(200):
+      self.ask(channel, self.INFO)
+    server.stop()
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    told = {key: lines[0][key] for key in ("event", "caller", "method", "code", "request_id")}
+    self.assertEqual(told, {"event": "audit", "caller": "shop", "method": "/gluond.v1.ModelService/DeleteModel",
+                            "code": "PERMISSION_DENIED", "request_id": "r-2"})
+    self.assertEqual({(line.get("method"), line["code"]) for line in lines[1:] if line["event"] == "audit"},
+                     {(f"/{self.INFO}", "UNAUTHENTICATED")})
+    self.assertNotIn("caller", lines[1])
+    self.assertLess(len(lines), 60)
+    self.assertEqual(sum(line.get("left_out", 0) + (line["event"] == "audit") for line in lines[1:]), 200)
+
+  def open_streams(self, channel, token):
+    """Streams that stay open, by their methods: the one of inferences has been answered once, the session has begun."""
+    metadata = (("authorization", f"Bearer {token}"),)
+    streams = {}
+    protocol = server_pb2.GetServerInfoResponse.FromString(self.ask(channel, self.INFO, token)[1]).protocol
+    session = session_pb2.OpenSession(protocol=protocol)
+    host = custom_operator_pb2.OpenHost(scope=hashlib.sha256(token.encode()).hexdigest())
+    for path, first in (("inference.GRPCInferenceService/ModelStreamInfer", grpc_service_pb2.ModelInferRequest()),
+                        ("gluond.v1.SessionService/Run", session_pb2.SessionRequest(open=session)),
+                        ("gluond.v1.OperatorService/HostOperators", custom_operator_pb2.HostRequest(open=host))):
+      requests = queue.Queue()
+      requests.put(first.SerializeToString())
+      streams[path] = channel.stream_stream(f"/{path}")(iter(requests.get, None), metadata=metadata, timeout=60)
+      next(streams[path])
+    return streams
+
+  def train(self, channel, token):
+    """A training that lasts for ever."""
+    call = lambda path, request: self.ask(channel, path, token, request.SerializeToString())
+    parse = json_format.ParseDict
+    done = [
+        call("gluond.v1.ModelService/DefineModel", parse({
+            "model": "m", "variables": [{"name": "data", "shape": [-1, 3]}],
+            "block": {"block": "Dense", "attributes": {"units": 2}}}, model_pb2.DefineModelRequest())),
+        call("gluond.v1.ModelService/InitializeParameters", parse({
+            "model": "m", "initializer": {"name": "xavier"}}, parameters_pb2.InitializeParametersRequest())),
+        call("gluond.v1.TrainingService/CreateTrainer", parse({
+            "model": "m", "loss": {"name": "SoftmaxCrossEntropyLoss"},
+            "optimizer": {"name": "sgd", "attributes": {"learning_rate": 0.01}}}, trainer_pb2.CreateTrainerRequest())),
+        call("gluond.v1.TrainingService/UploadDataset", parse({
+            "dataset": "d", "commit": True, "tensors": {
+                "data": {"shape": [64, 3], "fill": {"constant": 1}}, "label": {"shape": [64], "dtype": "INT32", "fill": {}}}},
+            dataset_pb2.UploadDatasetRequest()))]
+    self.assertEqual([code for code, _ in done], [STATUS.OK] * len(done), done)
+    request = parse({"model": "m", "rows": {"dataset": "d"}, "batchSize": "8", "epochs": "1000000",
+                     "progressEvery": "0.05s"}, training_pb2.TrainRequest())
+    call = channel.unary_stream("/gluond.v1.TrainingService/Train")(
+        request.SerializeToString(), metadata=(("authorization", f"Bearer {token}"),), timeout=60)
+    next(call)
+    return call
+
+  def test_open_streams_end_when_their_callers_are_revoked(self):
+    alice, bob = self.token("alice", "train,infer"), self.token("bob", "train,infer")
+    server = self.server(f"--identities={self.identities}")
+    channel = self.channel(server)
+    health = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
+    next(health)
+    of_bob = self.open_streams(channel, bob)
+    of_alice = self.open_streams(channel, alice)
+    of_alice["gluond.v1.TrainingService/Train"] = self.train(channel, alice)
+    lines = self.identities.read_text().splitlines()
+    self.identities.write_text("\n".join(line for line in lines if not line.startswith("alice")) + "\n")
+    for path, stream in of_alice.items():
+      with self.assertRaises(grpc.RpcError, msg=path) as ended:
+        while True:
+          next(stream)
+      self.assertEqual(ended.exception.code(), STATUS.UNAUTHENTICATED, path)
+      self.assertIn("has been revoked since", ended.exception.details(), path)
+    for path, stream in (*of_bob.items(), ("Watch", health)):
+      self.assertTrue(stream.is_active(), path)
+    # A role that is taken away ends what it was good for.
+    self.identities.write_text("\n".join(lines).replace("bob train,infer", "bob infer") + "\n")
+    for path in "gluond.v1.SessionService/Run", "gluond.v1.OperatorService/HostOperators":
+      self.assertEqual(of_bob[path].exception(timeout=10).code(), STATUS.UNAUTHENTICATED, path)
+    self.assertTrue(of_bob["inference.GRPCInferenceService/ModelStreamInfer"].is_active())
 
   @unittest.skipIf(os.geteuid() != 0, "only root can be somebody else")
   def test_a_unix_socket_is_for_those_whom_the_kernel_names(self):

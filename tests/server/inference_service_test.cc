@@ -322,8 +322,80 @@ TEST_F(InferenceServiceTest, WhatIsNotOfferedSaysSo) {
   Call(infer_, &Inference_::SystemSharedMemoryRegister, "{}", StatusCode::UNIMPLEMENTED);
   ExpectMessage("send tensors in requests");
   Call(infer_, &Inference_::CudaSharedMemoryRegister, "{}", StatusCode::UNIMPLEMENTED);
-  Call(infer_, &Inference_::TraceSetting, "{}", StatusCode::UNIMPLEMENTED);
-  Call(infer_, &Inference_::LogSettings, "{}", StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(InferenceServiceTest, SettingsOfTheLogAreReadChangedAndChecked) {
+  const auto on = [](const inference::LogSettingsResponse& response, const std::string& name) {
+    return response.settings().at(name).bool_param();
+  };
+  auto settings = Call(infer_, &Inference_::LogSettings, "{}");
+  EXPECT_FALSE(on(settings, "log_info")) << "there is no access log";
+  EXPECT_TRUE(on(settings, "log_warning"));
+  EXPECT_TRUE(on(settings, "log_error"));
+  EXPECT_EQ(settings.settings().at("log_verbose_level").uint32_param(), 0u);
+  EXPECT_EQ(settings.settings().at("log_format").string_param(), "ISO8601");
+
+  settings = Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_warning": {"bool_param": false},
+      "log_verbose_level": {"uint32_param": 1}, "log_format": {"string_param": "ISO8601"}}})");
+  EXPECT_FALSE(on(settings, "log_warning"));
+  EXPECT_EQ(settings.settings().at("log_verbose_level").uint32_param(), 1u);
+  log_.Take();
+  Ask(Rows(1), StatusCode::NOT_FOUND);
+  EXPECT_THAT(log_.Take(), testing::IsEmpty());
+
+  for (const char* wrong : {R"("log_error": {"uint32_param": 0})", R"("log_verbose_level": {"uint32_param": 3})",
+                            R"("log_verbose_level": {"bool_param": true})", R"("log_format": {"string_param": "default"})",
+                            R"("log_colour": {"bool_param": true})"}) {
+    // A mistake in one setting leaves all as they are.
+    Call(infer_, &Inference_::LogSettings, absl::StrCat(R"({"settings": {"log_warning": {"bool_param": true}, )", wrong, "}}"),
+         StatusCode::INVALID_ARGUMENT);
+    EXPECT_FALSE(on(Call(infer_, &Inference_::LogSettings, "{}"), "log_warning")) << wrong;
+  }
+  Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_info": {"bool_param": true}}})",
+       StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("--access_log=FILE");
+  Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_file": {"string_param": "/tmp/x"}}})",
+       StatusCode::PERMISSION_DENIED);
+  Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_warning": {"bool_param": true},
+      "log_verbose_level": {"uint32_param": 0}}})");
+  Ask(Rows(1), StatusCode::NOT_FOUND);
+  EXPECT_THAT(log_.Take(), testing::Contains(HasSubstr("NOT_FOUND")));
+}
+
+TEST_F(InferenceServiceTest, TracesAreOff) {
+  Publish();
+  for (const char* request : {"{}", R"({"model_name": "mlp"})", R"({"settings": {"trace_level": {"value": ["OFF"]}}})",
+                              R"({"settings": {"trace_level": {}, "trace_rate": {}}})"}) {
+    const auto settings = Call(infer_, &Inference_::TraceSetting, request).settings();
+    EXPECT_EQ(settings.size(), 1u);
+    EXPECT_THAT(settings.at("trace_level").value(), ElementsAre("OFF"));
+  }
+  Call(infer_, &Inference_::TraceSetting, R"({"settings": {"trace_level": {"value": ["TIMESTAMPS"]}}})",
+       StatusCode::UNIMPLEMENTED);
+  ExpectMessage("--access_log");
+  Call(infer_, &Inference_::TraceSetting, R"({"settings": {"trace_rate": {"value": ["1"]}}})", StatusCode::UNIMPLEMENTED);
+  Call(infer_, &Inference_::TraceSetting, R"({"settings": {"traces": {}}})", StatusCode::INVALID_ARGUMENT);
+  Call(infer_, &Inference_::TraceSetting, R"({"model_name": "none"})", StatusCode::NOT_FOUND);
+}
+
+TEST_F(InferenceServiceTest, AStreamWithoutRequestsEnds) {
+  Limits limits;
+  limits.stream_idle_seconds = 1;
+  limits.session_lease_seconds = 1;
+  Restart(limits);
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "2500000"})");
+  grpc::ClientContext context;
+  const auto stream = infer_->ModelStreamInfer(&context);
+  ASSERT_TRUE(stream->Write(Rows(1)));
+  inference::ModelStreamInferResponse response;
+  ASSERT_TRUE(stream->Read(&response)) << "one with a request under way is not without any";
+  EXPECT_EQ(response.error_message(), "");
+  const auto answered = std::chrono::steady_clock::now();
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_GE(std::chrono::steady_clock::now() - answered, std::chrono::milliseconds(900));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("1 s of --stream_idle_seconds"));
 }
 
 TEST_F(InferenceServiceTest, ACancelledRequestLeavesTheQueueAtOnce) {

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,7 +16,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/core/error_info.h"
 #include "gtest/gtest.h"
+#include "server/rpc/json_line.h"
+#include "server/rpc/log_file.h"
 #include "server/rpc/log_writer.h"
 
 namespace gluond::server {
@@ -31,6 +37,7 @@ class Pipe {
   }
   ~Pipe() { close(ends_[0]); }  // The writer's thread may still have the other end.
   int end() const { return ends_[1]; }
+  int reader() const { return ends_[0]; }
 
   // Reads until there is the line `last`.
   std::string ReadUntil(const std::string& last) {
@@ -142,6 +149,109 @@ TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
 TEST(FailureLogTest, ALineIsShortWhateverTheMessage) {
   const std::string line = ToJsonLine({"m", absl::InternalError(std::string(1 << 20, 'y')), "p"});
   EXPECT_LT(line.size(), 3000u);
+}
+
+TEST(FailureLogTest, LevelsSayWhichFailuresHaveALineAndCountThemAllTheSame) {
+  std::vector<std::string> lines;
+  FailureLog log([&lines](absl::string_view line) { lines.emplace_back(line); });
+  const auto fail = [&](const absl::Status& status) { log.Failed({"/service/Method", status, "peer"}); };
+  log.levels().Set(LogLevel::kWarning, false);
+  fail(OverLimit("--max_models", "too many"));
+  fail(absl::InternalError("a mistake"));
+  log.levels().Set(LogLevel::kError, false);
+  fail(absl::InternalError("another"));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(absl::StrContains(lines[0], "a mistake"));
+  EXPECT_EQ(log.Refusals().at("--max_models"), 1);
+}
+
+TEST(LogWriterTest, ALingeringWriterWritesManyLinesTogether) {
+  Pipe pipe;
+  LogWriter log(pipe.end(), LogWriter::kQueueBytes, milliseconds(300));
+  const auto begun = std::chrono::steady_clock::now();
+  log.Write("first\n");
+  log.Write("second\n");
+  char some[64] = "";
+  ASSERT_EQ(read(pipe.reader(), some, sizeof(some)), 13) << "both at once";
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, milliseconds(250));
+  log.Write("third\n");
+  EXPECT_TRUE(log.Flush(milliseconds(250))) << "whoever waits for the end of the queue does not linger";
+}
+
+TEST(LogWriterTest, ALingeringWriterDoesNotLetItsQueueFill) {
+  Pipe pipe;
+  LogWriter log(pipe.end(), /*queue_bytes=*/1000, seconds(3600));
+  for (int i = 0; i < 6; ++i) log.Write(std::string(99, 'x') + "\n");
+  EXPECT_GE(pipe.ReadUntil("\n").size(), 100u);
+  EXPECT_EQ(log.lines_dropped(), 0);
+}
+
+// A folder with a log in it.
+class LogFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "/log-" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directory(folder_);
+    path_ = folder_ + "/the.log";
+    absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path_, "test", milliseconds(0));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    file_ = *std::move(opened);
+  }
+  void TearDown() override {
+    std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+    std::filesystem::remove_all(folder_);
+  }
+  void Write(const std::string& line) {
+    file_->writer().Write(line + "\n");
+    EXPECT_TRUE(file_->writer().Flush(seconds(60)));
+  }
+  static std::string Read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  std::string folder_, path_;
+  std::unique_ptr<LogFile> file_;
+};
+
+TEST_F(LogFileTest, LinesFollowTheNameAndNotTheFile) {
+  Write("one");
+  EXPECT_TRUE(file_->FollowMove().ok());
+  Write("two");
+  EXPECT_EQ(Read(path_), "one\ntwo\n");
+  std::filesystem::rename(path_, path_ + ".1");
+  Write("three");  // Nobody has looked.
+  EXPECT_TRUE(file_->FollowMove().ok());
+  Write("four");
+  std::filesystem::remove(path_);
+  EXPECT_TRUE(file_->FollowMove().ok());
+  Write("five");
+  std::ofstream(path_ + ".new") << "by another\n";
+  std::filesystem::rename(path_ + ".new", path_);
+  EXPECT_TRUE(file_->FollowMove().ok());
+  Write("six");
+  EXPECT_EQ(Read(path_ + ".1"), "one\ntwo\nthree\n");
+  EXPECT_EQ(Read(path_), "by another\nsix\n");
+}
+
+TEST_F(LogFileTest, AFolderThatIsGoneIsToldOnceAndLinesGoWhereTheyWent) {
+  Write("one");
+  std::filesystem::rename(folder_, folder_ + "-moved");
+  EXPECT_TRUE(absl::IsPermissionDenied(file_->FollowMove()));
+  EXPECT_TRUE(file_->FollowMove().ok());
+  Write("two");
+  std::filesystem::rename(folder_ + "-moved", folder_);
+  EXPECT_TRUE(file_->FollowMove().ok());
+  Write("three");
+  EXPECT_EQ(Read(path_), "one\ntwo\nthree\n");
+  EXPECT_EQ(file_->writer().lines_dropped(), 0);
+}
+
+TEST(JsonLineTest, TextIsEscapedAsJsonWantsIt) {
+  EXPECT_EQ(JsonQuoted(""), "\"\"");
+  EXPECT_EQ(JsonQuoted("plain / ä"), "\"plain / ä\"");
+  EXPECT_EQ(JsonQuoted("a\"b\\c\n\x01\x7f" "d"), R"("a\"b\\c\u000a\u0001\u007fd")");
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+#include "server/rpc/audit_log.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/json_line.h"
+
+namespace gluond::server {
+namespace {
+
+std::string ToJsonLine(const Audited& audited, int64_t left_out) {
+  return absl::StrCat(BeginJsonLine("audit"), JsonIfThere("caller", audited.caller), ",\"method\":",
+                      JsonQuoted(audited.method), JsonIfThere("target", audited.target), ",\"code\":",
+                      JsonQuoted(CodeName(audited.code)), ",\"peer\":", JsonQuoted(audited.peer),
+                      JsonIfThere("request_id", audited.request_id),
+                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+}
+
+}  // namespace
+
+void AuditLog::Changed(const Audited& audited) {
+  if (sink_ != nullptr) sink_(ToJsonLine(audited, 0));
+}
+
+void AuditLog::Refused(const Audited& audited) {
+  if (sink_ == nullptr) return;
+  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(audited.method, " ", CodeName(audited.code)));
+  if (left_out.has_value()) sink_(ToJsonLine(audited, *left_out));
+}
+
+void AuditLog::Tell(const LogLimit::Counts& counts) {
+  for (const auto& [reason, left_out] : counts) {
+    sink_(absl::StrCat(BeginJsonLine("audit_left_out"), ",\"reason\":", JsonQuoted(reason), ",\"left_out\":", left_out,
+                       "}\n"));
+  }
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,44 @@
+#include "server/rpc/open_calls.h"
+
+#include <vector>
+
+#include "engine/core/error_info.h"
+
+namespace gluond::server {
+
+absl::Status Revoked() {
+  return WithInfo(absl::UnauthenticatedError("the credential with which this call was made has been revoked since; ask the "
+                                             "server's operator for another one"),
+                  reason::kNoIdentity);
+}
+
+void OpenCalls::Add(Stream* call) {
+  MutexLock lock(mu_);
+  calls_.insert(call);
+}
+
+void OpenCalls::Remove(Stream* call) {
+  MutexLock lock(mu_);
+  calls_.erase(call);
+  while (revoking_ == call) revoked_.Wait(mu_);
+}
+
+void OpenCalls::RevokeUnless(absl::FunctionRef<bool(const Stream& call)> may_go_on) {
+  MutexLock lock(mu_);
+  std::vector<Stream*> to_revoke;
+  for (Stream* const call : calls_) {
+    if (!may_go_on(*call)) to_revoke.push_back(call);
+  }
+  for (Stream* const call : to_revoke) {
+    // Another call may have come to the place of one that has ended meanwhile.
+    if (!calls_.contains(call) || may_go_on(*call)) continue;
+    revoking_ = call;
+    lock.Unlock();  // To end a call may end others, or wake whoever waits for them.
+    call->Revoke();
+    lock.Lock();
+    revoking_ = nullptr;
+    revoked_.NotifyAll();
+  }
+}
+
+}  // namespace gluond::server
