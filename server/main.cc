@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
@@ -43,6 +44,15 @@ ABSL_FLAG(std::string, identities, "",
           "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas) and a credential, "
           "sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
           "everybody may do all, or everybody whose certificate is good.");
+ABSL_FLAG(std::string, jwt_keys, "",
+          "File of public keys, in PEM, whose JSON Web Tokens are bearer tokens, too: RSA signs RS256, the curve P-256 ES256. A "
+          "line `kid: NAME` before a key names it. A changed file is taken up.");
+ABSL_FLAG(std::string, jwt_issuer, "", "The `iss` that such a token is to have.");
+ABSL_FLAG(std::string, jwt_audience, "", "The `aud` that it is to have.");
+ABSL_FLAG(int64_t, jwt_leeway_seconds, 60, "So much may its `exp` and `nbf` differ from this machine's clock.");
+ABSL_FLAG(std::string, jwt_name_claim, "sub", "Its claim that is the caller's name.");
+ABSL_FLAG(std::string, jwt_roles_claim, "roles",
+          "Its claim that has the caller's roles; those of other services count for nothing. With dots: within others.");
 ABSL_FLAG(std::vector<std::string>, unix_users, {},
           "Numbers of users who may connect to a Unix socket, beside the server's own and root.");
 ABSL_FLAG(std::string, audit_log, "",
@@ -186,8 +196,14 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
 absl::Status AddIdentity(ServerOptions* options) {
   options->tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
   options->identities = absl::GetFlag(FLAGS_identities);
+  options->jwt = {.keys = absl::GetFlag(FLAGS_jwt_keys),
+                  .issuer = absl::GetFlag(FLAGS_jwt_issuer),
+                  .audience = absl::GetFlag(FLAGS_jwt_audience),
+                  .leeway = absl::Seconds(absl::GetFlag(FLAGS_jwt_leeway_seconds)),
+                  .name_claim = absl::GetFlag(FLAGS_jwt_name_claim),
+                  .roles_claim = absl::GetFlag(FLAGS_jwt_roles_claim)};
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
-  const bool asks = !options->identities.empty() || !options->tls.client_authority.empty();
+  const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
     ASSIGN_OR_RETURN(options->audit, LogToFile(path));
   } else if (asks) {

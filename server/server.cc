@@ -134,17 +134,24 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   return server;
 }
 
-absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
+absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options) {
   if (options.tls.any()) RETURN_IF_ERROR(CheckTlsFiles(options.tls));
-  runner_->audit = options.audit;
-  log_ = options.log;
   std::unique_ptr<Identities> identities;
+  std::unique_ptr<Jwt> jwt;
   if (!options.identities.empty()) {
     ASSIGN_OR_RETURN(identities, Identities::Load(options.identities));
   }
-  if (identities != nullptr || !options.tls.client_authority.empty()) {
-    gatekeeper_ = std::make_unique<Gatekeeper>(std::move(identities));
+  if (!options.jwt.keys.empty()) {
+    ASSIGN_OR_RETURN(jwt, Jwt::Load(options.jwt));
   }
+  if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) return nullptr;
+  return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt));
+}
+
+absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
+  runner_->audit = options.audit;
+  log_ = options.log;
+  ASSIGN_OR_RETURN(gatekeeper_, NewGatekeeper(options));
   return absl::OkStatus();
 }
 

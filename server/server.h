@@ -29,6 +29,7 @@
 #include "server/hosted/parameter_uploads.h"
 #include "server/hosted/sweeper.h"
 #include "server/identity/gatekeeper.h"
+#include "server/identity/jwt.h"
 #include "server/identity/tls.h"
 #include "server/net/accept_threads.h"
 #include "server/net/listener.h"
@@ -55,6 +56,7 @@ struct ServerOptions {
   std::string store_dir;         // Empty: no checkpoints.
   TlsFiles tls;                  // On TCP. Empty: no encryption.
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
+  JwtOptions jwt;                // Without its keys no JSON Web Token says who calls.
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
   Limits limits;
@@ -98,6 +100,7 @@ class Server {
 
  private:
   Server() = default;
+  static absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& options);
   absl::Status CreateGatekeeper(const ServerOptions& options);
   absl::Status OpenStore(const ServerOptions& options);
   absl::Status CreateServices(const ServerOptions& options);

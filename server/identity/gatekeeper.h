@@ -13,25 +13,30 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/access.h"
 #include "server/identity/identities.h"
+#include "server/identity/jwt.h"
 
 namespace gluond::server {
 
 class Gatekeeper {
  public:
-  // `identities`: null where each certificate that TLS has found good may do all.
-  explicit Gatekeeper(std::unique_ptr<Identities> identities) : identities_(std::move(identities)) {}
+  // `identities`: null where each certificate that TLS has found good may do all. `jwt`: null where no JSON Web Token is one.
+  explicit Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt = nullptr)
+      : identities_(std::move(identities)), jwt_(std::move(jwt)) {}
 
   // Null: a method that is open, by a caller without an identity.
-  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role.
+  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role. RESOURCE_EXHAUSTED: too many JSON
+  // Web Tokens that are new come by this connection.
   absl::StatusOr<IdentityPtr> Admit(absl::string_view method, const grpc::ServerContextBase& context) const;
 
-  // Takes up a changed file of identities.
-  absl::Status Reload() { return identities_ == nullptr ? absl::OkStatus() : identities_->Reload(); }
+  // Takes up changed files of identities and keys.
+  absl::Status Reload();
 
  private:
+  absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, const grpc::ServerContextBase& context) const;
   absl::StatusOr<IdentityPtr> Caller(const grpc::ServerContextBase& context) const;
 
   const std::unique_ptr<Identities> identities_;
+  const std::unique_ptr<Jwt> jwt_;
 };
 
 }  // namespace gluond::server
