@@ -22,6 +22,7 @@ libdnnl-dev              oneDNN: matrix products and convolutions on the CPU
 libopenblas-dev          matrix products in float64, which oneDNN lacks
 prometheus-cpp-dev       the server's metrics, as Prometheus reads them
 libcivetweb-dev          HTTP for the metrics and for probes
+libyaml-cpp-dev          the file of what the server serves
 libjwt-dev               the signatures of JSON Web Tokens
 zlib1g-dev               the client reads compressed image files
 libgtest-dev             tests

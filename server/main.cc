@@ -74,6 +74,10 @@ ABSL_FLAG(bool, exit_on_device_error, false,
 ABSL_FLAG(std::string, store_dir, "",
           "Folder for checkpoints, and for the models and datasets that the next process is to go on with; made if missing. "
           "Empty: nothing can be saved.");
+ABSL_FLAG(std::string, serve, "",
+          "A file of YAML that declares versions to serve, made of checkpoints in --store_dir; SIGHUP and ReloadServing have it "
+          "read again (docs/operations.md). Empty: calls alone publish versions.");
+ABSL_FLAG(bool, check, false, "Checks flags and files, and ends without listening: status 0 if a server could start by them.");
 ABSL_FLAG(std::string, checkpoint_every, "",
           "How often each model is saved for the next process: after so many steps or other changes, as in 500steps, when a "
           "change is so old, as in 10m (s, m or h), or both, as in 500steps,10m. Empty: at SIGTERM and SIGINT alone.");
@@ -257,6 +261,15 @@ void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time
   }).detach();
 }
 
+// SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.
+void Reload(Server* server) {
+  server->ReloadServing([](const absl::StatusOr<Declaration>& served) {
+    const std::string outcome = served.ok() ? absl::StrCat("it serves ", Summary(*served))
+                                            : absl::StrCat(served.status().message(), "; all goes on as before");
+    LogToStderr(absl::StrCat("gluond-server: SIGHUP: ", outcome, "\n"));
+  });
+}
+
 std::chrono::seconds SecondsOf(int flag) { return std::chrono::seconds(std::max(0, flag)); }
 
 // The exit status of a server that has listened.
@@ -271,6 +284,7 @@ absl::StatusOr<int> Main() {
   if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
   options.checkpoint_every = *schedule;
   options.limits = LimitsFromFlags();
+  options.serve = absl::GetFlag(FLAGS_serve);
   options.on_device_error = &OnDeviceError;
   const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
@@ -281,6 +295,12 @@ absl::StatusOr<int> Main() {
     ASSIGN_OR_RETURN(options.metrics_address,
                      CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public), !options.metrics_token_file.empty()));
   }
+  if (absl::GetFlag(FLAGS_check)) {
+    ASSIGN_OR_RETURN(const std::string found, Server::Check(options));
+    LogToStdout(absl::StrCat("gluond-server: the flags and files are good; ", found, "\n"));
+    return 0;
+  }
+  if (!options.serve.empty()) CatchHangup();
   if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;
@@ -291,7 +311,7 @@ absl::StatusOr<int> Main() {
   if (!absl::GetFlag(FLAGS_port_file).empty()) {
     RETURN_IF_ERROR(WritePort(absl::GetFlag(FLAGS_port_file), server->port()));
   }
-  const int signal = WaitForStop();
+  const int signal = WaitForStop([&server] { Reload(server.get()); });
   const std::chrono::seconds lame_duck = SecondsOf(absl::GetFlag(FLAGS_lame_duck_seconds));
   const std::chrono::seconds grace = SecondsOf(absl::GetFlag(FLAGS_drain_seconds));
   LogToStdout(absl::StrCat("signal ", signal, ": no new calls", lame_duck.count() == 0 ? "" : " after ",

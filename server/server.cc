@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "server/hosted/wait_for.h"
 #include "server/services/inference_service.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
@@ -125,6 +126,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (server->stored_datasets_ != nullptr) server->stored_datasets_->Load();
   server->saved_sessions_->Load();
   server->served_->Load();
+  if (!server->serve_.empty()) {
+    RETURN_IF_ERROR(WaitFor([&](auto done) {
+      server->ReloadServing([done](const absl::StatusOr<Declaration>& served) { done(served.status()); });
+    }));
+  }
   if (LiveModels* const live = server->live_.get(); live != nullptr) {
     live->Load();
     server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
@@ -153,6 +159,26 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
   log_ = options.log;
   ASSIGN_OR_RETURN(gatekeeper_, NewGatekeeper(options));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckLimits(options.limits));
+  RETURN_IF_ERROR(NewGatekeeper(options).status());
+  if (options.serve.empty()) return "no file --serve";
+  ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
+  if (!declaration.empty()) {
+    if (!LocalFileSystem().IsDirectory(options.store_dir)) {
+      return absl::FailedPreconditionError(absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=",
+                                                        options.store_dir, " is no folder"));
+    }
+    ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
+    RETURN_IF_ERROR(CheckCheckpoints(declaration, *store));
+  }
+  return absl::StrCat(options.serve, ": ", Summary(declaration));
+}
+
+void Server::ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done) {
+  served_->Declare([path = serve_] { return ReadServeFile(path); }, store_.get(), std::move(done));
 }
 
 absl::Status Server::OpenStore(const ServerOptions& options) {
@@ -203,7 +229,10 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_,
                                                         stored_datasets_.get()));
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_, *saved_sessions_));
-  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get()));
+  serve_ = options.serve;
+  ServingService::Reload reload;
+  if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
+  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get(), reload));
   services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_));
   auto health = std::make_unique<HealthService>(*runner_);
   health_ = health.get();

@@ -63,6 +63,7 @@ struct ServerOptions {
   std::string metrics_address;     // "127.0.0.1:9100" for Prometheus and probes; empty: none.
   std::string metrics_token_file;  // A file with the token that Prometheus sends; empty: none.
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
+  std::string serve;             // The file of the versions to serve (serving/serve_file.h); empty: calls alone publish some.
   LogSink log = &LogToStderr;
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
   std::function<void(const absl::Status& why)> on_device_error;
@@ -75,6 +76,10 @@ class Server {
   // UNAVAILABLE.
   // INVALID_ARGUMENT, FAILED_PRECONDITION: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
+  // Reads the files that the options name, as Start would, and changes nothing and listens nowhere. Says in the end what is
+  // to be served. A store that another server uses may be named.
+  // The errors of Start about options and files. NOT_FOUND: a checkpoint that the file `serve` names.
+  static absl::StatusOr<std::string> Check(const ServerOptions& options);
   ~Server();
 
   int port() const { return listener_ == nullptr ? 0 : listener_->port(); }  // 0 for a Unix socket.
@@ -95,6 +100,9 @@ class Server {
   //      under way. Without any `grace` none is.
   //   4. These streams end, then the connections, then the sessions.
   int64_t Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck = {});
+  // Reads the file `serve` again, and serves what it declares: all of it or nothing. `done` is called on another thread.
+  // Requires: the options name one.
+  void ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done);
   // Calls and streams of sessions that have not ended.
   int64_t UnderWay() const;
 
@@ -119,6 +127,7 @@ class Server {
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<SavedSessions> saved_sessions_;
+  std::string serve_;  // ServerOptions::serve.
   std::unique_ptr<ServedModels> served_;
   std::unique_ptr<InferStreams> infer_streams_;
   std::unique_ptr<Sessions> sessions_;
