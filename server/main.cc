@@ -78,6 +78,9 @@ ABSL_FLAG(std::string, serve, "",
           "A file of YAML that declares versions to serve, made of checkpoints in --store_dir; SIGHUP and ReloadServing have it "
           "read again (docs/operations.md). Empty: calls alone publish versions.");
 ABSL_FLAG(bool, check, false, "Checks flags and files, and ends without listening: status 0 if a server could start by them.");
+ABSL_FLAG(bool, shared_memory, false,
+          "Whether clients of GRPCInferenceService may register shared memory of this machine. The server then reads and writes "
+          "all such memory that its user may.");
 ABSL_FLAG(std::string, checkpoint_every, "",
           "How often each model is saved for the next process: after so many steps or other changes, as in 500steps, when a "
           "change is so old, as in 10m (s, m or h), or both, as in 500steps,10m. Empty: at SIGTERM and SIGINT alone.");
@@ -285,6 +288,7 @@ absl::StatusOr<int> Main() {
   options.checkpoint_every = *schedule;
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
+  options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
   options.on_device_error = &OnDeviceError;
   const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");

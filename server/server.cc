@@ -220,7 +220,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
   sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
-  infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_);
+  if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
+  infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
     return static_cast<int64_t>(models_->size());
   }));
@@ -233,7 +234,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   ServingService::Reload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
   services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get(), reload));
-  services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_));
+  services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_, regions_.get()));
   auto health = std::make_unique<HealthService>(*runner_);
   health_ = health.get();
   services_.push_back(std::move(health));

@@ -46,6 +46,7 @@
 #include "server/sight/metrics_server.h"
 #include "server/start/checkpoint_schedule.h"
 #include "server/start/limits.h"
+#include "server/wire/shared_regions.h"
 
 namespace gluond::server {
 
@@ -64,6 +65,7 @@ struct ServerOptions {
   std::string metrics_token_file;  // A file with the token that Prometheus sends; empty: none.
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
   std::string serve;             // The file of the versions to serve (serving/serve_file.h); empty: calls alone publish some.
+  bool shared_memory = false;    // Whether clients may name shared memory of this machine.
   LogSink log = &LogToStderr;
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
   std::function<void(const absl::Status& why)> on_device_error;
@@ -129,6 +131,7 @@ class Server {
   std::unique_ptr<SavedSessions> saved_sessions_;
   std::string serve_;  // ServerOptions::serve.
   std::unique_ptr<ServedModels> served_;
+  std::unique_ptr<SharedRegions> regions_;  // Null without `shared_memory`.
   std::unique_ptr<InferStreams> infer_streams_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<HostStreams> hosts_;
