@@ -22,6 +22,8 @@ libdnnl-dev              oneDNN: matrix products and convolutions on the CPU
 libopenblas-dev          matrix products in float64, which oneDNN lacks
 prometheus-cpp-dev       the server's metrics, as Prometheus reads them
 libcivetweb-dev          HTTP for the metrics and for probes
+libyaml-cpp-dev          the file of what the server serves
+libjwt-dev               the signatures of JSON Web Tokens
 zlib1g-dev               compressed messages, and image files that the client reads
 libgtest-dev             tests
 libgmock-dev             tests
@@ -29,6 +31,7 @@ libbenchmark-dev         benchmarks
 python3-grpcio           tests that speak to the server without our own client
 python3-protobuf         the same
 python3-numpy            the same
+python3-cryptography     tests that sign tokens
 dataset-fashion-mnist    70,000 real images, for the quickstart and the tests
 END
   for package in "$@"; do echo "$package asked for on the command line"; done

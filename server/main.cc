@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
@@ -43,6 +44,15 @@ ABSL_FLAG(std::string, identities, "",
           "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas) and a credential, "
           "sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
           "everybody may do all, or everybody whose certificate is good.");
+ABSL_FLAG(std::string, jwt_keys, "",
+          "File of public keys, in PEM, whose JSON Web Tokens are bearer tokens, too: RSA signs RS256, the curve P-256 ES256. A "
+          "line `kid: NAME` before a key names it. A changed file is taken up.");
+ABSL_FLAG(std::string, jwt_issuer, "", "The `iss` that such a token is to have.");
+ABSL_FLAG(std::string, jwt_audience, "", "The `aud` that it is to have.");
+ABSL_FLAG(int64_t, jwt_leeway_seconds, 60, "So much may its `exp` and `nbf` differ from this machine's clock.");
+ABSL_FLAG(std::string, jwt_name_claim, "sub", "Its claim that is the caller's name.");
+ABSL_FLAG(std::string, jwt_roles_claim, "roles",
+          "Its claim that has the caller's roles; those of other services count for nothing. With dots: within others.");
 ABSL_FLAG(std::vector<std::string>, unix_users, {},
           "Numbers of users who may connect to a Unix socket, beside the server's own and root.");
 ABSL_FLAG(std::string, audit_log, "",
@@ -72,6 +82,13 @@ ABSL_FLAG(bool, exit_on_device_error, false,
 ABSL_FLAG(std::string, store_dir, "",
           "Folder for checkpoints, and for the models and datasets that the next process is to go on with; made if missing. "
           "Empty: nothing can be saved.");
+ABSL_FLAG(std::string, serve, "",
+          "A file of YAML that declares versions to serve, made of checkpoints in --store_dir; SIGHUP and ReloadServing have it "
+          "read again (docs/operations.md). Empty: calls alone publish versions.");
+ABSL_FLAG(bool, check, false, "Checks flags and files, and ends without listening: status 0 if a server could start by them.");
+ABSL_FLAG(bool, shared_memory, false,
+          "Whether clients of GRPCInferenceService may register shared memory of this machine. The server then reads and writes "
+          "all such memory that its user may.");
 ABSL_FLAG(std::string, checkpoint_every, "",
           "How often each model is saved for the next process: after so many steps or other changes, as in 500steps, when a "
           "change is so old, as in 10m (s, m or h), or both, as in 500steps,10m. Empty: at SIGTERM and SIGINT alone.");
@@ -205,8 +222,14 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
 absl::Status AddIdentity(ServerOptions* options) {
   options->tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
   options->identities = absl::GetFlag(FLAGS_identities);
+  options->jwt = {.keys = absl::GetFlag(FLAGS_jwt_keys),
+                  .issuer = absl::GetFlag(FLAGS_jwt_issuer),
+                  .audience = absl::GetFlag(FLAGS_jwt_audience),
+                  .leeway = absl::Seconds(absl::GetFlag(FLAGS_jwt_leeway_seconds)),
+                  .name_claim = absl::GetFlag(FLAGS_jwt_name_claim),
+                  .roles_claim = absl::GetFlag(FLAGS_jwt_roles_claim)};
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
-  const bool asks = !options->identities.empty() || !options->tls.client_authority.empty();
+  const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
     ASSIGN_OR_RETURN(options->audit, LogToFile(path, "audit"));
   } else if (asks) {
@@ -286,6 +309,15 @@ void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time
   }).detach();
 }
 
+// SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.
+void Reload(Server* server) {
+  server->ReloadServing([](const absl::StatusOr<Declaration>& served) {
+    const std::string outcome = served.ok() ? absl::StrCat("it serves ", Summary(*served))
+                                            : absl::StrCat(served.status().message(), "; all goes on as before");
+    LogToStderr(absl::StrCat("gluond-server: SIGHUP: ", outcome, "\n"));
+  });
+}
+
 std::chrono::seconds SecondsOf(int flag) { return std::chrono::seconds(std::max(0, flag)); }
 
 // The exit status of a server that has listened.
@@ -300,6 +332,8 @@ absl::StatusOr<int> Main() {
   if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
   options.checkpoint_every = *schedule;
   options.limits = LimitsFromFlags();
+  options.serve = absl::GetFlag(FLAGS_serve);
+  options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
   options.on_device_error = &OnDeviceError;
   const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
@@ -312,6 +346,12 @@ absl::StatusOr<int> Main() {
     ASSIGN_OR_RETURN(options.metrics_address,
                      CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public), !options.metrics_token_file.empty()));
   }
+  if (absl::GetFlag(FLAGS_check)) {
+    ASSIGN_OR_RETURN(const std::string found, Server::Check(options));
+    LogToStdout(absl::StrCat("gluond-server: the flags and files are good; ", found, "\n"));
+    return 0;
+  }
+  if (!options.serve.empty()) CatchHangup();
   if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;
@@ -322,7 +362,7 @@ absl::StatusOr<int> Main() {
   if (!absl::GetFlag(FLAGS_port_file).empty()) {
     RETURN_IF_ERROR(WritePort(absl::GetFlag(FLAGS_port_file), server->port()));
   }
-  const int signal = WaitForStop();
+  const int signal = WaitForStop([&server] { Reload(server.get()); });
   const std::chrono::seconds lame_duck = SecondsOf(absl::GetFlag(FLAGS_lame_duck_seconds));
   const std::chrono::seconds grace = SecondsOf(absl::GetFlag(FLAGS_drain_seconds));
   LogToStdout(absl::StrCat("signal ", signal, ": no new calls", lame_duck.count() == 0 ? "" : " after ",

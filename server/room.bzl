@@ -5,6 +5,7 @@ load("//bazel:copts.bzl", "COPTS")
 # The rooms, from the lowest on, with the rooms that they may import. tests/layers_test.py holds the same over includes.
 _MAY_IMPORT = {
     "start": [],
+    "config": [],
     "identity": [],
     "net": [],
     "wire": [],
@@ -14,7 +15,7 @@ _MAY_IMPORT = {
     "custom": ["identity", "wire", "codec", "rpc"],
     "durable": ["start", "identity", "codec", "rpc", "hosted"],
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
-    "serving": ["start", "codec", "rpc", "hosted", "durable"],
+    "serving": ["start", "config", "codec", "rpc", "hosted", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
     "sight": ["start", "identity", "net", "rpc", "hosted", "custom", "serving"],
 }

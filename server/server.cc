@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "server/hosted/wait_for.h"
 #include "server/services/inference_service.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
@@ -128,6 +129,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (server->stored_datasets_ != nullptr) server->stored_datasets_->Load();
   server->saved_sessions_->Load();
   server->served_->Load();
+  if (!server->serve_.empty()) {
+    RETURN_IF_ERROR(WaitFor([&](auto done) {
+      server->ReloadServing([done](const absl::StatusOr<Declaration>& served) { done(served.status()); });
+    }));
+  }
   if (LiveModels* const live = server->live_.get(); live != nullptr) {
     live->Load();
     server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
@@ -137,8 +143,21 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   return server;
 }
 
-absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
+absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options) {
   if (options.tls.any()) RETURN_IF_ERROR(CheckTlsFiles(options.tls));
+  std::unique_ptr<Identities> identities;
+  std::unique_ptr<Jwt> jwt;
+  if (!options.identities.empty()) {
+    ASSIGN_OR_RETURN(identities, Identities::Load(options.identities));
+  }
+  if (!options.jwt.keys.empty()) {
+    ASSIGN_OR_RETURN(jwt, Jwt::Load(options.jwt));
+  }
+  if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) return nullptr;
+  return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt));
+}
+
+absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
   if (options.audit != nullptr) runner_->audit.Open(options.audit);
   if (options.access_every < 1) {
     return absl::InvalidArgumentError(absl::StrCat("--access_log_every is ", options.access_every, "; want 1 or more"));
@@ -148,14 +167,28 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
     runner_->log.levels().Set(level, level >= options.log_level);
   }
   log_ = options.log;
-  std::unique_ptr<Identities> identities;
-  if (!options.identities.empty()) {
-    ASSIGN_OR_RETURN(identities, Identities::Load(options.identities));
-  }
-  if (identities != nullptr || !options.tls.client_authority.empty()) {
-    gatekeeper_ = std::make_unique<Gatekeeper>(std::move(identities));
-  }
+  ASSIGN_OR_RETURN(gatekeeper_, NewGatekeeper(options));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckLimits(options.limits));
+  RETURN_IF_ERROR(NewGatekeeper(options).status());
+  if (options.serve.empty()) return "no file --serve";
+  ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
+  if (!declaration.empty()) {
+    if (!LocalFileSystem().IsDirectory(options.store_dir)) {
+      return absl::FailedPreconditionError(absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=",
+                                                        options.store_dir, " is no folder"));
+    }
+    ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
+    RETURN_IF_ERROR(CheckCheckpoints(declaration, *store));
+  }
+  return absl::StrCat(options.serve, ": ", Summary(declaration));
+}
+
+void Server::ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done) {
+  served_->Declare([path = serve_] { return ReadServeFile(path); }, store_.get(), std::move(done));
 }
 
 absl::Status Server::OpenStore(const ServerOptions& options) {
@@ -197,7 +230,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
   sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
-  infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_);
+  if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
+  infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
     return static_cast<int64_t>(models_->size());
   }));
@@ -206,8 +240,11 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_,
                                                         stored_datasets_.get()));
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_, *saved_sessions_));
-  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get()));
-  services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_));
+  serve_ = options.serve;
+  ServingService::Reload reload;
+  if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
+  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get(), reload));
+  services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_, regions_.get()));
   auto health = std::make_unique<HealthService>(*runner_, *served_);
   health_ = health.get();
   services_.push_back(std::move(health));

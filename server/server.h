@@ -29,6 +29,7 @@
 #include "server/hosted/parameter_uploads.h"
 #include "server/hosted/sweeper.h"
 #include "server/identity/gatekeeper.h"
+#include "server/identity/jwt.h"
 #include "server/identity/tls.h"
 #include "server/net/accept_threads.h"
 #include "server/net/listener.h"
@@ -45,6 +46,7 @@
 #include "server/sight/metrics_server.h"
 #include "server/start/checkpoint_schedule.h"
 #include "server/start/limits.h"
+#include "server/wire/shared_regions.h"
 
 namespace gluond::server {
 
@@ -63,6 +65,7 @@ struct ServerOptions {
   std::string store_dir;         // Empty: no checkpoints.
   TlsFiles tls;                  // On TCP. Empty: no encryption.
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
+  JwtOptions jwt;                // Without its keys no JSON Web Token says who calls.
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
   LogSink access;                // Null: no line for each call.
@@ -73,6 +76,8 @@ struct ServerOptions {
   std::string metrics_address;     // "127.0.0.1:9100" for Prometheus and probes; empty: none.
   std::string metrics_token_file;  // A file with the token that Prometheus sends; empty: none.
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
+  std::string serve;             // The file of the versions to serve (serving/serve_file.h); empty: calls alone publish some.
+  bool shared_memory = false;    // Whether clients may name shared memory of this machine.
   LogSink log = &LogToStderr;
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
   std::function<void(const absl::Status& why)> on_device_error;
@@ -85,6 +90,10 @@ class Server {
   // UNAVAILABLE.
   // INVALID_ARGUMENT, FAILED_PRECONDITION: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
+  // Reads the files that the options name, as Start would, and changes nothing and listens nowhere. Says in the end what is
+  // to be served. A store that another server uses may be named.
+  // The errors of Start about options and files. NOT_FOUND: a checkpoint that the file `serve` names.
+  static absl::StatusOr<std::string> Check(const ServerOptions& options);
   ~Server();
 
   int port() const { return listener_ == nullptr ? 0 : listener_->port(); }  // 0 for a Unix socket.
@@ -105,11 +114,15 @@ class Server {
   //      under way. Without any `grace` none is.
   //   4. These streams end, then the connections, then the sessions.
   int64_t Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck = {});
+  // Reads the file `serve` again, and serves what it declares: all of it or nothing. `done` is called on another thread.
+  // Requires: the options name one.
+  void ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done);
   // Calls and streams of sessions that have not ended.
   int64_t UnderWay() const;
 
  private:
   Server() = default;
+  static absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& options);
   absl::Status CreateGatekeeper(const ServerOptions& options);
   absl::Status OpenStore(const ServerOptions& options);
   absl::Status CreateServices(const ServerOptions& options);
@@ -129,7 +142,9 @@ class Server {
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<SavedSessions> saved_sessions_;
+  std::string serve_;  // ServerOptions::serve.
   std::unique_ptr<ServedModels> served_;
+  std::unique_ptr<SharedRegions> regions_;  // Null without `shared_memory`.
   std::unique_ptr<InferStreams> infer_streams_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<HostStreams> hosts_;

@@ -35,6 +35,7 @@ MAY_IMPORT = {
 # The rooms of the server, from the lowest on, with the other rooms of the server that they may import.
 SERVER = {
     "start": set(),
+    "config": set(),
     "identity": set(),
     "net": set(),
     "wire": set(),
@@ -44,7 +45,7 @@ SERVER = {
     "custom": {"identity", "wire", "codec", "rpc"},
     "durable": {"start", "identity", "codec", "rpc", "hosted"},
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
-    "serving": {"start", "codec", "rpc", "hosted", "durable"},
+    "serving": {"start", "config", "codec", "rpc", "hosted", "durable"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
     "sight": {"start", "identity", "net", "rpc", "hosted", "custom", "serving"},
 }

@@ -55,7 +55,9 @@ absl::Status Serve(const Arguments& arguments) {
                  "  --port_file=FILE      writes the port there\n"
                  "  --store_dir=FOLDER    keeps checkpoints there, and the models for the next start\n"
                  "  --checkpoint_every=500steps,10m   how often models are saved meanwhile\n"
-                 "  --devices=LIST        auto, cpu or gpu:0\n\n"
+                 "  --devices=LIST        auto, cpu or gpu:0\n"
+                 "  --serve=FILE          versions to serve, in YAML; SIGHUP has it read again\n"
+                 "  --check               checks the flags and files, and ends\n\n"
                  "`gluond serve --helpfull` lists them all.\n";
     return absl::OkStatus();
   }

@@ -288,6 +288,14 @@ absl::StatusOr<ModelDefinition> CheckpointStore::ReadDefinition(const VersionRea
   return definition;
 }
 
+absl::StatusOr<std::string> CheckpointStore::Revision(absl::string_view name) const {
+  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  const absl::StatusOr<Current> current = ReadCurrent(name);
+  if (absl::IsNotFound(current.status())) return current.status();
+  if (!current.ok()) return At(name, current.status());
+  return absl::StrCat(current->version, " ", current->manifest_crc);
+}
+
 absl::StatusOr<Json> CheckpointStore::ReadNotes(absl::string_view name) const {
   RETURN_IF_ERROR(CheckName("checkpoint", name));
   const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);

@@ -87,6 +87,9 @@ class CheckpointStore {
   // Checkpoint::notes, without the tensors. NOT_FOUND lists the closest names. DATA_LOSS: the manifest is damaged, or has
   // none.
   absl::StatusOr<Json> ReadNotes(absl::string_view name) const;
+  // A text that each Save of the name changes. Does not wait for a save. NOT_FOUND lists the closest names. DATA_LOSS: the
+  // checkpoint is damaged.
+  absl::StatusOr<std::string> Revision(absl::string_view name) const;
   // All names, sorted, also those of damaged checkpoints.
   absl::StatusOr<std::vector<std::string>> Names() const;
   // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.

@@ -92,22 +92,43 @@ absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& sha
   }
 }
 
-absl::StatusOr<Tensor> DecodeInput(const inference::ModelInferRequest& request, int index,
-                                   const Attachments& attachments, Allocator& host) {
+absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape, DType dtype, const SharedRegions& regions,
+                                    Allocator& host) {
+  ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
+  if (place.byte_size != static_cast<uint64_t>(want)) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
+                                                   " bytes, but shared_memory_byte_size is ", place.byte_size));
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
+  RETURN_IF_ERROR(regions.Read(place.region, place.offset, tensor.bytes(), tensor.data()));
+  if (dtype == DType::kBool) RETURN_IF_ERROR(CheckBools(tensor));
+  return tensor;
+}
+
+// `raw`: the input's place among raw_input_contents, which have none for tensors in shared memory.
+absl::StatusOr<Tensor> DecodeInput(const inference::ModelInferRequest& request, int index, int raw,
+                                   const std::optional<SharedPlace>& place, const Attachments& attachments,
+                                   const SharedRegions* regions, Allocator& host) {
   const auto& input = request.inputs(index);
   ASSIGN_OR_RETURN(const DType dtype, ParseDatatype(input.datatype()));
   ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(input.shape(), /*known=*/true));
-  for (const auto& [name, value] : input.parameters()) {
-    if (name != "shared_memory_region" && name != "shared_memory_offset" && name != "shared_memory_byte_size") continue;
-    return absl::InvalidArgumentError("this server takes no values from shared memory; send them in raw_input_contents");
+  const std::string fields = OtherFields(input.contents(), "");
+  if (place.has_value()) {
+    if (fields.empty()) return DecodeShared(*place, shape, dtype, *regions, host);
+    return absl::InvalidArgumentError(absl::StrCat(fields, " and shared memory have values; send them in one of these ways"));
   }
   if (request.raw_input_contents().empty()) return DecodeContents(input.contents(), shape, dtype, host);
-  if (const std::string fields = OtherFields(input.contents(), ""); !fields.empty()) {
+  if (!fields.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(fields, " and raw_input_contents have values; send all inputs' values in "
                                                    "one of these ways"));
   }
-  return DecodeRaw(request.raw_input_contents(index), absl::StrCat("raw_input_contents[", index, "]"), shape, dtype,
-                   attachments, host);
+  return DecodeRaw(request.raw_input_contents(raw), absl::StrCat("raw_input_contents[", raw, "]"), shape, dtype, attachments,
+                   host);
+}
+
+absl::Status InInput(const inference::ModelInferRequest& request, int index, const absl::Status& status) {
+  return InField(absl::StrCat("inputs[", index, "]"),
+                 Annotate(status, absl::StrCat("input '", Excerpt(request.inputs(index).name()), "'")));
 }
 
 std::string ValueText(const Tensor& tensor, int64_t i) {
@@ -153,23 +174,63 @@ inference::DataType ConfigTypeOf(DType dtype) {
   return found == nullptr ? inference::TYPE_INVALID : found->config;
 }
 
+absl::StatusOr<uint64_t> Natural(absl::string_view name, const inference::InferParameter& parameter) {
+  using inference::InferParameter;
+  if (parameter.parameter_choice_case() == InferParameter::kUint64Param) return parameter.uint64_param();
+  if (parameter.parameter_choice_case() == InferParameter::kInt64Param && parameter.int64_param() >= 0) {
+    return static_cast<uint64_t>(parameter.int64_param());
+  }
+  return InField(absl::StrCat("parameters[\"", name, "\"]"),
+                 absl::InvalidArgumentError(absl::StrCat("the parameter '", name, "' wants a number of 0 or more, in "
+                                                         "int64_param or uint64_param")));
+}
+
+absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const SharedRegions* regions) {
+  constexpr char kRegion[] = "shared_memory_region", kOffset[] = "shared_memory_offset", kSize[] = "shared_memory_byte_size";
+  const auto region = parameters.find(kRegion), offset = parameters.find(kOffset), size = parameters.find(kSize);
+  if (region == parameters.end() && offset == parameters.end() && size == parameters.end()) return std::nullopt;
+  if (regions == nullptr) {
+    return absl::InvalidArgumentError("this server takes and gives no values by shared memory (--shared_memory); send them in "
+                                      "raw_input_contents, and take them from the answer");
+  }
+  if (region == parameters.end() || size == parameters.end()) {
+    return absl::InvalidArgumentError("a tensor in shared memory wants both shared_memory_region and shared_memory_byte_size");
+  }
+  if (!region->second.has_string_param()) {
+    return absl::InvalidArgumentError("the parameter 'shared_memory_region' wants a name, in string_param");
+  }
+  SharedPlace place{.region = region->second.string_param()};
+  ASSIGN_OR_RETURN(place.byte_size, Natural(kSize, size->second));
+  if (offset != parameters.end()) {
+    ASSIGN_OR_RETURN(place.offset, Natural(kOffset, offset->second));
+  }
+  return place;
+}
+
 absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
-                                               const Attachments& attachments, Allocator& host) {
-  const int raw = request.raw_input_contents_size();
-  if (raw > 0 && raw != request.inputs_size()) {
+                                               const Attachments& attachments, const SharedRegions* regions,
+                                               Allocator& host) {
+  std::vector<std::optional<SharedPlace>> places;
+  int sent = 0;
+  for (int i = 0; i < request.inputs_size(); ++i) {
+    absl::StatusOr<std::optional<SharedPlace>> place = ReadSharedPlace(request.inputs(i).parameters(), regions);
+    if (!place.ok()) return InInput(request, i, place.status());
+    sent += !place->has_value();
+    places.push_back(*std::move(place));
+  }
+  if (const int raw = request.raw_input_contents_size(); raw > 0 && raw != sent) {
     return InField("raw_input_contents",
-                   absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ",
-                                                           request.inputs_size(), " inputs; want one for each")));
+                   absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ", sent,
+                                                           " inputs; want one for each")));
   }
   NamedTensors inputs;
+  int raw = 0;
   for (int i = 0; i < request.inputs_size(); ++i) {
-    const std::string& name = request.inputs(i).name();
-    absl::StatusOr<Tensor> tensor = DecodeInput(request, i, attachments, host);
-    if (!tensor.ok()) {
-      return InField(absl::StrCat("inputs[", i, "]"),
-                     Annotate(tensor.status(), absl::StrCat("input '", Excerpt(name), "'")));
-    }
-    inputs.push_back({name, *std::move(tensor)});
+    const std::optional<SharedPlace>& place = places[static_cast<size_t>(i)];
+    absl::StatusOr<Tensor> tensor = DecodeInput(request, i, raw, place, attachments, regions, host);
+    if (!tensor.ok()) return InInput(request, i, tensor.status());
+    raw += !place.has_value();
+    inputs.push_back({request.inputs(i).name(), *std::move(tensor)});
   }
   return inputs;
 }
@@ -184,6 +245,27 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
   output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
   output->mutable_shape()->Swap(encoded.mutable_shape());
   response->add_raw_output_contents()->swap(*encoded.mutable_raw());
+  return absl::OkStatus();
+}
+
+absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, const SharedPlace& place,
+                                const SharedRegions& regions, inference::ModelInferResponse* response) {
+  const size_t bytes = tensor.bytes();
+  if (bytes > place.byte_size) {
+    return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(name), "' takes ", bytes, " bytes, but "
+                                                   "shared_memory_byte_size is ", place.byte_size));
+  }
+  RETURN_IF_ERROR(Annotate(regions.Write(place.region, place.offset, bytes, tensor.data()),
+                           absl::StrCat("output '", Excerpt(name), "'")));
+  auto* const output = response->add_outputs();
+  output->set_name(name);
+  output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
+  for (const int64_t dim : tensor.shape()) output->add_shape(dim);
+  auto& parameters = *output->mutable_parameters();
+  parameters["shared_memory_region"].set_string_param(place.region);
+  parameters["shared_memory_offset"].set_int64_param(static_cast<int64_t>(place.offset));
+  parameters["shared_memory_byte_size"].set_int64_param(static_cast<int64_t>(bytes));
+  response->add_raw_output_contents();  // Entries stand in the order of outputs.
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #define SERVER_CODEC_INFER_CODEC_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "engine/nn/named_tensor.h"
 #include "proto/inference/grpc_service.pb.h"
 #include "server/wire/attachments.h"
+#include "server/wire/shared_regions.h"
 
 namespace gluond::server {
 
@@ -20,14 +22,34 @@ namespace gluond::server {
 absl::string_view DatatypeOf(DType dtype);
 inference::DataType ConfigTypeOf(DType dtype);
 
+// A tensor's place in a region of shared memory, as its parameters tell it: shared_memory_region, shared_memory_offset
+// (0, where there is none) and shared_memory_byte_size.
+struct SharedPlace {
+  std::string region;
+  uint64_t offset = 0;
+  uint64_t byte_size = 0;
+};
+
+// A number of 0 or more. INVALID_ARGUMENT names the parameter.
+absl::StatusOr<uint64_t> Natural(absl::string_view name, const inference::InferParameter& parameter);
+
+// Nothing: the tensor does not lie there. INVALID_ARGUMENT: a parameter, or `regions` is null: the server takes none.
+using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
+absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const SharedRegions* regions);
+
 // The inputs, in memory of the CPU: not to be written. INVALID_ARGUMENT: says which input, and what was expected. Values come
-// either all in `contents`, or all in `raw_input_contents`.
+// either all in `contents`, or all in `raw_input_contents`, but for those that lie in shared memory. NOT_FOUND: no such
+// region. `regions`: null where the server takes none.
 absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
-                                               const Attachments& attachments, Allocator& host);
+                                               const Attachments& attachments, const SharedRegions* regions,
+                                               Allocator& host);
 
 // Adds an output with its values as raw bytes, which may refer to the tensor's memory.
 absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, inference::ModelInferResponse* response,
                                Attachments* attachments);
+// Writes the output's values to shared memory and adds it without them. INVALID_ARGUMENT: the place has too few bytes.
+absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, const SharedPlace& place,
+                                const SharedRegions& regions, inference::ModelInferResponse* response);
 // Adds, in the output's place, its `count` largest values and their places: texts "0.98:7". `by_row`: of each row.
 // RESOURCE_EXHAUSTED: the texts have more than `most_bytes`.
 absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row, int64_t most_bytes,

@@ -51,17 +51,6 @@ bool Holds(From value) {
   }
 }
 
-absl::Status CheckBools(const Tensor& tensor) {
-  const auto* bytes = static_cast<const uint8_t*>(tensor.data());
-  for (int64_t i = 0; i < tensor.Size(); ++i) {
-    if (bytes[i] > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("raw byte ", i, " of a bool tensor is ", int{bytes[i]},
-                                                     "; want 0 or 1"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // A tensor in the request's own memory, which it keeps alive; none when the bytes are in pieces or not aligned.
 Tensor Alias(const Slices* slices, const Shape& shape, DType dtype) {
   if (slices == nullptr || slices->size() != 1) return {};
@@ -126,6 +115,17 @@ absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64
     return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " has a negative dimension"));
   }
   return shape;
+}
+
+absl::Status CheckBools(const Tensor& tensor) {
+  const auto* bytes = static_cast<const uint8_t*>(tensor.data());
+  for (int64_t i = 0; i < tensor.Size(); ++i) {
+    if (bytes[i] > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("raw byte ", i, " of a bool tensor is ", int{bytes[i]},
+                                                     "; want 0 or 1"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field, const Shape& shape, DType dtype,

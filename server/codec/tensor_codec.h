@@ -29,6 +29,8 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
 // lies on the CPU.
 absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field, const Shape& shape, DType dtype,
                                  const Attachments& attachments, Allocator& host);
+// INVALID_ARGUMENT: a byte of a tensor of truth values is neither 0 nor 1.
+absl::Status CheckBools(const Tensor& tensor);
 template <class From>
 absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field,
                          const Tensor& tensor);

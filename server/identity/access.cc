@@ -76,6 +76,7 @@ const absl::flat_hash_map<absl::string_view, MethodAccess>& Table() {
       {"/gluond.v1.ServingService/ListVersions", {Access::kAnyRole}},
       {"/gluond.v1.ServingService/RouteVersions", {Access::kPublish, kAudited}},
       {"/gluond.v1.ServingService/RetireVersion", {Access::kPublish, kAudited}},
+      {"/gluond.v1.ServingService/ReloadServing", {Access::kAdmin, kAudited}},
 
       {"/inference.GRPCInferenceService/ServerLive", {Access::kOpen}},
       {"/inference.GRPCInferenceService/ServerReady", {Access::kOpen}},

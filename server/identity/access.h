@@ -22,6 +22,8 @@ class Roles {
   static absl::StatusOr<Roles> Parse(absl::string_view text);
 
   Roles() = default;
+  bool empty() const { return bits_ == 0; }
+  void Add(Roles others) { bits_ |= others.bits_; }
   bool Has(Role role) const { return (bits_ & (static_cast<uint8_t>(role) | static_cast<uint8_t>(Role::kAdmin))) != 0; }
   std::string ToString() const;
 

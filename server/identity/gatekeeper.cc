@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 
@@ -32,6 +33,22 @@ std::vector<std::string> CertifiedNames(const grpc::AuthContext& context) {
 
 }  // namespace
 
+absl::StatusOr<bool> Gatekeeper::Reload() {
+  absl::StatusOr<bool> changed = false;
+  if (identities_ != nullptr) changed = identities_->Reload();
+  // A mistake in one file does not keep the other one from being taken up.
+  const absl::Status keys = jwt_ == nullptr ? absl::OkStatus() : jwt_->Reload();
+  if (changed.ok() && !keys.ok()) return keys;
+  return changed;
+}
+
+absl::StatusOr<IdentityPtr> Gatekeeper::WithToken(absl::string_view token, const grpc::ServerContextBase& context) const {
+  if (jwt_ != nullptr && Jwt::HasShape(token)) return jwt_->Verify(token, context.peer(), absl::Now());
+  IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
+  if (identity == nullptr) return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
+  return identity;
+}
+
 absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& context) const {
   const auto [first, last] = context.client_metadata().equal_range(kAuthorization);
   if (first != last) {
@@ -41,13 +58,12 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
       return Unauthenticated("the metadata `authorization` is no bearer token; want `Bearer` and the token");
     }
     token = absl::StripAsciiWhitespace(token.substr(7));
-    IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
-    if (identity == nullptr) return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
-    return identity;
+    return WithToken(token, context);
   }
   if (const auto auth = context.auth_context(); auth != nullptr) {
     for (const std::string& name : CertifiedNames(*auth)) {
-      if (identities_ == nullptr) return std::make_shared<const Identity>(Identity{name, Roles::All()});
+      if (identities_ == nullptr && jwt_ == nullptr) return std::make_shared<const Identity>(Identity{name, Roles::All()});
+      if (identities_ == nullptr) continue;
       if (IdentityPtr identity = identities_->WithCertificate(name); identity != nullptr) return identity;
     }
   }

@@ -13,27 +13,32 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/access.h"
 #include "server/identity/identities.h"
+#include "server/identity/jwt.h"
 
 namespace gluond::server {
 
 class Gatekeeper {
  public:
-  // `identities`: null where each certificate that TLS has found good may do all.
-  explicit Gatekeeper(std::unique_ptr<Identities> identities) : identities_(std::move(identities)) {}
+  // `identities`: null where each certificate that TLS has found good may do all. `jwt`: null where no JSON Web Token is one.
+  explicit Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt = nullptr)
+      : identities_(std::move(identities)), jwt_(std::move(jwt)) {}
 
   // Sets `caller`, which stays null where nobody known calls. A method that is open wants no identity, and gets none.
-  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role.
+  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role. RESOURCE_EXHAUSTED: too many JSON
+  // Web Tokens that are new come by this connection.
   absl::Status Admit(absl::string_view method, const grpc::ServerContextBase& context, IdentityPtr* caller) const;
   // Whether `caller`, whom Admit has admitted to the method, would be by now.
   bool MayGoOn(absl::string_view method, const Identity& caller) const;
 
-  // Takes up a file of identities that has changed; returns whether it has.
-  absl::StatusOr<bool> Reload() { return identities_ == nullptr ? false : identities_->Reload(); }
+  // Takes up changed files of identities and keys; returns whether the identities have changed.
+  absl::StatusOr<bool> Reload();
 
  private:
+  absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, const grpc::ServerContextBase& context) const;
   absl::StatusOr<IdentityPtr> Caller(const grpc::ServerContextBase& context) const;
 
   const std::unique_ptr<Identities> identities_;
+  const std::unique_ptr<Jwt> jwt_;
 };
 
 }  // namespace gluond::server

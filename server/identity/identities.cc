@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kToken[] = "sha256:", kCertificate[] = "certificate:";
 constexpr size_t kHashDigits = 64;
-constexpr size_t kLongestName = 32;
+constexpr size_t kLongestName = 64;
 constexpr size_t kLargestFile = 16 << 20;
 
 absl::StatusOr<std::string> Read(const std::string& path) {
@@ -54,6 +54,12 @@ bool IsCredential(absl::string_view text) {
 
 }  // namespace
 
+absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view name, Roles roles, std::string credential) {
+  if (IsName(name)) return std::make_shared<const Identity>(Identity{std::string(name), roles, std::move(credential)});
+  return absl::InvalidArgumentError(absl::StrCat("the name has to be 1 to ", kLongestName, " letters, digits, '-', '_' or "
+                                                 "'.'"));
+}
+
 absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view text) {
   ByCredential by_credential;
   int64_t number = 0;
@@ -65,12 +71,12 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
       return absl::InvalidArgumentError(absl::StrCat("--identities, line ", number, ": ", why...));
     };
     if (words.size() != 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
-    if (!IsName(words[0])) return error("the name has to be 1 to ", kLongestName, " letters, digits, '-', '_' or '.'");
     auto roles = Roles::Parse(words[1]);
     if (!roles.ok()) return error(roles.status().message());
     if (!IsCredential(words[2])) return error("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
-    auto identity = std::make_shared<const Identity>(Identity{words[0], *roles, words[2]});
-    if (!by_credential.emplace(words[2], std::move(identity)).second) {
+    auto identity = NewIdentity(words[0], *roles, words[2]);
+    if (!identity.ok()) return error(identity.status().message());
+    if (!by_credential.emplace(words[2], *std::move(identity)).second) {
       return error("an earlier line has the same credential");
     }
   }

@@ -30,6 +30,9 @@ struct Identity {
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;
 
+// INVALID_ARGUMENT: nobody can have this name, which the message does not repeat.
+absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view name, Roles roles, std::string credential = "");
+
 class Identities {
  public:
   // NOT_FOUND: no such file. INVALID_ARGUMENT: a line, which the message quotes by number and never by its credential.

@@ -15,20 +15,8 @@
 namespace gluond::server {
 namespace {
 
-using inference::InferParameter;
 constexpr char kClassification[] = "classification";
 constexpr size_t kLongestId = 1024;
-
-// A parameter that is a number of 0 or more.
-absl::StatusOr<uint64_t> Natural(absl::string_view name, const InferParameter& parameter) {
-  if (parameter.parameter_choice_case() == InferParameter::kUint64Param) return parameter.uint64_param();
-  if (parameter.parameter_choice_case() == InferParameter::kInt64Param && parameter.int64_param() >= 0) {
-    return static_cast<uint64_t>(parameter.int64_param());
-  }
-  return InField(absl::StrCat("parameters[\"", name, "\"]"),
-                 absl::InvalidArgumentError(absl::StrCat("the parameter '", name, "' wants a number of 0 or more, in "
-                                                         "int64_param or uint64_param")));
-}
 
 absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRequest* to) {
   for (const auto& [name, parameter] : request.parameters()) {
@@ -50,41 +38,50 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
   return absl::OkStatus();
 }
 
-// How many classes of an output are wanted, by its name.
-using Classes = absl::flat_hash_map<std::string, int64_t>;
+// The ways of outputs that do not go as they are into the answer, by their names.
+struct Wanted {
+  absl::flat_hash_map<std::string, int64_t> classes;  // How many.
+  absl::flat_hash_map<std::string, SharedPlace> places;
+};
 
-absl::StatusOr<Classes> ReadOutputs(const inference::ModelInferRequest& request, InferRequest* to) {
-  Classes classes;
+absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, const SharedRegions* regions,
+                                   InferRequest* to) {
+  Wanted wanted;
   absl::flat_hash_set<absl::string_view> seen;
   for (const auto& output : request.outputs()) {
     if (!seen.insert(output.name()).second) {
       return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(output.name()), "' is wanted twice"));
     }
     to->outputs.push_back(output.name());
-    for (const auto& [name, parameter] : output.parameters()) {
-      if (absl::StartsWith(name, "shared_memory_")) {
-        return absl::InvalidArgumentError("this server puts no values into shared memory; take them from the answer");
-      }
-      if (name != kClassification) continue;
-      ASSIGN_OR_RETURN(const uint64_t count, Natural(name, parameter));
-      if (count > 0) classes[output.name()] = static_cast<int64_t>(std::min<uint64_t>(count, INT32_MAX));
+    ASSIGN_OR_RETURN(std::optional<SharedPlace> place, ReadSharedPlace(output.parameters(), regions));
+    if (place.has_value()) wanted.places[output.name()] = *std::move(place);
+    const auto classification = output.parameters().find(kClassification);
+    if (classification == output.parameters().end()) continue;
+    ASSIGN_OR_RETURN(const uint64_t count, Natural(kClassification, classification->second));
+    if (count == 0) continue;
+    if (wanted.places.contains(output.name())) {
+      return absl::InvalidArgumentError(absl::StrCat("the classes of output '", Excerpt(output.name()), "' are given in the "
+                                                     "answer alone; leave its shared memory out"));
     }
+    wanted.classes[output.name()] = static_cast<int64_t>(std::min<uint64_t>(count, INT32_MAX));
   }
-  return classes;
+  return wanted;
 }
 
-absl::Status Answer(const Inference& inference, const ServedVersion& version, const Classes& classes,
+absl::Status Answer(const Inference& inference, const ServedVersion& version, const Wanted& wanted,
                     const NamedTensors& outputs, int64_t most_bytes) {
   inference::ModelInferResponse& response = inference.response;
   response.set_model_name(inference.request.model_name());
   response.set_model_version(absl::StrCat(version.number()));
   response.set_id(inference.request.id());
-  for (const NamedTensor& output : outputs) {
-    const auto wanted = classes.find(output.name);
-    RETURN_IF_ERROR(wanted == classes.end()
-                        ? EncodeInferOutput(output.name, output.tensor, &response, &inference.reply_attachments)
-                        : EncodeClasses(output.name, output.tensor, wanted->second, version.options().max_batch_size > 0,
-                                        most_bytes, &response));
+  for (const auto& [name, tensor] : outputs) {
+    if (const auto classes = wanted.classes.find(name); classes != wanted.classes.end()) {
+      RETURN_IF_ERROR(EncodeClasses(name, tensor, classes->second, version.options().max_batch_size > 0, most_bytes, &response));
+    } else if (const auto place = wanted.places.find(name); place != wanted.places.end()) {
+      RETURN_IF_ERROR(EncodeSharedOutput(name, tensor, place->second, *inference.regions, &response));
+    } else {
+      RETURN_IF_ERROR(EncodeInferOutput(name, tensor, &response, &inference.reply_attachments));
+    }
   }
   return absl::OkStatus();
 }
@@ -103,21 +100,23 @@ void Infer(const ServedModels& served, Runner& runner, Inference inference, std:
   auto request = std::make_shared<InferRequest>();
   const absl::Status read = ReadParameters(message, request.get());
   if (!read.ok()) return done(read);
-  absl::StatusOr<Classes> classes = ReadOutputs(message, request.get());
-  if (!classes.ok()) return done(classes.status());
-  absl::StatusOr<NamedTensors> inputs = DecodeInferInputs(message, inference.attachments, version->model().host_allocator());
+  absl::StatusOr<Wanted> wanted = ReadOutputs(message, inference.regions, request.get());
+  if (!wanted.ok()) return done(wanted.status());
+  absl::StatusOr<NamedTensors> inputs = DecodeInferInputs(message, inference.attachments, inference.regions,
+                                                          version->model().host_allocator());
   if (!inputs.ok()) return done(inputs.status());
   request->inputs = *std::move(inputs);
   request->cancellation = inference.cancellation;
-  request->done = [&runner, version, request = request.get(), inference = std::move(inference), classes = *std::move(classes),
+  request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = *std::move(wanted),
                    done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
     if (inference.phases != nullptr) *inference.phases = {.queue = request->queued, .compute = request->computed};
-    auto answer = [version, inference, classes, done, outputs = *std::move(outputs),
+    auto answer = [version, inference, wanted, done, outputs = *std::move(outputs),
                    most_bytes = runner.limits.max_message_bytes] {
-      done(Answer(inference, *version, classes, outputs, most_bytes));
+      done(Answer(inference, *version, wanted, outputs, most_bytes));
     };
-    runner.dispatch.Run(classes.empty() ? Weight::kLight : Weight::kHeavy, std::move(answer));
+    const bool is_light = wanted.classes.empty() && wanted.places.empty();
+    runner.dispatch.Run(is_light ? Weight::kLight : Weight::kHeavy, std::move(answer));
   };
   version->Infer(std::move(request));
 }

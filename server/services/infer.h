@@ -12,6 +12,7 @@
 #include "server/rpc/unary.h"
 #include "server/serving/served_models.h"
 #include "server/wire/attachments.h"
+#include "server/wire/shared_regions.h"
 
 namespace gluond::server {
 
@@ -21,6 +22,7 @@ struct Inference {
   const Attachments& attachments;
   inference::ModelInferResponse& response;
   Attachments& reply_attachments;
+  const SharedRegions* regions;  // Null: the server takes and gives no values by shared memory.
   std::shared_ptr<Cancellation> cancellation;
   std::shared_ptr<const void> kept;
   CallPhases* phases = nullptr;  // Set before `done` is called; null: nobody wants them.

@@ -97,8 +97,8 @@ void InferStream::Receive(const Slices& message, int64_t bytes) {
   if (!entered.ok()) return Done(job, entered);
   const auto self = std::static_pointer_cast<InferStream>(shared_from_this());
   Infer(streams_.served(), streams_.runner(),
-        {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments, cancellation_,
-         job},
+        {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments,
+         streams_.regions(), cancellation_, job},
         [self, job](const absl::Status& status) { self->Done(job, status); });
   GoOn();
 }

@@ -12,6 +12,7 @@
 #include "server/rpc/conversation.h"
 #include "server/rpc/streams.h"
 #include "server/serving/served_models.h"
+#include "server/wire/shared_regions.h"
 
 namespace gluond::server {
 
@@ -20,9 +21,10 @@ class InferStream;
 // The streams of a server. Thread-safe. Outlives the gRPC server.
 class InferStreams : public SharedStreams<InferStream> {
  public:
-  InferStreams(Runner& runner, ServedModels& served)
+  // `regions`: null where the server takes no shared memory.
+  InferStreams(Runner& runner, ServedModels& served, const SharedRegions* regions = nullptr)
       : SharedStreams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
-        served_(served) {}
+        served_(served), regions_(regions) {}
 
   InferStream* Start(const Method& method, Stream::Opening opening);
   // Ends streams whose clients do not take their answers, or send no requests.
@@ -32,10 +34,12 @@ class InferStreams : public SharedStreams<InferStream> {
 
   Runner& runner() { return runner_; }
   ServedModels& served() { return served_; }
+  const SharedRegions* regions() const { return regions_; }
 
  private:
   Runner& runner_;
   ServedModels& served_;
+  const SharedRegions* const regions_;
 };
 
 class InferStream final : public Conversation {

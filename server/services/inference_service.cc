@@ -20,6 +20,8 @@ constexpr const char* kExtensions[] = {"classification", "model_repository", "mo
 
 // The answer of methods that this server has not.
 constexpr char kNoMemory[] = "this server maps no memory of its clients; send tensors in requests";
+constexpr char kNoSharedMemory[] = "this server maps no memory of its clients, unless it is started with --shared_memory; "
+                                   "send tensors in requests";
 
 absl::Status CheckRepository(const std::string& name) {
   if (name.empty()) return absl::OkStatus();
@@ -112,8 +114,8 @@ void Count(const std::string& name, const ServedVersion& version, inference::Mod
 
 }  // namespace
 
-InferenceService::InferenceService(Runner& runner, ServedModels& served, InferStreams& streams)
-    : RawService(runner, "inference.GRPCInferenceService"), served_(served), streams_(streams) {
+InferenceService::InferenceService(Runner& runner, ServedModels& served, InferStreams& streams, SharedRegions* regions)
+    : RawService(runner, "inference.GRPCInferenceService"), served_(served), streams_(streams), regions_(regions) {
   using This = InferenceService;
   Add("ServerLive", this, &This::ServerLive);
   Add("ServerReady", this, &This::ServerReady);
@@ -127,13 +129,9 @@ InferenceService::InferenceService(Runner& runner, ServedModels& served, InferSt
   Add("RepositoryIndex", this, &This::RepositoryIndex, Weight::kHeavy);
   Add("RepositoryModelLoad", this, &This::RepositoryModelLoad);
   Add("RepositoryModelUnload", this, &This::RepositoryModelUnload);
-  Add("SystemSharedMemoryStatus", this,
-      &This::Nothing<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>);
-  Add("SystemSharedMemoryRegister", this,
-      &This::Unimplemented<kNoMemory, inference::SystemSharedMemoryRegisterRequest,
-                           inference::SystemSharedMemoryRegisterResponse>);
-  Add("SystemSharedMemoryUnregister", this,
-      &This::Nothing<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>);
+  Add("SystemSharedMemoryStatus", this, &This::SystemSharedMemoryStatus);
+  Add("SystemSharedMemoryRegister", this, &This::SystemSharedMemoryRegister);
+  Add("SystemSharedMemoryUnregister", this, &This::SystemSharedMemoryUnregister);
   Add("CudaSharedMemoryStatus", this,
       &This::Nothing<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>);
   Add("CudaSharedMemoryRegister", this,
@@ -161,6 +159,7 @@ void InferenceService::ServerMetadata(Call<inference::ServerMetadataRequest, inf
   call.response().set_name(kName);
   call.response().set_version(kVersion);
   for (const char* extension : kExtensions) call.response().add_extensions(extension);
+  if (regions_ != nullptr) call.response().add_extensions("system_shared_memory");
   call.Finish();
 }
 
@@ -197,7 +196,7 @@ void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference
 
 void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
   Infer(served_, runner(),
-        {call.request(), call.attachments(), call.response(), call.reply_attachments(), call.cancellation(), nullptr,
+        {call.request(), call.attachments(), call.response(), call.reply_attachments(), regions_, call.cancellation(), nullptr,
          &call.phases()},
         [call](const absl::Status& status) { call.Finish(status); });
 }
@@ -253,6 +252,36 @@ void InferenceService::RepositoryModelUnload(
     Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call) {
   FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
   served_.Unload(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+}
+
+// Shared memory.
+
+void InferenceService::SystemSharedMemoryStatus(
+    Call<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse> call) {
+  if (regions_ == nullptr) return call.Finish();
+  ASSIGN_OR_FINISH(call, const auto regions, regions_->List(call.request().name()));
+  for (const auto& [name, facts] : regions) {
+    auto& region = (*call.response().mutable_regions())[name];
+    region.set_name(name);
+    region.set_key(facts.key);
+    region.set_offset(facts.offset);
+    region.set_byte_size(facts.byte_size);
+  }
+  call.Finish();
+}
+
+void InferenceService::SystemSharedMemoryRegister(
+    Call<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse> call) {
+  if (regions_ == nullptr) return call.Finish(absl::UnimplementedError(kNoSharedMemory));
+  const inference::SystemSharedMemoryRegisterRequest& request = call.request();
+  call.Finish(regions_->Register(
+      request.name(), {.key = request.key(), .offset = request.offset(), .byte_size = request.byte_size()}));
+}
+
+void InferenceService::SystemSharedMemoryUnregister(
+    Call<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse> call) {
+  if (regions_ != nullptr) regions_->Unregister(call.request().name());
+  call.Finish();
 }
 
 // Methods of what this server has not.

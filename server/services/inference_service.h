@@ -8,13 +8,14 @@
 #include "server/rpc/raw_service.h"
 #include "server/services/infer_stream.h"
 #include "server/serving/served_models.h"
+#include "server/wire/shared_regions.h"
 
 namespace gluond::server {
 
 class InferenceService final : public RawService {
  public:
-  // All outlive this.
-  InferenceService(Runner& runner, ServedModels& served, InferStreams& streams);
+  // `regions`: null where the server takes no shared memory. All outlive this.
+  InferenceService(Runner& runner, ServedModels& served, InferStreams& streams, SharedRegions* regions = nullptr);
 
   void Sweep() override { streams_.Sweep(); }
 
@@ -35,6 +36,12 @@ class InferenceService final : public RawService {
   // The settings after those of the request, if any (inference_service_settings.cc).
   void LogSettings(Call<inference::LogSettingsRequest, inference::LogSettingsResponse> call);
   void TraceSetting(Call<inference::TraceSettingRequest, inference::TraceSettingResponse> call);
+  void SystemSharedMemoryStatus(
+      Call<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse> call);
+  void SystemSharedMemoryRegister(
+      Call<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse> call);
+  void SystemSharedMemoryUnregister(
+      Call<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse> call);
   // Shared memory that nobody has registered: a status without regions, and nothing to forget.
   template <class Request, class Response>
   void Nothing(Call<Request, Response> call);
@@ -44,6 +51,7 @@ class InferenceService final : public RawService {
 
   ServedModels& served_;
   InferStreams& streams_;
+  SharedRegions* const regions_;
 };
 
 }  // namespace gluond::server

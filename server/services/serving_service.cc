@@ -12,12 +12,14 @@
 namespace gluond::server {
 
 ServingService::ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served,
-                               CheckpointStore* store)
-    : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), served_(served), store_(store) {
+                               CheckpointStore* store, Reload reload)
+    : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), served_(served), store_(store),
+      reload_(std::move(reload)) {
   Add("PublishModel", this, &ServingService::PublishModel);
   Add("ListVersions", this, &ServingService::ListVersions, Weight::kHeavy);
   Add("RouteVersions", this, &ServingService::RouteVersions);
   Add("RetireVersion", this, &ServingService::RetireVersion);
+  Add("ReloadServing", this, &ServingService::ReloadServing);
 }
 
 void ServingService::PublishModel(PublishCall call) {
@@ -102,6 +104,20 @@ void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersi
 void ServingService::RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call) {
   served_.Retire(call.request().served(), call.request().version(),
                  [call](const absl::Status& status) { call.Finish(status); });
+}
+
+void ServingService::ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServingResponse> call) {
+  if (reload_ == nullptr) {
+    return call.Finish(absl::FailedPreconditionError("this server has no file of what it serves; start it with --serve=FILE, "
+                                                     "or publish a model"));
+  }
+  reload_([this, call](const absl::StatusOr<Declaration>& declaration) {
+    if (!declaration.ok()) return call.Finish(declaration.status());
+    for (v1::ServedVersion& version : served_.List()) {
+      if (version.declared()) *call.response().add_versions() = std::move(version);
+    }
+    call.Finish();
+  });
 }
 
 }  // namespace gluond::server

@@ -3,6 +3,9 @@
 #ifndef SERVER_SERVICES_SERVING_SERVICE_H_
 #define SERVER_SERVICES_SERVING_SERVICE_H_
 
+#include <functional>
+
+#include "absl/status/statusor.h"
 #include "engine/store/checkpoint.h"
 #include "gluond/v1/serving.pb.h"
 #include "server/hosted/devices.h"
@@ -14,8 +17,12 @@ namespace gluond::server {
 
 class ServingService final : public RawService {
  public:
-  // `store` holds checkpoints; null: there is none. All outlive this.
-  ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served, CheckpointStore* store);
+  using Reload = std::function<void(std::function<void(absl::StatusOr<Declaration>)> done)>;
+
+  // `store` holds checkpoints; null: there is none. `reload` reads the file --serve again; null: there is none. All outlive
+  // this.
+  ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served, CheckpointStore* store,
+                 Reload reload = nullptr);
 
  private:
   using PublishCall = Call<v1::PublishModelRequest, v1::PublishModelResponse>;
@@ -26,11 +33,13 @@ class ServingService final : public RawService {
   void ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call);
   void RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersionsResponse> call);
   void RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call);
+  void ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServingResponse> call);
 
   Devices& devices_;
   Models& models_;
   ServedModels& served_;
   CheckpointStore* const store_;
+  const Reload reload_;
 };
 
 }  // namespace gluond::server

@@ -22,6 +22,8 @@ struct ServingOptions {
   int64_t instances = 1;
   std::string device;  // A name of Devices.
   bool batch_invariant = false;
+
+  bool operator==(const ServingOptions&) const = default;
 };
 
 }  // namespace gluond::server

@@ -12,30 +12,15 @@
 #include "engine/core/text.h"
 #include "server/codec/duration.h"
 #include "server/hosted/describe_model.h"
+#include "server/serving/names.h"
 #include "server/serving/options_codec.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr char kStable[] = "stable";
-constexpr size_t kMostLabels = 64;
 // Names whose versions are all retired stay known, so that their numbers are not used again.
 constexpr size_t kNamesPerVersion = 4;
-
-absl::Status CheckServedName(const std::string& name) {
-  RETURN_IF_ERROR(CheckName("served model", name));
-  if (name.size() <= StoredVersions::kLongestName) return absl::OkStatus();
-  return InField("served", absl::InvalidArgumentError(absl::StrCat("the name has ", name.size(), " characters, the limit is ",
-                                                                   StoredVersions::kLongestName)));
-}
-
-absl::Status CheckLabel(const std::string& label) {
-  RETURN_IF_ERROR(CheckName("label", label));
-  int64_t number = 0;
-  if (!absl::SimpleAtoi(label, &number)) return absl::OkStatus();
-  return InField("labels", absl::InvalidArgumentError(absl::StrCat("the label '", label, "' is a number, as versions are; "
-                                                                   "choose a word")));
-}
 
 absl::Status CheckCount(const std::string& name, const Routes& routes) {
   if (routes.labels.size() <= kMostLabels) return absl::OkStatus();
@@ -156,7 +141,8 @@ v1::ServedVersion ServedModels::Describe(const std::string& name, const Model& m
   proto.set_source(version.facts.source);
   proto.set_source_version(version.facts.source_version);
   SetTime(version.facts.created, proto.mutable_created());
-  proto.set_stored(store_ != nullptr);
+  proto.set_stored(store_ != nullptr || model.is_declared);
+  proto.set_declared(model.is_declared);
   ToProto(version.facts.options, proto.mutable_options());
   if (version.served == nullptr) return proto;
   proto.set_tensor_bytes(version.served->tensor_bytes());
@@ -212,6 +198,7 @@ absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const Ver
   }
   Model& model = models_[name];
   RETURN_IF_ERROR(model.status);
+  RETURN_IF_ERROR(CheckUndeclared(model, name));
   const int64_t number = model.next++;
   model.versions[number].facts = facts;
   return number;
@@ -289,6 +276,7 @@ absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string&
   {
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+    RETURN_IF_ERROR(CheckUndeclared(*model, name));
     routes = model->routes;
     const auto check = [&](int64_t number) { return FindVersion(*model, name, number).status(); };
     for (const auto& [label, number] : change.labels) {

@@ -28,6 +28,7 @@
 #include "server/hosted/devices.h"
 #include "server/rpc/unary.h"
 #include "server/serving/alarm.h"
+#include "server/serving/serve_file.h"
 #include "server/serving/served_version.h"
 #include "server/serving/stored_versions.h"
 
@@ -61,6 +62,15 @@ class ServedModels {
   // Serves the versions that are not.
   void LoadAgain(const std::string& name, Done done);
 
+  // Serves all that `read` tells, and no longer what the last such call declared: all or nothing, and at once. A version
+  // that is as it was goes on; each other one is made of its checkpoint and ready before a request sees any change.
+  // Nobody else changes a name that is declared. `read` is called when the declarations before have taken place.
+  //
+  // Errors of `read`. FAILED_PRECONDITION: a name has published versions, or `checkpoints` is null and there are some to
+  // read. NOT_FOUND: a checkpoint. INVALID_ARGUMENT: an option that does not fit its model. RESOURCE_EXHAUSTED: a limit.
+  void Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
+               std::function<void(absl::StatusOr<Declaration>)> done);
+
   // `version`: a number or a label; empty: the routes choose, by `id`. NOT_FOUND: there is none. UNAVAILABLE: it is not
   // ready.
   absl::StatusOr<ServedVersionPtr> Choose(const std::string& name, const std::string& version,
@@ -82,6 +92,7 @@ class ServedModels {
     State state = v1::ServedVersion::LOADING;
     std::string reason;
     bool retiring = false;    // It leaves for good: no route leads to it, and the index has it no more.
+    std::string revision;     // Its checkpoint's (CheckpointStore::Revision), where it is declared.
     ServedVersionPtr served;  // While it is ready, or answers its last requests.
   };
   struct Model {
@@ -89,7 +100,19 @@ class ServedModels {
     int64_t next = 1;
     std::map<int64_t, Version> versions;
     Routes routes;
+    bool is_declared = false;  // By Declare, which alone changes it.
   };
+  using Models = std::map<std::string, Model>;
+
+  absl::Status DeclareNow(const Declaration& declaration, const CheckpointStore* checkpoints);
+  // The models that `declaration` wants, with those of their versions that are there already.
+  absl::StatusOr<Models> Plan(const Declaration& declaration, const CheckpointStore* checkpoints) const;
+  absl::Status CheckDeclarable(const Models& planned) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints, Version* version);
+  // Puts the planned models in the place of those declared before, whose other versions it returns.
+  absl::StatusOr<std::vector<ServedVersionPtr>> Replace(Models planned);
+  // FAILED_PRECONDITION: the model is declared.
+  static absl::Status CheckUndeclared(const Model& model, const std::string& name);
 
   absl::StatusOr<v1::ServedVersion> PublishNow(const std::string& name, ModelState state, const VersionFacts& facts,
                                                const std::vector<std::string>& labels);
@@ -125,7 +148,7 @@ class ServedModels {
   Alarm alarm_;
   Turns turns_;
   mutable Mutex mu_;
-  std::map<std::string, Model> models_ ABSL_GUARDED_BY(mu_);
+  Models models_ ABSL_GUARDED_BY(mu_);
   std::vector<std::weak_ptr<ServedVersion>> all_ ABSL_GUARDED_BY(mu_);  // Retired ones, too, while they have requests.
 };
 

@@ -21,6 +21,7 @@ absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, 
   {
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
+    RETURN_IF_ERROR(CheckUndeclared(*model, name));
     RETURN_IF_ERROR(FindVersion(*model, name, number).status());
     routes = model->routes;
   }
@@ -78,6 +79,7 @@ void ServedModels::Unload(const std::string& name, Done done) {
       MutexLock lock(mu_);
       const absl::StatusOr<Model*> model = FindModel(name);
       if (!model.ok()) return done(model.status());
+      if (const absl::Status status = CheckUndeclared(**model, name); !status.ok()) return done(status);
       for (auto& [number, version] : (*model)->versions) {
         if (version.state != v1::ServedVersion::READY || version.retiring) continue;
         version.state = v1::ServedVersion::UNLOADING;
@@ -163,7 +165,7 @@ void ServedModels::Load() {
       model.next = index.next;
       model.routes = index.routes;
       for (const auto& [number, facts] : index.versions) {
-        model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, nullptr};
+        model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, "", nullptr};
       }
       if (!status.ok() && !absl::IsDataLoss(status)) {
         model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "

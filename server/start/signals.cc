@@ -18,6 +18,7 @@ constexpr int64_t kSameSignalNs = 250'000'000;
 // Two signals may be handled on two threads.
 std::atomic<int> g_signal = 0;
 std::atomic<int64_t> g_first_ns = 0;  // 0: no signal has come.
+std::atomic<bool> g_hung_up = false;
 
 void OnSignal(int signal) {
   const int saved = errno;
@@ -34,6 +35,13 @@ void OnSignal(int signal) {
   errno = saved;
 }
 
+void OnHangup(int) {
+  const int saved = errno;
+  g_hung_up = true;
+  sem_post(&g_arrived);
+  errno = saved;
+}
+
 }  // namespace
 
 void CatchSignals() {
@@ -47,8 +55,18 @@ void CatchSignals() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-int WaitForStop() {
-  while (sem_wait(&g_arrived) != 0) {
+void CatchHangup() {
+  struct sigaction action = {};
+  action.sa_handler = &OnHangup;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGHUP, &action, nullptr);
+}
+
+int WaitForStop(const std::function<void()>& on_hangup) {
+  while (g_signal == 0) {
+    while (sem_wait(&g_arrived) != 0) {
+    }
+    if (g_hung_up.exchange(false)) on_hangup();
   }
   return g_signal;
 }

@@ -1,7 +1,9 @@
-// Stop signals, for a thread that waits for them.
+// Signals to stop and to read files again, for a thread that waits for them.
 
 #ifndef SERVER_START_SIGNALS_H_
 #define SERVER_START_SIGNALS_H_
+
+#include <functional>
 
 namespace gluond::server {
 
@@ -11,8 +13,12 @@ namespace gluond::server {
 // a parent may both pass one on.
 void CatchSignals();
 
-// Waits for a SIGINT or SIGTERM since CatchSignals and returns it.
-int WaitForStop();
+// From now on SIGHUP, too, wakes WaitForStop, each time. Without this call it ends the process, as ever.
+void CatchHangup();
+
+// Waits for a SIGINT or SIGTERM since CatchSignals and returns it. Calls `on_hangup` for SIGHUP meanwhile; several that
+// come while it is called may be one.
+int WaitForStop(const std::function<void()>& on_hangup);
 
 }  // namespace gluond::server
 

@@ -37,7 +37,7 @@ PUBLISH = {"ServingService/PublishModel", "ServingService/RouteVersions", "Servi
            "GRPCInferenceService/RepositoryModelLoad", "GRPCInferenceService/RepositoryModelUnload"}
 ADMIN = {f"GRPCInferenceService/{name}" for name in (
     "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister", "CudaSharedMemoryRegister",
-    "CudaSharedMemoryUnregister", "TraceSetting", "LogSettings")}
+    "CudaSharedMemoryUnregister", "TraceSetting", "LogSettings")} | {"ServingService/ReloadServing"}
 OWN = {"infer": INFER, "publish": PUBLISH, "admin": ADMIN}
 
 

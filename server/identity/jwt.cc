@@ -1,0 +1,217 @@
+#include "server/identity/jwt.h"
+
+#include <jwt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "server/identity/secret.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr size_t kLargestFile = 1 << 20;
+// Claims nest little; a text of brackets alone is refused before it costs anything.
+constexpr int kMostDepth = 8;
+
+absl::Status Refused(absl::string_view why) {
+  return WithInfo(absl::UnauthenticatedError(absl::StrCat("the bearer token is a JSON Web Token, and ", why)),
+                  reason::kNoIdentity);
+}
+
+absl::StatusOr<std::string> Read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || text.str().size() > kLargestFile) {
+    return absl::NotFoundError(absl::StrCat("--jwt_keys=", path, " cannot be read, or has more than 1 MiB"));
+  }
+  return text.str();
+}
+
+// An object of a token's part.
+absl::StatusOr<Json> Decode(absl::string_view part) {
+  std::string text;
+  if (!absl::WebSafeBase64Unescape(part, &text)) return Refused("a part of it is no base64url");
+  const absl::StatusOr<Json> json = Json::Parse(text, kMostDepth);
+  if (!json.ok() || json->kind() != Json::kObject) return Refused("a part of it is no JSON object, or too deep a one");
+  return *json;
+}
+
+// A text of an object; empty: there is none.
+std::string Text(const Json& json, absl::string_view key) {
+  std::string text;
+  return json.Get(key, &text).ok() ? text : "";
+}
+
+bool IsSignedBy(const std::string& token, const JwtKey& key) {
+  jwt_t* decoded = nullptr;
+  const int error = jwt_decode(&decoded, token.c_str(), reinterpret_cast<const unsigned char*>(key.pem.data()),
+                               static_cast<int>(key.pem.size()));
+  const bool is_good = error == 0 && jwt_get_alg(decoded) == jwt_str_alg(key.algorithm.c_str());
+  jwt_free(decoded);
+  return is_good;
+}
+
+// Seconds since 1970, with a fraction or not. Nothing: the claim is no time.
+absl::StatusOr<absl::Time> TimeOf(const Json& claim) {
+  double seconds = 0;
+  if (claim.kind() != Json::kNumber || !claim.Get(&seconds).ok() || !(std::abs(seconds) < 1e12)) {
+    return Refused("one of its times is no number of seconds");
+  }
+  return absl::UnixEpoch() + absl::Seconds(seconds);
+}
+
+// A claim by its name, or by the way to it: `realm_access.roles`. Null: there is none.
+const Json* FindClaim(const Json& claims, absl::string_view name) {
+  if (const Json* const claim = claims.Find(name); claim != nullptr) return claim;
+  const Json* claim = &claims;
+  for (const absl::string_view key : absl::StrSplit(name, '.')) {
+    claim = claim == nullptr ? nullptr : claim->Find(key);
+  }
+  return claim;
+}
+
+// A text, or a list of texts.
+std::vector<std::string> Texts(const Json& claim) {
+  std::vector<std::string> texts;
+  std::string text;
+  if (claim.Get(&text).ok()) texts.push_back(text);
+  for (const Json& element : claim.elements()) {
+    if (element.Get(&text).ok()) texts.push_back(text);
+  }
+  return texts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
+  if (options.issuer.empty() || options.audience.empty()) {
+    return absl::InvalidArgumentError("--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none "
+                                      "for this one");
+  }
+  if (options.leeway < absl::ZeroDuration() || options.leeway > absl::Hours(1)) {
+    return absl::InvalidArgumentError("--jwt_leeway_seconds is out of range; want 0 to 3600");
+  }
+  std::unique_ptr<Jwt> jwt(new Jwt(std::move(options)));
+  RETURN_IF_ERROR(jwt->Reload());
+  return jwt;
+}
+
+absl::Status Jwt::Reload() {
+  ASSIGN_OR_RETURN(std::string text, Read(options_.keys));
+  {
+    MutexLock lock(mu_);
+    if (keys_ != nullptr && text == text_) return absl::OkStatus();
+    text_ = text;
+  }
+  ASSIGN_OR_RETURN(std::vector<JwtKey> keys, ParseJwtKeys(text));
+  MutexLock lock(mu_);
+  keys_ = std::make_shared<const std::vector<JwtKey>>(std::move(keys));
+  good_.clear();
+  return absl::OkStatus();
+}
+
+bool Jwt::HasShape(absl::string_view token) { return std::count(token.begin(), token.end(), '.') == 2; }
+
+absl::Status Jwt::CountNew(absl::string_view peer, absl::Time now) {
+  if (const int64_t second = absl::ToUnixSeconds(now); second != second_) {
+    second_ = second;
+    new_.clear();
+  }
+  if (new_.size() < kMostConnections || new_.contains(peer)) {
+    if (++new_[peer] <= kMostNewInASecond) return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostNewInASecond, " new tokens came within a second by this "
+                                                   "connection; use one for many calls"));
+}
+
+absl::StatusOr<Json> Jwt::CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
+  ASSIGN_OR_RETURN(const Json header, Decode(parts[0]));
+  if (header.Find("crit") != nullptr) return Refused("it wants extensions (crit) that this server has not");
+  const std::string algorithm = Text(header, "alg"), kid = Text(header, "kid");
+  const std::string text(token);
+  for (const JwtKey& key : keys) {
+    if (key.algorithm != algorithm || (!key.kid.empty() && !kid.empty() && key.kid != kid)) continue;
+    if (IsSignedBy(text, key)) return Decode(parts[1]);
+  }
+  return Refused("no key that this server knows has signed it; it may be of another issuer, or its key may have been changed");
+}
+
+absl::StatusOr<Roles> Jwt::ReadRoles(const Json& claims) const {
+  const Json* const claim = FindClaim(claims, options_.roles_claim);
+  Roles roles;
+  for (const std::string& text : claim == nullptr ? std::vector<std::string>() : Texts(*claim)) {
+    for (const absl::string_view name : absl::StrSplit(text, absl::ByAnyChar(" ,"), absl::SkipEmpty())) {
+      const absl::StatusOr<Roles> role = Roles::Parse(name);  // An issuer has roles of other services, too.
+      if (role.ok()) roles.Add(*role);
+    }
+  }
+  if (!roles.empty()) return roles;
+  return Refused(absl::StrCat("its claim '", options_.roles_claim, "' has none of infer, train, publish and admin"));
+}
+
+absl::StatusOr<Jwt::Good> Jwt::ReadClaims(const Json& claims, absl::Time now) const {
+  if (Text(claims, "iss") != options_.issuer) return Refused("its issuer is not the one of --jwt_issuer");
+  const Json* const audience = claims.Find("aud");
+  const std::vector<std::string> audiences = audience == nullptr ? std::vector<std::string>() : Texts(*audience);
+  if (std::find(audiences.begin(), audiences.end(), options_.audience) == audiences.end()) {
+    return Refused("its audience is not the one of --jwt_audience");
+  }
+  const Json* const end = claims.Find("exp");
+  if (end == nullptr) return Refused("it has no end (exp)");
+  Good good;
+  ASSIGN_OR_RETURN(good.end, TimeOf(*end));
+  good.end += options_.leeway;
+  if (now >= good.end) return Refused("it has expired; ask its issuer for a new one");
+  if (const Json* const begin = claims.Find("nbf"); begin != nullptr) {
+    ASSIGN_OR_RETURN(const absl::Time time, TimeOf(*begin));
+    if (now < time - options_.leeway) return Refused("it is not valid yet");
+  }
+  ASSIGN_OR_RETURN(const Roles roles, ReadRoles(claims));
+  const Json* const name = FindClaim(claims, options_.name_claim);
+  std::string text;
+  absl::StatusOr<IdentityPtr> identity = NewIdentity(name != nullptr && name->Get(&text).ok() ? text : "", roles);
+  if (!identity.ok()) return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", identity.status().message()));
+  good.identity = *std::move(identity);
+  return good;
+}
+
+void Jwt::Remember(const std::string& hash, const Good& good, absl::Time now) {
+  if (good_.size() >= kMostRemembered) absl::erase_if(good_, [now](const auto& each) { return each.second.end <= now; });
+  if (good_.size() >= kMostRemembered) good_.erase(good_.begin());  // Any of them: its signature is checked again.
+  good_[hash] = good;
+}
+
+absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, absl::string_view peer, absl::Time now) {
+  if (token.size() > kMostBytes) return Refused(absl::StrCat("it has more than ", kMostBytes, " bytes"));
+  const std::string hash = HashOf(token);
+  std::shared_ptr<const std::vector<JwtKey>> keys;
+  {
+    MutexLock lock(mu_);
+    if (const auto found = good_.find(hash); found != good_.end()) {
+      if (now < found->second.end) return found->second.identity;
+      good_.erase(found);
+      return Refused("it has expired; ask its issuer for a new one");
+    }
+    RETURN_IF_ERROR(CountNew(peer, now));
+    keys = keys_;
+  }
+  ASSIGN_OR_RETURN(const Json claims, CheckSignature(token, *keys));
+  ASSIGN_OR_RETURN(const Good good, ReadClaims(claims, now));
+  MutexLock lock(mu_);
+  if (keys == keys_) Remember(hash, good, now);  // Else these keys may have signed it, and not the new ones.
+  return good.identity;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,86 @@
+// Jwt knows callers by JSON Web Tokens, which somebody else gives out and signs. A token is good if one of the keys of a
+// file has signed it by the key's own algorithm, if its issuer and audience are the ones that are wanted, and if its time
+// has come and is not over. Its claims say the caller's name and roles. Thread-safe; for gRPC's threads: nothing waits.
+//
+//   ASSIGN_OR_RETURN(auto jwt, Jwt::Load({.keys = "keys.pem", .issuer = "https://login.example.org", .audience = "gluond"}));
+//   ASSIGN_OR_RETURN(IdentityPtr caller, jwt->Verify(token, peer, absl::Now()));
+//
+// A good token is remembered by its hash until it is over, so that a signature is checked once. A connection that brings
+// new tokens faster than anybody has use for is refused before the next signature is checked.
+
+#ifndef SERVER_IDENTITY_JWT_H_
+#define SERVER_IDENTITY_JWT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "engine/core/mutex.h"
+#include "engine/store/json.h"
+#include "server/identity/identities.h"
+#include "server/identity/jwt_keys.h"
+
+namespace gluond::server {
+
+struct JwtOptions {
+  std::string keys;  // A file of public keys; empty: no JSON Web Tokens.
+  std::string issuer;
+  std::string audience;
+  absl::Duration leeway = absl::Seconds(60);  // For clocks that differ.
+  std::string name_claim = "sub";
+  std::string roles_claim = "roles";
+};
+
+class Jwt {
+ public:
+  static constexpr size_t kMostBytes = 8 << 10;     // Bytes of a token.
+  static constexpr size_t kMostRemembered = 4096;
+  static constexpr int kMostNewInASecond = 32;      // New tokens of one connection.
+  static constexpr size_t kMostConnections = 4096;  // Connections with new tokens in one second.
+
+  // NOT_FOUND: no such file. INVALID_ARGUMENT: the file, or an option.
+  static absl::StatusOr<std::unique_ptr<Jwt>> Load(JwtOptions options);
+
+  // Takes up a file that has changed, and forgets what the old keys have signed. One that is broken changes nothing, and
+  // the error is told once.
+  absl::Status Reload();
+
+  // Whether it looks like one: three parts with dots between. Other bearer tokens have none.
+  static bool HasShape(absl::string_view token);
+
+  // UNAUTHENTICATED says which check failed, and nothing that the token has. RESOURCE_EXHAUSTED: too many new tokens come
+  // from this peer.
+  absl::StatusOr<IdentityPtr> Verify(absl::string_view token, absl::string_view peer, absl::Time now);
+
+ private:
+  struct Good {
+    IdentityPtr identity;
+    absl::Time end;
+  };
+
+  explicit Jwt(JwtOptions options) : options_(std::move(options)) {}
+  absl::Status CountNew(absl::string_view peer, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The claims of a token that a key has signed.
+  static absl::StatusOr<Json> CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys);
+  absl::StatusOr<Good> ReadClaims(const Json& claims, absl::Time now) const;
+  absl::StatusOr<Roles> ReadRoles(const Json& claims) const;
+  void Remember(const std::string& hash, const Good& good, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const JwtOptions options_;
+  Mutex mu_;
+  std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
+  std::shared_ptr<const std::vector<JwtKey>> keys_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, Good> good_ ABSL_GUARDED_BY(mu_);  // By hash.
+  absl::flat_hash_map<std::string, int> new_ ABSL_GUARDED_BY(mu_);    // By peer: new tokens in this second.
+  int64_t second_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_IDENTITY_JWT_H_

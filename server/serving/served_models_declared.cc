@@ -1,0 +1,156 @@
+// ServedModels: the names that --serve=FILE owns.
+
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "server/serving/served_models.h"
+
+namespace gluond::server {
+namespace {
+
+// The turn of declarations, which concern all names. No model is served by this name.
+constexpr char kDeclarations[] = "";
+
+}  // namespace
+
+absl::Status ServedModels::CheckUndeclared(const Model& model, const std::string& name) {
+  if (!model.is_declared) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("'", name, "' is declared in the server's file --serve; change the file, "
+                                                    "and have it read again by ReloadServing or SIGHUP, or take another "
+                                                    "name"));
+}
+
+absl::Status ServedModels::CheckDeclarable(const Models& planned) const {
+  const auto most = static_cast<size_t>(runner_.limits.max_served_versions);
+  size_t count = 0;
+  for (const auto& [name, model] : models_) {
+    if (model.is_declared) continue;
+    count += model.versions.size();
+    const auto found = planned.find(name);
+    if (found == planned.end()) continue;
+    RETURN_IF_ERROR(model.status);
+    if (model.versions.empty()) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", name, "' is declared, and it has ", model.versions.size(), " published versions; retire them (RetireVersion), "
+        "or declare another name"));
+  }
+  for (const auto& [name, model] : planned) count += model.versions.size();
+  if (count <= most) return absl::OkStatus();
+  return OverLimit("--max_served_versions", "the server would have ", count, " versions of models, the limit of "
+                   "--max_served_versions is ", most);
+}
+
+absl::StatusOr<ServedModels::Models> ServedModels::Plan(const Declaration& declaration,
+                                                        const CheckpointStore* checkpoints) const {
+  Models planned;
+  for (const auto& [name, declared] : declaration) {
+    Model& model = planned[name];
+    model.is_declared = true;
+    model.routes = declared.routes;
+    for (const auto& [number, wanted] : declared.versions) {
+      if (checkpoints == nullptr) {
+        return absl::FailedPreconditionError(absl::StrCat(wanted.place, ": this server keeps no checkpoints; start it with "
+                                                                        "--store_dir=FOLDER"));
+      }
+      Version& version = model.versions[number];
+      version.state = v1::ServedVersion::READY;
+      version.facts.source = wanted.checkpoint;
+      version.facts.options = wanted.options;
+      const absl::StatusOr<Place*> place = devices_.Find(wanted.options.device);
+      if (!place.ok()) return Annotate(place.status(), wanted.place);
+      version.facts.options.device = (*place)->device.ToString();
+      absl::StatusOr<std::string> revision = checkpoints->Revision(wanted.checkpoint);
+      if (!revision.ok()) return Annotate(revision.status(), wanted.place);
+      version.revision = *std::move(revision);
+    }
+  }
+  MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckDeclarable(planned));
+  for (auto& [name, model] : planned) {
+    const auto old = models_.find(name);
+    if (old == models_.end() || !old->second.is_declared) continue;
+    for (auto& [number, version] : model.versions) {
+      const auto found = old->second.versions.find(number);
+      if (found == old->second.versions.end()) continue;
+      const Version& same = found->second;
+      if (same.facts.source == version.facts.source && same.facts.options == version.facts.options &&
+          same.revision == version.revision) {
+        version = same;
+      }
+    }
+  }
+  return planned;
+}
+
+absl::Status ServedModels::Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints,
+                                Version* version) {
+  const ScopedCustomHost host(devices_.custom_host());
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, checkpoints.Load(version->facts.source, *devices_.host().allocator));
+  ASSIGN_OR_RETURN(version->served, ServedVersion::Create({runner_, devices_, alarm_}, name, number,
+                                                          std::move(checkpoint.model), version->facts.options));
+  MutexLock lock(mu_);
+  std::erase_if(all_, [](const auto& each) { return each.expired(); });
+  all_.push_back(version->served);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ServedVersionPtr>> ServedModels::Replace(Models planned) {
+  std::vector<ServedVersionPtr> leaving;
+  MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckDeclarable(planned));  // A name may have been published meanwhile.
+  for (auto it = models_.begin(); it != models_.end();) {
+    Model& old = it->second;
+    if (!old.is_declared) {
+      ++it;
+      continue;
+    }
+    const auto next = planned.find(it->first);
+    for (auto& [number, version] : old.versions) {
+      const bool goes_on = next != planned.end() && next->second.versions.contains(number) &&
+                           next->second.versions.at(number).served == version.served;
+      if (!goes_on) leaving.push_back(std::move(version.served));
+    }
+    Model empty;
+    empty.next = old.next;  // Numbers of versions that were published by this name once.
+    old = std::move(empty);
+    it = old.next == 1 ? models_.erase(it) : std::next(it);
+  }
+  for (auto& [name, model] : planned) {
+    Model& place = models_[name];
+    model.next = place.next;
+    place = std::move(model);
+  }
+  return leaving;
+}
+
+absl::Status ServedModels::DeclareNow(const Declaration& declaration, const CheckpointStore* checkpoints) {
+  ASSIGN_OR_RETURN(Models planned, Plan(declaration, checkpoints));
+  for (auto& [name, model] : planned) {
+    for (auto& [number, version] : model.versions) {
+      if (version.served != nullptr) continue;
+      const absl::Status made = Make(name, number, *checkpoints, &version);
+      if (!made.ok()) return Annotate(made, declaration.at(name).versions.at(number).place);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<ServedVersionPtr> leaving, Replace(std::move(planned)));
+  // Each answers the requests that have chosen it. A thread of the disk's may then wait for its lanes.
+  for (const ServedVersionPtr& version : leaving) {
+    version->Drain([this, version] { turns_.Run(kDeclarations, [version] {}); });
+  }
+  return absl::OkStatus();
+}
+
+void ServedModels::Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
+                           std::function<void(absl::StatusOr<Declaration>)> done) {
+  turns_.Run(kDeclarations, [this, read = std::move(read), checkpoints, done = std::move(done)] {
+    absl::StatusOr<Declaration> declaration = read();
+    if (!declaration.ok()) return done(std::move(declaration));
+    const absl::Status declared = DeclareNow(*declaration, checkpoints);
+    declared.ok() ? done(std::move(declaration)) : done(declared);
+  });
+}
+
+}  // namespace gluond::server
