@@ -17,6 +17,8 @@ namespace {
 
 using inference::InferParameter;
 constexpr char kClassification[] = "classification";
+// A request's parameter that asks where its time went.
+constexpr char kTiming[] = "timing";
 constexpr size_t kLongestId = 1024;
 
 // A parameter that is a number of 0 or more.
@@ -38,6 +40,12 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
       ASSIGN_OR_RETURN(const uint64_t timeout, Natural(name, parameter));
       constexpr uint64_t kLongest = 3'600'000'000;
       if (timeout > 0) to->timeout = std::chrono::microseconds(std::min(timeout, kLongest));
+    } else if (name == kTiming) {
+      if (parameter.parameter_choice_case() != InferParameter::kBoolParam) {
+        return InField("parameters[\"timing\"]",
+                       absl::InvalidArgumentError("the parameter 'timing' wants true or false, in bool_param"));
+      }
+      if (parameter.bool_param()) to->times = std::make_shared<InferTimes>();
     } else if (absl::StartsWith(name, "sequence_")) {
       return InField(absl::StrCat("parameters[\"", name, "\"]"),
                      absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name,
@@ -89,6 +97,16 @@ absl::Status Answer(const Inference& inference, const ServedVersion& version, co
   return absl::OkStatus();
 }
 
+// The names are those of ModelStatistics.
+void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::ModelInferResponse* response) {
+  auto& parameters = *response->mutable_parameters();
+  parameters["queue_ns"].set_int64_param(times.queue.count());
+  parameters["compute_input_ns"].set_int64_param(times.input.count());
+  parameters["compute_infer_ns"].set_int64_param(times.infer.count());
+  parameters["compute_output_ns"].set_int64_param((times.output + encode).count());
+  parameters["batch_size"].set_int64_param(times.rows);
+}
+
 }  // namespace
 
 void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
@@ -110,11 +128,14 @@ void Infer(const ServedModels& served, Runner& runner, Inference inference, std:
   request->inputs = *std::move(inputs);
   request->cancellation = inference.cancellation;
   request->done = [&runner, version, inference = std::move(inference), classes = *std::move(classes),
-                   done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
+                   times = request->times, done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
-    auto answer = [version, inference, classes, done, outputs = *std::move(outputs),
+    auto answer = [version, inference, classes, times, done, outputs = *std::move(outputs),
                    most_bytes = runner.limits.max_message_bytes] {
-      done(Answer(inference, *version, classes, outputs, most_bytes));
+      const InferRequest::Clock::time_point begun = InferRequest::Clock::now();
+      const absl::Status status = Answer(inference, *version, classes, outputs, most_bytes);
+      if (times != nullptr) Tell(*times, InferRequest::Clock::now() - begun, &inference.response);
+      done(status);
     };
     runner.dispatch.Run(classes.empty() ? Weight::kLight : Weight::kHeavy, std::move(answer));
   };
