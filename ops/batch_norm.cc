@@ -4,6 +4,7 @@
 // does on every device, with the biased variance.) Otherwise the running ones are used, and nothing is written.
 
 #include "ops/operator.h"
+#include "ops/affine.h"
 #include "ops/kernel/batch_norm.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
@@ -200,6 +201,15 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   return dx;
 }
 
+// With the running mean and variance: y = scale x + shift.
+Affine WithRunningStatistics(const Node& node, DType dtype) {
+  const auto& p = node.param<BatchNormParam>();
+  const auto input = [&](uint32_t i) { return CastTo(node.inputs[i], dtype); };
+  NodeEntry scale = Call("rsqrt", {input(kMovingVar) + p.eps});
+  if (!p.fix_gamma) scale = input(kGamma) * scale;
+  return {node.inputs[kData], p.axis, scale, input(kBeta) - input(kMovingMean) * scale, dtype};
+}
+
 GLUOND_REGISTER_OP(BatchNorm)
     .describe(
         "y = gamma (x - mean) / sqrt(var + eps) + beta for each channel. While training, mean and biased variance "
@@ -220,6 +230,7 @@ GLUOND_REGISTER_OP(BatchNorm)
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)
     .infer(InferShape, InferType)
     .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FAffine>("FAffine", WithRunningStatistics)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BatchNorm>();
 

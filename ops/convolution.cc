@@ -3,6 +3,7 @@
 // is linear in each input, so that Convolution and the gradient itself differentiate it.
 
 #include "ops/operator.h"
+#include "ops/affine.h"
 #include "ops/bilinear.h"
 #include "ops/kernel/fill.h"
 #include "ops/window.h"
@@ -77,6 +78,10 @@ struct BackwardConvolution {
   }
 };
 
+NodePtr Absorb(const Node& node, const Affine& affine, int rank, DType dtype) {
+  return affine.axis == 1 ? WithAffine<ConvolutionParam>(node, affine, rank, dtype) : nullptr;
+}
+
 GLUOND_REGISTER_OP(Convolution)
     .describe("y[n,o] = bias[o] + sum over the input channels of o's group of x convolved with the weight "
               "(not flipped). Output size along an axis: floor((in + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.")
@@ -85,6 +90,7 @@ GLUOND_REGISTER_OP(Convolution)
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias.")
     .params<ConvolutionParam>(ParseWindow<ConvolutionParam>)
     .with(Bilinear<ConvolutionParam>)
+    .set_attr<FAbsorbAffine>("FAbsorbAffine", Absorb)
     .infer(InferShape, SameFloatType)
     .compute<Convolution>();
 

@@ -2,6 +2,7 @@
 // and a sum. That operator is linear in each input, so that it and FullyConnected differentiate it, as often as wanted.
 
 #include "ops/operator.h"
+#include "ops/affine.h"
 #include "ops/bilinear.h"
 #include "ops/kernel/bias.h"
 #include "ops/kernel/gemm.h"
@@ -76,6 +77,11 @@ struct BackwardFullyConnected {
   }
 };
 
+// The units are the output's last axis.
+NodePtr Absorb(const Node& node, const Affine& affine, int rank, DType dtype) {
+  return affine.axis == rank - 1 ? WithAffine<FullyConnectedParam>(node, affine, 2, dtype) : nullptr;
+}
+
 GLUOND_REGISTER_OP(FullyConnected)
     .describe("y = x W^T + b: a dense layer.")
     .add_argument("data", "NDArray", "x: (batch, ...); with flatten=False, (..., units).")
@@ -83,6 +89,7 @@ GLUOND_REGISTER_OP(FullyConnected)
     .add_argument("bias", "NDArray", "b: (num_hidden). Absent with no_bias.")
     .params<FullyConnectedParam>()
     .with(Bilinear<FullyConnectedParam>)
+    .set_attr<FAbsorbAffine>("FAbsorbAffine", Absorb)
     .infer(InferShape, SameFloatType)
     .compute<FullyConnected>();
 

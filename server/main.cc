@@ -95,6 +95,9 @@ ABSL_FLAG(std::string, checkpoint_every, "",
 ABSL_FLAG(int, cpu_threads, 0,
           "Threads that compute on the CPU. 0: one for each processor that the affinity mask and the control group's quota "
           "leave, followed while they change.");
+ABSL_FLAG(int, serve_share, gluond::server::Devices::kServeShare,
+          "Percent of the CPU's threads, 1 to 99, that published versions compute with while models train as well: whole "
+          "threads, at least one for either. Either has all that the other leaves.");
 ABSL_FLAG(int, lame_duck_seconds, 0,
           "After SIGTERM or SIGINT, health says NOT_SERVING for so long while new calls are still taken. Where a balancer "
           "asks for health: more than it takes to hear of it.");
@@ -327,6 +330,7 @@ absl::StatusOr<int> Main() {
   options.address = absl::GetFlag(FLAGS_address);
   options.devices = absl::GetFlag(FLAGS_devices);
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
+  options.serve_share = absl::GetFlag(FLAGS_serve_share);
   options.store_dir = absl::GetFlag(FLAGS_store_dir);
   absl::StatusOr<CheckpointSchedule> schedule = ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every));
   if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");

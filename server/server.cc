@@ -115,12 +115,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(CheckLimits(options.limits));
   SetUpLibraries();
   std::unique_ptr<Server> server(new Server);
-  ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits));
+  ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits,
+                                                       options.serve_share));
   server->runner_ = std::make_unique<Runner>(options.limits, options.log, server->devices_->memory());
   for (const auto& place : server->devices_->all()) {
     const std::string name = place->device.ToString();
     server->runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
     server->runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_beside(); });
+    if (place->own_serving_lanes == nullptr) continue;
+    server->runner_->dispatch.List("serving", [lanes = place->own_serving_lanes.get()] { return lanes->load(); });
+    server->runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] {
+      return lanes->load_beside();
+    });
   }
   RETURN_IF_ERROR(server->CreateGatekeeper(options));
   RETURN_IF_ERROR(server->CreateServices(options));

@@ -62,6 +62,7 @@ struct ServerOptions {
   std::string address;           // "127.0.0.1:50051", "unix:PATH"; empty: in process only, for tests.
   std::string devices = "auto";
   int cpu_threads = 0;           // 0: one for each processor.
+  int serve_share = Devices::kServeShare;  // As of Devices::Open.
   std::string store_dir;         // Empty: no checkpoints.
   TlsFiles tls;                  // On TCP. Empty: no encryption.
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.

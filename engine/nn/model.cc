@@ -110,6 +110,14 @@ void Model::SetParameters(NamedTensors values, OnStatus done) {
                             std::move(done));
 }
 
+void Model::AdoptParameters(NamedTensors values, OnStatus done) {
+  strand_.Do<absl::Status>([self = shared_from_this(), values = std::move(values)] {
+    absl::Status status = self->memory_.Adopt(values);
+    if (status.ok()) self->runs_.ForgetForward();
+    return status;
+  }, std::move(done));
+}
+
 void Model::GetParameters(std::vector<std::string> names, OnTensors done) {
   strand_.Do<absl::StatusOr<NamedTensors>>(
       [self = shared_from_this(), names = std::move(names)] { return self->memory_.Values(names); }, std::move(done));

@@ -92,7 +92,7 @@ absl::Status ParameterMemory::InitializeDeferred(uint64_t seed) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterMemory::Set(const NamedTensors& values) {
+absl::StatusOr<std::vector<size_t>> ParameterMemory::FindFor(const NamedTensors& values) const {
   std::vector<size_t> indices;
   for (const NamedTensor& value : values) {
     ASSIGN_OR_RETURN(const size_t i, store_.Find(value.name));
@@ -108,6 +108,11 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
     }
     indices.push_back(i);
   }
+  return indices;
+}
+
+absl::Status ParameterMemory::Set(const NamedTensors& values) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> indices, FindFor(values));
   std::vector<Memory> memory;  // All allocated first, so that a failure changes nothing.
   for (size_t k = 0; k < values.size(); ++k) {
     ASSIGN_OR_RETURN(Memory one, MemoryFor(indices[k], values[k].tensor.shape()));
@@ -119,6 +124,21 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
   for (size_t k = 0; k < values.size(); ++k) {
     RETURN_IF_ERROR(store_.MergeShape(indices[k], values[k].tensor.shape()));
     store_.SetTensors(indices[k], std::move(memory[k].data), std::move(memory[k].grad));
+    store_.SetDeferred(indices[k], {});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::Adopt(const NamedTensors& values) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> indices, FindFor(values));
+  std::vector<Tensor> gradients;
+  for (size_t k = 0; k < values.size(); ++k) {
+    ASSIGN_OR_RETURN(Tensor gradient, GradientOf(indices[k], values[k].tensor.shape()));
+    gradients.push_back(std::move(gradient));
+  }
+  for (size_t k = 0; k < values.size(); ++k) {
+    RETURN_IF_ERROR(store_.MergeShape(indices[k], values[k].tensor.shape()));
+    store_.SetTensors(indices[k], values[k].tensor, std::move(gradients[k]));
     store_.SetDeferred(indices[k], {});
   }
   return absl::OkStatus();

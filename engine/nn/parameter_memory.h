@@ -40,6 +40,9 @@ class ParameterMemory {
   // Copies values that lie on the host or on the device. All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT:
   // another shape or dtype.
   absl::Status Set(const NamedTensors& values);
+  // Takes the tensors themselves, which lie on the device and keep their contents. Errors as Set's; RESOURCE_EXHAUSTED: no
+  // memory for a gradient.
+  absl::Status Adopt(const NamedTensors& values);
   // Copies on the host. Empty `names`: all there are. FAILED_PRECONDITION: one is not initialized (has no gradient).
   absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
@@ -68,6 +71,8 @@ class ParameterMemory {
     Tensor data;
     Tensor grad;
   };
+  // The parameters of these names. Errors as Set's.
+  absl::StatusOr<std::vector<size_t>> FindFor(const NamedTensors& values) const;
   // Uninitialized memory for new values, and the gradient. The parameter gets it from SetTensors once the values are
   // written: nobody may see the memory's old contents.
   absl::StatusOr<Memory> MemoryFor(size_t parameter, const Shape& shape);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/bump_scratch.h"
+#include "engine/runtime/processors.h"
 
 namespace gluond {
 namespace {
@@ -87,25 +88,39 @@ absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOp
                                                      Allocator& scratch_allocator) {
   ASSIGN_OR_RETURN(DeviceDriver* driver, FindDriver(device));
   ASSIGN_OR_RETURN(void* const stream, driver->CreateStream());
-  return std::unique_ptr<Lanes>(new Lanes(device, options, *driver, stream, scratch_allocator));
+  const bool is_cpu = device.type == DeviceType::kCpu;
+  return std::unique_ptr<Lanes>(new Lanes(
+      device, options, *driver, std::shared_ptr<void>(stream, [driver](void* ended) { driver->DestroyStream(ended); }),
+      is_cpu ? std::make_shared<Team>(options.threads) : nullptr, scratch_allocator));
 }
 
-Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, void* stream, Allocator& allocator)
-    : device_(device), driver_(driver), stream_(stream, [&driver](void* ended) { driver.DestroyStream(ended); }),
-      allocator_(allocator),
-      team_(device.type == DeviceType::kCpu ? std::make_unique<Team>(options.threads) : nullptr),
-      threads_({.name = device.ToString(),
-                .most_threads = device.type == DeviceType::kCpu ? std::max(1, options.most_at_work) : 1,
+std::unique_ptr<Lanes> Lanes::CreateBeside(Lanes& others, const LaneOptions& options, Allocator& scratch_allocator) {
+  return std::unique_ptr<Lanes>(new Lanes(others.device_, options, others.driver_, others.stream_, others.team_,
+                                          scratch_allocator));
+}
+
+Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream,
+             std::shared_ptr<Team> team, Allocator& allocator)
+    : device_(device), driver_(driver), stream_(std::move(stream)), allocator_(allocator), team_(std::move(team)),
+      party_(team_ == nullptr ? nullptr : std::make_unique<Team::Party>(team_, options.weight)), urgent_(options.urgent),
+      threads_({.name = options.name.empty() ? device.ToString() : options.name,
+                .threads = team_ == nullptr ? 1 : options.at_work,
+                .most_threads = team_ == nullptr ? 1 : std::max(options.at_work, options.most_at_work),
                 .look = kLook,
-                .may_look = [this] { return team_ == nullptr || !team_->throttled(); },
+                .may_look = [this] { return MayLook(); },
                 .enter = [this] { return EnterThread(); },
                 .rest = [] { runner->scratch.Release(); }}),
-      beside_({.name = absl::StrCat(device.ToString(), "-beside"),
+      beside_({.name = absl::StrCat(options.name.empty() ? device.ToString() : options.name, "-beside"),
                .most_threads = std::max(kMostBeside, options.most_at_work)}) {}
 
 Lanes::~Lanes() { Drain(); }
 
+// A thread that looks for work takes time from those that have some: from a process that a quota stops, and from other
+// parties' loops.
+bool Lanes::MayLook() const { return team_ == nullptr || !(team_->throttled() || party_->others_compute()); }
+
 std::shared_ptr<void> Lanes::EnterThread() {
+  if (urgent_) TakeShortTurns();
   const std::shared_ptr<Runner> entered(new Runner(allocator_, driver_, stream()), [](Runner* leaving) {
     runner = nullptr;
     delete leaving;

@@ -8,6 +8,8 @@
 //   std::shared_ptr<Lane> lane = lanes->Take();
 //   lane->Post([] { ... });
 //
+// A CPU may have several sets of lanes, which share its team: the work of one never waits for a thread of another's.
+//
 // Thread-safe. Work must not wait for a client or for other work of the device: a run that has to wait returns, and
 // posts its continuation later. Suspended runs are cancelled before the lanes are destroyed: nothing else ends them.
 
@@ -19,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +37,10 @@ namespace gluond {
 struct LaneOptions {
   int threads = 0;       // In a CPU's team; 0: one for each processor.
   int most_at_work = 1;  // Works of a CPU's lanes that go on at once, while some are long.
+  int at_work = 1;       // Those that go on at once in any case.
+  double weight = 1;     // A CPU's: of these lanes, among all that share its team (team.h).
+  bool urgent = false;   // A CPU's: the kernel is to begin a work of theirs within others' turns (processors.h).
+  std::string name = {};  // The threads', for debuggers. Empty: the device's.
 };
 
 class Lanes;
@@ -92,6 +99,9 @@ class Lanes {
   // `scratch_allocator` pays for the threads' scratch space and must outlive the lanes. UNAVAILABLE: no such device.
   static absl::StatusOr<std::unique_ptr<Lanes>> Create(Device device, const LaneOptions& options,
                                                        Allocator& scratch_allocator);
+  // Lanes beside `others`, which are a CPU's, in the same team; options.threads does not count. They live no longer
+  // than these.
+  static std::unique_ptr<Lanes> CreateBeside(Lanes& others, const LaneOptions& options, Allocator& scratch_allocator);
   // Does all posted work, and the work that this posts.
   ~Lanes();
 
@@ -104,23 +114,27 @@ class Lanes {
   Device device() const { return device_; }
   DeviceDriver& driver() const { return driver_; }
   void* stream() const { return stream_.get(); }
-  Threads* threads() const { return team_.get(); }
+  Threads* threads() const { return party_.get(); }
   // Threads that compute at once now; 0: this is no CPU.
-  int compute_threads() const { return team_ == nullptr ? 0 : team_->count(); }
+  int compute_threads() const { return party_ == nullptr ? 0 : party_->count(); }
   // The work that waits for the lanes, and for the threads beside them.
   FairThreads::Load load() { return threads_.load(); }
   FairThreads::Load load_beside() { return beside_.load(); }
 
  private:
   friend class Lane;
-  Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, void* stream, Allocator& allocator);
+  Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream,
+        std::shared_ptr<Team> team, Allocator& allocator);
+  bool MayLook() const;
   std::shared_ptr<void> EnterThread();
 
   const Device device_;
   DeviceDriver& driver_;
   const std::shared_ptr<void> stream_;
   Allocator& allocator_;
-  const std::unique_ptr<Team> team_;  // Null unless this is a CPU.
+  const std::shared_ptr<Team> team_;  // Null unless this is a CPU, as party_.
+  const std::unique_ptr<Team::Party> party_;
+  const bool urgent_;
 
   // Lanes that were given back, perhaps after the end of all.
   struct Free {

@@ -39,6 +39,11 @@ class Processors {
   std::vector<Group> groups_;
 };
 
+// The calling thread's turns on a processor are the shortest that Linux knows, 0.1 ms, from 6.12 on: the kernel then lets it
+// begin within the turn of a thread whose turns have the usual length. Its part of the time stays the same. Older kernels
+// change nothing.
+void TakeShortTurns();
+
 }  // namespace gluond
 
 #endif  // ENGINE_RUNTIME_PROCESSORS_H_

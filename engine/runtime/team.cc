@@ -9,6 +9,7 @@
 #include <array>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "engine/runtime/account.h"
@@ -137,6 +138,7 @@ struct Team::Loop {
   int threads;
   std::array<Share, kMostPieces> shares;  // The first `threads` of them.
   Seat* caller;
+  Party* party;             // Null: none.
   const Account* account;   // The caller's, to be compared only.
   int processor;            // Where the caller began.
   bool caller_waits;        // For helpers' pieces: it computes nothing.
@@ -185,7 +187,7 @@ bool Team::throttled() {
   return throttled_.load(std::memory_order_relaxed);
 }
 
-void Team::ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body, int most) {
+void Team::Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<void(int64_t, int64_t)>& body, int most) {
   if (n <= 0) return;
   const int64_t piece = std::max({grain, (n - 1) / kMostPieces + 1, int64_t{1}});
   if (piece >= n) return body(0, n);
@@ -196,7 +198,7 @@ void Team::ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t 
     for (int64_t begin = 0; begin < n; begin += piece) body(begin, std::min(n, begin + piece));
     return;
   }
-  Loop& loop = Start(n, piece, threads, body);
+  Loop& loop = Start(party, n, piece, threads, body);
   loop.Take(0, [] { return true; });
   End(loop);
 }
@@ -210,7 +212,7 @@ void Team::Lock() {
   mu_.Lock();
 }
 
-Team::Loop& Team::Start(int64_t n, int64_t piece, int threads,
+Team::Loop& Team::Start(Party* party, int64_t n, int64_t piece, int threads,
                         const absl::FunctionRef<void(int64_t, int64_t)>& body) {
   Lock();
   const MutexLock lock(mu_, std::adopt_lock);
@@ -236,12 +238,14 @@ Team::Loop& Team::Start(int64_t n, int64_t piece, int threads,
     loop->shares[i].end = pieces * (i + 1) / threads;
   }
   loop->caller = &Seat::OfThread();
+  loop->party = party;
   loop->account = CurrentAccount().get();
   loop->processor = sched_getcpu();
   loop->caller_waits = false;
   loop->inside.store(0, std::memory_order_relaxed);
   loops_.push_back(loop);
   under_way_.store(loops_.size(), std::memory_order_relaxed);
+  if (party != nullptr) party->under_way_.fetch_add(1, std::memory_order_relaxed);
   loop->number = begun_.fetch_add(1, std::memory_order_release) + 1;
   if (looking_ == 0) WakeOne();
   return *loop;
@@ -256,6 +260,7 @@ void Team::End(Loop& loop) {
   loop.caller->Free();
   std::erase(loops_, &loop);
   under_way_.store(loops_.size(), std::memory_order_relaxed);
+  if (loop.party != nullptr) loop.party->under_way_.fetch_sub(1, std::memory_order_relaxed);
   spare_.emplace_back(&loop);
 }
 
@@ -299,19 +304,22 @@ void Team::Help(Helper& helper) {
   }
 }
 
-// A loop that has pieces, of the account for which the fewest threads compute, and of its loops one with the fewest
-// helpers; null: none, or as many threads compute as may.
+// A loop that has pieces, of the party that has the fewest threads for its weight with one more, of its accounts the one
+// for which the fewest threads compute, and of that one's loops one with the fewest helpers; null: none, or as many
+// threads compute as may.
 Team::Loop* Team::Choose() {
   if (ThreadsFor([](const Loop&) { return true; }) >= count_) return nullptr;
   Loop* best = nullptr;
-  std::pair<int, int> least;
+  std::tuple<double, int, int> least;
   for (Loop* const loop : loops_) {
     const int inside = loop->inside.load(std::memory_order_relaxed);
     if (inside + 1 >= loop->threads || !loop->HasPieces()) continue;
+    const int for_party = ThreadsFor([loop](const Loop& other) { return other.party == loop->party; });
     const int for_account = ThreadsFor([loop](const Loop& other) { return other.account == loop->account; });
-    if (best != nullptr && least <= std::pair(for_account, inside)) continue;
+    const std::tuple place((for_party + 1) / (loop->party == nullptr ? 1 : loop->party->weight_), for_account, inside);
+    if (best != nullptr && least <= place) continue;
     best = loop;
-    least = {for_account, inside};
+    least = place;
   }
   return best;
 }

@@ -11,7 +11,7 @@
 // * A loop ends when its last piece does. Where that piece's thread has been put off, a waiting thread gives it the
 //   processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
 // * Helpers look for work for a moment before they sleep, but not while a quota throttles the process.
-// * Loops of several lanes share the helpers evenly, piece by piece.
+// * Loops of several lanes share the helpers evenly, piece by piece. Parties of different weight share them by weight.
 //
 // Thread-safe. Loops may be nested.
 
@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/core/mutex.h"
@@ -33,6 +34,32 @@ namespace gluond {
 
 class Team final : public Threads {
  public:
+  // A party to the team, as the lanes that train and those that serve. While loops of several parties are under way, a
+  // helper joins the party that has the fewest threads for its weight. The thread that asks for a loop computes in any
+  // case: a party has one thread at least for each of its loops.
+  class Party final : public Threads {
+   public:
+    // Requires: `weight` is above 0.
+    Party(std::shared_ptr<Team> team, double weight) : team_(std::move(team)), weight_(weight) {}
+
+    int count() const override { return team_->count(); }
+    void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
+                     int most) override {
+      team_->Do(this, n, grain, body, most);
+    }
+    Team& team() const { return *team_; }
+    // Whether loops of other parties are under way.
+    bool others_compute() const {
+      return team_->under_way_.load(std::memory_order_relaxed) > under_way_.load(std::memory_order_relaxed);
+    }
+
+   private:
+    friend class Team;
+    const std::shared_ptr<Team> team_;
+    const double weight_;
+    std::atomic<size_t> under_way_ = 0;  // Loops. Written under the team's mu_.
+  };
+
   // `count`: of the threads that compute, the caller of a loop among them; 0: one for each processor that this process
   // may use, followed while that changes.
   explicit Team(int count);
@@ -43,8 +70,11 @@ class Team final : public Threads {
   // some.
   bool throttled();
 
+  // A loop of no party, which has the weight 1.
   void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
-                   int most) override;
+                   int most) override {
+    Do(nullptr, n, grain, body, most);
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -52,8 +82,10 @@ class Team final : public Threads {
   struct Helper;
   struct Loop;
 
+  void Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<void(int64_t, int64_t)>& body, int most);
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  Loop& Start(int64_t n, int64_t piece, int threads, const absl::FunctionRef<void(int64_t, int64_t)>& body);
+  Loop& Start(Party* party, int64_t n, int64_t piece, int threads,
+              const absl::FunctionRef<void(int64_t, int64_t)>& body);
   void End(Loop& loop);
   void WaitFor(Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Help(Helper& helper);

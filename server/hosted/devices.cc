@@ -17,8 +17,11 @@ constexpr int kMostAtWork = 17;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted, int cpu_threads,
-                                                       const Limits& limits) {
+absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted, int cpu_threads, const Limits& limits,
+                                                       int serve_share) {
+  if (serve_share < 1 || serve_share > 99) {
+    return absl::InvalidArgumentError(absl::StrCat("--serve_share is ", serve_share, "; want percents, 1 to 99"));
+  }
   std::vector<Device> list;
   if (wanted == "auto") {
     for (int i = 0; i < NumGpus(); ++i) list.push_back({DeviceType::kGpu, i});
@@ -33,18 +36,18 @@ absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted
   auto devices = std::make_unique<Devices>();
   const int64_t memory = limits.max_memory_bytes > 0 ? limits.max_memory_bytes : MachineMemory() / 4 * 3;
   devices->memory_ = std::make_shared<Budget>("the server", memory, "--max_memory_bytes");
-  ASSIGN_OR_RETURN(devices->host_, devices->Add(Device(), cpu_threads, limits));
+  ASSIGN_OR_RETURN(devices->host_, devices->Add(Device(), cpu_threads, limits, serve_share));
   for (Device device : list) {
     Place* place = devices->host_;
     if (device.type == DeviceType::kGpu) {
-      ASSIGN_OR_RETURN(place, devices->Add(device, cpu_threads, limits));
+      ASSIGN_OR_RETURN(place, devices->Add(device, cpu_threads, limits, serve_share));
     }
     devices->offered_.push_back(place);
   }
   return devices;
 }
 
-absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits& limits) {
+absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits& limits, int serve_share) {
   ASSIGN_OR_RETURN(DeviceDriver* driver, FindDriver(device));
   auto place = std::make_unique<Place>();
   place->device = device;
@@ -57,8 +60,16 @@ absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits
   place->budget = std::make_shared<Budget>(absl::StrCat("the server's ", device.ToString()), limit,
                                            "--max_tensor_bytes", on_host ? memory_ : nullptr);
   ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget, /*shared=*/true));
-  ASSIGN_OR_RETURN(place->lanes, Lanes::Create(device, {.threads = cpu_threads, .most_at_work = kMostAtWork},
+  const double share = serve_share / 100.0;
+  ASSIGN_OR_RETURN(place->lanes, Lanes::Create(device,
+                                               {.threads = cpu_threads, .most_at_work = kMostAtWork, .weight = 1 - share},
                                                *place->allocator));
+  if (on_host) {
+    const int at_work = std::max(1, static_cast<int>(share * place->lanes->compute_threads() + 0.5));
+    place->own_serving_lanes = Lanes::CreateBeside(
+        *place->lanes, {.most_at_work = kMostAtWork, .at_work = at_work, .weight = share, .urgent = true, .name = "serving"},
+        *place->allocator);
+  }
   places_.push_back(std::move(place));
   return places_.back().get();
 }

@@ -26,14 +26,22 @@ struct Place {
   std::shared_ptr<Budget> budget;
   std::shared_ptr<DeviceAllocator> allocator;
   std::unique_ptr<Lanes> lanes;
+  std::unique_ptr<Lanes> own_serving_lanes;  // A CPU's, beside `lanes`.
+
+  // The lanes of published versions: on a CPU their work waits for no training step's, and both share the threads by
+  // weight. A GPU has one stream for all.
+  Lanes& serving_lanes() const { return own_serving_lanes == nullptr ? *lanes : *own_serving_lanes; }
 };
 
 class Devices {
  public:
   // `wanted` is "auto" (every GPU, then the CPU), "cpu", or a list like "gpu:0,cpu", the default first.
-  // INVALID_ARGUMENT: a name that no device can have. UNAVAILABLE: a GPU was named and is not there.
-  static absl::StatusOr<std::unique_ptr<Devices>> Open(const std::string& wanted, int cpu_threads,
-                                                       const Limits& limits);
+  // `serve_share`: percent of a CPU's threads that published versions have while models train as well.
+  // INVALID_ARGUMENT: a name that no device can have, a share that is not from 1 to 99. UNAVAILABLE: a GPU was named and
+  // is not there.
+  static absl::StatusOr<std::unique_ptr<Devices>> Open(const std::string& wanted, int cpu_threads, const Limits& limits,
+                                                       int serve_share = kServeShare);
+  static constexpr int kServeShare = 50;
 
   // The devices that models may run on; the first is the default.
   const std::vector<Place*>& offered() const { return offered_; }
@@ -53,7 +61,7 @@ class Devices {
   void SetCustomHost(CustomHostPtr host) { custom_host_ = std::move(host); }
 
  private:
-  absl::StatusOr<Place*> Add(Device device, int cpu_threads, const Limits& limits);
+  absl::StatusOr<Place*> Add(Device device, int cpu_threads, const Limits& limits, int serve_share);
 
   std::shared_ptr<Budget> memory_;
   std::vector<std::unique_ptr<Place>> places_;

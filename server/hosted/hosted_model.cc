@@ -8,8 +8,8 @@ namespace gluond::server {
 
 absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefinition definition, uint64_t seed,
                                                    Place& place, Place& host, int64_t max_bytes,
-                                                   bool clients_are_away) {
-  HostedModelPtr hosted(new HostedModel(place));
+                                                   bool clients_are_away, Lanes* lanes) {
+  HostedModelPtr hosted(new HostedModel(place, lanes == nullptr ? *place.lanes : *lanes));
   hosted->graph_memory_ = Reservation(Budget::PartOf(host.budget));
   RETURN_IF_ERROR(hosted->graph_memory_.Grow(kNodeBytes * CountNodes(definition.outputs)));
   const std::string owner = absl::StrCat("model '", name, "'");

@@ -27,10 +27,11 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   using Clock = std::chrono::steady_clock;
 
   // As Model::Create; charges the model's tensors to a budget of `max_bytes` within the place's. `clients_are_away`: as of
-  // ModelOptions.
+  // ModelOptions. `lanes`: those of the place on which it computes; null: the ones that models train on.
   static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition,
                                                              uint64_t seed, Place& place, Place& host,
-                                                             int64_t max_bytes, bool clients_are_away = false);
+                                                             int64_t max_bytes, bool clients_are_away = false,
+                                                             Lanes* lanes = nullptr);
 
   Model& model() const { return *model_; }
   const std::shared_ptr<Model>& model_ptr() const { return model_; }
@@ -90,7 +91,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   void SetDownload(std::shared_ptr<const Download> download);
 
  private:
-  explicit HostedModel(Place& place) : place_(place), lane_(place.lanes->Take()) {}
+  HostedModel(Place& place, Lanes& lanes) : place_(place), lane_(lanes.Take()) {}
 
   Place& place_;
   const std::shared_ptr<Lane> lane_;

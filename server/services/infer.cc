@@ -16,6 +16,8 @@ namespace gluond::server {
 namespace {
 
 constexpr char kClassification[] = "classification";
+// A request's parameter that asks where its time went.
+constexpr char kTiming[] = "timing";
 constexpr size_t kLongestId = 1024;
 
 absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRequest* to) {
@@ -26,6 +28,12 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
       ASSIGN_OR_RETURN(const uint64_t timeout, Natural(name, parameter));
       constexpr uint64_t kLongest = 3'600'000'000;
       if (timeout > 0) to->timeout = std::chrono::microseconds(std::min(timeout, kLongest));
+    } else if (name == kTiming) {
+      if (parameter.parameter_choice_case() != InferParameter::kBoolParam) {
+        return InField("parameters[\"timing\"]",
+                       absl::InvalidArgumentError("the parameter 'timing' wants true or false, in bool_param"));
+      }
+      to->tells_times = parameter.bool_param();
     } else if (absl::StartsWith(name, "sequence_")) {
       return InField(absl::StrCat("parameters[\"", name, "\"]"),
                      absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name,
@@ -86,6 +94,16 @@ absl::Status Answer(const Inference& inference, const ServedVersion& version, co
   return absl::OkStatus();
 }
 
+// The names are those of ModelStatistics.
+void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::ModelInferResponse* response) {
+  auto& parameters = *response->mutable_parameters();
+  parameters["queue_ns"].set_int64_param(times.queue.count());
+  parameters["compute_input_ns"].set_int64_param(times.input.count());
+  parameters["compute_infer_ns"].set_int64_param(times.infer.count());
+  parameters["compute_output_ns"].set_int64_param((times.output + encode).count());
+  parameters["batch_size"].set_int64_param(times.rows);
+}
+
 }  // namespace
 
 void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
@@ -110,10 +128,16 @@ void Infer(const ServedModels& served, Runner& runner, Inference inference, std:
   request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = *std::move(wanted),
                    done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
-    if (inference.phases != nullptr) *inference.phases = {.queue = request->queued, .compute = request->computed};
-    auto answer = [version, inference, wanted, done, outputs = *std::move(outputs),
+    const InferTimes& times = request->times;
+    if (inference.phases != nullptr) {
+      *inference.phases = {.queue = times.queue, .compute = times.input + times.infer + times.output};
+    }
+    auto answer = [version, inference, wanted, times, tells_times = request->tells_times, done, outputs = *std::move(outputs),
                    most_bytes = runner.limits.max_message_bytes] {
-      done(Answer(inference, *version, wanted, outputs, most_bytes));
+      const InferRequest::Clock::time_point begun = InferRequest::Clock::now();
+      const absl::Status status = Answer(inference, *version, wanted, outputs, most_bytes);
+      if (tells_times) Tell(times, InferRequest::Clock::now() - begun, &inference.response);
+      done(status);
     };
     const bool is_light = wanted.classes.empty() && wanted.places.empty();
     runner.dispatch.Run(is_light ? Weight::kLight : Weight::kHeavy, std::move(answer));

@@ -75,6 +75,8 @@ void Configure(const std::string& name, const ServedVersion& version, inference:
   inference::ModelQueuePolicy* const policy = batching->mutable_default_queue_policy();
   policy->set_default_timeout_microseconds(static_cast<uint64_t>(options.default_timeout.count()));
   policy->set_allow_timeout_override(options.allow_timeout_override);
+  policy->set_timeout_action(options.delay_late_requests ? inference::ModelQueuePolicy::DELAY
+                                                         : inference::ModelQueuePolicy::REJECT);
   policy->set_max_queue_size(static_cast<uint32_t>(options.max_queue_size));
 }
 

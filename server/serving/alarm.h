@@ -1,4 +1,5 @@
-// Alarm calls functions at their times, on a thread of its own. They are to be short. Thread-safe. Its end forgets those
+// Alarm calls functions at their times, on a thread of its own, which begins within others' turns (engine/runtime/processors.h):
+// a request's wait for its batch ends in time while models train. They are to be short. Thread-safe. Its end forgets those
 // whose time has not come.
 //
 //   alarm.At(now + std::chrono::microseconds(500), [version] { version->Pump(); });
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "engine/core/mutex.h"
+#include "engine/runtime/processors.h"
 
 namespace gluond::server {
 
@@ -20,7 +22,11 @@ class Alarm {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Alarm() : thread_([this] { Run(); }) {}
+  Alarm()
+      : thread_([this] {
+          TakeShortTurns();
+          Run();
+        }) {}
   ~Alarm() {
     {
       MutexLock lock(mu_);

@@ -2,14 +2,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
+namespace {
+
+// The turn of a request that goes on although it is late.
+constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+
+}  // namespace
 
 absl::Status BatchQueue::Add(InferRequestPtr request) {
   const auto levels = static_cast<uint64_t>(options_.priority_levels);
@@ -27,7 +35,7 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
     return absl::InvalidArgumentError(absl::StrCat("the request has a batch of ", request->rows, " rows, the limit of this "
                                                    "version's max_batch_size is ", options_.max_batch_size));
   }
-  if (size_ >= most_) {
+  if (size_ >= most_ && !MakeRoomFor(request->account)) {
     return absl::UnavailableError(absl::StrCat(size_, " requests wait for this version, the limit of ",
                                                options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests",
                                                "; try again later"));
@@ -35,13 +43,58 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
   if (request->priority == 0) request->priority = static_cast<uint64_t>(options_.default_priority);
   const std::chrono::microseconds timeout = request->timeout.value_or(options_.default_timeout);
   if (timeout.count() > 0) request->too_late = request->arrived + timeout;
-  by_priority_[request->priority].push_back(std::move(request));
-  ++size_;
+  Enter(std::move(request));
   return absl::OkStatus();
 }
 
+void BatchQueue::Enter(InferRequestPtr request) {
+  Level& level = by_priority_[request->priority];
+  Level::Caller& caller = level.callers[request->account];
+  request->turn = std::max(level.turn, caller.next);
+  caller.next = request->turn + request->rows;
+  ++caller.waiting;
+  auto place = level.requests.end();
+  while (place != level.requests.begin() && (*std::prev(place))->turn > request->turn) --place;
+  level.requests.insert(place, std::move(request));
+  ++size_;
+}
+
+void BatchQueue::Left(Level& level, const InferRequest& request) {
+  const auto caller = level.callers.find(request.account);
+  if (--caller->second.waiting == 0) level.callers.erase(caller);
+  --size_;
+}
+
+bool BatchQueue::MakeRoomFor(const AccountPtr& account) {
+  absl::flat_hash_map<AccountPtr, int64_t> waiting;
+  for (const auto& [priority, level] : by_priority_) {
+    for (const auto& [each, caller] : level.callers) waiting[each] += caller.waiting;
+  }
+  AccountPtr most = account;
+  int64_t count = waiting[account] + 1;  // With the request that comes.
+  for (const auto& [each, requests] : waiting) {
+    if (requests <= count) continue;
+    most = each;
+    count = requests;
+  }
+  if (most == account) return false;
+  for (auto level = by_priority_.rbegin(); level != by_priority_.rend(); ++level) {
+    Requests& requests = level->second.requests;
+    const auto last = std::find_if(requests.rbegin(), requests.rend(),
+                                   [&](const InferRequestPtr& request) { return request->account == most; });
+    if (last == requests.rend()) continue;
+    Left(level->second, **last);
+    gave_way_.emplace_back(std::move(*last), absl::UnavailableError(absl::StrCat(
+        "the version's queue is full, and the request gave way to one of another caller: ", count, " of the ", most_,
+        " requests that may wait were this caller's; send fewer at once, or raise max_queue_size")));
+    requests.erase(std::next(last).base());
+    return true;
+  }
+  return false;
+}
+
 std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
-  using Place = std::pair<Requests*, Requests::iterator>;
+  using Place = std::pair<Level*, Requests::iterator>;
   struct Group {
     std::vector<Place> joined;
     size_t preferred = 0;  // So many of them have a preferred size.
@@ -52,22 +105,22 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
   const auto& sizes = options_.preferred_batch_sizes;
   std::vector<Group> groups;  // By kind, in the order of their leaders.
   absl::flat_hash_map<absl::string_view, size_t> by_kind;
-  const auto join = [&](Requests& requests, Requests::iterator it) {
+  const auto join = [&](Level& level, Requests::iterator it) {
     const InferRequest& request = **it;
     const auto [place, is_new] = by_kind.try_emplace(request.kind, groups.size());
     if (is_new) groups.emplace_back();
     Group& group = groups[place->second];
     if (!group.is_full && !group.joined.empty() && group.rows + request.rows > options_.max_batch_size) group.is_full = true;
     if (group.is_full) return;
-    group.joined.emplace_back(&requests, it);
+    group.joined.emplace_back(&level, it);
     group.rows += request.rows;
     group.is_full = request.is_alone || group.rows >= options_.max_batch_size;
     group.longest = std::min(group.longest, request.arrived);
     if (std::find(sizes.begin(), sizes.end(), group.rows) != sizes.end()) group.preferred = group.joined.size();
   };
-  for (auto& [priority, requests] : by_priority_) {
-    for (auto it = requests.begin(); it != requests.end(); ++it) {
-      join(requests, it);
+  for (auto& [priority, level] : by_priority_) {
+    for (auto it = level.requests.begin(); it != level.requests.end(); ++it) {
+      join(level, it);
       if (groups.front().is_full) break;
     }
     if (!groups.empty() && groups.front().is_full) break;
@@ -81,11 +134,12 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
     }
     if (!group.is_full && now < due) group.joined.resize(group.preferred);
     std::vector<InferRequestPtr> batch;
-    for (const auto& [requests, it] : group.joined) {
+    for (const auto& [level, it] : group.joined) {
+      if (batch.empty() && (*it)->turn != kLast) level->turn = std::max(level->turn, (*it)->turn);
+      Left(*level, **it);
       batch.push_back(std::move(*it));
-      requests->erase(it);
+      level->requests.erase(it);
     }
-    size_ -= static_cast<int64_t>(batch.size());
     return batch;
   }
   return {};
@@ -95,37 +149,50 @@ void BatchQueue::Return(const std::vector<InferRequestPtr>& batch) {
   for (auto it = batch.rbegin(); it != batch.rend(); ++it) {
     (*it)->is_alone = true;
     (*it)->kind = absl::StrCat("alone ", reinterpret_cast<uintptr_t>(it->get()));
-    by_priority_[(*it)->priority].push_front(*it);
+    Level& level = by_priority_[(*it)->priority];
+    (*it)->turn = 0;
+    ++level.callers[(*it)->account].waiting;
+    level.requests.push_front(*it);
     ++size_;
   }
 }
 
-std::vector<std::pair<InferRequestPtr, absl::Status>> BatchQueue::TakeDead(Clock::time_point now) {
-  std::vector<std::pair<InferRequestPtr, absl::Status>> dead;
-  for (auto& [priority, requests] : by_priority_) {
-    for (auto it = requests.begin(); it != requests.end();) {
-      absl::Status status = (*it)->cancellation == nullptr ? absl::OkStatus() : (*it)->cancellation->Check();
-      if (status.ok() && (*it)->too_late.has_value() && now >= *(*it)->too_late) {
-        status = absl::UnavailableError(absl::StrCat(
-            "the request has waited for longer than its timeout, ",
-            std::chrono::duration_cast<std::chrono::microseconds>(*(*it)->too_late - (*it)->arrived).count(), " us"));
-      }
-      if (status.ok()) {
-        ++it;
+absl::Status BatchQueue::WhyDead(const InferRequest& request, Clock::time_point now) {
+  if (request.cancellation != nullptr) RETURN_IF_ERROR(request.cancellation->Check());
+  if (!request.too_late.has_value() || now < *request.too_late) return absl::OkStatus();
+  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(*request.too_late - request.arrived);
+  return absl::UnavailableError(absl::StrCat("the request has waited for longer than its timeout, ", waited.count(), " us"));
+}
+
+BatchQueue::Dead BatchQueue::TakeDead(Clock::time_point now) {
+  Dead dead = std::exchange(gave_way_, {});
+  for (auto& [priority, level] : by_priority_) {
+    Requests late;
+    for (auto it = level.requests.begin(); it != level.requests.end();) {
+      const auto each = it++;
+      absl::Status status = WhyDead(**each, now);
+      if (status.ok()) continue;
+      if (options_.delay_late_requests && absl::IsUnavailable(status)) {
+        (*each)->too_late.reset();
+        (*each)->turn = kLast;
+        late.splice(late.end(), level.requests, each);
         continue;
       }
-      dead.emplace_back(std::move(*it), std::move(status));
-      it = requests.erase(it);
-      --size_;
+      Left(level, **each);
+      dead.emplace_back(std::move(*each), std::move(status));
+      level.requests.erase(each);
     }
+    level.requests.splice(level.requests.end(), late);
   }
   return dead;
 }
 
 std::vector<InferRequestPtr> BatchQueue::TakeAll() {
   std::vector<InferRequestPtr> all;
-  for (auto& [priority, requests] : by_priority_) {
-    for (InferRequestPtr& request : requests) all.push_back(std::move(request));
+  for (auto& [request, status] : gave_way_) all.push_back(std::move(request));
+  gave_way_.clear();
+  for (auto& [priority, level] : by_priority_) {
+    for (InferRequestPtr& request : level.requests) all.push_back(std::move(request));
   }
   by_priority_.clear();
   size_ = 0;
@@ -134,8 +201,8 @@ std::vector<InferRequestPtr> BatchQueue::TakeAll() {
 
 BatchQueue::Clock::time_point BatchQueue::next_death() const {
   Clock::time_point next = Clock::time_point::max();
-  for (const auto& [priority, requests] : by_priority_) {
-    for (const InferRequestPtr& request : requests) {
+  for (const auto& [priority, level] : by_priority_) {
+    for (const InferRequestPtr& request : level.requests) {
       if (request->too_late.has_value()) next = std::min(next, *request->too_late);
     }
   }

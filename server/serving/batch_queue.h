@@ -5,9 +5,12 @@
 //   Clock::time_point again;
 //   std::vector<InferRequestPtr> batch = queue.Take(now, &again);  // Empty: nothing is due before `again`.
 //
-// A batch is led by the request of its kind that has the highest priority and has waited longest; the next ones of its
-// kind join it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has
-// a preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
+// A batch is led by the request of its kind that has the highest priority and comes next there; the next ones of its kind
+// join it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has a
+// preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
+//
+// Within a priority, callers (the requests' accounts) take turns, row by row: one that has many waiting keeps no other
+// behind them. In a full queue, the last request of the caller that has the most gives way to one of a caller with fewer.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_
@@ -15,8 +18,10 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "server/serving/infer_request.h"
 #include "server/serving/options.h"
@@ -35,8 +40,12 @@ class BatchQueue {
   // rows than max_batch_size.
   absl::Status Add(InferRequestPtr request);
   std::vector<InferRequestPtr> Take(Clock::time_point now, Clock::time_point* again);
-  // Requests that nobody waits for any more, with the reason.
-  std::vector<std::pair<InferRequestPtr, absl::Status>> TakeDead(Clock::time_point now);
+  // Requests that are not to be computed any more, with the reason: cancelled, late, or gone for another caller's. With
+  // delay_late_requests, late ones stay, behind all others of their priority.
+  using Dead = std::vector<std::pair<InferRequestPtr, absl::Status>>;
+  Dead TakeDead(Clock::time_point now);
+  // Some gave way to others since TakeDead.
+  bool has_dead() const { return !gave_way_.empty(); }
   std::vector<InferRequestPtr> TakeAll();
   // Takes the requests of a batch back, before all others: each will be a batch of its own.
   void Return(const std::vector<InferRequestPtr>& batch);
@@ -47,11 +56,30 @@ class BatchQueue {
 
  private:
   using Requests = std::list<InferRequestPtr>;
+  // The requests of one priority, by their turns.
+  struct Level {
+    struct Caller {
+      int64_t next = 0;     // The turn of its next request, at the earliest.
+      int64_t waiting = 0;  // Requests.
+    };
+    Requests requests;
+    int64_t turn = 0;  // The present one: that of the request which led the last batch.
+    absl::flat_hash_map<AccountPtr, Caller> callers;  // Those who wait.
+  };
+
+  void Enter(InferRequestPtr request);
+  // Notes that a request of the level is taken.
+  void Left(Level& level, const InferRequest& request);
+  // Takes out the last request of the caller that has the most, unless `account` would have as many. Whether it did.
+  bool MakeRoomFor(const AccountPtr& account);
+  // The reason why nobody waits for the request any more; OK: somebody does.
+  static absl::Status WhyDead(const InferRequest& request, Clock::time_point now);
 
   const ServingOptions options_;
   const int64_t most_;
   int64_t size_ = 0;
-  std::map<uint64_t, Requests> by_priority_;
+  std::map<uint64_t, Level> by_priority_;
+  Dead gave_way_;
 };
 
 }  // namespace gluond::server

@@ -18,6 +18,12 @@
 
 namespace gluond::server {
 
+// Where the time of a request went, as of Statistics, and the rows that were computed with its own.
+struct InferTimes {
+  std::chrono::nanoseconds queue{0}, input{0}, infer{0}, output{0};
+  int64_t rows = 0;
+};
+
 struct InferRequest final : Cancellation::Listener {
   using Clock = std::chrono::steady_clock;
 
@@ -27,15 +33,17 @@ struct InferRequest final : Cancellation::Listener {
   std::optional<std::chrono::microseconds> timeout;
   std::shared_ptr<Cancellation> cancellation;  // May be null.
   std::function<void(absl::StatusOr<NamedTensors>)> done;  // Called once, on any thread; must not block.
+  bool tells_times = false;  // In its answer.
 
   // The version sets these.
   AccountPtr account;
   int64_t rows = 1;
   std::string kind;       // Requests of one kind may be computed together.
   bool is_alone = false;  // It was in a batch that failed.
+  int64_t turn = 0;       // Its place among the requests of its priority; the queue's.
   Clock::time_point arrived = Clock::now();
   std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
-  std::chrono::nanoseconds queued{0}, computed{0};  // The times until its batch, and of that. Before `done` has outputs.
+  InferTimes times;                           // Before `done` has outputs.
   std::function<void()> wake;                 // Called when it is cancelled, while it waits.
 
   void Listen() {

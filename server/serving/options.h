@@ -19,6 +19,7 @@ struct ServingOptions {
   int64_t default_priority = 0;
   std::chrono::microseconds default_timeout{0};  // 0: none.
   bool allow_timeout_override = false;
+  bool delay_late_requests = false;
   int64_t instances = 1;
   std::string device;  // A name of Devices.
   bool batch_invariant = false;

@@ -45,6 +45,7 @@ absl::StatusOr<ServingOptions> FromProto(const v1::ServingOptions& proto) {
   RETURN_IF_ERROR(CheckRange("default_timeout_us", timeout, 0, kLongestWaitUs));
   options.default_timeout = std::chrono::microseconds(timeout);
   options.allow_timeout_override = proto.allow_timeout_override();
+  options.delay_late_requests = proto.delay_late_requests();
   options.instances = proto.instances() == 0 ? 1 : proto.instances();
   RETURN_IF_ERROR(CheckRange("instances", options.instances, 1, 64));
   options.device = proto.device();
@@ -64,6 +65,7 @@ void ToProto(const ServingOptions& options, v1::ServingOptions* proto) {
   proto->set_default_priority(static_cast<int32_t>(options.default_priority));
   proto->set_default_timeout_us(static_cast<uint64_t>(options.default_timeout.count()));
   proto->set_allow_timeout_override(options.allow_timeout_override);
+  proto->set_delay_late_requests(options.delay_late_requests);
   proto->set_instances(static_cast<int32_t>(options.instances));
   proto->set_device(options.device);
   proto->set_batch_invariant(options.batch_invariant);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,6 +13,7 @@
 #include "server/hosted/describe_model.h"
 #include "server/serving/names.h"
 #include "server/serving/options_codec.h"
+#include "server/serving/place_of_id.h"
 
 namespace gluond::server {
 namespace {
@@ -80,7 +80,7 @@ absl::StatusOr<int64_t> ServedModels::Number(const Model& model, const std::stri
   for (const auto& [number, weight] : model.routes.weights) sum += weight;
   if (sum > 0) {
     static std::atomic<uint64_t> nameless = 0;
-    uint64_t place = (id.empty() ? absl::HashOf(nameless++) : absl::HashOf(id)) % sum;
+    uint64_t place = (id.empty() ? Mixed(nameless++) : PlaceOfId(id)) % sum;
     for (const auto& [number, weight] : model.routes.weights) {
       if (place < weight) return number;
       place -= weight;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -9,7 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/nn/inference_state.h"
 #include "engine/nn/inputs.h"
+#include "engine/runtime/device_allocator.h"
+#include "engine/runtime/transfer.h"
 #include "server/hosted/wait_for.h"
 #include "server/rpc/draining.h"
 
@@ -44,22 +48,49 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
     return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
                                                       "the model, and where its shape is open let it see a batch"));
   }
-  const ScopedCustomHost host(shared.devices.custom_host());
+  const ScopedCustomHost custom_host(shared.devices.custom_host());
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::string name = absl::StrCat(served, " version ", number);
+  Place& host = shared.devices.host();
+  ASSIGN_OR_RETURN(state, ForInference(state, *host.serving_lanes().Take(), *host.allocator));
+  ASSIGN_OR_RETURN(state.parameters, version->Keep(state.parameters, *place, name));
   for (int64_t i = 0; i < options.instances; ++i) {
     ASSIGN_OR_RETURN(HostedModelPtr instance,
-                     HostedModel::Create(name, state.definition, state.random.seed, *place, shared.devices.host(),
-                                         shared.runner.limits.max_model_bytes, /*clients_are_away=*/true));
-    RETURN_IF_ERROR(WaitFor([&](auto done) { instance->Restore(Checkpoint{state, std::nullopt}, std::move(done)); }));
+                     HostedModel::Create(name, state.definition, state.random.seed, *place, host,
+                                         shared.runner.limits.max_model_bytes, /*clients_are_away=*/true,
+                                         &place->serving_lanes()));
+    RETURN_IF_ERROR(WaitFor([&](auto done) {
+      instance->model().AdoptParameters(state.parameters, std::move(done));
+    }));
     version->instances_.push_back(std::move(instance));
+    version->accounts_.push_back(std::make_shared<Account>(absl::StrCat(name, " instance ", i)));
     MutexLock lock(version->mu_);
     version->idle_.push_back(static_cast<size_t>(i));
   }
   RETURN_IF_ERROR(version->CheckBatching());
-  RETURN_IF_ERROR(version->WarmUp(1));
-  if (options.max_batch_size > 1) RETURN_IF_ERROR(version->WarmUp(options.max_batch_size));
+  state.parameters.clear();  // A lone instance that writes to a parameter needs no copy of it.
+  for (const int64_t rows : version->UsualRows()) RETURN_IF_ERROR(version->WarmUp(rows));
   return version;
+}
+
+absl::StatusOr<NamedTensors> ServedVersion::Keep(const NamedTensors& values, Place& place, const std::string& owner) {
+  values_ = std::make_shared<Budget>(absl::StrCat("the values of '", owner, "'"), shared_.runner.limits.max_model_bytes,
+                                     "--max_model_bytes", Budget::PartOf(place.budget));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place.device, values_));
+  NamedTensors kept;
+  for (const NamedTensor& value : values) {
+    ASSIGN_OR_RETURN(Tensor copy, CopyToDevice(value.tensor, place.serving_lanes(), *allocator));
+    kept.push_back({value.name, std::move(copy)});
+  }
+  RETURN_IF_ERROR(place.lanes->driver().Synchronize(place.serving_lanes().stream()));
+  return kept;
+}
+
+std::vector<int64_t> ServedVersion::UsualRows() const {
+  if (options_.batch_invariant) return {options_.max_batch_size};
+  std::set<int64_t> rows(options_.preferred_batch_sizes.begin(), options_.preferred_batch_sizes.end());
+  rows.insert({1, std::max<int64_t>(1, options_.max_batch_size)});
+  return {rows.begin(), rows.end()};
 }
 
 absl::Status ServedVersion::CheckBatching() const {
@@ -99,7 +130,7 @@ absl::Status ServedVersion::WarmUp(int64_t rows) {
 }
 
 int64_t ServedVersion::tensor_bytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = values_->used();
   for (const HostedModelPtr& instance : instances_) bytes += instance->tensor_bytes();
   return bytes;
 }
@@ -160,6 +191,7 @@ void ServedVersion::Infer(InferRequestPtr request) {
     MutexLock lock(mu_);
     status = stopped_ ? Draining() : queue_.Add(request);
     if (status.ok()) ++under_way_;
+    if (queue_.has_dead()) woken_ = true;
     if (status.ok() && request->too_late.has_value()) {
       next_death_ = std::min(next_death_, *request->too_late);
       PumpAt(*request->too_late);
@@ -311,6 +343,7 @@ void ServedVersion::Run(size_t instance, Batch batch) {
   }
   std::vector<std::string> outputs = batch.front()->outputs;
   const std::shared_ptr<Cancellation> cancellation = batch.size() == 1 ? batch.front()->cancellation : nullptr;
+  const ScopedAccount account(accounts_[instance]);
   model.model().Predict(*std::move(inputs), std::move(outputs), cancellation,
                         [self = shared_from_this(), instance, batch = std::move(batch), phases, begun,
                          joined](absl::StatusOr<NamedTensors> predicted) mutable {
@@ -358,20 +391,18 @@ void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases 
     MutexLock lock(mu_);
     if (!stopped_) return queue_.Return(batch);
   }
-  if (answers.ok()) {
-    int64_t rows = 0;
-    for (const InferRequestPtr& request : batch) rows += request->rows;
-    statistics_.Executed(rows, phases);
-  }
+  int64_t rows = 0;
+  for (const InferRequestPtr& request : batch) rows += request->rows;
+  if (answers.ok()) statistics_.Executed(rows, phases);
   for (size_t i = 0; i < batch.size(); ++i) {
     const ScopedAccount account(batch[i]->account);
     if (!answers.ok()) {
       Fail(*batch[i], answers.status());
       continue;
     }
-    batch[i]->queued = begun - batch[i]->arrived;
-    batch[i]->computed = phases.input + phases.infer + phases.output;
-    statistics_.Succeeded(Clock::now() - batch[i]->arrived, begun - batch[i]->arrived, phases);
+    const Clock::duration queued = begun - batch[i]->arrived;
+    statistics_.Succeeded(Clock::now() - batch[i]->arrived, queued, phases);
+    batch[i]->times = {queued, phases.input, phases.infer, phases.output, rows};
     batch[i]->done(std::move((*answers)[i]));
   }
   Answered(batch.size());

@@ -1,5 +1,6 @@
-// ServedVersion: an immutable version of a model, and the requests that wait for it. Its instances are models of their
-// own, each with its lane, which share the values; each computes one batch at a time.
+// ServedVersion: an immutable version of a model, folded for inference (engine/nn/inference_state.h), and the requests
+// that wait for it. Its instances are models of their own, each with its lane and an account, which share the values;
+// each computes one batch at a time.
 //
 //   request --Infer--> BatchQueue --Pump--> an idle instance: join rows, Model::Predict, split rows --> request.done
 //
@@ -16,6 +17,8 @@
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "engine/nn/model.h"
+#include "engine/runtime/account.h"
+#include "engine/runtime/budget.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/unary.h"
@@ -36,8 +39,9 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
     Alarm& alarm;
   };
 
-  // Makes the instances, gives them the values of `state`, and computes with each once, so that the first request finds all
-  // compiled. Waits for the lanes: neither a lane's thread nor gRPC's may call it.
+  // Makes the instances, gives them the values of `state`, and computes with each as many rows as a lone request has, as
+  // each preferred size and as max_batch_size, so that the first requests find all compiled. Waits for the lanes: neither a
+  // lane's thread nor gRPC's may call it.
   // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter has no value.
   // RESOURCE_EXHAUSTED: no memory.
   static absl::StatusOr<std::shared_ptr<ServedVersion>> Create(const Shared& shared, const std::string& served,
@@ -71,7 +75,11 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
 
   using Batch = std::vector<InferRequestPtr>;
 
+  // Puts the values into memory of the version's device, once for all instances.
+  absl::StatusOr<NamedTensors> Keep(const NamedTensors& values, Place& place, const std::string& owner);
   absl::Status CheckBatching() const;
+  // The numbers of rows for which it is compiled before the first request.
+  std::vector<int64_t> UsualRows() const;
   absl::Status WarmUp(int64_t rows);
   absl::Status Check(InferRequest* request) const;
   absl::Status CheckOutput(const std::string& name) const;
@@ -93,7 +101,9 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Shared shared_;
   const int64_t number_;
   const ServingOptions options_;
+  std::shared_ptr<Budget> values_;  // Pays for the parameters.
   std::vector<HostedModelPtr> instances_;
+  std::vector<AccountPtr> accounts_;  // By instance, each of which takes turns of its own on the lanes.
   Statistics statistics_;
 
   mutable Mutex mu_;

@@ -34,6 +34,7 @@ Json ToJson(const ServingOptions& options) {
   json.Set("instances", options.instances);
   json.Set("device", options.device);
   json.Set("batch_invariant", options.batch_invariant);
+  json.Set("delay_late_requests", options.delay_late_requests);
   return json;
 }
 
@@ -54,6 +55,9 @@ absl::StatusOr<ServingOptions> ReadOptions(const Json& json) {
   RETURN_IF_ERROR(json.Get("instances", &options.instances));
   RETURN_IF_ERROR(json.Get("device", &options.device));
   RETURN_IF_ERROR(json.Get("batch_invariant", &options.batch_invariant));
+  if (const Json* const delay_late = json.Find("delay_late_requests"); delay_late != nullptr) {  // Older indices have none.
+    RETURN_IF_ERROR(delay_late->Get(&options.delay_late_requests));
+  }
   options.max_queue_delay = std::chrono::microseconds(delay);
   options.default_timeout = std::chrono::microseconds(timeout);
   return options;

@@ -35,6 +35,8 @@ class NeedsTest(unittest.TestCase):
                                      ("torch", "torch", ("peer_torch.py", "lenet", "1")),
                                      ("mxnet", "mxnet==1.9.1 'numpy<1.24'", ("spatial_mxnet.py",)),
                                      ("torch", "torch", ("spatial_torch.py",)),
+                                     ("onnxruntime", "onnxruntime", ("run.py", "--only", "serving:peer", "--ort", sys.executable)),
+                                     ("onnxruntime", "onnxruntime", ("peer_onnxruntime.py", "lenet")),
                                      ("torch", "torch", ("run.py", "--only", "spatial:3D", "--torch", sys.executable))):
       with self.subTest(module=module, command=command):
         text = self.run_without(module, *command)

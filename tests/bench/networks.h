@@ -45,6 +45,16 @@ inline v1::Block ResidualBlock(int64_t channels, int64_t stride, bool match) {
                              client::Block("Activation", {{"activation", "relu"}})});
 }
 
+// The same of three convolutions, in ResNet-50.
+inline v1::Block Bottleneck(int64_t channels, int64_t stride, bool match) {
+  std::vector<v1::Block> paths = {client::Sequential({ConvBatchNorm(channels, 1, stride, true),
+                                                      ConvBatchNorm(channels, 3, 1, true),
+                                                      ConvBatchNorm(4 * channels, 1, 1, false)})};
+  if (match) paths.push_back(ConvBatchNorm(4 * channels, 1, stride, false));
+  return client::Sequential({client::Block("Residual", {}, std::move(paths)),
+                             client::Block("Activation", {{"activation", "relu"}})});
+}
+
 inline Network FindNetwork(const std::string& name) {
   const client::Attributes relu = {{"activation", "relu"}};
   if (name == "mlp") {
@@ -67,7 +77,23 @@ inline Network FindNetwork(const std::string& name) {
     layers.push_back(client::Dense(10));
     return {client::Sequential(std::move(layers)), {3, 32, 32}};
   }
-  std::cerr << "no network '" << name << "'; there are mlp, lenet and resnet20\n";
+  if (name == "wide") {
+    return {client::Sequential({client::Dense(2048, relu), client::Dense(2048, relu), client::Dense(2048, relu),
+                                client::Dense(2048)}),
+            {2048}};
+  }
+  if (name == "resnet50") {
+    std::vector<v1::Block> layers = {ConvBatchNorm(64, 7, 2, true), client::MaxPool2D(3, {{"strides", 2}, {"padding", 1}})};
+    int64_t channels = 64;
+    for (const int blocks : {3, 4, 6, 3}) {
+      for (int i = 0; i < blocks; ++i) layers.push_back(Bottleneck(channels, i == 0 && channels != 64 ? 2 : 1, i == 0));
+      channels *= 2;
+    }
+    layers.push_back(client::Block("GlobalAvgPool2D"));
+    layers.push_back(client::Dense(1000));
+    return {client::Sequential(std::move(layers)), {3, 224, 224}};
+  }
+  std::cerr << "no network '" << name << "'; there are mlp, wide, lenet, resnet20 and resnet50\n";
   std::exit(2);
 }
 

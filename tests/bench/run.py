@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measures the figures of docs/performance.md and prints them as a Markdown table.
 
-usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--only WORD]
+usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--only WORD] [--quick]
 
-WORD is a part of `wire`, `python`, `fit`, `neighbour`, `quota`, `spatial`, or of a network's name; `spatial:WORD` takes the cases of
-spatial_cases.py with that word. `quota` needs root and the kernel's control groups.
+WORD is a part of `wire`, `python`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, or of a network's name; `spatial:WORD` takes
+the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which `--quick` takes one short round each.
+`quota` needs root and the kernel's control groups.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
 comparison alternates its sides round by round, on the same two threads, and takes medians; the ratio is the median of
@@ -25,6 +26,7 @@ import tempfile
 import time
 
 import needs
+import serving
 import spatial_cases
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -64,8 +66,8 @@ def run_or_exit(command, **options):
     sys.exit(code)
 
 
-def wait_for(path, process):
-  deadline = time.monotonic() + 30
+def wait_for(path, process, seconds=30):
+  deadline = time.monotonic() + seconds
   while not (path.exists() and path.read_text().strip()):
     if process.poll() is not None or time.monotonic() > deadline:
       sys.exit(f"{process.args[0]} did not start")
@@ -285,13 +287,18 @@ def wants_spatial(options):
   return options.only in "spatial" or options.only.startswith("spatial:")
 
 
+def wants_serving(options):
+  return options.only in "serving" or options.only.startswith("serving:")
+
+
 def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
   in_python = any(options.only in part for part in ("python", "fit", "neighbour"))
   networks = any(options.only in network for network in STEPS) or wants_spatial(options)
   wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), in_python),
             (options.torch, ("torch",), networks or options.only in "neighbour"),
-            (options.mxnet, ("numpy", "mxnet"), networks or in_python)]
+            (options.mxnet, ("numpy", "mxnet"), networks or in_python),
+            (options.ort, ("onnxruntime", "onnx", "numpy"), wants_serving(options))]
   for python, modules, is_used in wanted:
     if not python or not is_used:
       continue
@@ -342,6 +349,8 @@ def main():
   parser.add_argument("--rounds", type=int, default=9)
   parser.add_argument("--torch")
   parser.add_argument("--mxnet")
+  parser.add_argument("--ort")
+  parser.add_argument("--quick", action="store_true")
   parser.add_argument("--only", default="")
   options = parser.parse_args()
   check(options)
@@ -354,6 +363,8 @@ def main():
 
   if wants_spatial(options):
     spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])
+  if wants_serving(options):
+    serving.measure(sys.modules[__name__], options)
   if options.only in "wire":
     wire(processes=options.rounds)
   if options.only in "python":

@@ -1,11 +1,15 @@
-// A training step, with the batch in memory, by the engine alone and over the wire.
+// A training step, with the batch in memory, by the engine alone and over the wire; and a batch's prediction by the
+// engine.
 //
-//   step_bench {mlp,lenet,resnet20} STEPS [ADDRESS]
+//   step_bench NETWORK STEPS [ADDRESS]      NETWORK: see networks.h
 //
 // Reads commands from standard input, one a line, and answers each with one line:
 //   engine   STEPS steps by the engine in this process: milliseconds a step
 //   wire     STEPS TrainSteps on the server at ADDRESS, the batch sent each time: milliseconds a step
 //   ahead    the same, each sent while the one before is computed
+//   define   makes the model on the server: its name
+//   steps    STEPS TrainSteps: when each began and ended, in seconds of the system's clock
+//   infer N  STEPS predictions of N samples by the engine in this process: milliseconds for one
 //   memory   arena bytes of forward and backward, and the sum of every node's outputs before optimization, parameters
 //            and their gradients excluded
 
@@ -101,6 +105,13 @@ class Engine {
     if (!report.ok()) Die(report.status());
   }
 
+  void Infer(int64_t samples) {
+    const NamedTensors input = {{"data", Make(network_.Batch(samples), std::vector<float>(samples * network_.image.Size()))}};
+    const auto outputs = Await<absl::StatusOr<NamedTensors>>(
+        [&](auto done) { model_->Predict(input, {}, nullptr, done); });
+    if (!outputs.ok()) Die(outputs.status());
+  }
+
   // Prints the memory of the definition as it is, without Simplify.
   void PrintMemory() const {
     const ModelDefinition& definition = model_->definition();
@@ -145,8 +156,8 @@ class Engine {
 class Wire {
  public:
   Wire(const Network& network, const std::string& address)
-      : client_(OrDie(client::Client::Connect(address))),
-        model_(OrDie(client_.DefineModel(absl::StrCat("bench-", getpid()), network.block, {network.Input()}, {.seed = 1, .replace = true}))) {
+      : network_(network), client_(OrDie(client::Client::Connect(address))), name_(absl::StrCat("bench-", getpid())),
+        model_(OrDie(client_.DefineModel(name_, network.block, {network.Input()}, {.seed = 1, .replace = true}))) {
     if (const absl::Status status = model_.Initialize(client::Named("Xavier")); !status.ok()) Die(status);
     OrDie(model_.CreateTrainer(
         {.loss = client::Named("SoftmaxCrossEntropyLoss"),
@@ -156,7 +167,15 @@ class Wire {
               {"label", client::Tensor::Of({kBatch}, Labels())}};
   }
 
+  const std::string& name() const { return name_; }
+
   void Step() { OrDie(model_.TrainStep(batch_)); }
+  // One sample, which tells the shapes of all parameters.
+  void Infer() {
+    const Shape shape = network_.Batch(1);
+    OrDie(model_.Predict({{"data", client::Tensor::Of({shape.begin(), shape.end()},
+                                                      std::vector<float>(network_.image.Size()))}}));
+  }
 
   void StepsAhead(int64_t steps) {
     const absl::Status status = model_.TrainOnBatches(
@@ -165,14 +184,18 @@ class Wire {
   }
 
  private:
+  const Network network_;
   client::Client client_;
+  const std::string name_;
   client::Model model_;
   client::Tensors batch_;
 };
 
+double Now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
 int Main(int argc, char** argv) {
   if (argc != 3 && argc != 4) {
-    std::cerr << "usage: step_bench {mlp,lenet,resnet20} STEPS [ADDRESS]\n";
+    std::cerr << "usage: step_bench NETWORK STEPS [ADDRESS]\n";
     return 2;
   }
   if (const absl::Status status = CheckRegistry(); !status.ok()) Die(status);
@@ -181,17 +204,34 @@ int Main(int argc, char** argv) {
   std::optional<Engine> engine;
   std::optional<Wire> wire;
   for (std::string command; std::getline(std::cin, command);) {
-    const bool on_server = command == "wire" || command == "ahead";
-    if (!engine.has_value() && !on_server) engine.emplace(network), MillisecondsEach(3, [&] { engine->Step(); });
+    const bool on_server = command == "wire" || command == "ahead" || command == "define" || command == "steps";
+    if (!engine.has_value() && !on_server) {
+      engine.emplace(network);
+      if (command == "engine") MillisecondsEach(3, [&] { engine->Step(); });
+    }
     if (!wire.has_value() && on_server) {
       if (argc != 4) Die(absl::InvalidArgumentError(command + " wants ADDRESS"));
       wire.emplace(network, argv[3]);
-      MillisecondsEach(3, [&] { wire->Step(); });
+      command == "define" ? wire->Infer() : static_cast<void>(MillisecondsEach(3, [&] { wire->Step(); }));
     }
     if (command == "engine") std::printf("%.4f\n", MillisecondsEach(steps, [&] { engine->Step(); }));
     if (command == "wire") std::printf("%.4f\n", MillisecondsEach(steps, [&] { wire->Step(); }));
     if (command == "ahead") {
       std::printf("%.4f\n", Milliseconds([&] { wire->StepsAhead(steps); }) / static_cast<double>(steps));
+    }
+    if (command == "define") std::printf("%s\n", wire->name().c_str());
+    if (command == "steps") {
+      double begin = Now();
+      for (int64_t i = 0; i < steps; ++i, begin = Now()) {
+        wire->Step();
+        std::printf("%.6f:%.6f ", begin, Now());
+      }
+      std::printf("\n");
+    }
+    if (command.rfind("infer ", 0) == 0) {
+      const int64_t samples = std::atoll(command.substr(6).c_str());
+      engine->Infer(samples);
+      std::printf("%.4f\n", MillisecondsEach(steps, [&] { engine->Infer(samples); }));
     }
     if (command == "memory") engine->PrintMemory();
     std::fflush(stdout);

@@ -163,5 +163,92 @@ TEST_F(BatchQueueTest, TheDeadAreTakenOut) {
   EXPECT_TRUE(absl::IsInvalidArgument(strict.Add(patient))) << "it takes no timeout from requests";
 }
 
+class FairBatchQueueTest : public BatchQueueTest {
+ protected:
+  absl::Status AddOf(BatchQueue& queue, const AccountPtr& caller, int64_t rows = 1, uint64_t priority = 0) {
+    const InferRequestPtr request = Request(rows, "", priority);
+    request->account = caller;
+    return queue.Add(request);
+  }
+
+  const AccountPtr many_ = std::make_shared<Account>("many"), few_ = std::make_shared<Account>("few");
+};
+
+TEST_F(FairBatchQueueTest, CallersTakeTurnsWithinAPriority) {
+  BatchQueue queue({}, 100);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(AddOf(queue, many_).ok());
+  EXPECT_EQ(Take(queue), std::vector<int>{0});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(AddOf(queue, few_).ok());
+  std::vector<int> order;
+  for (int i = 0; i < 5; ++i) order.push_back(Take(queue).at(0));
+  EXPECT_EQ(order, (std::vector<int>{4, 1, 5, 2, 3}));
+}
+
+TEST_F(FairBatchQueueTest, TurnsCountRows) {
+  BatchQueue queue(Batches(4), 100);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(AddOf(queue, many_, 4).ok());
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(AddOf(queue, few_, 1).ok());
+  EXPECT_EQ(Take(queue), std::vector<int>{0});
+  EXPECT_EQ(Take(queue), (std::vector<int>{3, 4, 5, 6})) << "four rows of one caller, then four of the other";
+}
+
+TEST_F(FairBatchQueueTest, ACallerThatWasAwayGetsNoCreditForIt) {
+  BatchQueue queue({}, 100);
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(AddOf(queue, many_).ok());
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(Take(queue), std::vector<int>{i});
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(AddOf(queue, few_).ok());
+  int of_few = 0;
+  for (int i = 0; i < 10; ++i) of_few += Take(queue).at(0) >= 50;
+  EXPECT_EQ(of_few, 5) << "from here on they take turns";
+}
+
+TEST_F(FairBatchQueueTest, InAFullQueueTheLastOfTheCallerWithTheMostGivesWay) {
+  ServingOptions options;
+  options.priority_levels = 2;
+  options.default_priority = 2;
+  BatchQueue queue(options, 4);
+  EXPECT_TRUE(AddOf(queue, many_).ok());
+  EXPECT_TRUE(AddOf(queue, many_).ok());
+  EXPECT_TRUE(AddOf(queue, many_, 1, /*priority=*/1).ok());
+  EXPECT_TRUE(AddOf(queue, many_, 1, /*priority=*/1).ok());
+  EXPECT_TRUE(absl::IsUnavailable(AddOf(queue, many_)));
+  EXPECT_FALSE(queue.has_dead());
+  EXPECT_TRUE(AddOf(queue, few_).ok());
+  EXPECT_TRUE(queue.has_dead());
+  BatchQueue::Dead dead = queue.TakeDead(now_);
+  ASSERT_EQ(dead.size(), 1u);
+  EXPECT_EQ(dead[0].first, all_[1]) << "the last one of the lower priority";
+  EXPECT_TRUE(absl::IsUnavailable(dead[0].second));
+  EXPECT_NE(dead[0].second.message().find("4 of the 4 requests"), std::string::npos) << dead[0].second;
+  EXPECT_FALSE(queue.has_dead());
+  EXPECT_EQ(queue.size(), 4);
+  EXPECT_TRUE(AddOf(queue, few_).ok());
+  EXPECT_TRUE(absl::IsUnavailable(AddOf(queue, few_))) << "both have two by now";
+  BatchQueue odd(options, 3);
+  for (const AccountPtr& caller : {many_, many_, few_}) EXPECT_TRUE(AddOf(odd, caller).ok());
+  EXPECT_TRUE(absl::IsUnavailable(AddOf(odd, few_))) << "nothing is won when two against one turn into one against two";
+  EXPECT_EQ(Take(queue), std::vector<int>{2});
+  EXPECT_EQ(Take(queue), std::vector<int>{3});
+}
+
+TEST_F(BatchQueueTest, LateRequestsGoOnBehindTheOthersOfTheirPriority) {
+  ServingOptions options;
+  options.default_timeout = microseconds(500);
+  options.delay_late_requests = true;
+  options.priority_levels = 2;
+  options.default_priority = 1;
+  BatchQueue queue(options, 100);
+  for (const uint64_t priority : {1, 1, 2}) EXPECT_TRUE(Add(queue, 1, "", priority).ok());
+  now_ += microseconds(400);
+  EXPECT_TRUE(Add(queue, 1).ok());
+  now_ += microseconds(100);
+  EXPECT_TRUE(queue.TakeDead(now_).empty()) << "three are late, and none is dead";
+  EXPECT_EQ(queue.next_death(), now_ + microseconds(400));
+  EXPECT_TRUE(Add(queue, 1).ok());
+  std::vector<int> order;
+  for (int i = 0; i < 5; ++i) order.push_back(Take(queue).at(0));
+  EXPECT_EQ(order, (std::vector<int>{3, 4, 0, 1, 2}));
+}
+
 }  // namespace
 }  // namespace gluond::server

@@ -38,7 +38,8 @@ TEST_F(InferenceServiceTest, TellsOfAVersion) {
   Publish();
   Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 16, "preferred_batch_sizes": [4, 8],
       "max_queue_delay_us": "250", "priority_levels": 3, "default_priority": 2, "max_queue_size": 9,
-      "default_timeout_us": "7000", "allow_timeout_override": true, "instances": 2})");
+      "default_timeout_us": "7000", "allow_timeout_override": true, "instances": 2,
+      "delay_late_requests": true})");
   EXPECT_TRUE(Call(infer_, &Inference_::ModelReady, R"({"name": "mlp"})").ready());
   EXPECT_TRUE(Call(infer_, &Inference_::ModelReady, R"({"name": "mlp", "version": "1"})").ready());
   Call(infer_, &Inference_::ModelReady, R"({"name": "mlp", "version": "3"})", StatusCode::NOT_FOUND);
@@ -63,6 +64,7 @@ TEST_F(InferenceServiceTest, TellsOfAVersion) {
   EXPECT_EQ(batching.default_queue_policy().max_queue_size(), 9u);
   EXPECT_EQ(batching.default_queue_policy().default_timeout_microseconds(), 7000u);
   EXPECT_TRUE(batching.default_queue_policy().allow_timeout_override());
+  EXPECT_EQ(batching.default_queue_policy().timeout_action(), inference::ModelQueuePolicy::DELAY);
   const auto alone = Call(infer_, &Inference_::ModelConfig, R"({"name": "mlp", "version": "1"})").config();
   EXPECT_EQ(alone.max_batch_size(), 0);
   EXPECT_THAT(alone.input(0).dims(), ElementsAre(-1, 4));
@@ -216,6 +218,63 @@ TEST_F(InferenceServiceTest, ABatchInvariantAnswerHasTheBitsOfALoneOne) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Two convolutions, each with its BatchNorm, whose running mean and variance are those of some steps.
+TEST_F(InferenceServiceTest, AFoldedVersionAnswersAsItsModelAloneAndInABatch) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "cnn", "seed": "1", "block":
+      {"block": "HybridSequential", "children": [
+        {"block": "Conv2D", "attributes": {"channels": 8, "kernel_size": 3, "use_bias": false}},
+        {"block": "BatchNorm"}, {"block": "Activation", "attributes": {"activation": "relu"}},
+        {"block": "Conv2D", "attributes": {"channels": 8, "kernel_size": 3}}, {"block": "BatchNorm"},
+        {"block": "Dense", "attributes": {"units": 3}}]},
+      "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 1, 8, 8]}]})");
+  Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "cnn"})");
+  Call(training_, &v1::TrainingService::Stub::CreateTrainer, R"({"model": "cnn", "loss": {"name": "L2Loss"}, "optimizer":
+      {"name": "sgd", "attributes": {"learning_rate": 0.01}}})");
+  for (int i = 0; i < 5; ++i) {
+    Call(training_, &v1::TrainingService::Stub::TrainStep, absl::StrCat(R"({"model": "cnn", "inputs": {
+        "data": {"shape": [6, 1, 8, 8], "fill": {"normal": {"seed": ")", i, R"("}}},
+        "label": {"shape": [6, 3], "fill": {"constant": 1}}}})"));
+  }
+  const auto predicted = Call(models_, &v1::ModelService::Stub::Predict,
+                              R"({"model": "cnn", "inputs": {"data": {"shape": [4, 1, 8, 8], "fill": {"constant": 0.5}}}})");
+  const auto& want = predicted.outputs().begin()->second.float_data();
+  const auto request = [](int64_t rows, const std::string& version) {
+    ModelInferRequest request;
+    request.set_model_name("cnn");
+    request.set_model_version(version);
+    auto* const input = request.add_inputs();
+    input->set_name("data");
+    input->set_datatype("FP32");
+    for (const int64_t dim : {rows, int64_t{1}, int64_t{8}, int64_t{8}}) input->add_shape(dim);
+    for (int64_t i = 0; i < rows * 64; ++i) input->mutable_contents()->add_fp32_contents(0.5f);
+    return request;
+  };
+  Publish(R"(, "options": {"max_batch_size": 4})", StatusCode::OK, "cnn");
+  Publish(R"(, "options": {"max_batch_size": 4, "batch_invariant": true})", StatusCode::OK, "cnn");
+  const std::vector<float> all = Floats(Ask(request(4, "1")));
+  ASSERT_EQ(static_cast<int>(all.size()), want.size());
+  for (int i = 0; i < want.size(); ++i) EXPECT_NEAR(all[i], want[i], 1e-4 * (1 + std::abs(want[i])));
+  std::vector<float> first = Floats(Ask(request(4, "2")));
+  first.resize(3);
+  EXPECT_EQ(Floats(Ask(request(1, "2"))), first) << "bit by bit";
+}
+
+TEST_F(InferenceServiceTest, TimesAreGivenToThoseWhoAsk) {
+  Publish(R"(, "options": {"max_batch_size": 8})");
+  ModelInferRequest request = Rows(3);
+  EXPECT_TRUE(Ask(request).parameters().empty());
+  (*request.mutable_parameters())["timing"].set_bool_param(true);
+  const auto times = Ask(request).parameters();
+  EXPECT_EQ(times.at("batch_size").int64_param(), 3);
+  EXPECT_GT(times.at("queue_ns").int64_param(), 0);
+  EXPECT_GT(times.at("compute_infer_ns").int64_param(), 0);
+  EXPECT_GT(times.at("compute_output_ns").int64_param(), 0);
+  EXPECT_GE(times.at("compute_input_ns").int64_param(), 0);
+  (*request.mutable_parameters())["timing"].set_int64_param(1);
+  Ask(request, StatusCode::INVALID_ARGUMENT);
+  ExpectMessage("bool_param");
 }
 
 TEST_F(InferenceServiceTest, AStreamKeepsOrderAndReportsErrorsOnIt) {

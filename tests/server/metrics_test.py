@@ -64,7 +64,7 @@ class MetricsTest(unittest.TestCase):
     with WatchedServer() as server:
       server.define()
       families = server.scrape()
-      for queue in ("worker", "disk", "cpu", "cpu-beside"):
+      for queue in ("worker", "disk", "cpu", "cpu-beside", "serving", "serving-beside"):
         self.assertEqual(exposition.value(families, "gluond_dispatch_queue_length", queue=queue), 0)
       self.assertGreater(exposition.value(families, "gluond_dispatch_works_total", queue="cpu"), 0)
       self.assertGreater(exposition.value(families, "gluond_dispatch_busy_seconds_total", queue="cpu"), 0)

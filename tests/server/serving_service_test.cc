@@ -65,15 +65,18 @@ TEST_F(ServingServiceTest, RequestsGetTheVersionThatTheRoutesSay) {
   EXPECT_EQ(routed.versions(0).weight(), 3u);
   EXPECT_THAT(routed.versions(0).labels(), ElementsAre("stable"));
   int of_first = 0;
+  std::string chosen;
   for (int i = 0; i < 200; ++i) {
     const std::string id = absl::StrCat("request ", i);
     const std::string version = Ask(Rows(1, "", id)).model_version();
     EXPECT_EQ(Ask(Rows(1, "", id)).model_version(), version) << "an id keeps its version";
+    chosen += version;
     of_first += version == "1";
     EXPECT_TRUE(version == "1" || version == "2");
   }
   EXPECT_GT(of_first, 120);
   EXPECT_LT(of_first, 180);
+  EXPECT_EQ(chosen.substr(0, 24), "111111111112121112112112") << "the same in each process";
   EXPECT_EQ(Ask(Rows(1, "stable", "request 7")).model_version(), "1") << "a label is a label";
   Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "clear_weights": true, "labels": {"stable": 0}})");
   EXPECT_EQ(Ask(Rows(1)).model_version(), "3");
@@ -134,7 +137,7 @@ TEST_F(ServingServiceTest, WhatCannotBePublishedIsRefusedAndLeavesNothing) {
 
 TEST_F(ServingServiceTest, ARestartServesThemAgain) {
   Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 8, "max_queue_delay_us": "100",
-             "preferred_batch_sizes": [4], "priority_levels": 2, "instances": 2})");
+             "preferred_batch_sizes": [4], "priority_levels": 2, "instances": 2, "delay_late_requests": true})");
   Train(2);
   Publish();
   Publish();
@@ -261,6 +264,19 @@ TEST_F(ServingServiceTest, LimitsHold) {
   Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})");
   EXPECT_EQ(Publish().version(), 3);
   EXPECT_EQ(Call(serving_, &Serving::ListVersions, R"({"page_size": 1})").versions_size(), 1);
+}
+
+TEST_F(ServingServiceTest, InstancesShareTheValuesWhichAreChargedOnce) {
+  constexpr int64_t kValues = 4 * (4 * 100'000 + 100'000);
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide", "block": {"block": "Dense", "attributes":
+      {"units": 100000}}, "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})");
+  Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "wide"})");
+  const int64_t one = Publish("", StatusCode::OK, "wide").tensor_bytes();
+  EXPECT_GE(one, kValues);
+  EXPECT_LT(one, 2 * kValues) << "there are no gradients, and no copies of values";
+  const int64_t four = Publish(R"(, "options": {"instances": 4})", StatusCode::OK, "wide").tensor_bytes();
+  EXPECT_LT(four, one + kValues);
+  EXPECT_EQ(Floats(Ask(Rows(1, "1", "", "wide"))), Floats(Ask(Rows(1, "2", "", "wide"))));
 }
 
 TEST_F(ServingServiceTest, ARepeatedCallPublishesOnce) {

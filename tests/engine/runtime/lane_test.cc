@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <numeric>
 #include <thread>
@@ -151,6 +152,25 @@ TEST(LaneTest, DoesThingsAtTheirTime) {
   EXPECT_GE(late_at, start + milliseconds(40));
   EXPECT_GE(late_at, early_at);
   EXPECT_EQ(never.at.get_future().wait_for(milliseconds(0)), std::future_status::timeout);
+}
+
+TEST(LaneTest, LanesBesideOthersWaitForNoneOfTheirThreads) {
+  const auto memory = *DeviceAllocator::Create(Device(), std::make_shared<Budget>("the test", 1 << 20, "--none"));
+  const std::unique_ptr<Lanes> training = *Lanes::Create(Device(), {.threads = 2}, *memory);
+  const std::unique_ptr<Lanes> serving = Lanes::CreateBeside(*training, {.urgent = true, .name = "serving"}, *memory);
+  EXPECT_EQ(serving->compute_threads(), 2);
+  EXPECT_NE(serving->threads(), training->threads()) << "they are two parties of one team";
+  const std::shared_ptr<Lane> slow = training->Take(), quick = serving->Take();
+  std::promise<void> may_end;
+  slow->Post([&] { may_end.get_future().wait(); });
+  std::promise<int64_t> computed;
+  quick->Post([&] {
+    std::atomic<int64_t> sum = 0;
+    quick->threads()->ParallelFor(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    computed.set_value(sum);
+  });
+  EXPECT_EQ(computed.get_future().get(), 100);
+  may_end.set_value();
 }
 
 TEST(LaneTest, UnknownDevicesAreUnavailable) {

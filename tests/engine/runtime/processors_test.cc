@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace gluond {
 namespace {
@@ -75,6 +78,26 @@ TEST_F(ProcessorsTest, NonsenseIsNoQuota) {
   Write("/proc/self/cgroup", "nothing\n::\n3:cpu\n0::relative\n0::/\n");
   Write("/sys/fs/cgroup/cpu.max", "many\n");
   EXPECT_EQ(Read().count, all_);
+}
+
+TEST(TakeShortTurnsTest, ChangesTheTurnsAndNothingElse) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } before = {}, after = {};
+  std::thread([&] {
+    ASSERT_EQ(syscall(SYS_sched_getattr, 0, &before, sizeof(before), 0), 0);
+    TakeShortTurns();
+    ASSERT_EQ(syscall(SYS_sched_getattr, 0, &after, sizeof(after), 0), 0);
+  }).join();
+  if (before.runtime == 0) GTEST_SKIP() << "this kernel has no turns of a chosen length";
+  EXPECT_EQ(after.runtime, 100'000u);
+  EXPECT_GT(before.runtime, after.runtime);
+  EXPECT_EQ(after.policy, before.policy);
+  EXPECT_EQ(after.nice, before.nice);
 }
 
 }  // namespace

@@ -115,52 +115,85 @@ cpu_set_t Mask() {
   return mask;
 }
 
-// Beside a busy thread, put-off threads are moved; afterwards every one may run where it might before.
+// Loops whose pieces are held until a test lets them end: those that helpers have begun, in their order.
+class HeldLoops {
+ public:
+  // A caller, whose pieces go on until all may end.
+  std::thread Begin(char loop, Threads& team, int most, AccountPtr account = nullptr) {
+    return std::thread([this, loop, &team, most, account] {
+      const ScopedAccount scope(account);
+      const auto caller = std::this_thread::get_id();
+      team.ParallelFor(8, 1, [&](int64_t, int64_t) {
+        std::unique_lock lock(mu_);
+        const bool helps = std::this_thread::get_id() != caller;
+        helps ? helped_.push_back(loop) : static_cast<void>(++callers_);
+        const size_t turn = helps ? helped_.size() : 1000;
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return may_end_ >= turn; });
+      }, most);
+    });
+  }
+  // Waits for so many callers and helpers' pieces to have begun. The loops of the pieces.
+  std::string Await(size_t callers, size_t helpers) {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return callers_ == callers && helped_.size() == helpers; });
+    return helped_;
+  }
+  // The first so many of helpers' pieces end. 1000: all pieces do.
+  void LetEnd(size_t turn) {
+    std::lock_guard lock(mu_);
+    may_end_ = turn;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::string helped_;
+  size_t callers_ = 0, may_end_ = 0;
+};
+
 // One account has two loops under way when another one begins its only one.
 TEST(TeamTest, HelpersGoToTheAccountWithTheFewestThreads) {
   Team team(5);
   team.ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
-  std::mutex mu;
-  std::condition_variable changed;
-  std::string helped;  // The loops whose pieces helpers have begun, in order.
-  size_t callers = 0, may_end = 0;
-  const auto begin = [&](char loop, AccountPtr account) {
-    return std::thread([&, loop, account] {
-      const ScopedAccount scope(account);
-      const auto caller = std::this_thread::get_id();
-      team.ParallelFor(8, 1, [&](int64_t, int64_t) {
-        std::unique_lock lock(mu);
-        const bool helps = std::this_thread::get_id() != caller;
-        helps ? helped.push_back(loop) : static_cast<void>(++callers);
-        const size_t turn = helps ? helped.size() : 1000;
-        changed.notify_all();
-        changed.wait(lock, [&] { return may_end >= turn; });
-      }, /*most=*/2);
-    });
-  };
-  const auto wait_for = [&](size_t begun, size_t helpers) {
-    std::unique_lock lock(mu);
-    changed.wait(lock, [&] { return callers == begun && helped.size() == helpers; });
-  };
-  const auto let_end = [&](size_t turn) {
-    std::lock_guard lock(mu);
-    may_end = turn;
-    changed.notify_all();
-  };
+  HeldLoops loops;
   const auto two = std::make_shared<Account>("two"), one = std::make_shared<Account>("one");
-  std::thread first = begin('1', two);
-  wait_for(1, 1);
-  std::thread second = begin('2', two);
-  wait_for(2, 2);
-  std::thread other = begin('o', one);
-  wait_for(3, 2);  // Five threads compute.
-  let_end(1);
-  wait_for(3, 3);
-  EXPECT_EQ(helped, "12o");
-  let_end(1000);
+  std::thread first = loops.Begin('1', team, 2, two);
+  loops.Await(1, 1);
+  std::thread second = loops.Begin('2', team, 2, two);
+  loops.Await(2, 2);
+  std::thread other = loops.Begin('o', team, 2, one);
+  loops.Await(3, 2);  // Five threads compute.
+  loops.LetEnd(1);
+  EXPECT_EQ(loops.Await(3, 3), "12o");
+  loops.LetEnd(1000);
   for (std::thread* each : {&first, &second, &other}) each->join();
 }
 
+// Training has all five threads when a loop of serving begins. Its caller is one more thread, for which a helper leaves;
+// the next helper goes where the weights say.
+TEST(TeamTest, HelpersGoToThePartyWithTheFewestThreadsForItsWeight) {
+  for (const auto& [share, helped] : {std::pair(0.25, "ttttt"), std::pair(0.5, "tttts"), std::pair(0.75, "tttts")}) {
+    const auto team = std::make_shared<Team>(5);
+    Team::Party train(team, 1 - share), serve(team, share);
+    HeldLoops loops;
+    std::thread training = loops.Begin('t', train, 5);
+    loops.Await(1, 4);
+    EXPECT_FALSE(train.others_compute());
+    EXPECT_TRUE(serve.others_compute());
+    std::thread serving = loops.Begin('s', serve, 5);
+    loops.Await(2, 4);
+    loops.LetEnd(2);
+    EXPECT_EQ(loops.Await(2, 5), helped) << "a share of " << share;
+    loops.LetEnd(1000);
+    training.join();
+    serving.join();
+    EXPECT_FALSE(serve.others_compute());
+  }
+}
+
+// Beside a busy thread, put-off threads are moved; afterwards every one may run where it might before.
 TEST(TeamTest, ThreadsStayFreeBesideANeighbour) {
   const cpu_set_t all = Mask();
   if (CPU_COUNT(&all) == 1) GTEST_SKIP() << "there is one processor";

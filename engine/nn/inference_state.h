@@ -1,0 +1,26 @@
+// ForInference makes, of a model's state, one that predicts the same with less work, and does nothing else: published
+// versions are made of it. Parameters have no gradients there.
+//
+// * A scale and a shift for each channel go into the weight and the bias before them (engine/passes/fold_affine.h).
+// * Calls that depend on parameters alone are computed now, and their outputs become parameters.
+// * Parameters that no output needs are left out.
+//
+// Values differ from those of the model as far as rounding does.
+
+#ifndef ENGINE_NN_INFERENCE_STATE_H_
+#define ENGINE_NN_INFERENCE_STATE_H_
+
+#include "absl/status/statusor.h"
+#include "engine/nn/model.h"
+
+namespace gluond {
+
+// `state` has all its values, on the host. Computes on `lane`, a CPU's, and waits for that: neither a lane's thread nor
+// gRPC's may call it. New values are made by `allocator`; the others are the tensors of `state`. Without folding where
+// that finds no memory, where it would make much more of the parameters than there is, where a new value is not finite,
+// and where clients that compute an operator are away. INVALID_ARGUMENT: the state has no value of a parameter.
+absl::StatusOr<ModelState> ForInference(const ModelState& state, Lane& lane, Allocator& allocator);
+
+}  // namespace gluond
+
+#endif  // ENGINE_NN_INFERENCE_STATE_H_

@@ -1,0 +1,31 @@
+// PlaceOfId: where a request stands when requests are split between versions. It follows from the request's id alone, in
+// each process and on each machine, so that a user's requests go to one version on every replica and after a restart.
+//
+//   PlaceOfId("user-7") % 100 < 5   // One in twenty.
+
+#ifndef SERVER_SERVING_PLACE_OF_ID_H_
+#define SERVER_SERVING_PLACE_OF_ID_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace gluond::server {
+
+// The bits of a number, spread over all 64 (SplitMix64's last step).
+constexpr uint64_t Mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// FNV-1a of 64 bits over the id's bytes, mixed: FNV-1a alone leaves ids that differ in their last byte close together.
+constexpr uint64_t PlaceOfId(absl::string_view id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return Mixed(hash);
+}
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SERVING_PLACE_OF_ID_H_
