@@ -130,6 +130,7 @@ TEST_F(ModelHealthTest, AModelServesWhileAVersionIsReady) {
 
 TEST_F(ModelHealthTest, WatchersFollowPublishingAndRetiring) {
   grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   HealthCheckRequest request;
   request.set_service("model:mlp:2");
   const auto watch = health_->Watch(&context, request);
