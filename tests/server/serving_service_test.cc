@@ -279,6 +279,30 @@ TEST_F(ServingServiceTest, InstancesShareTheValuesWhichAreChargedOnce) {
   EXPECT_EQ(Floats(Ask(Rows(1, "1", "", "wide"))), Floats(Ask(Rows(1, "2", "", "wide"))));
 }
 
+TEST_F(ServingServiceTest, RequestsAreWorkOfLanesOfTheirOwn) {
+  Publish();
+  const auto taken = [&](const std::string& name) {
+    int64_t found = -1;
+    for (const Dispatch::Queue& queue : server_->queues()) if (queue.name == name) found = queue.load.taken;
+    return found;
+  };
+  const int64_t trained = taken("cpu"), served = taken("serving");
+  Ask(Rows(1));
+  EXPECT_EQ(taken("cpu"), trained);
+  EXPECT_GT(taken("serving"), served);
+  Train(1);
+  EXPECT_GT(taken("cpu"), trained);
+}
+
+TEST_F(ServingServiceTest, BothHaveAShareOfTheThreads) {
+  EXPECT_TRUE(Devices::Open("cpu", 2, {}, 99).ok());
+  for (const int share : {0, 100, -1}) {
+    const absl::Status status = Devices::Open("cpu", 2, {}, share).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--serve_share"));
+  }
+}
+
 TEST_F(ServingServiceTest, ARepeatedCallPublishesOnce) {
   const std::string more = R"(, "call": {"client_id": "ann", "sequence": "1"})";
   EXPECT_EQ(Publish(more).version(), 1);
