@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from gluond.v1 import checkpoint_pb2
+from gluond.v1 import checkpoint_pb2, serving_pb2
 from tests.fault.attack_work import define, step
 from tests.fault.peer import crowd
 
@@ -79,3 +79,23 @@ def saves(target):
       told.note(peer.start("ModelService/SaveCheckpoint", request).exception() or "OK")
 
   return crowd(target, save)
+
+
+def publishes(target):
+  """Versions of 4 MB; one that is published is retired. One that is refused leaves nothing to retire."""
+
+  def publish(peer, told, i):
+    name = f"publishes{i}"
+    define(peer, name, 1024, 1024)
+    end = time.monotonic() + target.seconds
+    while time.monotonic() < end:
+      published = peer.start("ServingService/PublishModel", serving_pb2.PublishModelRequest(model=name))
+      told.note(published.exception() or "OK")
+      answer = peer.call("ServingService/ListVersions", serving_pb2.ListVersionsRequest(served=name))
+      listed = serving_pb2.ListVersionsResponse.FromString(answer).versions
+      if published.exception() and listed:
+        told.note("a version that was refused is listed")
+      for version in listed:
+        peer.call("ServingService/RetireVersion", serving_pb2.RetireVersionRequest(served=name, version=version.version))
+
+  return crowd(target, publish)

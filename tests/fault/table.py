@@ -120,6 +120,12 @@ STORE = [
         ANY + ("INTERNAL: .*File too large",), setting=attack_store.short_files),
     Row("read-only disk", "saves on a disk that is read-only", attack_store.saves,
         ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",), setting=attack_store.read_only_disk),
+    Row("published on a full disk", "versions are published on a disk that is full", attack_store.publishes,
+        setting=attack_store.full_disk),
+    Row("published in short files", "versions are published where a file may have 256 KB", attack_store.publishes,
+        ANY + ("INTERNAL: .*File too large",), setting=attack_store.short_files),
+    Row("published read-only", "versions are published on a disk that is read-only", attack_store.publishes,
+        ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",), setting=attack_store.read_only_disk),
 ]
 
 SERVING = [
