@@ -43,6 +43,10 @@ ABSL_FLAG(std::string, identities, "",
           "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas) and a credential, "
           "sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
           "everybody may do all, or everybody whose certificate is good.");
+ABSL_FLAG(std::string, tenants, "",
+          "File of those who share the server, each with names and quotas of its own: a line `NAME QUOTA=VALUE ...` for each, "
+          "with models, datasets, versions, sessions, saved_sessions, bytes, store_bytes, requests_per_second, lane_share. "
+          "Callers of a tenant are TENANT/NAME in --identities. Looked at again like that.");
 ABSL_FLAG(std::vector<std::string>, unix_users, {},
           "Numbers of users who may connect to a Unix socket, beside the server's own and root.");
 ABSL_FLAG(std::string, audit_log, "",
@@ -186,6 +190,7 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
 absl::Status AddIdentity(ServerOptions* options) {
   options->tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
   options->identities = absl::GetFlag(FLAGS_identities);
+  options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
   const bool asks = !options->identities.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {

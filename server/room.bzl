@@ -10,7 +10,7 @@ _MAY_IMPORT = {
     "wire": [],
     "codec": ["wire"],
     "rpc": ["start", "identity", "net", "wire", "codec"],
-    "hosted": ["start", "wire", "codec"],
+    "hosted": ["start", "identity", "wire", "codec"],
     "custom": ["identity", "wire", "codec", "rpc"],
     "durable": ["start", "identity", "codec", "rpc", "hosted"],
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],

@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "server/custom/tenant_hosts.h"
 #include "server/services/inference_service.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
@@ -142,8 +143,12 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
   if (!options.identities.empty()) {
     ASSIGN_OR_RETURN(identities, Identities::Load(options.identities));
   }
+  if (!options.tenants.empty() && identities == nullptr) {
+    return absl::InvalidArgumentError("--tenants needs the callers that belong to them; set --identities=FILE");
+  }
+  if (!options.tenants.empty()) RETURN_IF_ERROR(runner_->tenants.Load(options.tenants));
   if (identities != nullptr || !options.tls.client_authority.empty()) {
-    gatekeeper_ = std::make_unique<Gatekeeper>(std::move(identities));
+    gatekeeper_ = std::make_unique<Gatekeeper>(std::move(identities), runner_->tenants);
   }
   return absl::OkStatus();
 }
@@ -163,7 +168,11 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
                                                  {.max_store_bytes = options.limits.max_store_bytes,
                                                   .max_checkpoints = options.limits.max_checkpoints,
-                                                  .keep_reserve = true}));
+                                                  .keep_reserve = true,
+                                                  .tenant_bytes = [this](absl::string_view name) {
+                                                    const TenantPtr tenant = runner_->tenants.Find(name);
+                                                    return tenant == nullptr ? 0 : tenant->quotas().store_bytes;
+                                                  }}));
   if (LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/", kLive))) runner_->sequences.ExpectRewound();
   ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live, store_->OpenApart(kLive));
   live_ = std::make_unique<LiveModels>(*runner_, *devices_, *models_, std::move(live), options.checkpoint_every, options.log);
@@ -179,17 +188,20 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
 
 absl::Status Server::CreateServices(const ServerOptions& options) {
   const Limits& limits = options.limits;
-  models_ = std::make_unique<Models>(limits.max_models);
-  datasets_ = std::make_unique<Datasets>(limits.max_datasets);
+  models_ = std::make_unique<Models>(limits.max_models, &runner_->tenants);
+  datasets_ = std::make_unique<Datasets>(limits.max_datasets, &runner_->tenants);
   uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads);
   hosts_ = std::make_unique<HostStreams>();
-  devices_->SetCustomHost(hosts_->hosts());
+  devices_->SetCustomHost(hosts_->hosts(), [hosts = hosts_->hosts()](absl::string_view tenant) {
+    return std::make_shared<TenantHosts>(hosts, std::string(tenant));
+  });
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
   sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
   infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_);
-  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
-    return static_cast<int64_t>(models_->size());
+  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this](const Reach& reach) {
+    const auto models = models_->List();
+    return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
   }));
   services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_, *hosts_));
   services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, store_.get(), live_.get()));
@@ -234,8 +246,9 @@ void Server::LookAtDevices() {
 }
 
 void Server::TakeUpIdentities() {
-  const absl::Status status = gatekeeper_->Reload();
-  if (!status.ok()) log_(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
+  for (const absl::Status& status : {runner_->tenants.Reload(), gatekeeper_->Reload()}) {
+    if (!status.ok()) log_(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
+  }
 }
 
 void Server::Sweep() {

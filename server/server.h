@@ -55,6 +55,7 @@ struct ServerOptions {
   std::string store_dir;         // Empty: no checkpoints.
   TlsFiles tls;                  // On TCP. Empty: no encryption.
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
+  std::string tenants;           // The file of the tenants. Empty: there is the default one alone. Needs identities.
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
   Limits limits;

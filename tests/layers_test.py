@@ -40,7 +40,7 @@ SERVER = {
     "wire": set(),
     "codec": {"wire"},
     "rpc": {"start", "identity", "net", "wire", "codec"},
-    "hosted": {"start", "wire", "codec"},
+    "hosted": {"start", "identity", "wire", "codec"},
     "custom": {"identity", "wire", "codec", "rpc"},
     "durable": {"start", "identity", "codec", "rpc", "hosted"},
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},

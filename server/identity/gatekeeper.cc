@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 
 namespace gluond::server {
 namespace {
@@ -60,18 +61,32 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
                          "with a certificate that it knows");
 }
 
-absl::StatusOr<IdentityPtr> Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context) const {
-  const std::optional<MethodAccess> access = AccessOf(method);
-  if (access.has_value() && access->access == Access::kOpen) return IdentityPtr();
-  ASSIGN_OR_RETURN(IdentityPtr identity, Caller(context));
-  // A method that the server lacks is the router's to refuse, for those whom it knows.
-  if (access.has_value() && !Allows(access->access, identity->roles)) {
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                        "'", identity->name, "' has the roles ", identity->roles.ToString(), ", and this wants ",
-                        NameOf(access->access), "; ask the server's operator for it")),
-                    reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
+absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
+  if (!TenantOf(identity.name).empty()) {
+    TenantPtr tenant = tenants_.OwnerOf(identity.name);
+    if (tenant != nullptr) return Reach::Of(std::move(tenant));
+    return WithInfo(absl::PermissionDeniedError(absl::StrCat("the tenant of '", identity.name, "' has no line in the "
+                                                             "server's file --tenants; ask the server's operator")),
+                    reason::kNoPermission);
   }
-  return identity;
+  return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
+}
+
+absl::StatusOr<Gatekeeper::Admitted> Gatekeeper::Admit(absl::string_view method,
+                                                       const grpc::ServerContextBase& context) const {
+  const std::optional<MethodAccess> access = AccessOf(method);
+  if (access.has_value() && access->access == Access::kOpen) return Admitted();
+  Admitted caller;
+  ASSIGN_OR_RETURN(caller.identity, Caller(context));
+  ASSIGN_OR_RETURN(caller.reach, ReachOf(*caller.identity));
+  if (!access.has_value()) return caller;  // A method that the server lacks is the router's to refuse, for those whom it knows.
+  // A tenant's admin may do all to what is the tenant's, and nothing to the server.
+  const bool is_servers = access->access == Access::kAdmin && caller.reach.tenant() != nullptr;
+  if (!is_servers && Allows(access->access, caller.identity->roles)) return caller;
+  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
+                      "'", caller.identity->name, "' has the roles ", caller.identity->roles.ToString(), ", and this wants ",
+                      NameOf(access->access), is_servers ? " of no tenant" : "", "; ask the server's operator for it")),
+                  reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
 }
 
 }  // namespace gluond::server

@@ -13,17 +13,24 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/access.h"
 #include "server/identity/identities.h"
+#include "server/identity/reach.h"
+#include "server/identity/tenants.h"
 
 namespace gluond::server {
 
 class Gatekeeper {
  public:
-  // `identities`: null where each certificate that TLS has found good may do all.
-  explicit Gatekeeper(std::unique_ptr<Identities> identities) : identities_(std::move(identities)) {}
+  // `identities`: null where each certificate that TLS has found good may do all. `tenants` outlives this.
+  Gatekeeper(std::unique_ptr<Identities> identities, const Tenants& tenants)
+      : identities_(std::move(identities)), tenants_(tenants) {}
 
-  // Null: a method that is open, by a caller without an identity.
-  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role.
-  absl::StatusOr<IdentityPtr> Admit(absl::string_view method, const grpc::ServerContextBase& context) const;
+  struct Admitted {
+    IdentityPtr identity;  // Null: a method that is open, by a caller without an identity.
+    Reach reach;
+  };
+  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
+  // `tenants`.
+  absl::StatusOr<Admitted> Admit(absl::string_view method, const grpc::ServerContextBase& context) const;
 
   // Takes up a changed file of identities.
   absl::Status Reload() { return identities_ == nullptr ? absl::OkStatus() : identities_->Reload(); }
@@ -31,7 +38,10 @@ class Gatekeeper {
  private:
   absl::StatusOr<IdentityPtr> Caller(const grpc::ServerContextBase& context) const;
 
+  absl::StatusOr<Reach> ReachOf(const Identity& identity) const;
+
   const std::unique_ptr<Identities> identities_;
+  const Tenants& tenants_;
 };
 
 }  // namespace gluond::server

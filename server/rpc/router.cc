@@ -39,15 +39,19 @@ void Router::RegisterAt(grpc::ServerBuilder& builder) {
 
 grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServerContext* context) {
   arrivals_->Begin();
-  absl::StatusOr<IdentityPtr> caller = IdentityPtr();
+  absl::StatusOr<Gatekeeper::Admitted> caller = Gatekeeper::Admitted();
   if (gatekeeper_ != nullptr) caller = gatekeeper_->Admit(context->method(), *context);
+  Reach reach = caller.ok() ? caller->reach : Reach();
+  if (reach.tenant() != nullptr) {
+    if (absl::Status taken = reach.tenant()->TakeRequest(); !taken.ok()) caller = std::move(taken);
+  }
   const auto row = rows_.find(context->method());
   if (caller.ok() && row != rows_.end()) {
-    return row->second->start({context, row->second->counts.get(), *std::move(caller)})->reactor();
+    return row->second->start({context, row->second->counts.get(), std::move(caller->identity), std::move(reach)})->reactor();
   }
   const absl::Status why = caller.ok() ? NoMethod(context->method()) : caller.status();
   CallCounts& counts = row == rows_.end() ? unknown_ : *row->second->counts;
-  auto* const refusal = new Refusal(runner_.peers, {context, &counts, nullptr}, why);
+  auto* const refusal = new Refusal(runner_.peers, {context, &counts, nullptr, std::move(reach)}, why);
   if (!caller.ok()) {
     runner_.log.Failed({.method = row == rows_.end() ? "" : row->first, .status = why, .peer = refusal->peer()->name()});
   }

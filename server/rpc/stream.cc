@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "engine/runtime/account.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/request_id.h"
+#include "server/rpc/tenant_names.h"
 
 #ifdef GLUOND_THREAD_SANITIZER
 // ThreadSanitizer does not see in what order gRPC hands a stream from thread to thread: whoever hands it to gRPC says
@@ -36,11 +36,14 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 
 Stream::Stream(Peers& peers, const Opening& opening)
     : peers_(peers), context_(opening.context), counts_(*opening.counts), caller_(opening.caller),
-      guest_(peers, context_->c_call()), deadline_(SteadyDeadline(*context_)) {}
+      reach_(opening.reach), guest_(peers, context_->c_call()),
+      account_(reach_.tenant() == nullptr ? peer()->account() : peer()->AccountIn(reach_.tenant()->group())),
+      deadline_(SteadyDeadline(*context_)) {}
 
 void Stream::Leave(absl::StatusCode code) {
   guest_.Leave();
   counts_.Ended(code, Clock::now() - begun_);
+  if (reach_.tenant() != nullptr) reach_.tenant()->Ended(code);
 }
 
 absl::string_view Stream::Metadata(const char* key) const {
@@ -80,7 +83,7 @@ void Stream::Finish(const absl::Status& status) {
   Leave(status.code());
   if (!status.ok() || IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
   __tsan_release(this);
-  ServerBidiReactor::Finish(ToGrpc(status));
+  ServerBidiReactor::Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
@@ -93,7 +96,7 @@ void Stream::WriteAndFinish(const Slices& message) {
 
 void Stream::OnReadDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   Slices message;
   if (ok) {
     peer()->Gave(static_cast<int64_t>(received_.Length()));
@@ -109,7 +112,7 @@ void Stream::OnReadDone(bool ok) {
 
 void Stream::OnWriteDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   sent_.Clear();
   OnWritten(ok);
   __tsan_release(this);
@@ -117,7 +120,7 @@ void Stream::OnWriteDone(bool ok) {
 
 void Stream::OnCancel() {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   guest_.Leave();
   expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
   OnCancelled();
@@ -126,7 +129,7 @@ void Stream::OnCancel() {
 
 void Stream::OnDone() {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   guest_.End();
   OnOver();
 }

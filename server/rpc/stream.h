@@ -12,7 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
+#include "engine/runtime/account.h"
 #include "server/identity/identities.h"
+#include "server/identity/reach.h"
 #include "server/net/peers.h"
 #include "server/rpc/call_counts.h"
 #include "server/wire/attachments.h"
@@ -27,6 +29,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
     grpc::GenericCallbackServerContext* context;  // gRPC's until OnOver.
     CallCounts* counts;                           // Its method's. They outlive all streams.
     IdentityPtr caller;
+    Reach reach;
   };
 
   Stream(const Stream&) = delete;
@@ -37,6 +40,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   const PeerPtr& peer() const { return guest_.peer(); }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
+  // The names that the caller may say.
+  const Reach& reach() const { return reach_; }
   // The client's deadline, by this server's clock.
   Clock::time_point deadline() const { return deadline_; }
   // The client may have ended the call for its deadline, by its own clock.
@@ -72,7 +77,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   bool IsBroken() const { return context_->IsCancelled(); }
 
  private:
-  // gRPC's threads call these, for the peer's account, and never within one of the functions above.
+  // gRPC's threads call these, for the call's account, and never within one of the functions above.
 
   // Null: there are no more. The callee may take the message.
   virtual void OnRead(Slices* message) = 0;
@@ -98,8 +103,10 @@ class Stream : private grpc::ServerGenericBidiReactor {
   CallCounts& counts_;
   const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;
+  const Reach reach_;
   std::string request_id_;
   Guest guest_;
+  const AccountPtr account_;  // The peer's; of a tenant's caller, the tenant's there.
   const Clock::time_point deadline_;
   grpc::ByteBuffer received_, sent_;
 };

@@ -123,7 +123,8 @@ Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
 }
 
 Rpc::Rpc(Runner& runner, const Method& method, OneCall* stream)
-    : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), cancellation_(stream->cancellation()),
+    : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), reach_(stream->reach()),
+      cancellation_(stream->cancellation()),
       memory_(Budget::PartOf(runner.memory)) {}
 
 Rpc::~Rpc() {
@@ -168,6 +169,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   Slices reply;
   int64_t reply_bytes = 0;
   if (status.ok()) {
+    if (!reach_.is_everything()) Unqualify(reach_, response);
     outcome = Encode(*response, &reply);
     const auto bytes = static_cast<int64_t>(Bytes(reply).size());
     if (outcome.ok()) outcome = memory_.Grow(bytes);
@@ -184,10 +186,11 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   stream_->Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), reply, std::move(memory_));
 }
 
-bool Rpc::TrySend(const Message& response) {
+bool Rpc::TrySend(Message* response) {
   Slices reply;
   Reservation memory(Budget::PartOf(runner_.memory));
-  if (finished_ || !Encode(response, &reply).ok()) return false;
+  if (!reach_.is_everything()) Unqualify(reach_, response);
+  if (finished_ || !Encode(*response, &reply).ok()) return false;
   if (!memory.Grow(static_cast<int64_t>(Bytes(reply).size())).ok()) return false;
   return stream_->TrySend(reply, std::move(memory));
 }

@@ -44,7 +44,8 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
     return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
                                                       "the model, and where its shape is open let it see a batch"));
   }
-  const ScopedCustomHost host(shared.devices.custom_host());
+  const CustomHostPtr custom_host = shared.devices.custom_host_of(served);
+  const ScopedCustomHost host(custom_host);
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::string name = absl::StrCat(served, " version ", number);
   for (int64_t i = 0; i < options.instances; ++i) {
