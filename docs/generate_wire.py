@@ -60,7 +60,7 @@ compressed then, where that is shorter.
 | `BAD_FIELD` | `INVALID_ARGUMENT` | `field` | The request's field, or tensor, of this name is wrong. |
 | `CLIENT_TOO_OLD` | `FAILED_PRECONDITION` | `protocol`, `lowest`, `version` | The server speaks the client's protocol no more. |
 | `DRAINING` | `UNAVAILABLE` | | The server is stopping; a call may work with another one, or later. |
-| `LIMIT` | `RESOURCE_EXHAUSTED` | `flag` | The limit of a flag of the server, such as `--max_models`. |
+| `LIMIT` | `RESOURCE_EXHAUSTED` | `flag`, `wait_ms` | The limit of a flag of the server, such as `--max_models`, or a tenant's quota, such as `--tenants:models`; for requests per second with the milliseconds until one may come. |
 | `LOADING` | `UNAVAILABLE` | | The server has just started and loads its models; a call works later. |
 | `NOT_FOUND` | `NOT_FOUND` | `kind`, `name` | No model or dataset has this name. |
 | `NO_IDENTITY` | `UNAUTHENTICATED` | | The server wants to know who calls, and does not: no token or certificate, or one that nobody has. |

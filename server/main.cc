@@ -53,6 +53,10 @@ ABSL_FLAG(int64_t, jwt_leeway_seconds, 60, "So much may its `exp` and `nbf` diff
 ABSL_FLAG(std::string, jwt_name_claim, "sub", "Its claim that is the caller's name.");
 ABSL_FLAG(std::string, jwt_roles_claim, "roles",
           "Its claim that has the caller's roles; those of other services count for nothing. With dots: within others.");
+ABSL_FLAG(std::string, tenants, "",
+          "File of those who share the server, each with names and quotas of its own: a line `NAME QUOTA=VALUE ...` for each, "
+          "with models, datasets, versions, sessions, saved_sessions, bytes, store_bytes, requests_per_second, lane_share. "
+          "Callers of a tenant are TENANT/NAME in --identities. Looked at again like that.");
 ABSL_FLAG(std::vector<std::string>, unix_users, {},
           "Numbers of users who may connect to a Unix socket, beside the server's own and root.");
 ABSL_FLAG(std::string, audit_log, "",
@@ -231,6 +235,7 @@ absl::Status AddIdentity(ServerOptions* options) {
                   .leeway = absl::Seconds(absl::GetFlag(FLAGS_jwt_leeway_seconds)),
                   .name_claim = absl::GetFlag(FLAGS_jwt_name_claim),
                   .roles_claim = absl::GetFlag(FLAGS_jwt_roles_claim)};
+  options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
   const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {

@@ -11,11 +11,11 @@ _MAY_IMPORT = {
     "wire": [],
     "codec": ["wire"],
     "rpc": ["start", "identity", "net", "wire", "codec"],
-    "hosted": ["start", "wire", "codec"],
+    "hosted": ["start", "identity", "wire", "codec"],
     "custom": ["identity", "wire", "codec", "rpc"],
     "durable": ["start", "identity", "codec", "rpc", "hosted"],
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
-    "serving": ["start", "config", "codec", "rpc", "hosted", "durable"],
+    "serving": ["start", "config", "identity", "codec", "rpc", "hosted", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
     "sight": ["start", "identity", "net", "rpc", "hosted", "custom", "serving"],
 }

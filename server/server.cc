@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "server/custom/tenant_hosts.h"
 #include "server/hosted/wait_for.h"
 #include "server/services/inference_service.h"
 #include "server/services/model_service.h"
@@ -149,7 +150,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   return server;
 }
 
-absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options) {
+absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options,
+                                                                 Tenants& tenants) {
   if (options.tls.any()) RETURN_IF_ERROR(CheckTlsFiles(options.tls));
   std::unique_ptr<Identities> identities;
   std::unique_ptr<Jwt> jwt;
@@ -159,8 +161,12 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOp
   if (!options.jwt.keys.empty()) {
     ASSIGN_OR_RETURN(jwt, Jwt::Load(options.jwt));
   }
+  if (!options.tenants.empty() && identities == nullptr && jwt == nullptr) {
+    return absl::InvalidArgumentError("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
+  }
+  if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));
   if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) return nullptr;
-  return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt));
+  return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt), tenants);
 }
 
 absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
@@ -173,13 +179,14 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
     runner_->log.levels().Set(level, level >= options.log_level);
   }
   log_ = options.log;
-  ASSIGN_OR_RETURN(gatekeeper_, NewGatekeeper(options));
+  ASSIGN_OR_RETURN(gatekeeper_, NewGatekeeper(options, runner_->tenants));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckLimits(options.limits));
-  RETURN_IF_ERROR(NewGatekeeper(options).status());
+  Tenants tenants;
+  RETURN_IF_ERROR(NewGatekeeper(options, tenants).status());
   if (options.serve.empty()) return "no file --serve";
   ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
   if (!declaration.empty()) {
@@ -212,7 +219,11 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
                                                  {.max_store_bytes = options.limits.max_store_bytes,
                                                   .max_checkpoints = options.limits.max_checkpoints,
-                                                  .keep_reserve = true}));
+                                                  .keep_reserve = true,
+                                                  .tenant_bytes = [this](absl::string_view name) {
+                                                    const TenantPtr tenant = runner_->tenants.Find(name);
+                                                    return tenant == nullptr ? 0 : tenant->quotas().store_bytes;
+                                                  }}));
   if (LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/", kLive))) runner_->sequences.ExpectRewound();
   ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live, store_->OpenApart(kLive));
   live_ = std::make_unique<LiveModels>(*runner_, *devices_, *models_, std::move(live), options.checkpoint_every, options.log);
@@ -228,18 +239,21 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
 
 absl::Status Server::CreateServices(const ServerOptions& options) {
   const Limits& limits = options.limits;
-  models_ = std::make_unique<Models>(limits.max_models);
-  datasets_ = std::make_unique<Datasets>(limits.max_datasets);
+  models_ = std::make_unique<Models>(limits.max_models, &runner_->tenants);
+  datasets_ = std::make_unique<Datasets>(limits.max_datasets, &runner_->tenants);
   uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads);
   hosts_ = std::make_unique<HostStreams>();
-  devices_->SetCustomHost(hosts_->hosts());
+  devices_->SetCustomHost(hosts_->hosts(), [hosts = hosts_->hosts()](absl::string_view tenant) {
+    return std::make_shared<TenantHosts>(hosts, std::string(tenant));
+  });
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
   sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
-  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this] {
-    return static_cast<int64_t>(models_->size());
+  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this](const Reach& reach) {
+    const auto models = models_->List();
+    return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
   }));
   services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_, *hosts_));
   services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, store_.get(), live_.get()));
@@ -288,8 +302,11 @@ void Server::LookAtDevices() {
 }
 
 void Server::TakeUpIdentities() {
+  const absl::Status tenants = runner_->tenants.Reload();
   const absl::StatusOr<bool> changed = gatekeeper_->Reload();
-  if (!changed.ok()) log_(absl::StrCat("gluond-server: ", changed.status().message(), "; those known before stay\n"));
+  for (const absl::Status& status : {tenants, changed.status()}) {
+    if (!status.ok()) log_(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
+  }
   // A second look finds calls that were admitted by the old file and had not begun at the first.
   if (changed.value_or(false)) looks_for_revoked_ = 2;
   if (looks_for_revoked_ == 0) return;

@@ -67,6 +67,7 @@ struct ServerOptions {
   TlsFiles tls;                  // On TCP. Empty: no encryption.
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
   JwtOptions jwt;                // Without its keys no JSON Web Token says who calls.
+  std::string tenants;           // The file of the tenants. Empty: there is the default one alone. Needs identities.
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
   LogSink access;                // Null: no line for each call.
@@ -123,7 +124,7 @@ class Server {
 
  private:
   Server() = default;
-  static absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& options);
+  static absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& options, Tenants& tenants);
   absl::Status CreateGatekeeper(const ServerOptions& options);
   absl::Status OpenStore(const ServerOptions& options);
   absl::Status CreateServices(const ServerOptions& options);

@@ -4,23 +4,57 @@
 //
 //   const ScopedAccount scope(peer->account());
 //   lane.Post(...);  // The peer's work.
+//
+// Accounts of one AccountGroup are one to others: pools share their time between groups first, and a budget knows a
+// group's own limit. Accounts without a group are one together.
 
 #ifndef ENGINE_RUNTIME_ACCOUNT_H_
 #define ENGINE_RUNTIME_ACCOUNT_H_
 
+#include <atomic>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 
 namespace gluond {
 
-class Account {
+// Thread-safe.
+class AccountGroup {
  public:
-  explicit Account(std::string name) : name_(std::move(name)) {}
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  explicit AccountGroup(std::string name) : name_(std::move(name)) {}
   const std::string& name() const { return name_; }
+
+  // A group with twice another's share gets twice its time while both have work. More than 0; accounts without a group
+  // have 1.
+  double share() const { return share_.load(std::memory_order_relaxed); }
+  // Bytes that the group may hold of each outermost budget.
+  int64_t most_bytes() const { return most_bytes_.load(std::memory_order_relaxed); }
+  void Set(double share, int64_t most_bytes) {
+    share_.store(share, std::memory_order_relaxed);
+    most_bytes_.store(most_bytes, std::memory_order_relaxed);
+  }
 
  private:
   const std::string name_;
+  std::atomic<double> share_ = 1;
+  std::atomic<int64_t> most_bytes_ = kNoLimit;
+};
+using AccountGroupPtr = std::shared_ptr<const AccountGroup>;
+
+class Account {
+ public:
+  explicit Account(std::string name, AccountGroupPtr group = nullptr) : name_(std::move(name)), group_(std::move(group)) {}
+  const std::string& name() const { return name_; }
+  // Null: it is in none.
+  const AccountGroupPtr& group() const { return group_; }
+
+ private:
+  const std::string name_;
+  const AccountGroupPtr group_;
 };
 using AccountPtr = std::shared_ptr<const Account>;
 

@@ -32,6 +32,9 @@ void MakeRoom(int64_t left) {
   if (blocks.kept_bytes() > left) blocks.KeepAtMost(left);
 }
 
+// The group's limit, as an operator of a server knows it.
+constexpr char kQuota[] = "--tenants:bytes";
+
 // Budget::Holders names at most so many.
 constexpr size_t kMostHolders = 8;
 
@@ -52,9 +55,11 @@ Budget::Budget(std::string name, int64_t limit, std::string flag, std::shared_pt
   outermost_.within_.insert(this);
 }
 
-Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account)
-    : name_(absl::StrCat(whole->name_, ", for ", account->name())), limit_(whole->limit_), flag_(whole->flag_),
-      parent_(std::move(whole)), account_(std::move(account)), outermost_(parent_->outermost_) {
+Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group)
+    : name_(group != nullptr ? absl::StrCat("tenant '", group->name(), "'")
+                             : absl::StrCat(whole->name_, ", for ", account->name())),
+      limit_(whole->limit_), flag_(group != nullptr ? kQuota : whole->flag_), parent_(std::move(whole)),
+      account_(std::move(account)), group_(std::move(group)), outermost_(parent_->outermost_) {
   outermost_.within_.insert(this);
 }
 
@@ -64,14 +69,13 @@ Budget::~Budget() {
   outermost_.within_.erase(this);
 }
 
-std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
-  const AccountPtr& account = CurrentAccount();
-  if (account == nullptr) return whole;
-  MutexLock lock(whole->outermost_.mu_);
-  std::weak_ptr<Budget>& known = whole->parts_[account.get()];
+std::shared_ptr<Budget> Budget::PartLocked(const std::shared_ptr<Budget>& whole, const AccountPtr& account,
+                                           const AccountGroupPtr& group) {
+  const void* const owner = account != nullptr ? static_cast<const void*>(account.get()) : group.get();
+  std::weak_ptr<Budget>& known = whole->parts_[owner];
   std::shared_ptr<Budget> part = known.lock();
   if (part != nullptr) return part;
-  part.reset(new Budget(whole, account));
+  part.reset(new Budget(whole, account, group));
   known = part;
   if (whole->parts_.size() > whole->tidy_at_) {
     absl::erase_if(whole->parts_, [](const auto& entry) { return entry.second.expired(); });
@@ -80,14 +84,25 @@ std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
   return part;
 }
 
+// The parts of a group have the mutex of the outermost budget, as their whole has, which clang's analysis cannot know.
+ABSL_NO_THREAD_SAFETY_ANALYSIS std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
+  const AccountPtr& account = CurrentAccount();
+  if (account == nullptr) return whole;
+  std::shared_ptr<Budget> groups;  // Outlives the lock, which its end would take.
+  MutexLock lock(whole->outermost_.mu_);
+  if (account->group() == nullptr) return PartLocked(whole, account, nullptr);
+  groups = PartLocked(whole, nullptr, account->group());
+  return PartLocked(groups, account, nullptr);
+}
+
 int64_t Budget::Available(const Budget& budget, const Budget* within, int64_t bytes) const {
-  const int64_t limit = budget.limit_, left = limit - budget.used();
-  if (within == nullptr || within->account_ == nullptr || bytes <= limit / kLittle - within->used()) return left;
+  const int64_t limit = budget.limit(), left = limit - budget.used();
+  if (within == nullptr || !within->is_part() || bytes <= limit / kLittle - within->used()) return left;
   const int64_t kept = limit / kKept;
   if (bytes <= left - kept) return left - kept;
   int64_t parts = 1;
   for (const Budget* part : outermost_.within_) {
-    parts += part != within && part->parent_.get() == &budget && part->account_ != nullptr &&
+    parts += part != within && part->parent_.get() == &budget && part->is_part() &&
              part->used() > limit / kLittle;
   }
   return left - (bytes <= limit / parts - within->used() ? kept / 2 : kept);
@@ -105,7 +120,17 @@ bool Budget::IsOwn() const {
   return budget == nullptr || budget->account_ == CurrentAccount();
 }
 
+const AccountGroup* Budget::Owners() const {
+  const Budget* budget = this;
+  while (budget != nullptr && !budget->is_part()) budget = budget->parent_.get();
+  if (budget == nullptr) return nullptr;
+  return budget->group_ != nullptr ? budget->group_.get() : budget->account_->group().get();
+}
+
 std::string Budget::Holder() const {
+  const AccountPtr& caller = CurrentAccount();
+  // One tenant hears no names of another's.
+  if (caller != nullptr && caller->group().get() != Owners()) return "others' things";
   if (account_ != nullptr) return IsOwn() ? "this connection's calls" : "another connection's calls";
   return absl::StrCat(name_, IsOwn() ? "" : " of another connection");
 }
@@ -150,11 +175,13 @@ absl::Status Budget::Charge(int64_t bytes) {
   const Budget* within = nullptr;
   for (const Budget* budget = this; budget != nullptr; within = budget, budget = budget->parent_.get()) {
     const int64_t available = Available(*budget, within, bytes);
-    if (bytes <= available || budget->account_ != nullptr) continue;  // The whole's message tells more.
-    const int64_t kept = budget->limit_ - budget->used() - available;
+    // The whole's message tells more than a part's.
+    if (bytes <= available || budget->account_ != nullptr) continue;
+    if (budget->group_ != nullptr && budget->group_->most_bytes() >= budget->limit_) continue;
+    const int64_t kept = budget->limit() - budget->used() - available;
     const std::string holders = HoldersOf(*budget);
     return OverLimit(budget->flag_, "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->used(), " of ",
-                     budget->limit_, " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
+                     budget->limit(), " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
                      kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"), "; free some, or "
                      "raise ", budget->flag_);
   }

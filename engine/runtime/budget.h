@@ -7,11 +7,13 @@
 //
 // Accounts share a budget by parts of it, Budget::PartOf(server). The last eighth of the whole is for parts that hold
 // less than an equal share of it, and the last half of that eighth for parts that hold less than a 256th. So a few that
-// take all they can get leave the others something.
+// take all they can get leave the others something. The accounts of a group share the part of their group, which may have
+// a lower limit of its own.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
 #define ENGINE_RUNTIME_BUDGET_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -47,7 +49,7 @@ class Budget {
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   // The most that was in use at once.
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
-  int64_t limit() const { return limit_; }
+  int64_t limit() const { return group_ == nullptr ? limit_ : std::min(limit_, group_->most_bytes()); }
 
   // The largest holders of the outermost budget, by those within it: "model 'lenet' 1.5 GiB, the session 20 MiB, 3 x
   // the session of another connection 2.0 MiB". Empty where there are none.
@@ -55,8 +57,11 @@ class Budget {
 
  private:
   bool IsWithin(const Budget& other) const;
+  bool is_part() const { return account_ != nullptr || group_ != nullptr; }
   // It is the calling thread's account's, or no account's.
   bool IsOwn() const;
+  // The group that it belongs to, by the account or the group around it; null: none.
+  const AccountGroup* Owners() const;
   // Its name in the list of holders.
   std::string Holder() const;
   // Holders of `whole`, which is this budget or one around it.
@@ -70,16 +75,23 @@ class Budget {
   const int64_t limit_;
   const std::string flag_;
   const std::shared_ptr<Budget> parent_;
-  const AccountPtr account_;  // The owner of this part of the parent; null: it is no part.
+  const AccountPtr account_;       // The owner of this part of the parent, or
+  const AccountGroupPtr group_;    // the owners; null, both: it is no part.
   Budget& outermost_;
   mutable Mutex mu_;  // The outermost budget's is everybody's: a charge sees no half of another one.
   std::atomic<int64_t> used_ = 0;  // Added to with the lock.
   std::atomic<int64_t> peak_ = 0;  // Written with the lock.
   absl::flat_hash_set<const Budget*> within_ ABSL_GUARDED_BY(mu_);  // All, of the outermost.
-  absl::flat_hash_map<const Account*, std::weak_ptr<Budget>> parts_ ABSL_GUARDED_BY(outermost_.mu_);
+  // By the address of their owners.
+  absl::flat_hash_map<const void*, std::weak_ptr<Budget>> parts_ ABSL_GUARDED_BY(outermost_.mu_);
   size_t tidy_at_ ABSL_GUARDED_BY(outermost_.mu_) = 64;
 
-  Budget(std::shared_ptr<Budget> whole, AccountPtr account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
+  // A part. One of the owners is null.
+  Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
+  static std::shared_ptr<Budget> PartLocked(const std::shared_ptr<Budget>& whole, const AccountPtr& account,
+                                            const AccountGroupPtr& group)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
 };
 
 // Bytes charged to a budget, refunded at the end.

@@ -43,7 +43,13 @@ bool WorkQueue::Remove(Work* work) {
   return false;
 }
 
-double FairOrder::Tenant::Used(Clock::time_point now) const { return Faded(used, now - at); }
+double FairOrder::Usage::Used(Clock::time_point now) const { return Faded(used, now - at); }
+
+void FairOrder::Usage::Add(double seconds, Clock::time_point now) {
+  used = Used(now) + seconds;
+  at = now;
+  length = (length + seconds) / 2;
+}
 
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
@@ -67,31 +73,76 @@ bool FairOrder::Remove(WorkQueue& queue, Work* work) {
   work->account_.reset();
   --load_.waiting;
   if (first == work && !queue.running_) {  // The queue was in its account's list, and may be another account's now.
-    Tenant& tenant = *tenants_.at(account.get());
-    std::erase(tenant.ready, &queue);
-    Refresh(tenant);
+    Member& member = *members_.at(account.get());
+    std::erase(member.ready, &queue);
+    Refresh(member);
     if (!queue.empty()) MakeReady(queue, Clock::now());
   }
   return true;
 }
 
+bool FairOrder::ComesFirst(double used, uint64_t arrival, double least, uint64_t first) {
+  return used < least - kAlike || (used < least + kAlike && arrival < first);
+}
+
+double FairOrder::UsedAfterNext(const Usage& usage, Clock::time_point now) const {
+  return usage.Used(now) + std::min(usage.length, longest_.count());
+}
+
+FairOrder::Member& FairOrder::FirstOf(const Group& group, Clock::time_point now) const {
+  Member* best = group.able.front();
+  double least = UsedAfterNext(*best, now);
+  for (Member* member : group.able) {
+    const double used = UsedAfterNext(*member, now);
+    if (!ComesFirst(used, member->arrival(), least, best->arrival())) continue;
+    best = member;
+    least = used;
+  }
+  return *best;
+}
+
+FairOrder::Least FairOrder::FindLeast() const {
+  Least least;
+  if (active_.size() < 2) return least;
+  for (const Group* group : active_) {
+    const double works = static_cast<double>(group->running) / group->share();
+    least.others = std::min(least.others, std::max(works, least.works));
+    if (works >= least.works) continue;
+    least.works = works;
+    least.whose = group;
+  }
+  return least;
+}
+
+bool FairOrder::MayBegin(const Group& group, const Least& least) {
+  const double others = least.whose == &group ? least.others : least.works;
+  return group.running == 0 || static_cast<double>(group.running + 1) / group.share() <= others;
+}
+
+bool FairOrder::ready() const {
+  const Least least = FindLeast();
+  return std::any_of(able_.begin(), able_.end(), [&least](const Group* group) { return MayBegin(*group, least); });
+}
+
 std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
-  Tenant* best = nullptr;
+  const Least under_way = FindLeast();
+  Member* best = nullptr;
   double least = 0;
-  for (Tenant* tenant : able_) {
-    const double used = tenant->Used(now) + std::min(tenant->length, longest_.count());
-    const bool first = best == nullptr || used < least - kAlike ||
-                       (used < least + kAlike && tenant->ready.front()->arrival_ < best->ready.front()->arrival_);
-    if (!first) continue;
-    best = tenant;
+  for (const Group* group : able_) {
+    if (!MayBegin(*group, under_way)) continue;
+    Member& member = FirstOf(*group, now);
+    const double used = UsedAfterNext(*group, now) / group->share();
+    if (best != nullptr && !ComesFirst(used, member.arrival(), least, best->arrival())) continue;
+    best = &member;
     least = used;
   }
   if (best == nullptr) return std::nullopt;
-  came_with_ = best->Used(now);
-  came_at_ = now;
+  best->group->precedent = {best->Used(now), now};
+  precedent_ = {best->group->Used(now) / best->group->share(), now};
   WorkQueue* const queue = best->ready.front();
   best->ready.erase(best->ready.begin());
   best->running = true;
+  ++best->group->running;
   Refresh(*best);
   queue->running_ = true;
   Work* const work = queue->Pop();
@@ -111,15 +162,15 @@ void FairOrder::Done(const Piece& piece, Clock::time_point now) {
 }
 
 void FairOrder::Leave(const Piece& piece, Clock::time_point now) {
-  Tenant& tenant = *tenants_.at(piece.account.get());
+  Member& member = *members_.at(piece.account.get());
   const double length = Seconds(now - piece.begun);
   load_.worked += now - piece.begun;
-  tenant.used = tenant.Used(now) + length;
-  tenant.at = now;
-  tenant.length = (tenant.length + length) / 2;
-  tenant.running = false;
+  member.Add(length, now);
+  member.group->Add(length, now);
+  member.running = false;
+  --member.group->running;
   --running_;
-  Refresh(tenant);
+  Refresh(member);
 }
 
 void FairOrder::End(WorkQueue& queue, Clock::time_point now) {
@@ -128,47 +179,76 @@ void FairOrder::End(WorkQueue& queue, Clock::time_point now) {
   if (!queue.empty()) MakeReady(queue, now);
 }
 
-FairOrder::Tenant& FairOrder::Find(const AccountPtr& account, Clock::time_point now) {
-  const auto found = tenants_.find(account.get());
-  if (found != tenants_.end()) return *found->second;
+FairOrder::Group& FairOrder::FindGroup(const AccountPtr& account, Clock::time_point now) {
+  const AccountGroupPtr group = account == nullptr ? nullptr : account->group();
+  std::unique_ptr<Group>& found = groups_[group.get()];
+  if (found == nullptr) {
+    found = std::make_unique<Group>();
+    found->group = group;
+    found->at = now;
+    found->length = longest_.count();
+  }
+  return *found;
+}
+
+FairOrder::Member& FairOrder::Find(const AccountPtr& account, Clock::time_point now) {
+  const auto found = members_.find(account.get());
+  if (found != members_.end()) return *found->second;
   ForgetIdle(now);
-  auto tenant = std::make_unique<Tenant>();
-  tenant->account = account;
-  tenant->at = now;
-  tenant->length = longest_.count();
-  return *(tenants_[account.get()] = std::move(tenant));
+  auto member = std::make_unique<Member>();
+  member->account = account;
+  member->group = &FindGroup(account, now);
+  member->at = now;
+  member->length = longest_.count();
+  ++member->group->members;
+  return *(members_[account.get()] = std::move(member));
 }
 
 void FairOrder::ForgetIdle(Clock::time_point now) {
-  if (tenants_.size() < forget_at_) return;
-  absl::erase_if(tenants_, [now](const auto& entry) {
-    const Tenant& tenant = *entry.second;
-    return !tenant.running && tenant.ready.empty() && tenant.own.empty() && Seconds(now - tenant.at) > kForgotten;
+  if (members_.size() < forget_at_) return;
+  absl::erase_if(members_, [now](const auto& entry) {
+    const Member& member = *entry.second;
+    const bool idle = !member.active && member.own.empty() && Seconds(now - member.at) > kForgotten;
+    member.group->members -= idle;
+    return idle;
   });
-  forget_at_ = std::max<size_t>(64, 2 * tenants_.size());
+  absl::erase_if(groups_, [](const auto& entry) { return entry.second->members == 0; });
+  forget_at_ = std::max<size_t>(64, 2 * members_.size());
 }
 
 void FairOrder::MakeReady(WorkQueue& queue, Clock::time_point now) {
   queue.arrival_ = ++arrivals_;
-  Tenant& tenant = Find(queue.head_->account_, now);
-  if (!tenant.running && tenant.ready.empty()) {
-    tenant.used = std::max(tenant.Used(now), Faded(came_with_, now - came_at_));
-    tenant.at = now;
-  }
-  tenant.ready.push_back(&queue);
-  Refresh(tenant);
+  Member& member = Find(queue.head_->account_, now);
+  const auto catch_up = [now](Usage& usage, const Precedent& precedent, double share) {
+    usage.used = std::max(usage.Used(now), share * Faded(precedent.used, now - precedent.at));
+    usage.at = now;
+  };
+  if (member.group->active == 0) catch_up(*member.group, precedent_, member.group->share());
+  if (!member.active) catch_up(member, member.group->precedent, /*share=*/1);
+  member.ready.push_back(&queue);
+  Refresh(member);
 }
 
-// Puts the tenant into the list of those that may begin, or takes it out.
-void FairOrder::Refresh(Tenant& tenant) {
-  const auto found = std::find(able_.begin(), able_.end(), &tenant);
-  if (tenant.may_begin() == (found != able_.end())) return;
-  if (tenant.may_begin()) {
-    able_.push_back(&tenant);
-  } else {
-    *found = able_.back();
-    able_.pop_back();
-  }
+// Notes whether the member has work, and puts it and its group into the lists of those that may begin, or takes them
+// out.
+void FairOrder::Refresh(Member& member) {
+  Group& group = *member.group;
+  const auto keep = [](auto& list, auto* each, bool wanted) {
+    const auto found = std::find(list.begin(), list.end(), each);
+    if (wanted == (found != list.end())) return;
+    if (wanted) {
+      list.push_back(each);
+    } else {
+      *found = list.back();
+      list.pop_back();
+    }
+  };
+  const bool active = member.running || !member.ready.empty();
+  group.active += static_cast<int64_t>(active) - static_cast<int64_t>(member.active);
+  member.active = active;
+  keep(active_, &group, group.active > 0);
+  keep(group.able, &member, member.may_begin());
+  keep(able_, &group, !group.able.empty());
 }
 
 }  // namespace gluond

@@ -4,7 +4,10 @@
 // they take longer; among equals, the one that waits longest. An account that has been idle gets no credit for it: it
 // counts as one that has used as much as the last that came. So an account with short works waits for few of the
 // others' works, however many come anew. An account has one work under way at a time, so that it cannot take all
-// threads. Not thread-safe: its pool's mutex guards it.
+// threads. Groups of accounts come before accounts: by the same rule, where a group's time counts for the less the larger
+// its share is, the next group is chosen, and then one of its accounts. So a group's many accounts are to others as one.
+// While several groups have work, none has more works under way than its share allows beside each other one's, but for
+// one. Not thread-safe: its pool's mutex guards it.
 //
 //   order.Add(queue, work, CurrentAccount());
 //   while (auto piece = order.Take(now)) { piece->work->Do(); order.Done(*piece, now_it_has_ended); }
@@ -15,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -102,36 +106,76 @@ class FairOrder {
   const Load& load() const { return load_; }
 
   // Whether Take would give a piece.
-  bool ready() const { return !able_.empty(); }
+  bool ready() const;
+  // Whether there are several groups: the end of one's work may let several works of others begin.
+  bool has_groups() const { return groups_.size() > 1; }
   // Nothing waits, and nothing is under way.
   bool empty() const { return load_.waiting == 0 && running_ == 0 && open_ == 0; }
 
  private:
-  struct Tenant {
+  // The time for which somebody has held threads.
+  struct Usage {
+    double used = 0;               // Seconds, as of `at`: they fade within a second or so.
+    Clock::time_point at;
+    double length = 0;             // The seconds that a work takes, by the last ones.
+
+    double Used(Clock::time_point now) const;
+    void Add(double seconds, Clock::time_point now);
+  };
+  // The seconds that somebody who comes anew counts as having used: as many as whoever came before.
+  struct Precedent {
+    double used = 0;
+    Clock::time_point at;          // When that was so.
+  };
+  struct Member;
+  struct Group : Usage {
+    AccountGroupPtr group;         // Null: the accounts that are in none.
+    std::vector<Member*> able;     // Those that may begin.
+    int64_t members = 0;
+    int64_t active = 0;            // Those with work that waits or is under way.
+    int64_t running = 0;           // Works under way.
+    Precedent precedent;
+
+    double share() const { return group == nullptr ? 1 : group->share(); }
+  };
+  struct Member : Usage {
     AccountPtr account;
+    Group* group = nullptr;
     WorkQueue own;
     std::vector<WorkQueue*> ready;  // Queues whose first work is this account's, in the order of arrival.
     bool running = false;
-    double used = 0;               // Seconds, as of `at`: they fade within a second or so.
-    Clock::time_point at;
-    double length;                 // The seconds that a work of the account takes, by the last ones.
+    bool active = false;            // As the group counts it.
 
-    double Used(Clock::time_point now) const;
     bool may_begin() const { return !running && !ready.empty(); }
+    uint64_t arrival() const { return ready.front()->arrival_; }
   };
 
-  Tenant& Find(const AccountPtr& account, Clock::time_point now);
+  // The least number of works under way, for a share of 1, of all active groups, and of those but for one.
+  struct Least {
+    const Group* whose = nullptr;
+    double works = std::numeric_limits<double>::infinity();
+    double others = std::numeric_limits<double>::infinity();
+  };
+  Least FindLeast() const;
+  static bool MayBegin(const Group& group, const Least& least);
+
+  Group& FindGroup(const AccountPtr& account, Clock::time_point now);
+  Member& Find(const AccountPtr& account, Clock::time_point now);
   void ForgetIdle(Clock::time_point now);
   void MakeReady(WorkQueue& queue, Clock::time_point now);
-  void Refresh(Tenant& tenant);
+  void Refresh(Member& member);
+  // Whether somebody with `used` and an `arrival` comes before the best so far.
+  static bool ComesFirst(double used, uint64_t arrival, double least, uint64_t first);
+  double UsedAfterNext(const Usage& usage, Clock::time_point now) const;
+  Member& FirstOf(const Group& group, Clock::time_point now) const;
 
   const std::chrono::duration<double> longest_;
-  absl::flat_hash_map<const Account*, std::unique_ptr<Tenant>> tenants_;
-  std::vector<Tenant*> able_;  // Those that may begin.
-  // The seconds that an account which comes anew counts as having used: as many as the account that came before it.
-  double came_with_ = 0;
-  Clock::time_point came_at_;  // When that was so.
-  size_t forget_at_ = 64;      // So many tenants are worth a look for idle ones.
+  absl::flat_hash_map<const AccountGroup*, std::unique_ptr<Group>> groups_;
+  absl::flat_hash_map<const Account*, std::unique_ptr<Member>> members_;
+  std::vector<Group*> active_;
+  std::vector<Group*> able_;   // Those with members that may begin.
+  Precedent precedent_;        // The groups', in seconds for a share of 1.
+  size_t forget_at_ = 64;      // So many members are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   Load load_;
   size_t running_ = 0;  // Pieces that were taken and not left,

@@ -168,6 +168,7 @@ void FairThreads::Do(Seat& seat, const FairOrder::Piece& piece) {
   const Clock::time_point now = Clock::now();
   if (options_.rest != nullptr && !seat.joined) seat.rests_at = now + options_.rest_after;
   goes_on ? order_.Leave(piece, now) : order_.Done(piece, now);
+  if (order_.has_groups() && asleep_ > 0 && order_.ready()) wake_.NotifyOne();
   if (order_.empty()) drained_.NotifyAll();
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
 #include "engine/store/state_json.h"
 #include "engine/store/version_files.h"
@@ -61,15 +61,6 @@ absl::Status At(absl::string_view name, const absl::Status& status) {
 
 }  // namespace
 
-absl::Status CheckName(absl::string_view kind, absl::string_view name) {
-  bool good = !name.empty() && name.size() <= 128 && absl::ascii_isalnum(name[0]);
-  for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-');
-  if (good) return absl::OkStatus();
-  return InField(kind, absl::InvalidArgumentError(absl::StrCat(
-                           "the ", kind, " name '", Excerpt(name), "' is not allowed; want 1 to 128 of A-Z a-z 0-9 . _ -, "
-                           "the first a letter or digit")));
-}
-
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory,
                                                                        int64_t max_bytes, const StoreLimits& limits) {
   if (directory.empty()) return absl::InvalidArgumentError("the directory of the checkpoint store has no name");
@@ -95,9 +86,11 @@ absl::Status CheckpointStore::Prepare() {
   return RemoveLeftovers();
 }
 
-std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, name); }
+std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, FileOf(name)); }
 
-std::string CheckpointStore::LockPath(absl::string_view name) const { return Path(absl::StrCat(kLock, name)); }
+std::string CheckpointStore::LockPath(absl::string_view name) const {
+  return absl::StrCat(directory_, kLock, FileOf(name));
+}
 
 absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(absl::string_view name, FileSystem::LockMode mode) const {
   return files_.Lock(LockPath(name), mode);
@@ -105,8 +98,9 @@ absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(absl::string_vie
 
 absl::Status CheckpointStore::MissingCheckpoint(absl::string_view name) const {
   std::vector<std::string> names;
-  if (absl::StatusOr<std::vector<std::string>> found = files_.List(directory_); found.ok()) names = *std::move(found);
-  std::erase_if(names, [](const std::string& entry) { return !CheckName("checkpoint", entry).ok(); });
+  if (absl::StatusOr<std::vector<std::string>> found = Names(); found.ok()) names = *std::move(found);
+  const absl::string_view tenant = TenantPrefix(name);
+  std::erase_if(names, [tenant](const std::string& each) { return TenantPrefix(each) != tenant; });
   return absl::NotFoundError(absl::StrCat("there is no checkpoint '", name, "'", DidYouMean(name, names)));
 }
 
@@ -130,7 +124,7 @@ absl::StatusOr<CheckpointStore::Current> CheckpointStore::ReadCurrent(absl::stri
 
 absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint,
                                                         bool overwrite) {
-  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
   absl::StatusOr<CheckpointSummary> saved = SaveLocked(name, checkpoint, overwrite);
   if (!saved.ok()) RemoveUnusedLock(name);
@@ -147,7 +141,7 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::SaveLocked(absl::string_view 
         absl::StrCat("there is a checkpoint '", name, "' already; set `overwrite` or choose another name"));
   }
   const int64_t version = current.ok() ? current->version + 1 : 1;
-  const absl::StatusOr<StoreQuota::Room> room = quota_->Reserve(folder_ + std::string(name), AboutBytes(checkpoint));
+  const absl::StatusOr<StoreQuota::Room> room = quota_->Reserve(folder_ + FileOf(name), AboutBytes(checkpoint));
   if (!room.ok()) return At(name, room.status());
   RETURN_IF_ERROR(At(name, files_.MakeDirectory(directory)));
   RETURN_IF_ERROR(files_.SyncDirectory(directory_));
@@ -240,10 +234,11 @@ void CheckpointStore::RemoveUnusedLock(absl::string_view name) {
 }
 
 absl::Status CheckpointStore::RemoveLeftovers() {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
-  for (absl::string_view name : names) {
-    const bool is_lock = absl::ConsumePrefix(&name, kLock);
-    if (!CheckName("checkpoint", name).ok() || is_lock == files_.IsDirectory(Path(name))) continue;
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, files_.List(directory_));
+  for (absl::string_view file : files) {
+    const bool is_lock = absl::ConsumePrefix(&file, kLock);
+    const std::string name = NameOfFile(file).value_or("");
+    if (name.empty() || is_lock == files_.IsDirectory(Path(name))) continue;
     ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
     if (is_lock) {
       RemoveUnusedLock(name);
@@ -270,7 +265,7 @@ absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, c
 }
 
 absl::StatusOr<Checkpoint> CheckpointStore::Load(absl::string_view name, Allocator& host_allocator) const {
-  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);  // Locking would leave a file behind.
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kShared));
   if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
@@ -297,7 +292,7 @@ absl::StatusOr<std::string> CheckpointStore::Revision(absl::string_view name) co
 }
 
 absl::StatusOr<Json> CheckpointStore::ReadNotes(absl::string_view name) const {
-  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);
   if (absl::IsNotFound(manifest.status())) return manifest.status();
   if (!manifest.ok()) return At(name, manifest.status());
@@ -351,15 +346,18 @@ absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
 }
 
 absl::StatusOr<std::vector<std::string>> CheckpointStore::Names() const {
-  ASSIGN_OR_RETURN(std::vector<std::string> names, files_.List(directory_));
-  std::erase_if(names, [this](const std::string& name) {
-    return !CheckName("checkpoint", name).ok() || !files_.IsDirectory(Path(name));
-  });
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, files_.List(directory_));
+  std::vector<std::string> names;
+  for (const std::string& file : files) {
+    const std::optional<std::string> name = NameOfFile(file);
+    if (name.has_value() && files_.IsDirectory(Path(*name))) names.push_back(*name);
+  }
+  std::sort(names.begin(), names.end());
   return names;
 }
 
 absl::Status CheckpointStore::Delete(absl::string_view name) {
-  RETURN_IF_ERROR(CheckName("checkpoint", name));
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
   if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);

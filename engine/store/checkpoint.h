@@ -7,7 +7,7 @@
 //   ASSIGN_OR_RETURN(auto model, Model::Create(checkpoint.model.definition, options));
 //   model->Restore(std::move(checkpoint.model), ...);
 //
-// On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
+// Names are those of stored_name.h. On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
 // trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names the version and the
 // checksum of its manifest. Save writes a new version, makes it durable, and then replaces CURRENT by a rename: if the
 // program or the power stops at any moment, the old checkpoint or the new one is there, whole. Save then removes the
@@ -32,6 +32,7 @@
 #include "engine/store/json.h"
 #include "engine/store/manifest.h"
 #include "engine/store/store_quota.h"
+#include "engine/store/stored_name.h"
 #include "engine/train/trainer.h"
 
 namespace gluond {
@@ -53,9 +54,6 @@ struct CheckpointSummary {
   int64_t bytes = 0;              // All files'.
   int64_t saved_unix_seconds = 0;
 };
-
-// OK for [A-Za-z0-9][A-Za-z0-9._-]{0,127}, the names of models, datasets and checkpoints. INVALID_ARGUMENT tells this.
-absl::Status CheckName(absl::string_view kind, absl::string_view name);
 
 // Thread-safe. Its functions wait for the disk: call them on a thread that may wait, neither a lane's nor gRPC's.
 class CheckpointStore {

@@ -5,13 +5,21 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/store/checkpoint.h"
+#include "engine/store/stored_name.h"
 
 namespace gluond {
 namespace {
 
 bool IsInFolder(absl::string_view name) { return absl::StrContains(name, '/'); }
+
+// The owner is "acme" of "acme+digits", in a folder or not. Empty: the default tenant.
+absl::string_view OwnerOf(absl::string_view name) {
+  if (const size_t slash = name.rfind('/'); slash != absl::string_view::npos) name.remove_prefix(slash + 1);
+  const size_t plus = name.find('+');
+  return plus == absl::string_view::npos ? absl::string_view() : name.substr(0, plus);
+}
 
 }  // namespace
 
@@ -32,6 +40,7 @@ absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, in
                                                      used.bytes, ", together more than --max_store_bytes=",
                                                      limits_.max_store_bytes, "; delete some"));
   }
+  RETURN_IF_ERROR(CheckTenant(OwnerOf(name), bytes, used));
   RETURN_IF_ERROR(CheckDiskLocked(bytes));
   const auto reserved = reserved_.emplace(name, bytes);
   return Room(this, [this, reserved](const void*) { GiveBack(reserved); });
@@ -56,6 +65,7 @@ absl::StatusOr<StoreQuota::Used> StoreQuota::UsedByOthersLocked(const std::strin
     if (other == name) continue;
     used.checkpoints += other != last && !IsInFolder(other);
     used.bytes += bytes;
+    if (OwnerOf(other) == OwnerOf(name)) used.tenant_bytes += bytes;
     last = other;
   }
   RETURN_IF_ERROR(files_.List(directory_).status());
@@ -69,13 +79,22 @@ void StoreQuota::AddUsedLocked(const std::string& folder, const std::string& but
   if (!entries.ok()) return;
   for (const std::string& entry : *entries) {
     const std::string name = folder + entry, path = directory_ + name;
-    if (name == but_for || reserved_.contains(name) || !CheckName("checkpoint", entry).ok()) continue;
+    if (name == but_for || reserved_.contains(name) || !NameOfFile(entry).has_value()) continue;
     if (!files_.IsDirectory(path)) continue;
     const absl::StatusOr<int64_t> bytes = files_.TreeBytes(path);
     if (!bytes.ok()) continue;  // It may just have been deleted.
     used->bytes += *bytes;
+    if (OwnerOf(entry) == OwnerOf(but_for)) used->tenant_bytes += *bytes;
     used->checkpoints += folder.empty();
   }
+}
+
+absl::Status StoreQuota::CheckTenant(absl::string_view tenant, int64_t bytes, const Used& used) const {
+  if (tenant.empty() || limits_.tenant_bytes == nullptr) return absl::OkStatus();
+  const int64_t most = limits_.tenant_bytes(tenant);
+  if (most == 0 || bytes <= most - used.tenant_bytes) return absl::OkStatus();
+  return OverLimit("--tenants:store_bytes", "it takes about ", bytes, " bytes, the tenant's others in the store ",
+                   used.tenant_bytes, ", together more than the quota store_bytes=", most, "; delete some");
 }
 
 absl::Status StoreQuota::CheckDiskLocked(int64_t bytes) const {

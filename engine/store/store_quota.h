@@ -5,12 +5,14 @@
 // whole. Other processes' saves count once they have written.
 //
 // Checkpoints in folders of the directory take its bytes, but do not count among --max_checkpoints. Their names have the
-// folder before them.
+// folder before them: ".live/acme+digits" (stored_name.h). A tenant may have a limit of its own for the bytes of all that is
+// stored in his name.
 
 #ifndef ENGINE_STORE_STORE_QUOTA_H_
 #define ENGINE_STORE_STORE_QUOTA_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -30,6 +32,8 @@ struct StoreLimits {
   int64_t max_store_bytes = 0;  // 0: as much as the disk has.
   int64_t max_checkpoints = std::numeric_limits<int64_t>::max();
   bool keep_reserve = false;    // Leaves 1 GiB of the disk, or a twentieth of a small one, to others.
+  // The most bytes of a tenant; 0: as many as there are. Null: tenants have no limits.
+  std::function<int64_t(absl::string_view tenant)> tenant_bytes = nullptr;
 };
 
 class StoreQuota {
@@ -54,10 +58,12 @@ class StoreQuota {
   struct Used {
     int64_t bytes = 0;
     int64_t checkpoints = 0;
+    int64_t tenant_bytes = 0;  // The part of the tenant who saves.
   };
   absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddUsedLocked(const std::string& folder, const std::string& but_for, Used* used) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckTenant(absl::string_view tenant, int64_t bytes, const Used& used) const;
   absl::Status CheckDiskLocked(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(std::multimap<std::string, int64_t>::iterator reserved);
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
@@ -136,6 +137,9 @@ absl::Status HostStream::Handle(v1::HostRequest& request, Attachments attachment
 absl::Status HostStream::Open(const v1::OpenHost& open) {
   RETURN_IF_ERROR(SetClient("OpenHost", open.client_id()));
   RETURN_IF_ERROR(CheckScope(open));
+  if (!reach().is_everything() && absl::StrContains(open.scope(), '/')) {
+    return absl::InvalidArgumentError("OpenHost.scope has a '/', which would be another tenant's on this server; leave it out");
+  }
   is_open_ = true;
   const std::chrono::seconds callback(limits().callback_seconds);
   v1::HostResponse response;
@@ -148,8 +152,9 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
     queued_bytes_ += BytesOf(queue_.back());
     writing_ = true;
   }
-  hosts_.Attach(open.scope(), std::static_pointer_cast<HostStream>(shared_from_this()),
-                {callback, limits().max_callbacks});
+  const std::string tenant(reach().owner());
+  hosts_.Attach(absl::StrCat(tenant, open.scope()), std::static_pointer_cast<HostStream>(shared_from_this()),
+                {callback, limits().max_callbacks}, tenant);
   WriteNext();
   if (finished()) hosts_.Detach(this);
   return absl::OkStatus();

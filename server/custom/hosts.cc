@@ -10,6 +10,7 @@
 #include "engine/core/text.h"
 #include "server/codec/duration.h"
 #include "server/custom/messages.h"
+#include "server/custom/scope.h"
 
 namespace gluond::server {
 namespace {
@@ -47,9 +48,10 @@ void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time
 
 }  // namespace
 
-void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits) {
+void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits,
+                         const std::string& tenant) {
   HostChannel* const key = channel.get();
-  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, TagOf(scope), limits, 0, {}, {}});
+  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, tenant, TagOf(scope), limits, 0, {}, {}});
   std::shared_ptr<HostChannel> replaced;
   {
     MutexLock lock(mu_);
@@ -83,8 +85,8 @@ absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& o
     facts_.Forget(provider.scope, name);
     if (offer.shared()) {
       shared_at = ++last_share_;
-      facts_.Forget("", name);
-      HostChannel*& owner = shared_[name];
+      facts_.Forget(provider.tenant, name);
+      HostChannel*& owner = shared_[{provider.tenant, name}];
       if (owner != nullptr && owner != channel) before = providers_.at(owner)->channel;
       owner = channel;
     }
@@ -146,9 +148,8 @@ void CustomHosts::Detach(HostChannel* channel) {
     provider = std::move(node.mapped());
     for (const auto& [op_type, shared_at] : provider->offered) {
       facts_.Forget(provider->scope, op_type);
-      if (const auto shared = shared_.find(op_type); shared != shared_.end() && shared->second == channel) {
-        PassOnLocked(op_type);
-      }
+      const SharedName name(provider->tenant, op_type);
+      if (const auto shared = shared_.find(name); shared != shared_.end() && shared->second == channel) PassOnLocked(name);
     }
     // Another stream may have taken its scope.
     const auto scope = by_scope_.find(provider->scope);
@@ -166,47 +167,52 @@ void CustomHosts::Detach(HostChannel* channel) {
 }
 
 // From now on the operator is computed by the one of the connected clients that has shared it last.
-void CustomHosts::PassOnLocked(const std::string& op_type) {
-  facts_.Forget("", op_type);
+void CustomHosts::PassOnLocked(const SharedName& name) {
+  const auto& [tenant, op_type] = name;
+  facts_.Forget(tenant, op_type);
   HostChannel* heir = nullptr;
   uint64_t last = 0;
   for (const auto& [channel, provider] : providers_) {
     const auto offered = provider->offered.find(op_type);
-    if (offered == provider->offered.end() || offered->second <= last) continue;
+    if (provider->tenant != tenant || offered == provider->offered.end() || offered->second <= last) continue;
     heir = channel;
     last = offered->second;
   }
   if (heir != nullptr) {
-    shared_[op_type] = heir;
+    shared_[name] = heir;
   } else {
-    shared_.erase(op_type);
+    shared_.erase(name);
   }
 }
 
 absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindLocked(const std::string& scope, const std::string& op_type,
                                                                bool offered) {
-  const auto& map = scope.empty() ? shared_ : by_scope_;
-  const auto found = map.find(scope.empty() ? op_type : scope);
-  if (found != map.end()) {
-    Provider* const provider = providers_.at(found->second).get();
+  const auto find = [](const auto& map, const auto& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? nullptr : found->second;
+  };
+  HostChannel* const channel = IsOfNoClient(scope) ? find(shared_, SharedName(scope, op_type)) : find(by_scope_, scope);
+  if (channel != nullptr) {
+    Provider* const provider = providers_.at(channel).get();
     if (!offered || provider->offered.contains(op_type)) return provider;
   }
   return WithInfo(absl::UnavailableError(absl::StrCat(
                       "custom operator '", Excerpt(op_type), "': no client that computes it is connected",
-                      scope.empty() ? "; its client must share it" : "")),
+                      IsOfNoClient(scope) ? "; its client must share it" : "")),
                   reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
 // A shared name may have been taken over since the forward pass got its number: both passes are one client's.
 absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindForCallLocked(const CustomCall& call) {
-  if (call.kind == CustomCall::kFunction || !call.op.scope.empty()) {
+  if (call.kind == CustomCall::kFunction || !IsOfNoClient(call.op.scope)) {
     return FindLocked(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction);
   }
   for (const auto& [key, provider] : providers_) {
     if (provider->tag != call.instance >> kInstanceBits || !provider->offered.contains(call.op.op_type)) continue;
+    if (provider->tenant != call.op.scope) continue;
     return provider.get();
   }
-  if (call.kind == CustomCall::kForward) return FindLocked("", call.op.op_type, /*offered=*/true);
+  if (call.kind == CustomCall::kForward) return FindLocked(call.op.scope, call.op.op_type, /*offered=*/true);
   return WithInfo(absl::UnavailableError(absl::StrCat(
                       "backward of ", Describe(call.op), ": the client that computed its forward pass is not connected any "
                       "more; run the forward pass again")),

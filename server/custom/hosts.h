@@ -49,8 +49,9 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The life of a stream. The scope is the client's (scope.h).
-  void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits);
+  // The life of a stream. The inside scope is the client's (scope.h), and what it shares is for all of `tenant`, "acme/".
+  void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits,
+              const std::string& tenant = {});
   // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many.
   absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);
   void Detach(HostChannel* channel);
@@ -67,7 +68,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void Fail(uint64_t call, const absl::Status& why);
   // Ends the calls whose time is over.
   void Sweep(Clock::time_point now);
-  // Whether the client with the scope is connected and computes the operator for the graphs of others, too.
+  // Whether the client with the scope is connected and computes the operator for the graphs of its tenant's others, too.
   bool IsShared(const std::string& scope, const std::string& op_type);
 
   // For those who watch the callbacks. Round trips last from the call to its answer; other calls were given up.
@@ -93,6 +94,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   struct Provider {
     std::shared_ptr<HostChannel> channel;
     std::string scope;
+    std::string tenant;  // "acme/".
     uint64_t tag;        // The scope's, for instances.
     HostLimits limits;
     int64_t calls = 0;   // Those that wait.
@@ -113,7 +115,9 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   absl::StatusOr<Provider*> FindLocked(const std::string& scope, const std::string& op_type, bool offered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Provider*> FindForCallLocked(const CustomCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void PassOnLocked(const std::string& op_type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The tenant all of whose clients may use an operator, and the operator's name.
+  using SharedName = std::pair<std::string, std::string>;
+  void PassOnLocked(const SharedName& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Numbers the call. RESOURCE_EXHAUSTED: the provider has too many.
   absl::StatusOr<uint64_t> AddLocked(Provider* provider, Waiting waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   using WaitingIterator = std::map<uint64_t, Waiting>::iterator;
@@ -136,7 +140,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   uint64_t last_share_ ABSL_GUARDED_BY(mu_) = 0;
   absl::flat_hash_map<HostChannel*, std::unique_ptr<Provider>> providers_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, HostChannel*> by_scope_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_map<std::string, HostChannel*> shared_ ABSL_GUARDED_BY(mu_);  // By op_type.
+  absl::flat_hash_map<SharedName, HostChannel*> shared_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
   // The call that a run waits for: one at a time.
   absl::flat_hash_map<const ClientTime*, uint64_t> by_run_ ABSL_GUARDED_BY(mu_);

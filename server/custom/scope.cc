@@ -18,6 +18,12 @@ absl::Status CheckLength(absl::string_view field, absl::string_view text) {
                                                  " to ", kLongest, ", which nobody can guess"));
 }
 
+absl::Status CheckForm(absl::string_view field, absl::string_view scope) {
+  RETURN_IF_ERROR(CheckLength(field, scope));
+  if (!IsOfNoClient(scope)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " ends with '/', as no scope does"));
+}
+
 }  // namespace
 
 std::string ScopeOf(absl::string_view key) {
@@ -25,11 +31,11 @@ std::string ScopeOf(absl::string_view key) {
 }
 
 absl::Status CheckHost(absl::string_view field, absl::string_view host) {
-  return host.empty() ? absl::OkStatus() : CheckLength(field, host);
+  return host.empty() ? absl::OkStatus() : CheckForm(field, host);
 }
 
 absl::Status CheckScope(const v1::OpenHost& open) {
-  RETURN_IF_ERROR(CheckLength("OpenHost.scope", open.scope()));
+  RETURN_IF_ERROR(CheckForm("OpenHost.scope", open.scope()));
   if (open.key().empty() && !absl::StartsWith(open.scope(), kKeyed)) return absl::OkStatus();  // Is a secret itself.
   RETURN_IF_ERROR(CheckLength("OpenHost.key", open.key()));
   if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();

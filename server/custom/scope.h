@@ -2,6 +2,9 @@
 // answer to it. A holder of a scope can have the client compute, so no graph, answer or file has it. A scope that is made
 // of a key does not suffice to open a stream in the client's place, and a server need not remember scopes to prevent
 // that, not even over a restart.
+//
+// Inside, a tenant's scopes have the tenant before them, "acme/key:...". "acme/" alone, and nothing at all for the default
+// tenant, is the scope of operators that one client computes for all of its tenant's.
 
 #ifndef SERVER_CUSTOM_SCOPE_H_
 #define SERVER_CUSTOM_SCOPE_H_
@@ -17,11 +20,15 @@ namespace gluond::server {
 // `key:` and the first half of the key's SHA-256, as OpenHost says.
 std::string ScopeOf(absl::string_view key);
 
+// Whether an inside scope is a tenant's, and no client's.
+inline bool IsOfNoClient(absl::string_view scope) { return scope.empty() || scope.back() == '/'; }
+
 // Whether a field that says which client computes (`OpenSession.host`) holds a scope, or nothing. INVALID_ARGUMENT: too
-// short or too long for one; does not repeat it.
+// short or too long for one, or with a '/' at its end; does not repeat it.
 absl::Status CheckHost(absl::string_view field, absl::string_view host);
 
-// Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long.
+// Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long, or the
+// scope has a '/' at its end.
 // PERMISSION_DENIED: the scope is another key's.
 absl::Status CheckScope(const v1::OpenHost& open);
 

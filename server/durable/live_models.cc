@@ -207,13 +207,15 @@ void LiveModels::Load() {
     return log_(absl::StrCat("gluond-server: no live checkpoint can be loaded: ", names.status().message(), "\n"));
   }
   for (const std::string& name : *names) {
+    const ScopedAccount owner(runner_.tenants.AccountOf(name));
     const absl::Status status = LoadOne(name);
     if (!status.ok()) Log("was not loaded and stays on the disk", name, status);
   }
 }
 
 absl::Status LiveModels::LoadOne(const std::string& name) {
-  const ScopedCustomHost host(devices_.custom_host());
+  const CustomHostPtr custom_host = devices_.custom_host_of(name);
+  const ScopedCustomHost host(custom_host);
   ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(name, *devices_.host().allocator));
   if (!checkpoint.hosting.has_value()) return absl::DataLossError("its manifest has no `hosting`");
   const Hosting hosting = *std::move(checkpoint.hosting);

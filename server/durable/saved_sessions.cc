@@ -38,7 +38,8 @@ absl::Status CheckNewKey(absl::string_view key) {
 SavedSessions::SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> store, int64_t most_bytes, LogSink log)
     : store_(store == nullptr ? nullptr : std::make_unique<SessionStore>(std::move(store))), most_bytes_(most_bytes),
       log_(std::move(log)), turns_(runner),
-      entries_("saved session", runner.limits.max_saved_sessions, "--max_saved_sessions") {}
+      entries_("saved session", runner.limits.max_saved_sessions, "--max_saved_sessions", &runner.tenants,
+               &Quotas::saved_sessions) {}
 
 void SavedSessions::Load() {
   if (store_ == nullptr) return;

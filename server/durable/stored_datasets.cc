@@ -27,7 +27,7 @@ void StoredDatasets::Delete(const std::string& name, Done done) {
 }
 
 absl::Status StoredDatasets::DeleteNow(const std::string& name) {
-  if (CheckName("dataset", name).ok()) {
+  if (CheckStoredName("dataset", name).ok()) {
     const absl::Status deleted = store_.Delete(name);
     if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
     if (deleted.ok() && !datasets_.Find(name).ok()) return absl::OkStatus();
@@ -41,6 +41,7 @@ void StoredDatasets::Load() {
     return log_(absl::StrCat("gluond-server: no stored dataset can be loaded: ", names.status().message(), "\n"));
   }
   for (const std::string& name : *names) {
+    const ScopedAccount owner(runner_.tenants.AccountOf(name));
     const absl::Status status = LoadOne(name);
     if (status.ok()) continue;
     log_(absl::StrCat("gluond-server: the stored dataset '", name, "' was not loaded and stays on the disk: ",

@@ -32,7 +32,7 @@ class StoredDatasets {
   // `store` holds datasets alone. All else is there until Stop returns.
   StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store,
                  LogSink log)
-      : devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)), turns_(runner) {}
+      : runner_(runner), devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)), turns_(runner) {}
 
   // Reads the datasets that the store has. Waits until all are there. One that is damaged, or that this server cannot
   // hold, is logged and stays on the disk until a dataset of its name is stored or deleted.
@@ -54,6 +54,7 @@ class StoredDatasets {
   absl::Status DeleteNow(const std::string& name);
   absl::Status LoadOne(const std::string& name);
 
+  Runner& runner_;
   Devices& devices_;
   Datasets& datasets_;
   DatasetStore store_;

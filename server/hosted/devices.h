@@ -4,17 +4,20 @@
 #ifndef SERVER_HOSTED_DEVICES_H_
 #define SERVER_HOSTED_DEVICES_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/device.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/lane.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/start/limits.h"
 
 namespace gluond::server {
@@ -58,7 +61,17 @@ class Devices {
 
   // Computes clients' operators in the graphs of this server. Null: nobody does. Set before the first graph is made.
   const CustomHostPtr& custom_host() const { return custom_host_; }
-  void SetCustomHost(CustomHostPtr host) { custom_host_ = std::move(host); }
+  // The same for the graphs of whoever owns a name, "acme/digits".
+  CustomHostPtr custom_host_of(absl::string_view name) const {
+    const absl::string_view tenant = TenantPrefix(name);
+    return tenant.empty() || tenants_host_ == nullptr ? custom_host_ : tenants_host_(tenant);
+  }
+  // `of_tenant` makes the one of a tenant's graphs, of "acme/".
+  using HostOfTenant = std::function<CustomHostPtr(absl::string_view tenant)>;
+  void SetCustomHost(CustomHostPtr host, HostOfTenant of_tenant = nullptr) {
+    custom_host_ = std::move(host);
+    tenants_host_ = std::move(of_tenant);
+  }
 
  private:
   absl::StatusOr<Place*> Add(Device device, int cpu_threads, const Limits& limits, int serve_share);
@@ -68,6 +81,7 @@ class Devices {
   std::vector<Place*> offered_;
   Place* host_ = nullptr;
   CustomHostPtr custom_host_;
+  HostOfTenant tenants_host_;
 };
 
 }  // namespace gluond::server

@@ -93,7 +93,8 @@ using HostedDatasetPtr = std::shared_ptr<HostedDataset>;
 // The datasets of a server.
 class Datasets : public Registry<HostedDataset> {
  public:
-  explicit Datasets(int64_t limit) : Registry("dataset", limit, "--max_datasets") {}
+  explicit Datasets(int64_t limit, const Tenants* tenants = nullptr)
+      : Registry("dataset", limit, "--max_datasets", tenants, &Quotas::datasets), tenants_(tenants) {}
 
   // A dataset that can be used. FAILED_PRECONDITION: it is not committed.
   absl::StatusOr<std::shared_ptr<const Dataset>> Committed(const std::string& name) const;
@@ -102,6 +103,9 @@ class Datasets : public Registry<HostedDataset> {
   absl::StatusOr<HostedDataset::Next> Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments,
                                              Allocator& host, HostedDataset::Stored stored, HostedDatasetPtr* hosted,
                                              v1::UploadDatasetResponse* response);
+
+ private:
+  const Tenants* const tenants_;
 };
 
 }  // namespace gluond::server

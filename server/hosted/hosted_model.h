@@ -118,7 +118,8 @@ using HostedModelPtr = std::shared_ptr<HostedModel>;
 // The models of a server.
 class Models : public Registry<HostedModel> {
  public:
-  explicit Models(int64_t limit) : Registry("model", limit, "--max_models") {}
+  explicit Models(int64_t limit, const Tenants* tenants = nullptr)
+      : Registry("model", limit, "--max_models", tenants, &Quotas::models) {}
 
   // Finds a model and keeps it from expiring: its time begins when the last use ends.
   absl::StatusOr<HostedModelPtr> Use(const std::string& name) const {

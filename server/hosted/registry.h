@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
-#include "engine/store/checkpoint.h"
+#include "server/hosted/owned_name.h"
 
 namespace gluond::server {
 
@@ -26,9 +28,11 @@ class Registry {
  public:
   using Ptr = std::shared_ptr<T>;
 
-  // `kind` is "model", `flag` the limit's name for messages.
-  Registry(std::string kind, int64_t limit, std::string flag)
-      : kind_(std::move(kind)), limit_(static_cast<size_t>(limit)), flag_(std::move(flag)) {}
+  // `kind` is "model", `flag` the limit's name for messages, and `quota` a tenant's limit. `tenants` outlives this; null:
+  // there are none.
+  Registry(std::string kind, int64_t limit, std::string flag, const Tenants* tenants, int64_t Quotas::*quota)
+      : kind_(std::move(kind)), limit_(static_cast<size_t>(limit)), flag_(std::move(flag)), tenants_(tenants),
+        quota_(quota) {}
 
   // NOT_FOUND lists the closest names.
   absl::StatusOr<Ptr> Find(const std::string& name) const {
@@ -36,19 +40,19 @@ class Registry {
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
     return WithInfo(absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
-                                                     DidYouMean(name, NamesLocked()))),
+                                                     DidYouMean(name, NamesBesideLocked(name)))),
                     reason::kNotFound, {{"kind", kind_}, {"name", Excerpt(name)}});
   }
 
   // Whether `name` could be added now, to be asked before the work of making the value.
   // INVALID_ARGUMENT: the name. ALREADY_EXISTS: unless `replace`. RESOURCE_EXHAUSTED: there are too many.
   absl::Status CanAdd(const std::string& name, bool replace) const {
-    RETURN_IF_ERROR(CheckName(kind_, name));
+    RETURN_IF_ERROR(CheckOwnedName(tenants_, kind_, name));
     MutexLock lock(mu_);
     return CanAddLocked(name, replace);
   }
   absl::Status Add(const std::string& name, Ptr value, bool replace) {
-    RETURN_IF_ERROR(CheckName(kind_, name));
+    RETURN_IF_ERROR(CheckOwnedName(tenants_, kind_, name));
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CanAddLocked(name, replace));
     values_[name].swap(value);  // The replaced one goes without the lock, with the argument.
@@ -64,7 +68,7 @@ class Registry {
   // Puts `value` in the place of `expected`, or where nothing is when that is null. ALREADY_EXISTS: something else is
   // there by now.
   absl::Status Replace(const std::string& name, const Ptr& expected, Ptr value) {
-    RETURN_IF_ERROR(CheckName(kind_, name));
+    RETURN_IF_ERROR(CheckOwnedName(tenants_, kind_, name));
     MutexLock lock(mu_);
     const auto found = values_.find(name);
     const bool as_expected = found == values_.end() ? expected == nullptr : found->second == expected;
@@ -120,17 +124,24 @@ class Registry {
       return OverLimit(flag_, "the server holds ", values_.size(), " ", kind_, "s, the limit of ", flag_,
                        "; delete one");
     }
-    return absl::OkStatus();
+    if (exists || TenantPrefix(name).empty()) return absl::OkStatus();
+    return tenants_->CheckCount(name, kind_, quota_, static_cast<int64_t>(NamesBesideLocked(name).size()));
   }
-  std::vector<std::string> NamesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  // The names of the same tenant's things.
+  std::vector<std::string> NamesBesideLocked(absl::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const absl::string_view tenant = TenantPrefix(name);
     std::vector<std::string> names;
-    for (const auto& [name, value] : values_) names.push_back(name);
+    for (auto it = values_.lower_bound(std::string(tenant)); it != values_.end() && absl::StartsWith(it->first, tenant); ++it) {
+      if (TenantPrefix(it->first) == tenant) names.push_back(it->first);
+    }
     return names;
   }
 
   const std::string kind_;
   const size_t limit_;
   const std::string flag_;
+  const Tenants* const tenants_;
+  int64_t Quotas::*const quota_;
   mutable Mutex mu_;
   std::map<std::string, Ptr> values_ ABSL_GUARDED_BY(mu_);
 };

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 
 namespace gluond::server {
 namespace {
@@ -76,16 +77,35 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
                          "with a certificate that it knows");
 }
 
-absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context,
-                               IdentityPtr* caller) const {
+absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
+  if (!TenantOf(identity.name).empty()) {
+    TenantPtr tenant = tenants_.OwnerOf(identity.name);
+    if (tenant != nullptr) return Reach::Of(std::move(tenant));
+    return WithInfo(absl::PermissionDeniedError(absl::StrCat("the tenant of '", identity.name, "' has no line in the "
+                                                             "server's file --tenants; ask the server's operator")),
+                    reason::kNoPermission);
+  }
+  // The numbers of its clients could be those of the tenant's callers (Rpc::Scope).
+  if (tenants_.Find(identity.name) != nullptr) {
+    return WithInfo(absl::PermissionDeniedError(absl::StrCat("'", identity.name, "' is the name of a tenant, and no caller's")),
+                    reason::kNoPermission);
+  }
+  return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
+}
+
+absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context, Admitted* caller) const {
   const std::optional<MethodAccess> access = AccessOf(method);
   if (access.has_value() && access->access == Access::kOpen) return absl::OkStatus();
-  ASSIGN_OR_RETURN(*caller, Caller(context));
+  ASSIGN_OR_RETURN(caller->identity, Caller(context));
+  ASSIGN_OR_RETURN(caller->reach, ReachOf(*caller->identity));
   // A method that the server lacks is the router's to refuse, for those whom it knows.
-  if (!access.has_value() || Allows(access->access, (*caller)->roles)) return absl::OkStatus();
+  if (!access.has_value()) return absl::OkStatus();
+  // A tenant's admin may do all to what is the tenant's, and nothing to the server.
+  const bool is_servers = access->access == Access::kAdmin && caller->reach.tenant() != nullptr;
+  if (!is_servers && Allows(access->access, caller->identity->roles)) return absl::OkStatus();
   return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "'", (*caller)->name, "' has the roles ", (*caller)->roles.ToString(), ", and this wants ",
-                      NameOf(access->access), "; ask the server's operator for it")),
+                      "'", caller->identity->name, "' has the roles ", caller->identity->roles.ToString(), ", and this wants ",
+                      NameOf(access->access), is_servers ? " of no tenant" : "", "; ask the server's operator for it")),
                   reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
 }
 

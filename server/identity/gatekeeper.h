@@ -14,19 +14,26 @@
 #include "server/identity/access.h"
 #include "server/identity/identities.h"
 #include "server/identity/jwt.h"
+#include "server/identity/reach.h"
+#include "server/identity/tenants.h"
 
 namespace gluond::server {
 
 class Gatekeeper {
  public:
   // `identities`: null where each certificate that TLS has found good may do all. `jwt`: null where no JSON Web Token is one.
-  explicit Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt = nullptr)
-      : identities_(std::move(identities)), jwt_(std::move(jwt)) {}
+  // `tenants` outlives this.
+  Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt, const Tenants& tenants)
+      : identities_(std::move(identities)), jwt_(std::move(jwt)), tenants_(tenants) {}
 
-  // Sets `caller`, which stays null where nobody known calls. A method that is open wants no identity, and gets none.
-  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role. RESOURCE_EXHAUSTED: too many JSON
-  // Web Tokens that are new come by this connection.
-  absl::Status Admit(absl::string_view method, const grpc::ServerContextBase& context, IdentityPtr* caller) const;
+  struct Admitted {
+    IdentityPtr identity;  // Null: nobody known calls.
+    Reach reach;
+  };
+  // Sets `caller`. A method that is open wants no identity, and gets none.
+  // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
+  // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
+  absl::Status Admit(absl::string_view method, const grpc::ServerContextBase& context, Admitted* caller) const;
   // Whether `caller`, whom Admit has admitted to the method, would be by now.
   bool MayGoOn(absl::string_view method, const Identity& caller) const;
 
@@ -36,9 +43,11 @@ class Gatekeeper {
  private:
   absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, const grpc::ServerContextBase& context) const;
   absl::StatusOr<IdentityPtr> Caller(const grpc::ServerContextBase& context) const;
+  absl::StatusOr<Reach> ReachOf(const Identity& identity) const;
 
   const std::unique_ptr<Identities> identities_;
   const std::unique_ptr<Jwt> jwt_;
+  const Tenants& tenants_;
 };
 
 }  // namespace gluond::server

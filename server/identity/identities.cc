@@ -1,15 +1,14 @@
 #include "server/identity/identities.h"
 
-#include <cctype>
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
+#include "server/identity/lines.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {
@@ -17,26 +16,12 @@ namespace {
 
 constexpr char kToken[] = "sha256:", kCertificate[] = "certificate:";
 constexpr size_t kHashDigits = 64;
-constexpr size_t kLongestName = 64;
-constexpr size_t kLargestFile = 16 << 20;
 
-absl::StatusOr<std::string> Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().size() > kLargestFile) {
-    return absl::NotFoundError(absl::StrCat("--identities=", path, " cannot be read, or has more than 16 MiB"));
-  }
-  return text.str();
-}
-
-// A name is the first part of names in logs and of clients' numbers: letters, digits, '-', '_' and '.'.
-bool IsName(absl::string_view name) {
-  if (name.empty() || name.size() > kLongestName) return false;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') return false;
-  }
-  return true;
+// "alice", or "acme/alice".
+absl::Status CheckFullName(absl::string_view name) {
+  const absl::string_view tenant = TenantPrefix(name);
+  if (!tenant.empty()) RETURN_IF_ERROR(CheckIdentityName(TenantOf(name)));
+  return CheckIdentityName(name.substr(tenant.size()));
 }
 
 bool IsHash(absl::string_view text) {
@@ -55,31 +40,31 @@ bool IsCredential(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view name, Roles roles, std::string credential) {
-  if (IsName(name)) return std::make_shared<const Identity>(Identity{std::string(name), roles, std::move(credential)});
-  return absl::InvalidArgumentError(absl::StrCat("the name has to be 1 to ", kLongestName, " letters, digits, '-', '_' or "
-                                                 "'.'"));
+  RETURN_IF_ERROR(CheckFullName(name));
+  return std::make_shared<const Identity>(Identity{std::string(name), roles, std::move(credential)});
 }
 
 absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view text) {
   ByCredential by_credential;
-  int64_t number = 0;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
-    if (words.empty() || words[0][0] == '#') continue;
-    const auto error = [number](const auto&... why) {
-      return absl::InvalidArgumentError(absl::StrCat("--identities, line ", number, ": ", why...));
-    };
+  absl::flat_hash_set<std::string> tenants, others;
+  const absl::Status read = ForEachLine("--identities", text, [&](const std::vector<std::string>& words) -> absl::Status {
+    const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
     if (words.size() != 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
-    auto roles = Roles::Parse(words[1]);
-    if (!roles.ok()) return error(roles.status().message());
+    ASSIGN_OR_RETURN(const Roles roles, Roles::Parse(words[1]));
     if (!IsCredential(words[2])) return error("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
-    auto identity = NewIdentity(words[0], *roles, words[2]);
-    if (!identity.ok()) return error(identity.status().message());
-    if (!by_credential.emplace(words[2], *std::move(identity)).second) {
+    const std::string& name = words[0];
+    ASSIGN_OR_RETURN(IdentityPtr identity, NewIdentity(name, roles, words[2]));
+    if (!by_credential.emplace(words[2], std::move(identity)).second) {
       return error("an earlier line has the same credential");
     }
-  }
+    // The clients' numbers of acme/alice are told from those of an acme by this.
+    const absl::string_view tenant = TenantOf(name);
+    const std::string first(tenant.empty() ? name : tenant);
+    (tenant.empty() ? others : tenants).insert(first);
+    if (tenants.contains(first) && others.contains(first)) return error("'", first, "' is the name of a tenant, too; rename one");
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(read);
   return by_credential;
 }
 
@@ -90,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Identities>> Identities::Load(std::string path) {
 }
 
 absl::StatusOr<bool> Identities::Reload() {
-  ASSIGN_OR_RETURN(std::string text, Read(path_));
+  ASSIGN_OR_RETURN(std::string text, ReadLines("--identities", path_));
   {
     MutexLock lock(mu_);
     if (text == text_) return false;

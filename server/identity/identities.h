@@ -5,7 +5,8 @@
 //   shop    infer          certificate:shop.example.org
 //
 // where sha256: is the hash of a bearer token (`gluond token` makes both), and certificate: the common name or a DNS name
-// of a client's certificate. Several lines may have one name. Thread-safe.
+// of a client's certificate. Several lines may have one name. `acme/alice` is alice of the tenant acme (tenants.h).
+// Thread-safe.
 
 #ifndef SERVER_IDENTITY_IDENTITIES_H_
 #define SERVER_IDENTITY_IDENTITIES_H_
@@ -23,7 +24,7 @@
 namespace gluond::server {
 
 struct Identity {
-  std::string name;
+  std::string name;  // "alice", or with the tenant before it, "acme/alice".
   Roles roles;
   std::string credential = {};  // As in the file; empty: it is in none.
 };

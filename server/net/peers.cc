@@ -27,6 +27,20 @@ std::string WithoutPort(const std::string& name) { return name.substr(0, name.rf
 Peer::Peer(const std::string& name)
     : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)) {}
 
+AccountPtr Peer::AccountIn(const AccountGroupPtr& group) {
+  MutexLock lock(mu_);
+  for (const AccountPtr& account : in_groups_) {
+    if (account->group() == group) return account;
+  }
+  return in_groups_.emplace_back(std::make_shared<const Account>(name(), group));
+}
+
+bool Peer::has_work() {
+  MutexLock lock(mu_);
+  const auto works = [](const AccountPtr& account) { return account.use_count() > 1; };
+  return works(account_) || std::any_of(in_groups_.begin(), in_groups_.end(), works);
+}
+
 bool Peer::CountReset(double weight) {
   MutexLock lock(mu_);
   const auto now = std::chrono::steady_clock::now();
@@ -109,8 +123,8 @@ void Peers::Sweep() {
   MutexLock lock(mu_);
   absl::erase_if(peers_, [](const auto& entry) {
     const auto& [connection, peer] = entry;
-    // The registry's own reference, and the account's in the peer: no call, session or work is left.
-    const bool left = peer.use_count() > 1 || peer->account().use_count() > 1;
+    // The registry's own reference, and the accounts' in the peer: no call, session or work is left.
+    const bool left = peer.use_count() > 1 || peer->has_work();
     if (!left) grpc_auth_context_release(connection);
     return !left;
   });

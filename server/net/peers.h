@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -43,6 +44,8 @@ class Peer {
   int64_t given() const { return given_.load(std::memory_order_relaxed); }
   // The account of the peer's work.
   const AccountPtr& account() const { return account_; }
+  // The account of the work that one of several groups does by this connection: a proxy has callers of some.
+  AccountPtr AccountIn(const AccountGroupPtr& group);
 
  private:
   friend class Guest;
@@ -58,7 +61,11 @@ class Peer {
   const std::string address_;
   std::atomic<int64_t> given_ = 0;
 
+  // Whether some work of the peer is left.
+  bool has_work();
+
   Mutex mu_;
+  std::vector<AccountPtr> in_groups_ ABSL_GUARDED_BY(mu_);
   int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
   std::chrono::steady_clock::time_point too_many_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
@@ -42,6 +43,9 @@ std::chrono::milliseconds RetryDelay(const ErrorInfo& info) {
   using std::chrono_literals::operator""ms;
   if (info.reason == reason::kLoading || info.reason == reason::kDraining) return 1000ms;
   if (info.reason == reason::kTooManyCalls) return 100ms;
+  for (const auto& [key, value] : info.metadata) {
+    if (int64_t wait = 0; key == "wait_ms" && absl::SimpleAtoi(value, &wait)) return std::chrono::milliseconds(wait);
+  }
   const auto is_queue = [](const auto& fact) {
     return fact.first == "flag" && (fact.second == "--max_requests" || fact.second == "--max_request_bytes");
   };

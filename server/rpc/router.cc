@@ -41,17 +41,18 @@ void Router::RegisterAt(grpc::ServerBuilder& builder) {
 
 grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServerContext* context) {
   arrivals_->Begin();
-  IdentityPtr caller;
+  Gatekeeper::Admitted caller;
   absl::Status status;
   if (gatekeeper_ != nullptr) status = gatekeeper_->Admit(context->method(), *context, &caller);
+  const bool is_refused = !status.ok();
+  if (status.ok() && caller.reach.tenant() != nullptr) status = caller.reach.tenant()->TakeRequest();
   const auto row = rows_.find(context->method());
   const bool is_known = row != rows_.end();
-  const bool is_refused = !status.ok();
   if (status.ok() && !is_known) status = NoMethod(context->method());
   const Stream::Opening opening = {.context = context, .counts = is_known ? row->second->counts.get() : &unknown_,
-                                   .caller = caller, .method = is_known ? row->first : kUnknown,
+                                   .caller = caller.identity, .reach = caller.reach, .method = is_known ? row->first : kUnknown,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
-                                   .open_calls = status.ok() && caller != nullptr ? &open_calls_ : nullptr};
+                                   .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
   if (status.ok()) {
     Stream* const stream = row->second->start(opening);
     if (opening.open_calls != nullptr) open_calls_.Add(stream);  // gRPC knows nothing of the stream yet.

@@ -1,6 +1,7 @@
 // Router makes a Stream of each call that comes, by the row that its method has in a service's table (raw_service.h). A
 // method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than
-// it is answered would take all memory. A caller who may not call a method hears so before any message is read.
+// it is answered would take all memory. A caller who may not call a method, or whose tenant has
+// used up its requests per second, hears so before any message is read.
 
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "engine/runtime/account.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/request_id.h"
+#include "server/rpc/tenant_names.h"
 
 #ifdef GLUOND_THREAD_SANITIZER
 // ThreadSanitizer does not see in what order gRPC hands a stream from thread to thread: whoever hands it to gRPC says
@@ -53,14 +53,17 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 
 Stream::Stream(Peers& peers, const Opening& opening)
     : peers_(peers), context_(opening.context), counts_(*opening.counts), caller_(opening.caller),
-      method_(opening.method), access_(opening.access), open_calls_(opening.open_calls),
-      guest_(peers, context_->c_call()), deadline_(SteadyDeadline(*context_)) {}
+      reach_(opening.reach), method_(opening.method), access_(opening.access), open_calls_(opening.open_calls),
+      guest_(peers, context_->c_call()),
+      account_(reach_.tenant() == nullptr ? peer()->account() : peer()->AccountIn(reach_.tenant()->group())),
+      deadline_(SteadyDeadline(*context_)) {}
 
 void Stream::Leave(absl::StatusCode code) {
   guest_.Leave();
   code_ = code;
   time_ = Clock::now() - begun_;
   counts_.Ended(code, time_);
+  if (reach_.tenant() != nullptr) reach_.tenant()->Ended(code);
 }
 
 absl::string_view Stream::Metadata(const char* key) const {
@@ -124,7 +127,7 @@ void Stream::Finish(const absl::Status& status) {
   Leave(status.code());
   AddTrailingMetadata(/*fails=*/!status.ok());
   __tsan_release(this);
-  ServerBidiReactor::Finish(ToGrpc(status));
+  ServerBidiReactor::Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
@@ -137,7 +140,7 @@ void Stream::WriteAndFinish(const Slices& message) {
 
 void Stream::OnReadDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   Slices message;
   if (ok) {
     const auto bytes = static_cast<int64_t>(received_.Length());
@@ -157,7 +160,7 @@ void Stream::OnReadDone(bool ok) {
 
 void Stream::OnWriteDone(bool ok) {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   sent_.Clear();
   OnWritten(ok);
   __tsan_release(this);
@@ -165,7 +168,7 @@ void Stream::OnWriteDone(bool ok) {
 
 void Stream::OnCancel() {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   guest_.Leave();
   expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
   OnCancelled();
@@ -174,7 +177,7 @@ void Stream::OnCancel() {
 
 void Stream::OnDone() {
   __tsan_acquire(this);
-  const ScopedAccount account(peer()->account());
+  const ScopedAccount account(account_);
   guest_.End();
   if (open_calls_ != nullptr) open_calls_->Remove(this);
   LogAccess();

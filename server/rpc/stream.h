@@ -15,7 +15,9 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
+#include "engine/runtime/account.h"
 #include "server/identity/identities.h"
+#include "server/identity/reach.h"
 #include "server/net/peers.h"
 #include "server/rpc/access_log.h"
 #include "server/rpc/call_counts.h"
@@ -35,6 +37,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
     grpc::GenericCallbackServerContext* context;  // gRPC's until OnOver.
     CallCounts* counts;                           // Its method's. They outlive all streams, as the others do.
     IdentityPtr caller;
+    Reach reach;
     absl::string_view method = {};   // The path; of a method that there is not, another word.
     AccessLog* access = nullptr;     // Null: nobody wants a line of each call.
     OpenCalls* open_calls = nullptr;  // Has the call until OnOver. Null: nobody's credentials can be revoked.
@@ -48,6 +51,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   const PeerPtr& peer() const { return guest_.peer(); }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
+  // The names that the caller may say.
+  const Reach& reach() const { return reach_; }
   absl::string_view method() const { return method_; }
   // The client's deadline, by this server's clock.
   Clock::time_point deadline() const { return deadline_; }
@@ -95,7 +100,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   bool IsBroken() const { return context_->IsCancelled(); }
 
  private:
-  // gRPC's threads call these, for the peer's account, and never within one of the functions above.
+  // gRPC's threads call these, for the call's account, and never within one of the functions above.
 
   // Null: there are no more. The callee may take the message.
   virtual void OnRead(Slices* message) = 0;
@@ -125,6 +130,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   CallCounts& counts_;
   const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;
+  const Reach reach_;
   const absl::string_view method_;
   AccessLog* const access_;
   OpenCalls* const open_calls_;
@@ -132,6 +138,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   std::optional<TraceContext> trace_;
   CallPhases phases_;
   Guest guest_;
+  const AccountPtr account_;  // The peer's; of a tenant's caller, the tenant's there.
   const Clock::time_point deadline_;
   grpc::ByteBuffer received_, sent_;
   Encoding encoding_ = Encoding::kNone;  // The last message's.

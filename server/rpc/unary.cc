@@ -137,7 +137,8 @@ Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
 }
 
 Rpc::Rpc(Runner& runner, const Method& method, OneCall* stream)
-    : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), cancellation_(stream->cancellation()),
+    : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), reach_(stream->reach()),
+      cancellation_(stream->cancellation()),
       memory_(Budget::PartOf(runner.memory)) {}
 
 Rpc::~Rpc() {
@@ -203,6 +204,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   Slices reply;
   int64_t reply_bytes = 0;
   if (status.ok()) {
+    if (!reach_.is_everything()) Unqualify(reach_, response);
     outcome = Encode(*response, &reply);
     // A reply that gRPC compresses is there twice for a moment.
     const int64_t bytes = static_cast<int64_t>(Bytes(reply).size()) * (is_compressed_ ? 2 : 1);
@@ -235,10 +237,11 @@ void Rpc::Send(const absl::Status& status, Slices reply) {
   });
 }
 
-bool Rpc::TrySend(const Message& response) {
+bool Rpc::TrySend(Message* response) {
   Slices reply;
   Reservation memory(Budget::PartOf(runner_.memory));
-  if (finished_ || !Encode(response, &reply).ok()) return false;
+  if (!reach_.is_everything()) Unqualify(reach_, response);
+  if (finished_ || !Encode(*response, &reply).ok()) return false;
   if (!memory.Grow(static_cast<int64_t>(Bytes(reply).size())).ok()) return false;
   return stream_->TrySend(reply, std::move(memory));
 }

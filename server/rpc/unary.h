@@ -32,6 +32,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
+#include "server/identity/tenants.h"
 #include "server/net/peers.h"
 #include "server/rpc/access_log.h"
 #include "server/rpc/audit_log.h"
@@ -42,6 +43,7 @@
 #include "server/rpc/sequence.h"
 #include "server/rpc/shares.h"
 #include "server/rpc/stream.h"
+#include "server/rpc/tenant_names.h"
 #include "server/rpc/unsent.h"
 #include "server/start/limits.h"
 #include "server/wire/attachments.h"
@@ -72,6 +74,7 @@ struct Runner {
   Latency queued, computed, called_back;
   AuditLog audit;
   AccessLog access{log.levels()};
+  Tenants tenants;  // Loaded before the first call.
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   Dispatch dispatch;  // Last: its work uses the others.
 };
@@ -99,6 +102,7 @@ class Rpc {
 
   Runner& runner() { return runner_; }
   const PeerPtr& peer() const { return peer_; }
+  const Reach& reach() const { return reach_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   int64_t request_bytes() const { return request_bytes_; }
   const Attachments& attachments() const { return attachments_; }
@@ -124,7 +128,7 @@ class Rpc {
 
   // Sends one more answer before the last, unless the one before it is not sent yet: then this does nothing, and
   // returns false. So a client that reads slowly gets fewer.
-  bool TrySend(const google::protobuf::Message& response);
+  bool TrySend(google::protobuf::Message* response);
   // See Turn::Between. A call without a number goes on at once.
   void Between(std::function<void()> go_on) { turn_ == nullptr ? go_on() : turn_->Between(std::move(go_on)); }
 
@@ -147,6 +151,7 @@ class Rpc {
   const Method& method_;
   OneCall* const stream_;  // Valid until the call is finished.
   const PeerPtr peer_;
+  const Reach reach_;
   const std::shared_ptr<Cancellation> cancellation_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
@@ -181,6 +186,8 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // The names that the caller may say: a list has these alone.
+  const Reach& reach() const { return state_->reach(); }
   // The times of its parts, for the access log. To be set before the call is finished; a `timing` of the response sets them.
   CallPhases& phases() const { return state_->phases(); }
   // The most bytes of a reply.
@@ -190,7 +197,7 @@ class Call {
   // For methods with several answers: see Rpc::TrySend.
   bool TrySend(Response response) const {
     SetDurable(&response);
-    return state_->TrySend(response);
+    return state_->TrySend(&response);
   }
   // For calls of many steps: see Rpc::Between.
   void Between(std::function<void()> go_on) const { state_->Between(std::move(go_on)); }
@@ -308,6 +315,7 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
+    if (!state->reach().is_everything()) Qualify(state->reach(), state->request);
     if constexpr (requires { state->request->call().client_id(); }) {
       state->SetClient(state->request->call().client_id());
       state->Scope(state->request->mutable_call()->mutable_client_id());

@@ -89,6 +89,7 @@ void InferStream::Receive(const Slices& message, int64_t bytes) {
   job->memory = NewReservation();
   const absl::Status entered = Enter(message, bytes, job.get());
   if (absl::IsInvalidArgument(entered)) return End(entered);  // It is no message.
+  if (!reach().is_everything()) Qualify(reach(), job->request);
   {
     MutexLock lock(jobs_mu_);
     reading_ = false;
@@ -107,6 +108,7 @@ absl::Status InferStream::Encode(Job* job) {
   if (job->request->parameters().contains("triton_enable_empty_final_response")) {
     (*job->response->mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
   }
+  if (!reach().is_everything()) Unqualify(reach(), job->response);
   RETURN_IF_ERROR(job->memory.Grow(static_cast<int64_t>(job->response->ByteSizeLong())));
   job->reply = Weave(job->response->SerializeAsString(), *job->response->GetDescriptor(), job->reply_attachments);
   const auto bytes = static_cast<int64_t>(Bytes(job->reply).size());
@@ -123,6 +125,7 @@ void InferStream::Done(const JobPtr& job, absl::Status status) {
     response.set_error_message(std::string(status.message().substr(0, kLongestError)));
     response.mutable_infer_response()->set_id(job->request->id().substr(0, kLongestName));
     response.mutable_infer_response()->set_model_name(job->request->model_name().substr(0, kLongestName));
+    if (!reach().is_everything()) Unqualify(reach(), &response);
     job->reply = {grpc::Slice(response.SerializeAsString())};
   }
   lock.Unlock();

@@ -220,7 +220,9 @@ void InferenceService::ModelStatistics(
     for (const ServedVersionPtr& version : ready) Count(request.name(), *version, call.response().add_model_stats());
     return call.Finish();
   }
-  for (const auto& [name, version] : served_.AllReady()) Count(name, *version, call.response().add_model_stats());
+  for (const auto& [name, version] : served_.AllReady()) {
+    if (call.reach().Has(name)) Count(name, *version, call.response().add_model_stats());
+  }
   call.Finish();
 }
 
@@ -230,6 +232,7 @@ void InferenceService::RepositoryIndex(
     Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call) {
   FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
   for (const v1::ServedVersion& version : served_.List()) {
+    if (!call.reach().Has(version.served())) continue;
     if (call.request().ready() && version.state() != v1::ServedVersion::READY) continue;
     auto* const index = call.response().add_models();
     index->set_name(version.served());

@@ -74,7 +74,8 @@ void Invoker::Invoke(Place& place, OperatorCall invoked, Done done) {
 absl::Status Invoker::Start(const BenchPtr& bench, OperatorCall invoked, const Done& done) {
   Place& place = *bench->place;
   const bool on_host = place.device.type == DeviceType::kCpu;
-  const ScopedCustomHost host(devices_.custom_host());
+  const CustomHostPtr custom_host = devices_.custom_host_of(invoked.tenant);
+  const ScopedCustomHost host(custom_host);
   const auto make = [&] { return PrepareOp(invoked.op, invoked.attrs, invoked.inputs.size()); };
   ASSIGN_OR_RETURN(PreparedOpPtr call, bench->calls.Find(invoked.op, invoked.attrs, invoked.inputs.size(), make));
   const size_t num_visible = call->facts().num_visible;

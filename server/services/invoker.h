@@ -29,6 +29,7 @@ struct OperatorCall {
   bool training;
   uint64_t seed;
   std::shared_ptr<Cancellation> cancellation;
+  std::string tenant;  // The caller's: "acme/". Custom operators are those that its clients share.
 };
 
 class Invoker {

@@ -59,7 +59,8 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   Reservation meanwhile(Budget::PartOf(runner().memory));
   const int64_t most = runner().limits.max_graph_nodes;
   FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
-  const ScopedCustomHost host(devices_.custom_host(), request.host());
+  const CustomHostPtr custom_host = devices_.custom_host_of(request.model());
+  const ScopedCustomHost host(custom_host, request.host());
   ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
@@ -86,7 +87,8 @@ void ModelService::GetModel(Call<v1::GetModelRequest, v1::GetModelResponse> call
 }
 
 void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse> call) {
-  const auto models = models_.List();
+  auto models = models_.List();
+  KeepThoseWithin(call.reach(), &models, [](const auto& each) { return each.first; });
   ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), models, [](const auto& each) { return each.first; }));
   for (size_t i = page.begin; i < page.end; ++i) {
     DescribeModel(*models[i].second, /*parameters=*/false, /*graph=*/false, call.response().add_models());

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/nn/node_spec.h"
 #include "server/hosted/describe_model.h"
+#include "server/hosted/owned_name.h"
 #include "server/services/expectation.h"
 #include "server/services/model_service.h"
 #include "server/services/pages.h"
@@ -46,7 +47,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   const std::string name = request.checkpoint().empty() ? request.model() : request.checkpoint();
-  FINISH_IF_ERROR(call, CheckName("checkpoint", name));
+  FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", name));
   const auto save = [this, call, store, name, hosted](absl::StatusOr<Checkpoint> checkpoint) {
     if (!checkpoint.ok()) return call.Finish(checkpoint.status());
     auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
@@ -65,10 +66,11 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
 void ModelService::LoadCheckpoint(LoadCall call) {
   const v1::LoadCheckpointRequest& request = call.request();
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
-  FINISH_IF_ERROR(call, CheckName("checkpoint", request.checkpoint()));
+  FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", request.checkpoint()));
   const std::string name = request.model().empty() ? request.checkpoint() : request.model();
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
-  const ScopedCustomHost host(devices_.custom_host());
+  const CustomHostPtr custom_host = devices_.custom_host_of(name);
+  const ScopedCustomHost host(custom_host);
   ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store->Load(request.checkpoint(), *devices_.host().allocator));
   if (request.parameters_only()) checkpoint.trainer.reset();
   absl::StatusOr<HostedModelPtr> existing = models_.Use(name);
@@ -114,7 +116,8 @@ void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new,
 
 void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> call) {
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
-  ASSIGN_OR_FINISH(call, const std::vector<CheckpointSummary> saved, store->List());
+  ASSIGN_OR_FINISH(call, std::vector<CheckpointSummary> saved, store->List());
+  KeepThoseWithin(call.reach(), &saved, [](const auto& each) { return each.name; });
   ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), saved, [](const auto& each) { return each.name; }));
   for (size_t i = page.begin; i < page.end; ++i) ToProto(saved[i], call.response().add_checkpoints());
   call.response().set_next_page_token(page.next);
@@ -123,7 +126,7 @@ void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListChec
 
 void ModelService::DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call) {
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
-  FINISH_IF_ERROR(call, CheckName("checkpoint", call.request().checkpoint()));
+  FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", call.request().checkpoint()));
   FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint()));
   call.Finish();
 }

@@ -58,7 +58,7 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
   OperatorCall invoked{request.op(), std::move(attrs), std::move(inputs), request.training(), request.seed(),
-                       call.cancellation()};
+                       call.cancellation(), std::string(call.reach().owner())};
   invoker_.Invoke(*place, std::move(invoked), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
     call.FinishWith(*std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
@@ -75,7 +75,8 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
                                .seed = request.seed(), .cancellation = call.cancellation()};
   if (request.has_epsilon()) options.epsilon = request.epsilon();
   if (request.has_tolerance()) options.tolerance = request.tolerance();
-  const ScopedCustomHost host(devices_.custom_host());
+  const CustomHostPtr custom_host = devices_.custom_host_of(call.reach().owner());
+  const ScopedCustomHost host(custom_host);
   StartGradientCheck(devices_.host(), std::move(options), [call](absl::StatusOr<v1::CheckGradientResponse> response) {
     if (!response.ok()) return call.Finish(response.status());
     call.response() = *std::move(response);

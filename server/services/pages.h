@@ -1,7 +1,8 @@
 // Pages of lists: `page_size` and `page_token` of a request, `next_page_token` of its answer. A token is the last name
 // of the page before: names that come or go meanwhile shift nothing.
 //
-//   const auto models = models_.List();  // Sorted by name.
+//   auto models = models_.List();  // Sorted by name.
+//   KeepThoseWithin(call.reach(), &models, [](const auto& entry) { return entry.first; });
 //   ASSIGN_OR_FINISH(call, const Page page,
 //                    PageOf(call.request(), models, [](const auto& entry) { return entry.first; }));
 //   for (size_t i = page.begin; i < page.end; ++i) Describe(models[i], call.response().add_models());
@@ -21,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/text.h"
+#include "server/rpc/unary.h"
 
 namespace gluond::server {
 
@@ -57,6 +59,13 @@ inline absl::StatusOr<std::string> FromToken(absl::string_view token) {
 }
 
 }  // namespace pages_internal
+
+// Takes out of a list what its caller's names do not reach.
+template <class List, class NameOf>
+void KeepThoseWithin(const Reach& reach, List* list, NameOf name_of) {
+  if (reach.is_everything()) return;
+  std::erase_if(*list, [&](const auto& entry) { return !reach.Has(name_of(entry)); });
+}
 
 // The page that `request` asks for of `list`, which is sorted by `name_of(entry)`.
 template <class Request, class List, class NameOf>

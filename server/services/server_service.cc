@@ -17,7 +17,7 @@ uint64_t RandomNumber() {
 }  // namespace
 
 ServerService::ServerService(Runner& runner, const Devices& devices, bool has_store,
-                             std::function<int64_t()> count_models)
+                             std::function<int64_t(const Reach&)> count_models)
     : RawService(runner, "gluond.v1.ServerService"), devices_(devices), has_store_(has_store),
       count_models_(std::move(count_models)), incarnation_(RandomNumber()) {
   Add("GetServerInfo", this, &ServerService::GetServerInfo, Weight::kAlways);
@@ -54,7 +54,7 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
   const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
   info.mutable_uptime()->set_seconds(uptime.count() / 1000);
   info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);
-  info.set_models(count_models_());
+  info.set_models(count_models_(call.reach()));
   info.set_tensor_bytes(devices_.tensor_bytes());
   info.set_has_store(has_store_);
   info.set_incarnation(incarnation_);

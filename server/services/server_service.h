@@ -15,14 +15,14 @@ namespace gluond::server {
 class ServerService final : public RawService {
  public:
   // `count_models` tells how many there are now.
-  ServerService(Runner& runner, const Devices& devices, bool has_store, std::function<int64_t()> count_models);
+  ServerService(Runner& runner, const Devices& devices, bool has_store, std::function<int64_t(const Reach&)> count_models);
 
  private:
   void GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call);
 
   const Devices& devices_;
   const bool has_store_;
-  const std::function<int64_t()> count_models_;
+  const std::function<int64_t(const Reach&)> count_models_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const uint64_t incarnation_;
 };

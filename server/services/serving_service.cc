@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/core/error_info.h"
+#include "server/hosted/owned_name.h"
 #include "server/services/expectation.h"
 #include "server/services/pages.h"
 #include "server/serving/options_codec.h"
@@ -59,8 +60,9 @@ void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
                                                      "publish a model"));
   }
   facts.source = request.checkpoint();
-  FINISH_IF_ERROR(call, CheckName("checkpoint", request.checkpoint()));
-  const ScopedCustomHost host(devices_.custom_host());
+  FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", request.checkpoint()));
+  const CustomHostPtr custom_host = devices_.custom_host_of(request.checkpoint());
+  const ScopedCustomHost host(custom_host);
   ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store_->Load(request.checkpoint(), *devices_.host().allocator));
   Publish(call, std::move(checkpoint.model), std::move(facts));
 }
@@ -78,6 +80,7 @@ void ServingService::Publish(PublishCall call, ModelState state, VersionFacts fa
 
 void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call) {
   ServedModels::Versions list = served_.List(call.request().served());
+  KeepThoseWithin(call.reach(), &list, [](const auto& each) { return each.served(); });
   // Names of pages are sorted as the list is.
   const auto key = [](const v1::ServedVersion& each) {
     return absl::StrCat(each.served(), "\n", absl::StrFormat("%020d", each.version()));

@@ -21,6 +21,7 @@ Stream* SessionService::Run(const Method& method, Stream::Opening opening) {
 
 void SessionService::ListSavedSessions(Call<v1::ListSavedSessionsRequest, v1::ListSavedSessionsResponse> call) {
   std::vector<v1::SavedSession> saved = saved_.List();
+  KeepThoseWithin(call.reach(), &saved, [](const auto& each) { return each.name(); });
   ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), saved, [](const auto& each) { return each.name(); }));
   for (size_t i = page.begin; i < page.end; ++i) *call.response().add_sessions() = std::move(saved[i]);
   call.response().set_next_page_token(page.next);

@@ -76,7 +76,8 @@ void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDat
 }
 
 void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDatasetsResponse> call) {
-  const auto datasets = datasets_.List();
+  auto datasets = datasets_.List();
+  KeepThoseWithin(call.reach(), &datasets, [](const auto& each) { return each.first; });
   ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), datasets, [](const auto& each) { return each.first; }));
   for (size_t i = page.begin; i < page.end; ++i) {
     datasets[i].second->Describe(datasets[i].first, call.response().add_datasets());

@@ -5,13 +5,14 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/store/checkpoint.h"
+#include "server/hosted/owned_name.h"
 #include "server/serving/stored_versions.h"
 
 namespace gluond::server {
 
-absl::Status CheckServedName(const std::string& name) {
-  RETURN_IF_ERROR(CheckName("served model", name));
-  if (name.size() <= StoredVersions::kLongestName) return absl::OkStatus();
+absl::Status CheckServedName(const std::string& name, const Tenants* tenants) {
+  RETURN_IF_ERROR(CheckOwnedName(tenants, "served model", name));
+  if (name.size() - TenantPrefix(name).size() <= StoredVersions::kLongestName) return absl::OkStatus();
   return InField("served", absl::InvalidArgumentError(absl::StrCat("the name has ", name.size(), " characters, the limit is ",
                                                                    StoredVersions::kLongestName)));
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
 #include "server/codec/duration.h"
 #include "server/hosted/describe_model.h"
@@ -40,7 +41,9 @@ absl::StatusOr<ServedModels::Model*> ServedModels::FindModel(const std::string& 
   const auto found = models_.find(name);
   if (found == models_.end() || (found->second.versions.empty() && found->second.status.ok())) {
     std::vector<std::string> names;
-    for (const auto& [each, model] : models_) names.push_back(each);
+    for (const auto& [each, model] : models_) {
+      if (TenantPrefix(each) == TenantPrefix(name)) names.push_back(each);
+    }
     return WithInfo(absl::NotFoundError(absl::StrCat("no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
                                                      " PublishModel makes a version of a model")),
                     reason::kNotFound, {{"kind", "served model"}, {"name", Excerpt(name)}});
@@ -187,7 +190,12 @@ absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const Ver
   MutexLock lock(mu_);
   const auto most = static_cast<size_t>(runner_.limits.max_served_versions);
   size_t count = 0;
-  for (const auto& [each, model] : models_) count += model.versions.size();
+  int64_t of_tenant = 0;
+  for (const auto& [each, model] : models_) {
+    count += model.versions.size();
+    if (TenantPrefix(each) == TenantPrefix(name)) of_tenant += static_cast<int64_t>(model.versions.size());
+  }
+  RETURN_IF_ERROR(runner_.tenants.CheckCount(name, "version", &Quotas::versions, of_tenant));
   if (!models_.contains(name) && models_.size() >= kNamesPerVersion * most) {
     return OverLimit("--max_served_versions", "the server has had versions of ", models_.size(), " names, and keeps their "
                      "last numbers; publish under one of these, or raise --max_served_versions");
@@ -217,7 +225,7 @@ absl::Status ServedModels::MakeAndKeep(const std::string& name, int64_t number, 
 absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& name, ModelState state,
                                                            const VersionFacts& facts,
                                                            const std::vector<std::string>& labels) {
-  RETURN_IF_ERROR(CheckServedName(name));
+  RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
   for (const std::string& label : labels) RETURN_IF_ERROR(CheckLabel(label));
   VersionFacts its = facts;
   ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));

@@ -156,6 +156,7 @@ void ServedModels::Load() {
   const absl::StatusOr<std::map<std::string, std::vector<int64_t>>> stored = store_->List();
   if (!stored.ok()) return log("no published version can be loaded", stored.status());
   for (const auto& [name, numbers] : *stored) {
+    const ScopedAccount owner(runner_.tenants.AccountOf(name));
     absl::Status status;
     const VersionIndex index = ReadIndex(name, numbers, &status);
     if (!status.ok()) log(absl::StrCat("the index of the versions of '", name, "' was not loaded"), status);

@@ -48,7 +48,8 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
     return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
                                                       "the model, and where its shape is open let it see a batch"));
   }
-  const ScopedCustomHost custom_host(shared.devices.custom_host());
+  const CustomHostPtr custom_host = shared.devices.custom_host_of(served);
+  const ScopedCustomHost scoped_host(custom_host);
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::string name = absl::StrCat(served, " version ", number);
   Place& host = shared.devices.host();

@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/graph_memory.h"
 
@@ -57,7 +59,8 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Comman
   plan->host = &session_.devices.host();
   plan->lane = &lane();
   plan->custom_host = session_.devices.custom_host();
-  plan->scope = session_.host;
+  plan->owners_host = session_.devices.custom_host_of(command.model());
+  if (!session_.host.empty()) plan->scope = absl::StrCat(TenantPrefix(command.model()), session_.host);
   plan->max_graph_nodes = session_.limits.max_graph_nodes;
   plan->max_model_bytes = session_.limits.max_model_bytes;
   plan->memory = session_.memory;

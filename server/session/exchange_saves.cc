@@ -38,7 +38,7 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
   Wanted wanted;
   auto save = std::make_shared<SessionSave>();
   auto kept = std::make_shared<Reservation>(session_.memory);
-  absl::Status status = CheckName("saved session", command.name());
+  absl::Status status = CheckStoredName("saved session", command.name());
   if (status.ok()) status = kept->Grow(static_cast<int64_t>(command.SpaceUsedLong()));
   for (const auto& [name, array] : command.arrays()) {
     if (status.ok()) status = Annotate(Want(array, session_.devices.host().device, number, &wanted),
@@ -66,7 +66,7 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
 void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t number) {
   ++pending_;
   absl::Status status = NameArrays(command.arrays(), number);
-  if (status.ok()) status = CheckName("saved session", command.name());
+  if (status.ok()) status = CheckStoredName("saved session", command.name());
   if (status.ok() && command.key().size() > kLongestKey) {
     status = absl::InvalidArgumentError(absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ",
                                                      kLongestKey));

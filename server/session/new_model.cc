@@ -148,7 +148,7 @@ absl::StatusOr<std::optional<TrainerState>> TrainerOf(const NewModel& plan, cons
 
 // The model, empty, and its contents.
 absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& plan) {
-  const ScopedCustomHost host(plan.custom_host);
+  const ScopedCustomHost host(plan.owners_host);
   Reservation meanwhile(plan.memory);
   RETURN_IF_ERROR(meanwhile.Grow(kMakingNodeBytes * CountNodes(plan.graph.outputs)));
   Checkpoint contents;
@@ -175,7 +175,7 @@ void MakeModel(std::shared_ptr<const NewModel> plan, std::function<void(absl::St
     // A rule may have to ask a client first.
     if (AwaitFact(made.status(), [plan, done] { MakeModel(plan, done); })) return;
     if (!made.ok()) return done(made.status());
-    const ScopedCustomHost host(plan->custom_host);
+    const ScopedCustomHost host(plan->owners_host);
     const HostedModelPtr hosted = std::move(made->first);
     hosted->Restore(std::move(made->second), [hosted, done = std::move(done)](const absl::Status& status) {
       status.ok() ? done(hosted) : done(status);

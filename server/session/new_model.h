@@ -34,7 +34,8 @@ struct NewModel {
   Place* host = nullptr;
   Lane* lane = nullptr;    // The session's.
   CustomHostPtr custom_host;  // A CustomHosts (server/custom/hosts.h), or null.
-  std::string scope;          // The credential of the session's client, or empty.
+  CustomHostPtr owners_host;  // The same for the model's graph.
+  std::string scope;          // The credential of the session's client, of the model's tenant; or empty.
   int64_t max_graph_nodes = 0;
   int64_t max_model_bytes = 0;
   std::shared_ptr<Budget> memory;  // Pays for the work of making the graph.

@@ -57,6 +57,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   Program(const SessionProgram::Shared& shared, const Limits& limits, Answer answer)
       : shared_(shared), devices_(shared.devices),
+        custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices_.memory())), memory_(budget_), calls_(limits, budget_) {}
 
@@ -112,7 +113,7 @@ class Program final : public std::enable_shared_from_this<Program> {
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
-    const ScopedCustomHost host(devices_.custom_host(), host_);
+    const ScopedCustomHost host(custom_host_, host_);
     number_ = number;
     absl::Status status = broken_;
     if (status.ok()) status = CheckNames(command);
@@ -399,6 +400,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   const SessionProgram::Shared shared_;
   Devices& devices_;
+  const CustomHostPtr custom_host_;
   SessionProgram::Budgets budgets_;
   std::string client_;
   std::string host_;  // The credential of the client's own operators; empty: none.

@@ -34,6 +34,7 @@ class SessionProgram {
     Devices& devices;
     Models& models;
     SavedSessions& saved;
+    CustomHostPtr custom_host = nullptr;  // The session's tenant's; null: the devices'.
   };
   // `lane` is one of `home`, and the session's.
   static std::unique_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,

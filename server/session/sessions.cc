@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
 #include "server/rpc/draining.h"
+#include "server/rpc/tenant_names.h"
 #include "server/identity/secret.h"
 #include "server/session/stream.h"
 #include "server/start/protocol.h"
@@ -23,6 +25,15 @@ absl::Status EndedForRoom() {
       "it has saved is there");
 }
 
+std::string NameOf(const IdentityPtr& identity) { return identity == nullptr ? "" : identity->name; }
+
+SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answer answer) {
+  return [reach, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
+    Unqualify(reach, &reply);
+    answer(std::move(reply), std::move(attachments), bytes);
+  };
+}
+
 }  // namespace
 
 Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program)
@@ -31,14 +42,14 @@ Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, S
       // A session has one, and another one that takes over.
       streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
 
-absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const PeerPtr& peer,
+absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& open, const Stream& stream,
                                                         v1::SessionOpened* opened) {
   RETURN_IF_ERROR(CheckProtocol(open.protocol()));
   std::shared_ptr<Session> session;
   if (open.session().empty()) {
-    ASSIGN_OR_RETURN(session, Create(open, peer));
+    ASSIGN_OR_RETURN(session, Create(open, stream));
   } else {
-    ASSIGN_OR_RETURN(session, TakeUp(open.session(), peer));
+    ASSIGN_OR_RETURN(session, TakeUp(open.session(), stream));
   }
   opened->set_session(session->id());
   opened->set_resumed(!open.session().empty());
@@ -51,12 +62,12 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   return session;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id, const PeerPtr& peer) {
+absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id, const Stream& stream) {
   std::shared_ptr<Session> session;
   {
     MutexLock lock(mu_);
     const auto found = sessions_.find(id);
-    if (found == sessions_.end()) return SessionIsGone();
+    if (found == sessions_.end() || found->second.owner != NameOf(stream.caller())) return SessionIsGone();
     session = found->second.session;
   }
   if (!session->Return()) return SessionIsGone();
@@ -64,19 +75,27 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return SessionIsGone();
   if (!found->second.permit.holds()) {
-    ASSIGN_OR_RETURN(found->second.permit, shares_.Enter(peer, 1));
+    ASSIGN_OR_RETURN(found->second.permit, shares_.Enter(stream.peer(), 1));
   }
   return session;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const PeerPtr& peer) {
+absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const Stream& stream) {
   RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host()));
+  {
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));
+  }
   ASSIGN_OR_RETURN(Place * const place, shared_.devices.Find(open.device()));
   ASSIGN_OR_RETURN(const std::string id, NewSecret());
   Session::Options options;
   options.id = id;
-  options.create_program = [this, place, client = open.client_id(), host = open.host()](Lane& lane, SessionProgram::Answer answer) {
-    auto program = create_program_(shared_, *place, lane, limits_, std::move(answer));
+  options.create_program = [this, place, client = open.client_id(), reach = stream.reach(),
+                            host = open.host()](Lane& lane, SessionProgram::Answer answer) {
+    if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
+    SessionProgram::Shared shared = shared_;
+    shared.custom_host = shared.devices.custom_host_of(reach.owner());
+    auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
     program->SetClient(client, host);
     return program;
   };
@@ -88,14 +107,25 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     MutexLock lock(mu_);
     if (const auto found = sessions_.find(id); found != sessions_.end()) found->second.permit = Shares::Permit();
   };
-  ASSIGN_OR_RETURN(Shares::Permit permit, shares_.Enter(peer, 1));
+  ASSIGN_OR_RETURN(Shares::Permit permit, shares_.Enter(stream.peer(), 1));
   MakeRoom();
   const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
                                                  Budget::PartOf(shared_.devices.memory()), limits_);
   MutexLock lock(mu_);
   if (draining_) return Draining();
-  sessions_[id] = {session, std::move(permit)};
+  RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));  // Others may have been opened meanwhile.
+  sessions_[id] = {session, std::move(permit), NameOf(stream.caller()), stream.reach().tenant()};
   return session;
+}
+
+absl::Status Sessions::CheckQuota(const TenantPtr& tenant) const {
+  const int64_t most = tenant == nullptr ? 0 : tenant->quotas().sessions;
+  if (most == 0) return absl::OkStatus();
+  const auto is_its = [&tenant](const auto& entry) { return entry.second.tenant == tenant; };
+  const int64_t count = std::count_if(sessions_.begin(), sessions_.end(), is_its);
+  if (count < most) return absl::OkStatus();
+  return OverLimit("--tenants:sessions", "tenant '", tenant->name(), "' has ", count, " sessions, and its quota is sessions=",
+                   most, "; end one");
 }
 
 std::vector<std::shared_ptr<Session>> Sessions::List() const {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "server/rpc/shares.h"
+#include "server/rpc/stream.h"
 #include "server/rpc/streams.h"
 #include "server/session/session.h"
 
@@ -26,9 +27,10 @@ class Sessions {
   Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program);
   ~Sessions() { End(); }
 
-  // The session that `open` names, or a new one. Fills `opened`. NOT_FOUND: it has ended, or there is no such device.
-  // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
-  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const PeerPtr& peer,
+  // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: it has ended, or is
+  // another caller's, or there is no such device. RESOURCE_EXHAUSTED names --max_sessions, or the tenant's quota.
+  // UNAVAILABLE: the server is stopping.
+  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const Stream& stream,
                                                 v1::SessionOpened* opened);
 
   SharedStreams<SessionStream>& streams() { return streams_; }
@@ -44,8 +46,9 @@ class Sessions {
   int64_t size() const;
 
  private:
-  absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const PeerPtr& peer);
-  absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const PeerPtr& peer);
+  absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const Stream& stream);
+  absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const Stream& stream);
+  absl::Status CheckQuota(const TenantPtr& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<std::shared_ptr<Session>> List() const;
 
   // The sessions that are away, the one longest so first.
@@ -68,6 +71,8 @@ class Sessions {
   struct Entry {
     std::shared_ptr<Session> session;
     Shares::Permit permit;  // None while it is away.
+    std::string owner;      // The name of the caller who has opened it; empty: nobody asks who callers are.
+    TenantPtr tenant;
   };
   absl::flat_hash_map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mu_);
 };

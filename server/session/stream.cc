@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/rpc/draining.h"
+#include "server/rpc/tenant_names.h"
 #include "server/session/sessions.h"
 #include "server/wire/parse_message.h"
 
@@ -43,6 +44,7 @@ absl::Status SessionStream::Parse(const Slices& slices, int64_t bytes, SessionMe
   message->memory = NewReservation();
   const auto charge = [message](int64_t parsed) { return message->memory.Grow(parsed); };
   RETURN_IF_ERROR(ParseMessage(slices, message->request, &message->attachments, charge));
+  if (!reach().is_everything()) Qualify(reach(), message->request);
   message->bytes = bytes + static_cast<int64_t>(message->arena.SpaceAllocated());
   message->memory.Shrink(message->memory.bytes());  // An estimate gives way to what the message takes.
   return message->memory.Grow(message->bytes);
@@ -56,7 +58,7 @@ absl::Status SessionStream::Open(SessionMessagePtr first) {
   v1::SessionOpened opened;
   const v1::OpenSession& open = first->request->open();
   RETURN_IF_ERROR(SetClient("OpenSession", open.client_id()));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, sessions_.Open(open, peer(), &opened));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, sessions_.Open(open, *this, &opened));
   {
     MutexLock lock(session_mu_);
     session_ = session;

@@ -31,6 +31,7 @@ std::string Metrics::Look() {
   Families families;
   AddProcess(families);
   AddCalls(families);
+  AddTenants(families);
   AddConnections(families);
   AddQueues(families);
   AddMemory(families);
@@ -98,6 +99,18 @@ void Metrics::AddCalls(Families& families) const {
   }
   families.AddGauge("gluond_sessions", "Sessions now.", static_cast<double>(parts_.sessions()));
   families.AddGauge("gluond_datasets", "Datasets now.", static_cast<double>(parts_.datasets()));
+}
+
+void Metrics::AddTenants(Families& families) const {
+  for (const TenantPtr& tenant : parts_.runner.tenants.List()) {
+    for (size_t i = 0; i < CallCounts::kCodes; ++i) {
+      const auto code = static_cast<absl::StatusCode>(i);
+      if (tenant->ended(code) == 0 && code != absl::StatusCode::kOk) continue;
+      families.AddCounter("gluond_tenant_requests_total", "Calls of a tenant's callers that have ended, by code.",
+                          static_cast<double>(tenant->ended(code)),
+                          {{"tenant", tenant->name()}, {"code", std::string(CodeName(code))}});
+    }
+  }
 }
 
 void Metrics::AddConnections(Families& families) const {

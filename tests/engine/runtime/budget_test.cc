@@ -94,6 +94,47 @@ TEST(BudgetTest, WhoTakesAllLeavesSomethingToThoseWhoHoldLess) {
   EXPECT_EQ(fair.Charge(2240), absl::OkStatus());
 }
 
+TEST(BudgetTest, AGroupHasALimitOfItsOwn) {
+  const auto server = std::make_shared<Budget>("the server", 1 << 20, "--max_tensor_bytes");
+  const auto acme = std::make_shared<AccountGroup>("acme");
+  acme->Set(/*share=*/1, /*most_bytes=*/8000);
+  std::vector<std::shared_ptr<Budget>> parts;
+  for (const AccountGroupPtr& group : {AccountGroupPtr(acme), AccountGroupPtr(acme), AccountGroupPtr()}) {
+    const ScopedAccount scope(std::make_shared<const Account>("a connection", group));
+    parts.push_back(Budget::PartOf(server));
+  }
+  ASSERT_EQ(parts[0]->Charge(4000), absl::OkStatus());
+  const absl::Status refused = parts[1]->Charge(4001);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("memory of tenant 'acme': 4001 bytes wanted, 4000 of 8000 in use"));
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("--tenants:bytes"));
+  EXPECT_EQ(server->used(), 4000) << "nothing was charged";
+  EXPECT_EQ(parts[2]->Charge(500'000), absl::OkStatus()) << "it is in no group";
+  acme->Set(1, AccountGroup::kNoLimit);
+  EXPECT_EQ(parts[1]->Charge(4001), absl::OkStatus());
+  for (const auto& part : parts) part->Refund(part->used());
+  EXPECT_EQ(server->used(), 0);
+}
+
+TEST(BudgetTest, OneGroupHearsNoNamesOfAnothers) {
+  const auto server = std::make_shared<Budget>("the server", 1 << 20, "--max_tensor_bytes");
+  const auto acme = std::make_shared<AccountGroup>("acme"), globex = std::make_shared<AccountGroup>("globex");
+  std::vector<std::shared_ptr<Budget>> models;
+  std::vector<AccountPtr> accounts;
+  for (const AccountGroupPtr& group : {AccountGroupPtr(acme), AccountGroupPtr(globex), AccountGroupPtr()}) {
+    const ScopedAccount scope(accounts.emplace_back(std::make_shared<const Account>("a connection", group)));
+    const std::string name = absl::StrCat("model '", group == nullptr ? "" : group->name() + "/", "secret'");
+    models.push_back(std::make_shared<Budget>(name, 1 << 20, "--max", Budget::PartOf(server)));
+    ASSERT_EQ(models.back()->Charge(1000), absl::OkStatus());
+  }
+  const auto seen_by = [&](size_t i) {
+    const ScopedAccount scope(accounts[i]);
+    return server->Holders();
+  };
+  EXPECT_EQ(seen_by(0), "2 x others' things 2.0 KiB, model 'acme/secret' 1000 bytes");
+  EXPECT_EQ(seen_by(2), "2 x others' things 2.0 KiB, model 'secret' 1000 bytes");
+}
+
 TEST(BudgetTest, RemembersItsPeak) {
   Budget budget("b", 100, "--f");
   EXPECT_EQ(budget.peak(), 0);

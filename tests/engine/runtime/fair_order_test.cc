@@ -181,5 +181,76 @@ TEST_F(FairOrderTest, AccountsThatAreGoneAreForgotten) {
   EXPECT_FALSE(accounts.back().expired()) << "what it has used is remembered for a while";
 }
 
+class GroupsTest : public FairOrderTest {
+ protected:
+  // Gives an account of the group a queue with `count` works.
+  void Add(const char* name, const AccountGroupPtr& group, int count) {
+    const auto account = std::make_shared<const Account>(name, group);
+    WorkQueue& queue = *queues_.emplace_back(std::make_unique<WorkQueue>());
+    for (int i = 0; i < count; ++i) {
+      order_.Add(queue, works_.emplace_back(std::make_unique<Named>(name)).get(), account, now_);
+    }
+  }
+  // How many of the next `pieces`, which take 10 ms each, are called `name`.
+  int Count(const std::string& name, int pieces) {
+    int count = 0;
+    for (int i = 0; i < pieces; ++i) count += Next(milliseconds(10)) == name;
+    return count;
+  }
+
+  const std::shared_ptr<AccountGroup> acme_ = std::make_shared<AccountGroup>("acme"),
+                                      globex_ = std::make_shared<AccountGroup>("globex");
+  std::vector<std::unique_ptr<WorkQueue>> queues_;
+  std::vector<std::unique_ptr<Named>> works_;
+};
+
+TEST_F(GroupsTest, ManyAccountsOfAGroupAreAsOne) {
+  for (int i = 0; i < 8; ++i) Add("flood", acme_, 10);
+  Add("one", globex_, 10);
+  EXPECT_EQ(Count("one", 10), 5);
+  Add("of no group", nullptr, 10);
+  EXPECT_NEAR(Count("of no group", 9), 3, 1);
+}
+
+TEST_F(GroupsTest, WithinAGroupAccountsTakeTurns) {
+  Add("busy", acme_, 20);
+  EXPECT_EQ(Count("busy", 5), 5);
+  Add("new", acme_, 5);
+  Add("another's", globex_, 20);
+  EXPECT_NEAR(Count("new", 12), 3, 1) << "half of the half";
+}
+
+TEST_F(GroupsTest, AShareIsOfTheTime) {
+  acme_->Set(/*share=*/3, AccountGroup::kNoLimit);
+  Add("acme", acme_, 60);
+  Add("globex", globex_, 60);
+  EXPECT_NEAR(Count("acme", 40), 30, 2);
+}
+
+TEST_F(GroupsTest, AGroupHoldsNoMoreThreadsThanAnotherThatHasWork) {
+  for (int i = 0; i < 3; ++i) Add("flood", acme_, 1);
+  const auto first = order_.Take(now_), second = order_.Take(now_);
+  ASSERT_TRUE(first.has_value() && second.has_value()) << "nobody else wants the threads";
+  Add("one", globex_, 2);
+  const auto others = order_.Take(now_);
+  ASSERT_TRUE(others.has_value());
+  EXPECT_EQ(static_cast<Named*>(others->work)->name, "one");
+  EXPECT_FALSE(order_.ready());
+  EXPECT_FALSE(order_.Take(now_).has_value()) << "one has one thread, and flood has two";
+  order_.Done(*first, now_);
+  EXPECT_FALSE(order_.ready());
+  order_.Done(*second, now_);
+  EXPECT_EQ(Next(), "flood");
+  order_.Done(*others, now_);
+  EXPECT_EQ(Next(), "one");
+}
+
+TEST_F(GroupsTest, AGroupThatComesAnewHasNoCredit) {
+  Add("acme", acme_, 100);
+  EXPECT_EQ(Count("acme", 50), 50);
+  Add("globex", globex_, 50);
+  EXPECT_LE(Count("globex", 20), 11);
+}
+
 }  // namespace
 }  // namespace gluond

@@ -88,7 +88,7 @@ TEST_F(CheckpointTest, DeleteRemovesEverything) {
 TEST_F(CheckpointTest, NamesAreNeverPaths) {
   const auto store = OpenStore();
   for (const std::string& name : std::vector<std::string>{
-           "", ".", "..", "../x", "/etc/passwd", "a/b", ".hidden", "-rf", "_x", "a b", "a\n", std::string("a\0b", 3),
+           "", ".", "..", "../x", "/etc/passwd", "a/b/c", "/b", "a/", "a+b", ".hidden", "-rf", "_x", "a b", "a\n", std::string("a\0b", 3),
            "gr\xc3\xbc\xc3\x9f", "a\\b", std::string(129, 'a')}) {
     EXPECT_TRUE(absl::IsInvalidArgument(store->Save(name, MakeCheckpoint(1)).status())) << name;
     EXPECT_TRUE(absl::IsInvalidArgument(store->Load(name, *memory_).status())) << name;

@@ -1,0 +1,61 @@
+// Reach: the names that a caller may say, and sees. Inside, a tenant's things have the tenant's name before theirs,
+// "acme/digits" (engine/runtime/tenant_name.h); a tenant's caller says and sees `digits`. A caller of no tenant reaches what is no
+// tenant's; the server's own admin reaches all, under the names that they have inside, as does everybody on a server
+// without tenants.
+
+#ifndef SERVER_IDENTITY_REACH_H_
+#define SERVER_IDENTITY_REACH_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/runtime/tenant_name.h"
+#include "server/identity/tenants.h"
+
+namespace gluond::server {
+
+class Reach {
+ public:
+  // Everything.
+  Reach() = default;
+  static Reach Of(TenantPtr tenant) {
+    Reach reach;
+    reach.prefix_ = absl::StrCat(tenant->name(), "/");
+    reach.tenant_ = std::move(tenant);
+    return reach;
+  }
+  static Reach OfNoTenant() {
+    Reach reach;
+    reach.prefix_ = "/";  // A name that a tenant might have is nobody's with this before it.
+    return reach;
+  }
+
+  bool is_everything() const { return prefix_.empty(); }
+  // Null: the caller is of no tenant.
+  const TenantPtr& tenant() const { return tenant_; }
+  // The beginning of the names of the caller's own things: "acme/", or nothing.
+  absl::string_view owner() const { return tenant_ == nullptr ? absl::string_view() : prefix_; }
+  bool Has(absl::string_view name) const { return is_everything() || TenantPrefix(name) == owner(); }
+
+  // A name that the caller says, as it is inside. There it is one that he may say, or nobody's.
+  std::string Inside(absl::string_view said) const {
+    const bool is_plain = tenant_ == nullptr && (is_everything() || TenantPrefix(said).empty());
+    return is_plain ? std::string(said) : absl::StrCat(prefix_, said);
+  }
+  // The reverse, for a name within the caller's reach.
+  absl::string_view Outside(absl::string_view name) const {
+    return !is_everything() && TenantPrefix(name) == prefix_ ? name.substr(prefix_.size()) : name;
+  }
+  // The prefix of the names that Inside changes; nothing: of none.
+  absl::string_view prefix() const { return prefix_; }
+
+ private:
+  std::string prefix_;
+  TenantPtr tenant_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_IDENTITY_REACH_H_

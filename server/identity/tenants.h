@@ -1,0 +1,111 @@
+// Tenants are the parties that share a server, each with names and quotas of its own: a file with a line for each,
+//
+//   # name  quotas
+//   acme    models=20 bytes=4GiB sessions=8 store_bytes=100GiB requests_per_second=200 lane_share=2
+//   globex  models=5
+//
+// Identities (identities.h) say which tenant a caller belongs to. The default tenant has no name, and no line.
+// Thread-safe.
+
+#ifndef SERVER_IDENTITY_TENANTS_H_
+#define SERVER_IDENTITY_TENANTS_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/core/mutex.h"
+#include "engine/runtime/account.h"
+
+namespace gluond::server {
+
+// The most that a tenant may have; 0: as much as the server has.
+struct Quotas {
+  int64_t models = 0;
+  int64_t datasets = 0;
+  int64_t versions = 0;                // Published ones.
+  int64_t sessions = 0;
+  int64_t saved_sessions = 0;
+  int64_t bytes = 0;                   // Tensors on each device, and as many of requests, replies and queues.
+  int64_t store_bytes = 0;             // On the disk.
+  double requests_per_second = 0;
+  double lane_share = 1;               // A part of the threads' time, beside others'; the default tenant has 1.
+};
+
+class Tenant {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Tenant(const std::string& name);
+  const std::string& name() const { return group_->name(); }
+
+  Quotas quotas() const;
+  void Set(const Quotas& quotas);
+  // The group of the accounts of its callers.
+  AccountGroupPtr group() const { return group_; }
+  // The account of work that is the tenant's and no connection's.
+  const AccountPtr& account() const { return account_; }
+
+  // Counts a request. RESOURCE_EXHAUSTED: requests come faster than requests_per_second; tells when one may come. As many
+  // as those of a second may come at once.
+  absl::Status TakeRequest(Clock::time_point now = Clock::now());
+
+  // Counts a call that has ended, by its code.
+  void Ended(absl::StatusCode code);
+  int64_t ended(absl::StatusCode code) const { return ended_[static_cast<size_t>(code)]; }
+
+ private:
+  const std::shared_ptr<AccountGroup> group_;
+  const AccountPtr account_;
+  std::array<std::atomic<int64_t>, 17> ended_{};  // gRPC has so many codes.
+  mutable Mutex mu_;
+  Quotas quotas_ ABSL_GUARDED_BY(mu_);
+  double tokens_ ABSL_GUARDED_BY(mu_) = 0;  // Requests that may come, as of filled_.
+  Clock::time_point filled_ ABSL_GUARDED_BY(mu_);
+};
+using TenantPtr = std::shared_ptr<Tenant>;
+
+class Tenants {
+ public:
+  // Without a file there is the default tenant alone.
+  Tenants() = default;
+
+  // Reads the file. Before the first call. NOT_FOUND: no such file. INVALID_ARGUMENT: a line, by its number.
+  absl::Status Load(std::string path);
+  // Takes up a file that has changed: all of it, or, where it is broken, nothing; the error is told once. Quotas hold for
+  // what comes from then on. A tenant whose line is gone lets nobody in.
+  absl::Status Reload();
+
+  // Whether there is a file.
+  bool any() const { return !path_.empty(); }
+  // Null: there is no such tenant.
+  TenantPtr Find(absl::string_view name) const;
+  // The tenant who owns a name, as "acme/digits"; null: the default one does, or nobody.
+  TenantPtr OwnerOf(absl::string_view name) const;
+  // OwnerOf's account; null where that is.
+  AccountPtr AccountOf(absl::string_view name) const;
+  // By name.
+  std::vector<TenantPtr> List() const;
+
+  // Whether one more thing named `name` is within a quota, `count` of whose kind its owner has. RESOURCE_EXHAUSTED names
+  // the quota. `kind` is "model".
+  absl::Status CheckCount(absl::string_view name, absl::string_view kind, int64_t Quotas::*quota, int64_t count) const;
+
+ private:
+  std::string path_;  // Set before the first call.
+  mutable Mutex mu_;
+  std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
+  std::map<std::string, TenantPtr, std::less<>> tenants_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_IDENTITY_TENANTS_H_

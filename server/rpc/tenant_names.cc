@@ -1,0 +1,232 @@
+#include "server/rpc/tenant_names.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/core/error_info.h"
+#include "engine/core/mutex.h"
+#include "engine/core/status_macros.h"
+#include "google/protobuf/descriptor.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace gluond::server {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+constexpr NamedField kFields[] = {
+    {"gluond.v1.Checkpoint.name", NamedField::kName},
+    {"gluond.v1.SaveCheckpointRequest.model", NamedField::kName},
+    {"gluond.v1.SaveCheckpointRequest.checkpoint", NamedField::kName},
+    {"gluond.v1.DeleteCheckpointRequest.checkpoint", NamedField::kName},
+    {"gluond.v1.LoadCheckpointRequest.checkpoint", NamedField::kName},
+    {"gluond.v1.LoadCheckpointRequest.model", NamedField::kName},
+    {"gluond.v1.Trainer.model", NamedField::kName},
+    {"gluond.v1.CreateTrainerRequest.model", NamedField::kName},
+    {"gluond.v1.GetTrainerRequest.model", NamedField::kName},
+    {"gluond.v1.SetLearningRateRequest.model", NamedField::kName},
+    {"gluond.v1.GetOptimizerStateRequest.model", NamedField::kName},
+    {"gluond.v1.SetOptimizerStateRequest.model", NamedField::kName},
+    {"gluond.v1.Command.SaveAsModel.model", NamedField::kName},
+    {"gluond.v1.Command.OpenModel.model", NamedField::kName},
+    {"gluond.v1.Command.StoreToModel.model", NamedField::kName},
+    {"gluond.v1.Command.SaveSession.name", NamedField::kName},
+    {"gluond.v1.Command.OpenSaved.name", NamedField::kName},
+    {"gluond.v1.SavedSession.name", NamedField::kName},
+    {"gluond.v1.DeleteSavedSessionRequest.name", NamedField::kName},
+    {"gluond.v1.Dataset.name", NamedField::kName},
+    {"gluond.v1.Rows.dataset", NamedField::kName},
+    {"gluond.v1.UploadDatasetRequest.dataset", NamedField::kName},
+    {"gluond.v1.DeleteDatasetRequest.dataset", NamedField::kName},
+    {"gluond.v1.InitializeParametersRequest.model", NamedField::kName},
+    {"gluond.v1.SetParametersRequest.model", NamedField::kName},
+    {"gluond.v1.GetParametersRequest.model", NamedField::kName},
+    {"gluond.v1.UploadParameterRequest.model", NamedField::kName},
+    {"gluond.v1.DownloadParameterRequest.model", NamedField::kName},
+    {"gluond.v1.Model.name", NamedField::kName},
+    {"gluond.v1.DefineModelRequest.model", NamedField::kName},
+    {"gluond.v1.GetModelRequest.model", NamedField::kName},
+    {"gluond.v1.DeleteModelRequest.model", NamedField::kName},
+    {"gluond.v1.PredictRequest.model", NamedField::kName},
+    {"gluond.v1.PublishModelRequest.model", NamedField::kName},
+    {"gluond.v1.PublishModelRequest.checkpoint", NamedField::kName},
+    {"gluond.v1.PublishModelRequest.served", NamedField::kName},
+    {"gluond.v1.ServedVersion.served", NamedField::kName},
+    {"gluond.v1.ServedVersion.source", NamedField::kName},
+    {"gluond.v1.ListVersionsRequest.served", NamedField::kName},
+    {"gluond.v1.RouteVersionsRequest.served", NamedField::kName},
+    {"gluond.v1.RetireVersionRequest.served", NamedField::kName},
+    {"gluond.v1.ForwardRequest.model", NamedField::kName},
+    {"gluond.v1.BackwardRequest.model", NamedField::kName},
+    {"gluond.v1.StepRequest.model", NamedField::kName},
+    {"gluond.v1.TrainStepRequest.model", NamedField::kName},
+    {"gluond.v1.TrainRequest.model", NamedField::kName},
+    {"gluond.v1.CancelTrainingRequest.model", NamedField::kName},
+    {"gluond.v1.ZeroGradientsRequest.model", NamedField::kName},
+    {"gluond.v1.GetGradientsRequest.model", NamedField::kName},
+    {"gluond.v1.EvaluateRequest.model", NamedField::kName},
+    {"gluond.v1.GetSequenceRequest.model", NamedField::kName},
+    {"inference.ModelReadyRequest.name", NamedField::kName},
+    {"inference.ModelMetadataRequest.name", NamedField::kName},
+    {"inference.ModelMetadataResponse.name", NamedField::kName},
+    {"inference.ModelInferRequest.model_name", NamedField::kName},
+    {"inference.ModelInferResponse.model_name", NamedField::kName},
+    {"inference.ModelConfigRequest.name", NamedField::kName},
+    {"inference.ModelConfig.name", NamedField::kName},
+    {"inference.ModelStatisticsRequest.name", NamedField::kName},
+    {"inference.ModelStatistics.name", NamedField::kName},
+    {"inference.RepositoryIndexResponse.ModelIndex.name", NamedField::kName},
+    {"inference.RepositoryModelLoadRequest.model_name", NamedField::kName},
+    {"inference.RepositoryModelUnloadRequest.model_name", NamedField::kName},
+    {"inference.TraceSettingRequest.model_name", NamedField::kName},
+    {"gluond.v1.TrainProgress.error", NamedField::kText},
+    {"gluond.v1.ServedVersion.reason", NamedField::kText},
+    {"inference.RepositoryIndexResponse.ModelIndex.reason", NamedField::kText},
+    {"inference.ModelStreamInferResponse.error_message", NamedField::kText},
+};
+
+// Texts quote names.
+std::string Outside(const Reach& reach, absl::string_view text) {
+  return absl::StrReplaceAll(text, {{absl::StrCat("'", reach.prefix()), "'"}});
+}
+
+// The fields of one type of message that have names, or messages with names.
+struct Steps {
+  struct Step {
+    const FieldDescriptor* field;
+    enum { kName, kText, kMessage, kStatus } kind;
+  };
+  std::vector<Step> steps;
+};
+
+// The steps of all types that were asked for. Thread-safe.
+class StepsOfTypes {
+ public:
+  StepsOfTypes() {
+    const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+    for (const NamedField& named : kFields) named_[pool->FindFieldByName(named.field)] = named.kind;
+  }
+
+  // Stays where it is.
+  const Steps& Find(const Descriptor* type) {
+    MutexLock lock(mu_);
+    return FindLocked(type);
+  }
+
+ private:
+  const Steps& FindLocked(const Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (const auto found = known_.find(type); found != known_.end()) return *found->second;
+    // Types that hold themselves, as blocks of blocks, have no names below: they are looked at once.
+    Steps& steps = *(known_[type] = std::make_unique<Steps>());
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* const field = type->field(i);
+      if (const auto named = named_.find(field); named != named_.end()) {
+        steps.steps.push_back({field, named->second == NamedField::kName ? Steps::Step::kName : Steps::Step::kText});
+      } else if (field->message_type() == google::rpc::Status::descriptor()) {
+        steps.steps.push_back({field, Steps::Step::kStatus});
+      } else if (field->message_type() != nullptr && !field->is_map() && !FindLocked(field->message_type()).steps.empty()) {
+        steps.steps.push_back({field, Steps::Step::kMessage});
+      }
+    }
+    return steps;
+  }
+
+  absl::flat_hash_map<const FieldDescriptor*, NamedField::Kind> named_;
+  Mutex mu_;
+  absl::flat_hash_map<const Descriptor*, std::unique_ptr<Steps>> known_ ABSL_GUARDED_BY(mu_);
+};
+
+const Steps& StepsOf(const Descriptor* type) {
+  static auto& all = *new StepsOfTypes;
+  return all.Find(type);
+}
+
+void SetName(const FieldDescriptor* field, Message* message, const std::string& name) {
+  message->GetReflection()->SetString(message, field, name);
+}
+
+// Calls `change` for each message that is set in the field.
+template <class Change>
+void ForEachMessage(Message* message, const FieldDescriptor* field, Change change) {
+  const Reflection* const reflection = message->GetReflection();
+  if (!field->is_repeated()) {
+    if (reflection->HasField(*message, field)) change(reflection->MutableMessage(message, field));
+    return;
+  }
+  const int size = reflection->FieldSize(*message, field);
+  for (int i = 0; i < size; ++i) change(reflection->MutableRepeatedMessage(message, field, i));
+}
+
+void UnqualifyStatus(const Reach& reach, google::rpc::Status* status) {
+  status->set_message(Outside(reach, status->message()));
+  for (google::protobuf::Any& detail : *status->mutable_details()) {
+    if (google::rpc::ErrorInfo info; detail.UnpackTo(&info)) {
+      for (auto& [key, value] : *info.mutable_metadata()) value = std::string(reach.Outside(value));
+      detail.PackFrom(info);
+    } else if (google::rpc::BadRequest request; detail.UnpackTo(&request)) {
+      for (auto& violation : *request.mutable_field_violations()) {
+        violation.set_description(Outside(reach, violation.description()));
+      }
+      detail.PackFrom(request);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Span<const NamedField> NamedFields() { return kFields; }
+
+void Qualify(const Reach& reach, Message* request) {
+  std::string scratch;
+  for (const auto& [field, kind] : StepsOf(request->GetDescriptor()).steps) {
+    if (kind == Steps::Step::kMessage) {
+      ForEachMessage(request, field, [&reach](Message* each) { Qualify(reach, each); });
+    } else if (kind == Steps::Step::kName) {
+      const std::string& said = request->GetReflection()->GetStringReference(*request, field, &scratch);
+      if (!said.empty()) SetName(field, request, reach.Inside(said));
+    }
+  }
+}
+
+void Unqualify(const Reach& reach, Message* reply) {
+  std::string scratch;
+  for (const auto& [field, kind] : StepsOf(reply->GetDescriptor()).steps) {
+    switch (kind) {
+      case Steps::Step::kMessage:
+        ForEachMessage(reply, field, [&reach](Message* each) { Unqualify(reach, each); });
+        break;
+      case Steps::Step::kStatus:
+        ForEachMessage(reply, field, [&reach](Message* each) {
+          UnqualifyStatus(reach, static_cast<google::rpc::Status*>(each));
+        });
+        break;
+      case Steps::Step::kName:
+      case Steps::Step::kText: {
+        const std::string& inside = reply->GetReflection()->GetStringReference(*reply, field, &scratch);
+        if (inside.empty()) break;
+        SetName(field, reply, kind == Steps::Step::kText ? Outside(reach, inside) : std::string(reach.Outside(inside)));
+      }
+    }
+  }
+}
+
+absl::Status Unqualify(const Reach& reach, const absl::Status& status) {
+  if (status.ok()) return status;
+  absl::Status outside = WithMessage(status, Outside(reach, status.message()));
+  std::optional<ErrorInfo> info = InfoOf(status);
+  if (!info.has_value()) return outside;
+  for (auto& [key, value] : info->metadata) value = std::string(reach.Outside(value));
+  return WithInfo(std::move(outside), info->reason, std::move(info->metadata));
+}
+
+}  // namespace gluond::server
