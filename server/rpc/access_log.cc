@@ -81,7 +81,7 @@ void AccessLog::Ended(const EndedCall& call) const {
   line.Add("\"");
   line.AddIfThere(",\"caller\":", call.caller);
   line.AddIfThere(",\"peer\":", call.peer);
-  line.AddIfThere(",\"model\":", call.model);
+  line.AddIfThere(",\"target\":", call.target);
   line.Add(",\"seconds\":");
   line.AddSeconds(call.time);
   if (call.phases.compute.count() > 0) {

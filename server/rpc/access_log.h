@@ -1,7 +1,7 @@
 // AccessLog has one line of JSON for each call that is over, whatever became of it:
 //
 //   {"time":"2026-11-21T03:04:05.678Z","event":"call","level":"info","method":"/gluond.v1.TrainingService/TrainStep",
-//    "code":"OK","caller":"alice","peer":"ipv4:10.0.0.7:51234","model":"digits","seconds":0.004211,
+//    "code":"OK","caller":"alice","peer":"ipv4:10.0.0.7:51234","target":"digits","seconds":0.004211,
 //    "queue_seconds":0.000102,"compute_seconds":0.003544,"callback_seconds":0.000000,"bytes_in":25088,"bytes_out":120,
 //    "messages_in":1,"messages_out":1,"request_id":"4f5c...","trace_id":"...","span_id":"...","parent_id":"..."}
 //
@@ -33,7 +33,7 @@ struct CallPhases {
 
 // A call that is over.
 struct EndedCall {
-  absl::string_view method, caller, peer, model, request_id;
+  absl::string_view method, caller, peer, target, request_id;
   const TraceContext& trace;
   absl::StatusCode code;
   std::chrono::nanoseconds time;  // From its headers to its last word.

@@ -98,7 +98,7 @@ void Stream::AddTrailingMetadata(bool fails) {
 void Stream::LogAccess() {
   if (access_ == nullptr || !access_->Wants(code_)) return;
   access_->Ended({.method = method_, .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
-                  .peer = peer()->name(), .model = model_, .request_id = request_id(), .trace = trace(), .code = code_,
+                  .peer = peer()->name(), .target = target_, .request_id = request_id(), .trace = trace(), .code = code_,
                   .time = time_, .phases = phases_, .bytes_in = bytes_in_, .bytes_out = bytes_out_,
                   .messages_in = messages_in_, .messages_out = messages_out_});
 }

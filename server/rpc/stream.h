@@ -65,8 +65,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // The metadata `traceparent`; empty: the client sent none or a malformed one. Where it sent any, the trailing metadata
   // have that of the call's own span.
   std::string traceparent() const;
-  // Facts for the call's line in the access log: the model that it is about, and its phases. As request_id.
-  void SetModel(std::string model) { model_ = std::move(model); }
+  // Facts for the call's line in the access log: what it is about, as the model, and its phases. As request_id.
+  void SetTarget(std::string target) { target_ = std::move(target); }
   void SetPhases(const CallPhases& phases) { phases_ = phases; }
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
@@ -134,7 +134,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   const absl::string_view method_;
   AccessLog* const access_;
   OpenCalls* const open_calls_;
-  std::string request_id_, model_;
+  std::string request_id_, target_;
   std::optional<TraceContext> trace_;
   CallPhases phases_;
   Guest guest_;

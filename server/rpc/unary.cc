@@ -220,7 +220,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
   if (method_.audited && runner_.audit.is_open()) Audit(outcome);
-  stream_->SetModel(std::move(target_));
+  stream_->SetTarget(std::move(target_));
   stream_->SetPhases(phases_);
   Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), std::move(reply));
 }

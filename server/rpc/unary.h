@@ -119,7 +119,7 @@ class Rpc {
   // The client's name for itself, for the log. One that is too long for a name is left out.
   void SetClient(const std::string& client_id);
   // The model, or whatever else it is, that the call is about: for the logs.
-  void SetTarget(const std::string& name) { target_ = name; }
+  void SetTarget(std::string name) { target_ = std::move(name); }
   CallPhases& phases() { return phases_; }
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
   void Scope(std::string* client_id) const;
@@ -259,6 +259,22 @@ absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const google::pr
 
 namespace unary_internal {
 
+// The name that a request is about: of its model, or of whatever else it names.
+template <class Request>
+std::string TargetOf(const Request& request) {
+  std::string target;
+  const auto take = [&target](const std::string& name) {
+    if (target.empty()) target = name;
+  };
+  if constexpr (requires { take(request.model()); }) take(request.model());
+  if constexpr (requires { take(request.model_name()); }) take(request.model_name());
+  if constexpr (requires { take(request.served()); }) take(request.served());
+  if constexpr (requires { take(request.dataset()); }) take(request.dataset());
+  if constexpr (requires { take(request.checkpoint()); }) take(request.checkpoint());
+  if constexpr (requires { take(request.name()); }) take(request.name());
+  return target;
+}
+
 // Making the tensors of a short request may take long.
 template <class Request>
 Weight WeightOfTensors(const Request& request) {
@@ -322,13 +338,7 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     } else if constexpr (requires { state->request->client_id(); }) {
       state->Scope(state->request->mutable_client_id());
     }
-    if constexpr (requires { state->SetTarget(state->request->model()); }) {
-      state->SetTarget(state->request->model());
-    } else if constexpr (requires { state->SetTarget(state->request->name()); }) {
-      state->SetTarget(state->request->name());
-    } else if constexpr (requires { state->SetTarget(state->request->model_name()); }) {
-      state->SetTarget(state->request->model_name());
-    }
+    state->SetTarget(unary_internal::TargetOf(*state->request));
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
                                  [state, answer] { unary_internal::RunInOrder(state, answer); });

@@ -71,9 +71,9 @@ class AccessLogTest(unittest.TestCase):
     told = time.strptime(good["time"][:19], "%Y-%m-%dT%H:%M:%S")
     self.assertRegex(good["time"][19:], r"^\.\d{3}Z$")
     self.assertLess(abs(time.mktime(told) - time.mktime(time.gmtime(before))), 60)
-    facts = ("level", "method", "code", "model", "request_id", "bytes_in", "bytes_out")
+    facts = ("level", "method", "code", "target", "request_id", "bytes_in", "bytes_out")
     self.assertEqual({key: failed[key] for key in facts},
-                     {"level": "warning", "method": GET_MODEL, "code": "NOT_FOUND", "model": "nobody",
+                     {"level": "warning", "method": GET_MODEL, "code": "NOT_FOUND", "target": "nobody",
                       "request_id": "mine", "bytes_in": 8, "bytes_out": 0})
     self.assertEqual((unknown["method"], unknown["code"]), ("unknown", "UNIMPLEMENTED"))
 
@@ -88,12 +88,12 @@ class AccessLogTest(unittest.TestCase):
       server.stop()
     by_method = {line["method"].rsplit("/", 1)[1]: line for line in self.lines()}
     train = by_method["TrainStep"]
-    self.assertEqual(train["model"], "digits")
+    self.assertEqual(train["target"], "digits")
     self.assertAlmostEqual(train["compute_seconds"], float(step["compute"].rstrip("s")), places=5)
     self.assertAlmostEqual(train["queue_seconds"], float(step["queue"].rstrip("s")), places=5)
     self.assertEqual(train["callback_seconds"], 0)
     infer = by_method["ModelInfer"]
-    self.assertEqual(infer["model"], "digits")
+    self.assertEqual(infer["target"], "digits")
     self.assertGreater(infer["compute_seconds"], 0)
     self.assertLessEqual(infer["queue_seconds"] + infer["compute_seconds"], infer["seconds"] + 2e-6)
     self.assertNotIn("compute_seconds", by_method["DefineModel"])
