@@ -170,7 +170,7 @@ class IdentityTest(unittest.TestCase):
   def test_a_wrong_file_of_identities_ends_the_start(self):
     digits = "0" * 64
     for line, expected in (("alice infer", "2 words"), (f"alice boss sha256:{digits}", "boss"),
-                           (f"a/b infer sha256:{digits}", "name"), ("alice infer sha256:12", "64 hexadecimal"),
+                           (f"a/b/c infer sha256:{digits}", "name"), (f"/b infer sha256:{digits}", "name"), ("alice infer sha256:12", "64 hexadecimal"),
                            (f"alice infer md5:{digits}", "credential"),
                            (f"alice infer sha256:{digits}\nbob infer sha256:{digits}", "line 2")):
       self.identities.write_text(line)
