@@ -164,6 +164,10 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOp
   if (!options.tenants.empty() && identities == nullptr && jwt == nullptr) {
     return absl::InvalidArgumentError("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
   }
+  if (!options.tenants.empty() && options.shared_memory) {
+    return absl::InvalidArgumentError("--tenants and --shared_memory exclude each other: regions of memory are not told apart by "
+                                      "tenants; leave one of them out");
+  }
   if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));
   if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) return nullptr;
   return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt), tenants);

@@ -29,7 +29,7 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
       constexpr uint64_t kLongest = 3'600'000'000;
       if (timeout > 0) to->timeout = std::chrono::microseconds(std::min(timeout, kLongest));
     } else if (name == kTiming) {
-      if (parameter.parameter_choice_case() != InferParameter::kBoolParam) {
+      if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
         return InField("parameters[\"timing\"]",
                        absl::InvalidArgumentError("the parameter 'timing' wants true or false, in bool_param"));
       }

@@ -14,7 +14,7 @@ import unittest
 import grpc
 from google.protobuf import descriptor_pool, json_format
 
-from gluond.v1 import (custom_operator_pb2, dataset_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2,  # noqa: F401
+from gluond.v1 import (checkpoint_pb2, custom_operator_pb2, dataset_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2,  # noqa: F401
                        serving_pb2, session_pb2, trainer_pb2, training_pb2)
 from proto.inference import grpc_service_pb2  # noqa: F401
 from tests import case_runner
@@ -264,16 +264,23 @@ class IdentityTest(unittest.TestCase):
       self.assertFalse(parameters_pb2.InitializeParametersResponse.FromString(answer).replayed)
 
   def test_changes_are_audited_with_whoever_made_them(self):
-    token = self.token("alice", "train")
+    token = self.token("alice", "train,publish")
     audit = self.folder / "audit.log"
     server = self.server(f"--identities={self.identities}", f"--audit_log={audit}")
     channel = self.channel(server)
     self.ask(channel, "gluond.v1.ModelService/DeleteModel", token,
              model_pb2.DeleteModelRequest(model="digits").SerializeToString(), metadata=(("x-request-id", "r-1"),))
     self.ask(channel, "gluond.v1.ModelService/ListModels", token)
+    for method, request in (
+        ("gluond.v1.ServingService/RetireVersion", serving_pb2.RetireVersionRequest(served="digits", version=7)),
+        ("gluond.v1.TrainingService/DeleteDataset", dataset_pb2.DeleteDatasetRequest(dataset="digits")),
+        ("gluond.v1.ModelService/DeleteCheckpoint", checkpoint_pb2.DeleteCheckpointRequest(checkpoint="digits")),
+        ("inference.GRPCInferenceService/RepositoryModelUnload",
+         grpc_service_pb2.RepositoryModelUnloadRequest(model_name="digits"))):
+      self.ask(channel, method, token, request.SerializeToString())
     server.stop()
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    self.assertEqual(len(lines), 1, lines)
+    self.assertEqual([line["target"] for line in lines], ["digits"] * 5, lines)
     told = {key: lines[0][key] for key in ("event", "caller", "method", "target", "code", "request_id")}
     self.assertEqual(told, {"event": "audit", "caller": "alice", "method": "/gluond.v1.ModelService/DeleteModel",
                             "target": "digits", "code": "NOT_FOUND", "request_id": "r-1"})
