@@ -1,30 +1,18 @@
 // Compressed messages, from a client that compresses by itself, so that it can send whatever it likes: what is whole is
 // answered, compressed as well; damage, bombs and other nonsense are refused, and the server goes on.
 
-#include <zlib.h>
-
 #include <cstring>
 
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
+#include "tests/server/deflated.h"
 #include "tests/server/serving_fixture.h"
 
 namespace gluond::server {
 namespace {
 
-// "1f8b..." for gzip, "78..." for deflate, as gRPC means them.
 std::string Deflated(const std::string& text, grpc_compression_algorithm algorithm) {
-  z_stream stream = {};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, algorithm == GRPC_COMPRESS_GZIP ? 31 : 15, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
+  return Deflated(text, algorithm == GRPC_COMPRESS_GZIP ? Encoding::kGzip : Encoding::kDeflate);
 }
 
 struct Answer {

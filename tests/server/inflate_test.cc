@@ -3,32 +3,17 @@
 
 #include "server/wire/inflate.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/server/deflated.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr int64_t kMost = 1 << 20;
-
-std::string Deflated(const std::string& text, Encoding encoding) {
-  z_stream stream = {};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, encoding == Encoding::kGzip ? 31 : 15, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 Slices Cut(const std::string& text, size_t piece) {
   Slices slices;
