@@ -99,14 +99,26 @@ class JwtTest(unittest.TestCase):
   def test_both_algorithms_say_who_calls_and_what_he_may(self):
     audit = self.folder / "audit"
     self.start(f"--audit_log={audit}")
-    for signer, header, name in ((self.rsa, {}, "alice"), (self.ec, {}, "bob"), (self.ec, {"kid": "curve"}, "carol.k-1_x")):
+    names = ["alice", "bob", "carol.k-1_x"]
+    for signer, header, name in zip((self.rsa, self.ec, self.ec), ({}, {}, {"kid": "curve"}), names):
       token = signer.token(header, sub=name)
       self.assertEqual(self.ask(token), (STATUS.OK, ""), name)
       self.assertEqual(self.ask(token, PUBLISH)[0], STATUS.PERMISSION_DENIED)
       self.assertNotIn(self.ask(token, DELETE)[0], (STATUS.PERMISSION_DENIED, STATUS.UNAUTHENTICATED))
     self.server.stop()
-    callers = [json.loads(line)["caller"] for line in audit.read_text().splitlines()]
-    self.assertEqual(callers, ["alice", "bob", "carol.k-1_x"])
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    self.assertEqual([line["caller"] for line in lines if line["code"] == "PERMISSION_DENIED"], names)
+    self.assertEqual([line["caller"] for line in lines if line["code"] != "PERMISSION_DENIED"], names)
+
+  def test_a_tenants_caller_is_of_the_tenant(self):
+    tenants = self.folder / "tenants"
+    tenants.write_text("acme\n")
+    self.start(f"--tenants={tenants}")
+    self.assertEqual(self.ask(self.rsa.token(sub="acme/alice")), (STATUS.OK, ""))
+    for name, says in (("globex/bob", "has no line"), ("acme", "is the name of a tenant")):
+      code, said = self.ask(self.rsa.token(sub=name))
+      self.assertEqual(code, STATUS.PERMISSION_DENIED, said)
+      self.assertIn(says, said)
 
   def test_claims_have_several_forms(self):
     self.start("--jwt_name_claim=email.local", "--jwt_roles_claim=realm_access.roles")
@@ -149,7 +161,7 @@ class JwtTest(unittest.TestCase):
         ("not valid yet", token(nbf=now + 120)), ("no number of seconds", token(nbf={})),
         ("none of infer", token(roles=[])), ("none of infer", token(roles=None)), ("none of infer", token(roles=["boss"])),
         ("none of infer", token(roles={"train": True})), ("none of infer", token(roles=["trainer"])),
-        ("is no name", token(sub=None)), ("is no name", token(sub="")), ("is no name", token(sub="a/b")), ("is no name", token(sub=7)),
+        ("is no name", token(sub=None)), ("is no name", token(sub="")), ("is no name", token(sub="a/b/c")), ("is no name", token(sub=7)),
         ("is no name", token(sub="a" * 65)), ("is no name", token(sub="local\n")),
         ("no base64url", f"%.{claims}.{signature}"), ("no JSON object", f"{encode(b'[]')}.{claims}.{signature}"),
         ("too deep", f"{encode(b'[' * 3000)}.{claims}.{signature}"), ("no JSON object", f"..{signature}"), ("no JSON object", ".."),
