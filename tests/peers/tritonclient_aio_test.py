@@ -25,7 +25,7 @@ class AioTest(TritonCase):
       self.assertTrue(await client.is_model_ready("dense", "canary"))
       self.assertEqual((await client.get_model_metadata("dense")).versions, ["1", "2"])
       with self.assertRaisesRegex(InferenceServerException, "keeps no traces"):
-        await client.get_trace_settings()
+        await client.update_trace_settings(settings={"trace_level": ["TIMESTAMPS"]})
     self.run_with_client(steps)
 
   def test_inferences_at_once(self):
