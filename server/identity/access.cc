@@ -1,6 +1,5 @@
 #include "server/identity/access.h"
 
-#include <iterator>
 #include <utility>
 #include <vector>
 

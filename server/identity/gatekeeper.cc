@@ -1,11 +1,14 @@
 #include "server/identity/gatekeeper.h"
 
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"

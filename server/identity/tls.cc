@@ -28,9 +28,14 @@ absl::Status Bad(absl::string_view flag, const std::string& path, absl::string_v
   return absl::FailedPreconditionError(absl::StrCat(flag, "=", path, " ", why));
 }
 
-absl::StatusOr<Certificate> ReadCertificate(absl::string_view flag, const std::string& path) {
-  const Bio file(BIO_new_file(path.c_str(), "r"), &BIO_free_all);
+absl::StatusOr<Bio> Open(absl::string_view flag, const std::string& path) {
+  Bio file(BIO_new_file(path.c_str(), "r"), &BIO_free_all);
   if (file == nullptr) return Bad(flag, path, "cannot be read");
+  return file;
+}
+
+absl::StatusOr<Certificate> ReadCertificate(absl::string_view flag, const std::string& path) {
+  ASSIGN_OR_RETURN(const Bio file, Open(flag, path));
   Certificate certificate(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), &X509_free);
   if (certificate == nullptr) return Bad(flag, path, "has no certificate in the format PEM");
   return certificate;
@@ -40,8 +45,7 @@ absl::StatusOr<Certificate> ReadCertificate(absl::string_view flag, const std::s
 int NoPassword(char*, int, int, void*) { return 0; }
 
 absl::StatusOr<Key> ReadKey(absl::string_view flag, const std::string& path) {
-  const Bio file(BIO_new_file(path.c_str(), "r"), &BIO_free_all);
-  if (file == nullptr) return Bad(flag, path, "cannot be read");
+  ASSIGN_OR_RETURN(const Bio file, Open(flag, path));
   Key key(PEM_read_bio_PrivateKey(file.get(), nullptr, &NoPassword, nullptr), &EVP_PKEY_free);
   if (key == nullptr) return Bad(flag, path, "has no private key in the format PEM, or one with a password");
   return key;
