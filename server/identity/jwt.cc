@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -14,28 +12,19 @@
 #include "absl/strings/str_split.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "server/identity/lines.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {
 namespace {
 
-constexpr size_t kLargestFile = 1 << 20;
+constexpr size_t kLargestFileMib = 1;
 // Claims nest little; a text of brackets alone is refused before it costs anything.
 constexpr int kMostDepth = 8;
 
 absl::Status Refused(absl::string_view why) {
   return WithInfo(absl::UnauthenticatedError(absl::StrCat("the bearer token is a JSON Web Token, and ", why)),
                   reason::kNoIdentity);
-}
-
-absl::StatusOr<std::string> Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().size() > kLargestFile) {
-    return absl::NotFoundError(absl::StrCat("--jwt_keys=", path, " cannot be read, or has more than 1 MiB"));
-  }
-  return text.str();
 }
 
 // An object of a token's part.
@@ -108,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
 }
 
 absl::Status Jwt::Reload() {
-  ASSIGN_OR_RETURN(std::string text, Read(options_.keys));
+  ASSIGN_OR_RETURN(std::string text, ReadLines("--jwt_keys", options_.keys, kLargestFileMib));
   {
     MutexLock lock(mu_);
     if (keys_ != nullptr && text == text_) return absl::OkStatus();

@@ -11,17 +11,16 @@
 namespace gluond::server {
 namespace {
 
-constexpr size_t kLargestFile = 16 << 20;
 constexpr size_t kLongestName = 64;
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadLines(absl::string_view flag, const std::string& path) {
+absl::StatusOr<std::string> ReadLines(absl::string_view flag, const std::string& path, size_t most_mib) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
-  if (!file || text.str().size() > kLargestFile) {
-    return absl::NotFoundError(absl::StrCat(flag, "=", path, " cannot be read, or has more than 16 MiB"));
+  if (!file || text.str().size() > most_mib << 20) {
+    return absl::NotFoundError(absl::StrCat(flag, "=", path, " cannot be read, or has more than ", most_mib, " MiB"));
   }
   return text.str();
 }

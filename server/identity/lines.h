@@ -4,6 +4,7 @@
 #ifndef SERVER_IDENTITY_LINES_H_
 #define SERVER_IDENTITY_LINES_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 
 namespace gluond::server {
 
-// The text of such a file. NOT_FOUND names the flag and the path.
-absl::StatusOr<std::string> ReadLines(absl::string_view flag, const std::string& path);
+// The text of such a file, of `most_mib` MiB at most. NOT_FOUND names the flag and the path.
+absl::StatusOr<std::string> ReadLines(absl::string_view flag, const std::string& path, size_t most_mib = 16);
 
 // Calls `take` with the words of each line, of which there is one at least. Ends with the first error of `take`, with
 // the flag and the number of the line before it.
