@@ -55,11 +55,11 @@ Budget::Budget(std::string name, int64_t limit, std::string flag, std::shared_pt
   outermost_.within_.insert(this);
 }
 
-Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group)
+Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group, std::shared_ptr<Budget> all)
     : name_(group != nullptr ? absl::StrCat("tenant '", group->name(), "'")
                              : absl::StrCat(whole->name_, ", for ", account->name())),
       limit_(whole->limit_), flag_(group != nullptr ? kQuota : whole->flag_), parent_(std::move(whole)),
-      account_(std::move(account)), group_(std::move(group)), outermost_(parent_->outermost_) {
+      account_(std::move(account)), group_(std::move(group)), all_(std::move(all)), outermost_(parent_->outermost_) {
   outermost_.within_.insert(this);
 }
 
@@ -75,7 +75,15 @@ std::shared_ptr<Budget> Budget::PartLocked(const std::shared_ptr<Budget>& whole,
   std::weak_ptr<Budget>& known = whole->parts_[owner];
   std::shared_ptr<Budget> part = known.lock();
   if (part != nullptr) return part;
-  part.reset(new Budget(whole, account, group));
+  std::shared_ptr<Budget> all;
+  if (whole->all_ != nullptr) {
+    all = PartLocked(whole->all_, account, group);
+  } else if (whole->parent_ != nullptr && !whole->is_part()) {
+    std::shared_ptr<Budget> outermost = whole->parent_;
+    while (outermost->parent_ != nullptr) outermost = outermost->parent_;
+    all = PartLocked(outermost, account, group);
+  }
+  part.reset(new Budget(whole, account, group, std::move(all)));
   known = part;
   if (whole->parts_.size() > whole->tidy_at_) {
     absl::erase_if(whole->parts_, [](const auto& entry) { return entry.second.expired(); });
@@ -95,22 +103,24 @@ ABSL_NO_THREAD_SAFETY_ANALYSIS std::shared_ptr<Budget> Budget::PartOf(const std:
   return PartLocked(groups, account, nullptr);
 }
 
-int64_t Budget::Available(const Budget& budget, const Budget* within, int64_t bytes) const {
-  const int64_t limit = budget.limit(), left = limit - budget.used();
-  if (within == nullptr || !within->is_part() || bytes <= limit / kLittle - within->used()) return left;
+int64_t Budget::Available(const Budget& budget, const Budget* part, int64_t bytes) const {
+  const int64_t limit = budget.limit(), left = budget.left();
+  if (part == nullptr) return left;
+  const Budget& holder = part->holder();
+  if (bytes <= limit / kLittle - holder.held_) return left;
   const int64_t kept = limit / kKept;
   if (bytes <= left - kept) return left - kept;
+  const Budget* const whole = budget.is_part() ? &budget.holder() : &outermost_;
   int64_t parts = 1;
-  for (const Budget* part : outermost_.within_) {
-    parts += part != within && part->parent_.get() == &budget && part->is_part() &&
-             part->used() > limit / kLittle;
+  for (const Budget* other : outermost_.within_) {
+    parts += other != &holder && other->parent_.get() == whole && other->is_part() && other->held_ > limit / kLittle;
   }
-  return left - (bytes <= limit / parts - within->used() ? kept / 2 : kept);
+  return left - (bytes <= limit / parts - holder.held_ ? kept / 2 : kept);
 }
 
 bool Budget::IsWithin(const Budget& other) const {
   const Budget* budget = parent_.get();
-  while (budget != nullptr && budget != &other) budget = budget->parent_.get();
+  while (budget != nullptr && &budget->holder() != &other.holder()) budget = budget->parent_.get();
   return budget != nullptr;
 }
 
@@ -172,22 +182,24 @@ std::string Budget::HoldersOf(const Budget& whole) const {
 
 absl::Status Budget::Charge(int64_t bytes) {
   MutexLock lock(outermost_.mu_);
-  const Budget* within = nullptr;
-  for (const Budget* budget = this; budget != nullptr; within = budget, budget = budget->parent_.get()) {
-    const int64_t available = Available(*budget, within, bytes);
+  const Budget* part = nullptr;
+  for (const Budget* budget = this; budget != nullptr; budget = budget->parent_.get()) {
+    const int64_t available = Available(*budget, part, bytes);
+    if (budget->is_part()) part = budget;
     // The whole's message tells more than a part's.
     if (bytes <= available || budget->account_ != nullptr) continue;
     if (budget->group_ != nullptr && budget->group_->most_bytes() >= budget->limit_) continue;
-    const int64_t kept = budget->limit() - budget->used() - available;
+    const int64_t kept = budget->left() - available;
     const std::string holders = HoldersOf(*budget);
-    return OverLimit(budget->flag_, "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->used(), " of ",
-                     budget->limit(), " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
+    return OverLimit(budget->flag_, "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->counted(),
+                     " of ", budget->limit(), " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
                      kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"), "; free some, or "
                      "raise ", budget->flag_);
   }
   for (Budget* budget = this; budget != nullptr; budget = budget->parent_.get()) {
     const int64_t used = budget->used_.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
     budget->peak_.store(std::max(budget->peak(), used), std::memory_order_relaxed);
+    if (budget->is_part()) budget->holder().held_.fetch_add(bytes, std::memory_order_relaxed);
   }
   MakeRoom(outermost_.limit_ - outermost_.used());
   return absl::OkStatus();
@@ -196,6 +208,7 @@ absl::Status Budget::Charge(int64_t bytes) {
 void Budget::Refund(int64_t bytes) {
   for (Budget* budget = this; budget != nullptr; budget = budget->parent_.get()) {
     budget->used_.fetch_sub(bytes, std::memory_order_acq_rel);
+    if (budget->is_part()) budget->holder().held_.fetch_sub(bytes, std::memory_order_relaxed);
   }
 }
 

@@ -7,8 +7,9 @@
 //
 // Accounts share a budget by parts of it, Budget::PartOf(server). The last eighth of the whole is for parts that hold
 // less than an equal share of it, and the last half of that eighth for parts that hold less than a 256th. So a few that
-// take all they can get leave the others something. The accounts of a group share the part of their group, which may have
-// a lower limit of its own.
+// take all they can get leave the others something. What a part holds is all that its owner holds of the outermost budget,
+// by whichever budget within it. The accounts of a group share the part of their group, which may have a lower limit of
+// its own.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
 #define ENGINE_RUNTIME_BUDGET_H_
@@ -56,8 +57,16 @@ class Budget {
   std::string Holders() const;
 
  private:
-  bool IsWithin(const Budget& other) const;
   bool is_part() const { return account_ != nullptr || group_ != nullptr; }
+  // Of a part: its owner's part of the outermost budget; of another budget: itself.
+  const Budget& holder() const { return all_ == nullptr ? *this : *all_; }
+  Budget& holder() { return all_ == nullptr ? *this : *all_; }
+  // The bytes of its limit() that are in use: for a group all that the group holds.
+  int64_t counted() const { return group_ == nullptr ? used() : holder().held_.load(std::memory_order_relaxed); }
+  // What nobody has taken of it yet.
+  int64_t left() const { return std::min(limit() - counted(), limit_ - used()); }
+  // `other`, or another part of the same owner, is around this budget.
+  bool IsWithin(const Budget& other) const;
   // It is the calling thread's account's, or no account's.
   bool IsOwn() const;
   // The group that it belongs to, by the account or the group around it; null: none.
@@ -66,9 +75,9 @@ class Budget {
   std::string Holder() const;
   // Holders of `whole`, which is this budget or one around it.
   std::string HoldersOf(const Budget& whole) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
-  // The bytes that `budget`, this one or one around it, has now for `within`, a part or a budget of its own within
-  // it that wants `bytes` more. Null: for itself.
-  int64_t Available(const Budget& budget, const Budget* within, int64_t bytes) const
+  // The bytes that `budget`, this one or one around it, has now for `part`, the outermost part within it of those around
+  // the charge, which wants `bytes` more. Null: there is none.
+  int64_t Available(const Budget& budget, const Budget* part, int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
 
   const std::string name_;
@@ -77,17 +86,19 @@ class Budget {
   const std::shared_ptr<Budget> parent_;
   const AccountPtr account_;       // The owner of this part of the parent, or
   const AccountGroupPtr group_;    // the owners; null, both: it is no part.
+  const std::shared_ptr<Budget> all_;  // See holder(); null: itself.
   Budget& outermost_;
   mutable Mutex mu_;  // The outermost budget's is everybody's: a charge sees no half of another one.
   std::atomic<int64_t> used_ = 0;  // Added to with the lock.
   std::atomic<int64_t> peak_ = 0;  // Written with the lock.
+  std::atomic<int64_t> held_ = 0;  // What the owner holds, of holder(). Added to with the lock.
   absl::flat_hash_set<const Budget*> within_ ABSL_GUARDED_BY(mu_);  // All, of the outermost.
   // By the address of their owners.
   absl::flat_hash_map<const void*, std::weak_ptr<Budget>> parts_ ABSL_GUARDED_BY(outermost_.mu_);
   size_t tidy_at_ ABSL_GUARDED_BY(outermost_.mu_) = 64;
 
   // A part. One of the owners is null.
-  Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group)
+  Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group, std::shared_ptr<Budget> all)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
   static std::shared_ptr<Budget> PartLocked(const std::shared_ptr<Budget>& whole, const AccountPtr& account,
                                             const AccountGroupPtr& group)

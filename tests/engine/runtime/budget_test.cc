@@ -94,6 +94,32 @@ TEST(BudgetTest, WhoTakesAllLeavesSomethingToThoseWhoHoldLess) {
   EXPECT_EQ(fair.Charge(2240), absl::OkStatus());
 }
 
+TEST(BudgetTest, WhatIsKeptIsKeptFromEveryBudgetWithin) {
+  // As above; a device's budget is within the server's, and so are replies.
+  const auto server = std::make_shared<Budget>("the server", 2560, "--f");
+  const auto device = std::make_shared<Budget>("the device", 1920, "--d", server);
+  std::vector<std::shared_ptr<Budget>> replies, tensors;
+  for (const char* name : {"greedy", "fair", "small"}) {
+    const ScopedAccount scope(std::make_shared<const Account>(name));
+    replies.push_back(Budget::PartOf(server));
+    tensors.push_back(Budget::PartOf(device));
+  }
+  EXPECT_EQ(replies[1]->Charge(100), absl::OkStatus());
+  EXPECT_EQ(replies[0]->Charge(2000), absl::OkStatus());
+  EXPECT_EQ(tensors[0]->Charge(140), absl::OkStatus());
+  EXPECT_THAT(tensors[0]->Charge(1).message(), ::testing::HasSubstr("320 kept for clients that hold little"));
+  EXPECT_EQ(replies[1]->Charge(100), absl::OkStatus());
+  EXPECT_EQ(tensors[1]->Charge(60), absl::OkStatus());
+  EXPECT_FALSE(tensors[1]->Charge(1).ok());
+  EXPECT_EQ(replies[2]->Charge(5), absl::OkStatus());
+  EXPECT_FALSE(tensors[2]->Charge(6).ok());
+  EXPECT_EQ(tensors[2]->Charge(5), absl::OkStatus());
+  for (const auto& parts : {replies, tensors}) {
+    for (const auto& part : parts) part->Refund(part->used());
+  }
+  EXPECT_EQ(tensors[1]->Charge(1680), absl::OkStatus()) << "all that the device does not keep";
+}
+
 TEST(BudgetTest, AGroupHasALimitOfItsOwn) {
   const auto server = std::make_shared<Budget>("the server", 1 << 20, "--max_tensor_bytes");
   const auto acme = std::make_shared<AccountGroup>("acme");
@@ -110,6 +136,15 @@ TEST(BudgetTest, AGroupHasALimitOfItsOwn) {
   EXPECT_THAT(refused.message(), ::testing::HasSubstr("--tenants:bytes"));
   EXPECT_EQ(server->used(), 4000) << "nothing was charged";
   EXPECT_EQ(parts[2]->Charge(500'000), absl::OkStatus()) << "it is in no group";
+  const auto device = std::make_shared<Budget>("the device", 1 << 19, "--d", server);
+  const ScopedAccount scope(std::make_shared<const Account>("a connection", acme));
+  const std::shared_ptr<Budget> tensors = Budget::PartOf(device);
+  EXPECT_THAT(tensors->Charge(4001).message(),
+              ::testing::HasSubstr("memory of tenant 'acme': 4001 bytes wanted, 4000 of 8000 in use (another connection's "
+                                   "calls 3.9 KiB)"));
+  EXPECT_EQ(tensors->Charge(3000), absl::OkStatus());
+  EXPECT_THAT(parts[1]->Charge(1001).message(), ::testing::HasSubstr("7000 of 8000 in use")) << "the device's bytes count";
+  tensors->Refund(3000);
   acme->Set(1, AccountGroup::kNoLimit);
   EXPECT_EQ(parts[1]->Charge(4001), absl::OkStatus());
   for (const auto& part : parts) part->Refund(part->used());
