@@ -14,10 +14,13 @@
 namespace gluond::cli {
 namespace {
 
+// The default method's default request: an operator that copies a number.
+constexpr char kCopy[] = R"({"op": "_copy", "inputs": [{"fill": {}}]})";
+
 struct LoadOptions {
   InferenceShot inference;
   std::string method;
-  std::string request = R"({"op": "_copy", "inputs": [{"fill": {}}]})";
+  std::string request;
   Pace pace{.concurrency = 0};
   int64_t timeout_ms = 0;
   bool json = false;
@@ -53,6 +56,7 @@ absl::Status Run(LoadOptions options, const ServerOptions& server) {
   if (pace.concurrency == 0) pace.concurrency = 8;
   pace.timeout = options.timeout_ms > 0 ? absl::Milliseconds(options.timeout_ms) : server.timeout;
   options.inference.seed = pace.seed;
+  if (options.request.empty()) options.request = options.method.empty() ? kCopy : "{}";
   if (options.method.empty()) options.method = "gluond.v1.OperatorService/Invoke";
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   CLIENT_ASSIGN_OR_RETURN(const Shot shot, options.inference.model.empty()
@@ -103,7 +107,7 @@ absl::Status Load(const Arguments& arguments) {
   options.Add("method", &load.method,
               "Without a MODEL: any unary method of gluond.v1, as gluond.v1.ModelService/Predict. Default: an operator that "
               "copies a number.");
-  options.Add("request", &load.request, "The method's request in JSON, or @FILE that holds it.");
+  options.Add("request", &load.request, "The method's request in JSON, or @FILE that holds it. Default: an empty one.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   return go_on ? Run(load, server) : absl::OkStatus();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <random>
 #include <utility>
@@ -23,10 +22,13 @@ void Send(grpc::GenericStub& stub, const Shot& shot, absl::Duration timeout,
     grpc::ClientContext context;
     grpc::ByteBuffer response;
   };
-  const auto flight = std::make_shared<Flight>();
+  // The answer deletes it before anybody hears of it: the context holds the channel, whose end waits for gRPC's threads, and
+  // must not come on one of them.
+  auto* const flight = new Flight;
   flight->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   stub.UnaryCall(&flight->context, shot.path, {}, &shot.message, &flight->response,
                  [flight, answered = std::move(answered)](const grpc::Status& status) {
+                   delete flight;
                    answered({static_cast<absl::StatusCode>(status.error_code()), status.error_message()});
                  });
 }

@@ -24,7 +24,7 @@ constexpr char kCallWasApplied[] = " (the call itself was applied)";
 // Memory that a call takes beside its bytes.
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
-constexpr int64_t kCallsAtOnce = 8;
+constexpr int64_t kCallsAtOnce = 32;
 // A byte takes so many times longer to be compressed than to be parsed.
 constexpr int64_t kTimesSlower = 16;
 
