@@ -4,13 +4,16 @@
 #define ENGINE_CORE_OP_CONTEXT_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/core/device.h"
 #include "engine/core/philox.h"
 
@@ -74,12 +77,24 @@ struct ClientTime {
   std::atomic<int64_t> callback_ns = 0;  // In the client's own function, as the client says.
 };
 
+// Tensors that never change, as the weights of a published version, and what kernels have made of them, once. Thread-safe.
+class Constants {
+ public:
+  virtual ~Constants() = default;
+  // The memory that `make` filled for the tensor at `data`, at the first call with its `form`: a name of a layout, which
+  // begins with the kernel's. It is 64-byte aligned and lives as long as this. Null: the tensor is none of these, or there is
+  // no memory for another form of it; the caller does without. An error is `make`'s.
+  virtual absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
+                                           absl::FunctionRef<absl::Status(void*)> make) = 0;
+};
+
 struct OpContext {
   bool is_train = false;
   Device device;
   void* stream = nullptr;            // cudaStream_t on a GPU.
   Threads* threads = nullptr;        // On a CPU.
   Scratch* scratch = nullptr;        // Null for a kAsync operator.
+  Constants* constants = nullptr;    // May be null: every input may change.
   Philox random;                     // This node's stream for this run.
 
   // For an operator with FExecType kAsync, and null for others, which have no scratch in turn. The kernel copies it,

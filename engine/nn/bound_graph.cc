@@ -104,6 +104,7 @@ absl::Status BoundGraph::FillRun(Request* request) {
   run_.random_run = request->random.runs;
   run_.cancellation = std::move(request->cancellation);
   run_.client_time = std::move(request->client_time);
+  run_.constants = memory_.constants();
   return absl::OkStatus();
 }
 

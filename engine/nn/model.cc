@@ -110,9 +110,9 @@ void Model::SetParameters(NamedTensors values, OnStatus done) {
                             std::move(done));
 }
 
-void Model::AdoptParameters(NamedTensors values, OnStatus done) {
-  strand_.Do<absl::Status>([self = shared_from_this(), values = std::move(values)] {
-    absl::Status status = self->memory_.Adopt(values);
+void Model::AdoptParameters(NamedTensors values, std::shared_ptr<Constants> constants, OnStatus done) {
+  strand_.Do<absl::Status>([self = shared_from_this(), values = std::move(values), constants = std::move(constants)] {
+    absl::Status status = self->memory_.Adopt(values, constants);
     if (status.ok()) self->runs_.ForgetForward();
     return status;
   }, std::move(done));

@@ -71,8 +71,9 @@ class Model : public std::enable_shared_from_this<Model> {
   // All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT: another shape or dtype.
   void SetParameters(NamedTensors values, OnStatus done);
   // The same without a copy: the tensors, on the device, are the values from here on, and other models may have them, too.
-  // A model that writes to one makes a copy of its own first.
-  void AdoptParameters(NamedTensors values, OnStatus done);
+  // A model that writes to one makes a copy of its own first. `constants` may be null, or have some of them: what kernels make
+  // of those is kept there.
+  void AdoptParameters(NamedTensors values, std::shared_ptr<Constants> constants, OnStatus done);
   // Empty `names`: all initialized parameters. FAILED_PRECONDITION: one is not initialized (or has no gradient).
   void GetParameters(std::vector<std::string> names, OnTensors done);
   void GetGradients(std::vector<std::string> names, OnTensors done);

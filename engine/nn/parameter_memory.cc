@@ -129,7 +129,7 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterMemory::Adopt(const NamedTensors& values) {
+absl::Status ParameterMemory::Adopt(const NamedTensors& values, std::shared_ptr<Constants> constants) {
   ASSIGN_OR_RETURN(const std::vector<size_t> indices, FindFor(values));
   std::vector<Tensor> gradients;
   for (size_t k = 0; k < values.size(); ++k) {
@@ -141,6 +141,7 @@ absl::Status ParameterMemory::Adopt(const NamedTensors& values) {
     store_.SetTensors(indices[k], values[k].tensor, std::move(gradients[k]));
     store_.SetDeferred(indices[k], {});
   }
+  constants_ = std::move(constants);
   return absl::OkStatus();
 }
 

@@ -40,9 +40,11 @@ class ParameterMemory {
   // Copies values that lie on the host or on the device. All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT:
   // another shape or dtype.
   absl::Status Set(const NamedTensors& values);
-  // Takes the tensors themselves, which lie on the device and keep their contents. Errors as Set's; RESOURCE_EXHAUSTED: no
-  // memory for a gradient.
-  absl::Status Adopt(const NamedTensors& values);
+  // Takes the tensors themselves, which lie on the device and keep their contents. Those that are among `constants`, which may
+  // be null, stay what they are. Errors as Set's; RESOURCE_EXHAUSTED: no memory for a gradient.
+  absl::Status Adopt(const NamedTensors& values, std::shared_ptr<Constants> constants);
+  // Null: there are none.
+  const std::shared_ptr<Constants>& constants() const { return constants_; }
   // Copies on the host. Empty `names`: all there are. FAILED_PRECONDITION: one is not initialized (has no gradient).
   absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
@@ -86,6 +88,7 @@ class ParameterMemory {
 
   Lane& lane_;
   const std::shared_ptr<Allocator> device_, host_;
+  std::shared_ptr<Constants> constants_;
   ParameterStore store_;
   std::vector<bool> fresh_;
 };

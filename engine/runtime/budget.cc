@@ -69,8 +69,10 @@ Budget::~Budget() {
   outermost_.within_.erase(this);
 }
 
-std::shared_ptr<Budget> Budget::PartLocked(const std::shared_ptr<Budget>& whole, const AccountPtr& account,
-                                           const AccountGroupPtr& group) {
+// Parts, and parts of parts, have the mutex of the outermost budget, as their whole has, which clang's analysis cannot know.
+ABSL_NO_THREAD_SAFETY_ANALYSIS std::shared_ptr<Budget> Budget::PartLocked(const std::shared_ptr<Budget>& whole,
+                                                                          const AccountPtr& account,
+                                                                          const AccountGroupPtr& group) {
   const void* const owner = account != nullptr ? static_cast<const void*>(account.get()) : group.get();
   std::weak_ptr<Budget>& known = whole->parts_[owner];
   std::shared_ptr<Budget> part = known.lock();
@@ -92,7 +94,7 @@ std::shared_ptr<Budget> Budget::PartLocked(const std::shared_ptr<Budget>& whole,
   return part;
 }
 
-// The parts of a group have the mutex of the outermost budget, as their whole has, which clang's analysis cannot know.
+// As PartLocked.
 ABSL_NO_THREAD_SAFETY_ANALYSIS std::shared_ptr<Budget> Budget::PartOf(const std::shared_ptr<Budget>& whole) {
   const AccountPtr& account = CurrentAccount();
   if (account == nullptr) return whole;

@@ -7,8 +7,8 @@
 //
 // Accounts share a budget by parts of it, Budget::PartOf(server). The last eighth of the whole is for parts that hold
 // less than an equal share of it, and the last half of that eighth for parts that hold less than a 256th. So a few that
-// take all they can get leave the others something. What a part holds is all that its owner holds of the outermost budget,
-// by whichever budget within it. The accounts of a group share the part of their group, which may have a lower limit of
+// take all they can get leave the others something. A part counts all that its owner holds of the outermost budget, by
+// whichever budget within it. The accounts of a group share the part of their group, which may have a lower limit of
 // its own.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
@@ -58,12 +58,12 @@ class Budget {
 
  private:
   bool is_part() const { return account_ != nullptr || group_ != nullptr; }
-  // Of a part: its owner's part of the outermost budget; of another budget: itself.
+  // The owner's part of the outermost budget; the budget itself, if it is no part.
   const Budget& holder() const { return all_ == nullptr ? *this : *all_; }
   Budget& holder() { return all_ == nullptr ? *this : *all_; }
   // The bytes of its limit() that are in use: for a group all that the group holds.
   int64_t counted() const { return group_ == nullptr ? used() : holder().held_.load(std::memory_order_relaxed); }
-  // What nobody has taken of it yet.
+  // The bytes that nobody has taken of it yet.
   int64_t left() const { return std::min(limit() - counted(), limit_ - used()); }
   // `other`, or another part of the same owner, is around this budget.
   bool IsWithin(const Budget& other) const;
@@ -91,7 +91,7 @@ class Budget {
   mutable Mutex mu_;  // The outermost budget's is everybody's: a charge sees no half of another one.
   std::atomic<int64_t> used_ = 0;  // Added to with the lock.
   std::atomic<int64_t> peak_ = 0;  // Written with the lock.
-  std::atomic<int64_t> held_ = 0;  // What the owner holds, of holder(). Added to with the lock.
+  std::atomic<int64_t> held_ = 0;  // The owner's bytes, of holder(). Added to with the lock.
   absl::flat_hash_set<const Budget*> within_ ABSL_GUARDED_BY(mu_);  // All, of the outermost.
   // By the address of their owners.
   absl::flat_hash_map<const void*, std::weak_ptr<Budget>> parts_ ABSL_GUARDED_BY(outermost_.mu_);

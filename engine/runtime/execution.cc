@@ -70,6 +70,7 @@ void Execution::Begin() {
   left_.reset();
   context_.random.seed = run_.seed;
   context_.random.run = run_.random_run;
+  context_.constants = run_.constants.get();
   context_.client_time = run_.client_time != nullptr ? run_.client_time : own_time_;
   if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
   Advance();

@@ -53,6 +53,7 @@ struct Run {
   uint32_t random_run = 0;             // and its count of runs.
   std::shared_ptr<Cancellation> cancellation;  // May be null. Looked at between nodes.
   std::shared_ptr<ClientTime> client_time;     // May be null. Added to.
+  std::shared_ptr<Constants> constants;        // May be null. Inputs may be among them.
 };
 
 class Executor {

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -96,7 +98,9 @@ ProcessorShare Processors::Read() const {
   return share;
 }
 
-void TakeShortTurns() {
+namespace {
+
+void TakeTurns(std::chrono::nanoseconds length) {
   // The kernel's sched_attr, for which the C library has no name before 2.41.
   struct {
     uint32_t size;
@@ -104,13 +108,19 @@ void TakeShortTurns() {
     uint64_t flags = 0;
     int32_t nice = 0;
     uint32_t priority = 0;
-    uint64_t runtime = 100'000;  // Nanoseconds of a turn.
+    uint64_t runtime = 0;  // Nanoseconds of a turn.
     uint64_t deadline = 0;
     uint64_t period = 0;
   } attributes;
   attributes.size = sizeof(attributes);
   attributes.nice = getpriority(PRIO_PROCESS, 0);
+  attributes.runtime = static_cast<uint64_t>(length.count());
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
+
+}  // namespace
+
+void TakeShortTurns() { TakeTurns(std::chrono::microseconds(100)); }
+void TakeLongTurns() { if (getenv("NOLONG") == nullptr) TakeTurns(std::chrono::milliseconds(10)); }  // XXX
 
 }  // namespace gluond

@@ -39,10 +39,10 @@ class Processors {
   std::vector<Group> groups_;
 };
 
-// The calling thread's turns on a processor are the shortest that Linux knows, 0.1 ms, from 6.12 on: the kernel then lets it
-// begin within the turn of a thread whose turns have the usual length. Its part of the time stays the same. Older kernels
-// change nothing.
-void TakeShortTurns();
+// The length of the calling thread's turns on a processor, from Linux 6.12 on: the kernel lets a thread begin within the turn
+// of one whose turns are longer. Its part of the time stays the same. Older kernels change nothing.
+void TakeShortTurns();  // 0.1 ms, the shortest that there are.
+void TakeLongTurns();   // 10 ms: threads of the usual 3 ms, as those of gRPC and of other programs, may begin within them.
 
 }  // namespace gluond
 

@@ -283,6 +283,7 @@ void Team::WaitFor(Loop& loop) {
 
 void Team::Help(Helper& helper) {
   pthread_setname_np(pthread_self(), "team");
+  TakeLongTurns();
   MutexLock lock(mu_);
   helper.seat = &Seat::OfThread();
   bool has_left = false;

@@ -61,7 +61,7 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
                                          shared.runner.limits.max_model_bytes, /*clients_are_away=*/true,
                                          &place->serving_lanes()));
     RETURN_IF_ERROR(WaitFor([&](auto done) {
-      instance->model().AdoptParameters(state.parameters, std::move(done));
+      instance->model().AdoptParameters(state.parameters, version->constants_, std::move(done));
     }));
     version->instances_.push_back(std::move(instance));
     version->accounts_.push_back(std::make_shared<Account>(absl::StrCat(name, " instance ", i)));
@@ -69,7 +69,6 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
     version->idle_.push_back(static_cast<size_t>(i));
   }
   RETURN_IF_ERROR(version->CheckBatching());
-  state.parameters.clear();  // A lone instance that writes to a parameter needs no copy of it.
   for (const int64_t rows : version->UsualRows()) RETURN_IF_ERROR(version->WarmUp(rows));
   return version;
 }
@@ -77,12 +76,15 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
 absl::StatusOr<NamedTensors> ServedVersion::Keep(const NamedTensors& values, Place& place, const std::string& owner) {
   values_ = std::make_shared<Budget>(absl::StrCat("the values of '", owner, "'"), shared_.runner.limits.max_model_bytes,
                                      "--max_model_bytes", Budget::PartOf(place.budget));
-  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place.device, values_));
+  ASSIGN_OR_RETURN(const std::shared_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place.device, values_));
   NamedTensors kept;
+  std::vector<Tensor> tensors;
   for (const NamedTensor& value : values) {
     ASSIGN_OR_RETURN(Tensor copy, CopyToDevice(value.tensor, place.serving_lanes(), *allocator));
+    tensors.push_back(copy);
     kept.push_back({value.name, std::move(copy)});
   }
+  constants_ = std::make_shared<ConstantTensors>(tensors, allocator);
   RETURN_IF_ERROR(place.lanes->driver().Synchronize(place.serving_lanes().stream()));
   return kept;
 }

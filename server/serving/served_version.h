@@ -19,6 +19,7 @@
 #include "engine/nn/model.h"
 #include "engine/runtime/account.h"
 #include "engine/runtime/budget.h"
+#include "engine/runtime/constant_tensors.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/unary.h"
@@ -101,7 +102,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Shared shared_;
   const int64_t number_;
   const ServingOptions options_;
-  std::shared_ptr<Budget> values_;  // Pays for the parameters.
+  std::shared_ptr<Budget> values_;  // Pays for the parameters, and for the forms in which kernels want them.
+  std::shared_ptr<ConstantTensors> constants_;  // The parameters.
   std::vector<HostedModelPtr> instances_;
   std::vector<AccountPtr> accounts_;  // By instance, each of which takes turns of its own on the lanes.
   Statistics statistics_;

@@ -62,7 +62,8 @@ struct Pieces {
     float *dw = nullptr, *dbias = nullptr;  // The piece's own gradients.
   };
 
-  Pieces(Result made, const ConvSize& size, bool with_bias) : result(made), cut(size, AxisOf(made, size)) {
+  Pieces(Result made, const ConvSize& size, bool with_bias)
+      : result(made), cut(size, AxisOf(made, size)), filter_form(cut) {
     const auto make = [&](const ConvSize& piece) {
       return BestDesc(piece, size, ThinOf(result), [&](const Layouts& l) { return DescOf(result, l, with_bias); });
     };
@@ -81,6 +82,7 @@ struct Pieces {
                         {user.bias, user.bias},
                         Unbound(desc.scratchpad_desc()),
                         dnnl::primitive(desc)});
+      filter_form.Add(w);
       const Piece& made = pieces.back();
       bytes = std::max(bytes, made.x.bytes(result == Result::kX) + made.w.bytes(result == Result::kW) +
                                   made.y.bytes(result == Result::kY) + made.bias.bytes(result == Result::kW) +
@@ -93,12 +95,29 @@ struct Pieces {
   int y_argument() const { return result == Result::kY ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST; }
   int bias_argument() const { return result == Result::kW ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS; }
 
-  // Reorders what all pieces read whole. The result's own pointer is not read.
+  // Reorders what all pieces read whole, and constant filters once for all runs. The result's own pointer is not read.
   absl::Status LoadShared(const OpContext& ctx, absl::string_view what, const float* x, const float* w,
                           const float* y) {
+    ASSIGN_OR_RETURN(kept_filters, KeptFilters(ctx, what, w));
     if (shared_x != nullptr) RETURN_IF_ERROR(shared_x->Load(ctx, what, x));
-    if (shared_w != nullptr) RETURN_IF_ERROR(shared_w->Load(ctx, what, w));
+    if (shared_w != nullptr && kept_filters == nullptr) RETURN_IF_ERROR(shared_w->Load(ctx, what, w));
     return shared_y == nullptr ? absl::OkStatus() : shared_y->Load(ctx, what, y);
+  }
+
+  // The form in which the constant filters `w` are kept, or null.
+  absl::StatusOr<const char*> KeptFilters(const OpContext& ctx, absl::string_view what, const float* w) {
+    const auto same = [](const Piece& piece) { return piece.w.same(); };
+    if (ctx.constants == nullptr || result == Result::kW || std::any_of(pieces.begin(), pieces.end(), same)) return nullptr;
+    ASSIGN_OR_RETURN(const void* const kept, ctx.constants->Find(w, filter_form.name(), filter_form.bytes(), [&](void* to) {
+      return CallOneDnn(what, [&] {
+        for (int64_t i = 0; i < cut.pieces; ++i) {
+          if (!filter_form.is_first(i)) continue;
+          pieces[i].w.Convert(w + i * cut.w_step, static_cast<char*>(to) + filter_form.place(i));
+        }
+        return absl::OkStatus();
+      });
+    }));
+    return static_cast<const char*>(kept);
   }
 
   void Execute(Piece& piece, PieceSpace& space) const {
@@ -116,7 +135,11 @@ struct Pieces {
     const bool forward = result == Result::kY;
     Operand &in = forward ? piece.x : piece.y, &out = forward ? piece.y : piece.x;
     in.Load(from + i * (forward ? cut.x_step : cut.y_step), space);
-    piece.w.Load(w + i * cut.w_step, space);
+    if (kept_filters != nullptr) {
+      piece.w.Use(kept_filters + filter_form.place(i));
+    } else {
+      piece.w.Load(w + i * cut.w_step, space);
+    }
     piece.bias.Load(bias == nullptr ? nullptr : bias + i * cut.bias_step, space);
     out.Point(to + i * (forward ? cut.y_step : cut.x_step), add, space);
     Execute(piece, space);
@@ -177,6 +200,8 @@ struct Pieces {
   const Cut cut;
   std::unique_ptr<SharedInput> shared_x, shared_w, shared_y;
   std::vector<Piece> pieces;
+  FilterForm filter_form;
+  const char* kept_filters = nullptr;  // In the call under way, unless it reorders them itself.
   size_t bytes = 0;  // The temporary space of the piece that takes most.
 };
 

@@ -9,10 +9,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "ops/kernel/conv.h"
 #include "ops/kernel/cpu/onednn.h"
 
@@ -155,6 +159,15 @@ class Operand {
     space.Bind(inner_);
     load_.execute(CpuStream(), user_, inner_);
   }
+  // Puts the caller's `data` into the wanted layout at `to`; Use(to) then stands for Load(data). Requires: !same().
+  void Convert(const void* data, void* to) {
+    Bind(user_, data);
+    Bind(inner_, to);
+    load_.execute(CpuStream(), user_, inner_);
+  }
+  void Use(const void* converted) { Bind(inner_, converted); }
+  // The caller's layout is the wanted one.
+  bool same() const { return same_; }
   // As Load, of memory that `other` has loaded, whose copy is used if the layouts agree.
   void LoadAs(const void* data, const Operand& other, PieceSpace& space) {
     if (same_ || inner_.get_desc() != other.inner_.get_desc()) return Load(data, space);
@@ -180,6 +193,51 @@ class Operand {
   bool same_;
   memory user_, inner_;
   dnnl::reorder load_, store_, add_;
+};
+
+// Filters in the layouts that the pieces want, one after the other: the form in which constant filters are kept
+// (Constants::Find). Forms of one name have the same bytes, so that convolutions of one image and of many share them.
+class FilterForm {
+ public:
+  explicit FilterForm(const Cut& cut)
+      : reads_whole_(cut.w_step == 0),
+        name_(absl::StrCat("Convolution ", cut.whole.groups, " ", cut.whole.out_channels, " ", cut.whole.in_channels, " ",
+                           absl::StrJoin(cut.whole.kernel, " "))) {}
+
+  // The next piece wants its filters so. Pieces that read all filters share them where their layouts agree.
+  void Add(const memory::desc& layout) {
+    if (reads_whole_ && !places_.empty() && layout == last_) return places_.push_back(places_.back());
+    places_.push_back(bytes_);
+    bytes_ += (layout.get_size() + 63) / 64 * 64;
+    const std::string signature = SignatureOf(layout);
+    if (signature != signature_) absl::StrAppend(&name_, ";", signature_ = signature);
+    last_ = layout;
+  }
+  // Whole blocks of channels follow one another, whichever pieces they belong to.
+  std::string name() const { return absl::StrCat(name_, ";", bytes_); }
+  size_t bytes() const { return bytes_; }
+  size_t place(int64_t piece) const { return places_[static_cast<size_t>(piece)]; }
+  // Whether the piece's filters are at a place of their own, and not at the place of the one before.
+  bool is_first(int64_t piece) const { return piece == 0 || place(piece) != place(piece - 1); }
+
+ private:
+  // How the elements lie, but for how many there are along the first axis.
+  static std::string SignatureOf(const memory::desc& layout) {
+    const auto& data = layout.data;
+    if (data.format_kind != dnnl_blocked) return std::string(reinterpret_cast<const char*>(&data), sizeof(data));
+    const auto& blocks = data.format_desc.blocking;
+    const auto numbers = [](const auto* begin, int count) {
+      return absl::StrJoin(absl::MakeConstSpan(begin, static_cast<size_t>(count)), " ");
+    };
+    return absl::StrCat(numbers(blocks.strides, data.ndims), ",", numbers(data.padded_dims + 1, data.ndims - 1), ",",
+                        numbers(blocks.inner_blks, blocks.inner_nblks), ",", numbers(blocks.inner_idxs, blocks.inner_nblks));
+  }
+
+  const bool reads_whole_;
+  std::string name_, signature_;
+  memory::desc last_;
+  std::vector<size_t> places_;
+  size_t bytes_ = 0;
 };
 
 // No layout has larger blocks of channels.

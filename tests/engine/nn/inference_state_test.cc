@@ -91,7 +91,7 @@ class InferenceStateTest : public ModelTest {
   std::vector<std::vector<float>> Outputs(const ModelState& state, const Shape& x) {
     absl::StatusOr<std::shared_ptr<Model>> model = Model::Create(state.definition, Options());
     EXPECT_OK(model.status());
-    EXPECT_OK(Await<absl::Status>([&](auto done) { (*model)->AdoptParameters(state.parameters, done); }));
+    EXPECT_OK(Await<absl::Status>([&](auto done) { (*model)->AdoptParameters(state.parameters, nullptr, done); }));
     const Tensor input = *AsType(MakeNoise(x, 1), state.definition.inputs[0].dtype, *memory_);
     absl::StatusOr<NamedTensors> outputs = Predict(**model, {{"x", input}});
     EXPECT_OK(outputs.status());
@@ -216,7 +216,7 @@ TEST_F(InferenceStateTest, ModelsShareAdoptedValuesUntilOneWrites) {
   std::vector<std::shared_ptr<Model>> models;
   for (int i = 0; i < 3; ++i) {
     models.push_back(*Model::Create(state.definition, Options()));
-    EXPECT_OK(Await<absl::Status>([&](auto done) { models[i]->AdoptParameters(state.parameters, done); }));
+    EXPECT_OK(Await<absl::Status>([&](auto done) { models[i]->AdoptParameters(state.parameters, nullptr, done); }));
   }
   EXPECT_EQ(budget_->used(), before) << "nothing is copied, and there are no gradients";
   const Tensor zeros = Make<float>({4}, {0, 0, 0, 0});
@@ -224,7 +224,7 @@ TEST_F(InferenceStateTest, ModelsShareAdoptedValuesUntilOneWrites) {
   EXPECT_EQ(Bytes((*Get(*models[0], {"w_bias"}))[0].tensor), Bytes(zeros));
   EXPECT_EQ(Bytes((*Get(*models[1], {"w_bias"}))[0].tensor), Bytes(ValueOf(state, "w_bias")));
   EXPECT_TRUE(absl::IsInvalidArgument(Await<absl::Status>([&](auto done) {
-    models[2]->AdoptParameters({{"w_bias", Make<float>({1}, {0})}}, done);
+    models[2]->AdoptParameters({{"w_bias", Make<float>({1}, {0})}}, nullptr, done);
   })));
 }
 

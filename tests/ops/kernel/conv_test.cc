@@ -2,6 +2,10 @@
 
 #include "ops/kernel/conv_volume.h"
 
+#include <cstring>
+#include <map>
+
+#include "engine/core/status_macros.h"
 #include "tests/ops/kernel/kernel_context.h"
 
 namespace gluond::ops {
@@ -45,6 +49,27 @@ void ForEachProduct(const ConvSize& s, const Body& body) {
         }
       }
 }
+
+// Constants that know one tensor, and keep all its forms.
+class OneConstant final : public Constants {
+ public:
+  explicit OneConstant(const void* data) : data_(data) {}
+  absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
+                                   absl::FunctionRef<absl::Status(void*)> make) override {
+    if (data != data_) return nullptr;
+    const auto [place, is_new] = forms_.try_emplace(std::string(form), bytes / sizeof(Line) + 1);
+    if (is_new) RETURN_IF_ERROR(make(place->second.data()));
+    return place->second.data();
+  }
+  size_t forms() const { return forms_.size(); }
+
+ private:
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+  const void* const data_;
+  std::map<std::string, std::vector<Line>> forms_;
+};
 
 class ConvTest : public testing::TestWithParam<Geometry> {};
 
@@ -105,6 +130,49 @@ TEST_P(ConvTest, BackwardEqualsItsDefinition) {
       db_values.ExpectNear(db, 4 * Tolerance(type), what + " dbias");
     }
   }
+}
+
+TEST_P(ConvTest, ConstantFiltersGiveTheSameBits) {
+  KernelContext context;
+  const ConvSize s = SizeOf(GetParam());
+  Values x(DType::kFloat32, Numbers(s.x_size(), 1)), w(DType::kFloat32, Numbers(s.w_size(), 2));
+  Values dy(DType::kFloat32, Numbers(s.y_size(), 3));
+  OneConstant constant(w.data());
+  const auto run = [&](Constants* constants, bool backward) {
+    context.ctx.constants = constants;
+    Values result(DType::kFloat32, std::vector<double>(static_cast<size_t>(backward ? s.x_size() : s.y_size())));
+    const Target to = {result.blob(), kWriteTo}, none = {result.blob(), kNullOp};
+    EXPECT_EQ(backward ? VolumeBackward<cpu>(context.ctx, s, dy.blob(), x.blob(), w.blob(), to, none, none)
+                       : VolumeForward<cpu>(context.ctx, s, x.blob(), w.blob(), nullptr, to),
+              absl::OkStatus());
+    std::vector<double> values;
+    for (int64_t i = 0; i < (backward ? s.x_size() : s.y_size()); ++i) values.push_back(result[i]);
+    return values;
+  };
+  for (const bool backward : {false, true}) {
+    const size_t before = constant.forms();
+    const std::vector<double> want = run(nullptr, backward);
+    EXPECT_EQ(run(&constant, backward), want);
+    if (constant.forms() == before) continue;  // They lie as the kernel wants them.
+    const Values filters = w;
+    std::memset(w.data(), 0, static_cast<size_t>(s.w_size()) * sizeof(float));
+    EXPECT_EQ(run(&constant, backward), want) << "they were read again";
+    std::memcpy(w.data(), filters.data(), static_cast<size_t>(s.w_size()) * sizeof(float));
+  }
+}
+
+TEST(ConvFilters, OneImageAndManyShareTheFilters) {
+  KernelContext context;
+  const int64_t channels = 64;
+  Values w(DType::kFloat32, Numbers(channels * channels * 9, 2));
+  OneConstant constant(w.data());
+  context.ctx.constants = &constant;
+  for (const int64_t batch : {1, 4, 32}) {
+    const ConvSize s = SizeOf({"", batch, 1, channels, channels, {1, 14, 14}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}});
+    Values x(DType::kFloat32, Numbers(s.x_size(), 1)), y(DType::kFloat32, Numbers(s.y_size(), 1));
+    EXPECT_EQ(VolumeForward<cpu>(context.ctx, s, x.blob(), w.blob(), nullptr, {y.blob(), kWriteTo}), absl::OkStatus());
+  }
+  EXPECT_EQ(constant.forms(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Geometries, ConvTest, testing::ValuesIn<Geometry>({

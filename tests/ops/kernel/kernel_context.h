@@ -59,6 +59,7 @@ class Values {
     for (int64_t i = 0; i < n_; ++i) StoreAs(type_, data(), i, numbers[i], false);
   }
   void* data() { return bytes_.data(); }
+  const void* data() const { return bytes_.data(); }
   TBlob blob(const Shape& shape) { return {data(), shape, type_, Device()}; }
   TBlob blob() { return blob(Shape({n_})); }
   double operator[](int64_t i) const { return LoadAs<double>(type_, bytes_.data(), i); }

@@ -1,0 +1,83 @@
+#include "engine/runtime/constant_tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "engine/runtime/budget.h"
+#include "engine/runtime/device_allocator.h"
+
+namespace gluond {
+namespace {
+
+class ConstantTensorsTest : public testing::Test {
+ protected:
+  static constexpr int64_t kBytes = 1024;
+
+  // Of the tensor, with its form made of so many bytes.
+  const void* Find(const Tensor& tensor, const char* form, size_t bytes = kBytes) {
+    const absl::StatusOr<const void*> found = constants_->Find(tensor.data(), form, bytes, [&](void* to) {
+      ++made_;
+      std::memset(to, made_, bytes);
+      return status_;
+    });
+    return found.ok() ? *found : nullptr;
+  }
+  Tensor NewTensor() { return *Tensor::Empty(*allocator_, Shape{kBytes / 4}, DType::kFloat32); }
+
+  const std::shared_ptr<Budget> budget_ =
+      std::make_shared<Budget>("b", std::numeric_limits<int64_t>::max(), "--f");
+  const std::shared_ptr<Allocator> allocator_ = *DeviceAllocator::Create(Device(), budget_);
+  const Tensor weight_ = NewTensor(), other_ = NewTensor();
+  std::unique_ptr<ConstantTensors> constants_ =
+      std::make_unique<ConstantTensors>(std::vector<Tensor>{weight_}, allocator_);
+  int made_ = 0;
+  absl::Status status_;
+};
+
+TEST_F(ConstantTensorsTest, AFormIsMadeOnceAndCharged) {
+  const int64_t before = budget_->used();
+  const void* const form = Find(weight_, "blocked");
+  ASSERT_NE(form, nullptr);
+  EXPECT_EQ(Find(weight_, "blocked"), form);
+  EXPECT_EQ(made_, 1);
+  EXPECT_EQ(static_cast<const char*>(form)[kBytes - 1], 1);
+  EXPECT_EQ(budget_->used(), before + kBytes);
+  constants_.reset();
+  EXPECT_EQ(budget_->used(), before);
+}
+
+TEST_F(ConstantTensorsTest, OtherTensorsAreNone) {
+  EXPECT_EQ(Find(other_, "blocked"), nullptr);
+  EXPECT_EQ(made_, 0);
+}
+
+TEST_F(ConstantTensorsTest, FormsTakeTwiceTheTensorsAtMost) {
+  EXPECT_NE(Find(weight_, "a"), nullptr);
+  EXPECT_NE(Find(weight_, "b"), nullptr);
+  EXPECT_EQ(Find(weight_, "c"), nullptr);
+  EXPECT_EQ(Find(weight_, "c", 0), nullptr) << "what was refused once is not tried again";
+  EXPECT_EQ(made_, 2);
+}
+
+TEST_F(ConstantTensorsTest, WhereTheBudgetIsUsedUpThereIsNoForm) {
+  ASSERT_EQ(budget_->Charge(budget_->limit() - budget_->used()), absl::OkStatus());
+  EXPECT_EQ(Find(weight_, "a"), nullptr);
+  EXPECT_EQ(made_, 0);
+}
+
+TEST_F(ConstantTensorsTest, AFormThatCouldNotBeMadeIsTriedAgain) {
+  const int64_t before = budget_->used();
+  status_ = absl::InternalError("no");
+  EXPECT_EQ(Find(weight_, "a"), nullptr);
+  EXPECT_EQ(budget_->used(), before);
+  status_ = absl::OkStatus();
+  EXPECT_NE(Find(weight_, "a"), nullptr);
+  EXPECT_EQ(made_, 2);
+}
+
+}  // namespace
+}  // namespace gluond
