@@ -313,8 +313,8 @@ void Server::TakeUpIdentities() {
   }
   // A second look finds calls that were admitted by the old file and had not begun at the first.
   if (changed.value_or(false)) looks_for_revoked_ = 2;
-  if (looks_for_revoked_ == 0) return;
-  --looks_for_revoked_;
+  if (looks_for_revoked_ == 0 && !gatekeeper_->credentials_end()) return;
+  looks_for_revoked_ = std::max(0, looks_for_revoked_ - 1);
   router_->EndRevoked();
 }
 

@@ -112,11 +112,16 @@ absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerConte
                   reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
 }
 
-bool Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller) const {
-  if (identities_ == nullptr || caller.credential.empty()) return true;
+absl::Status Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller) const {
+  if (!caller.signer.empty()) return jwt_->CheckStill(caller, absl::Now());
+  if (identities_ == nullptr || caller.credential.empty()) return absl::OkStatus();
   const IdentityPtr now = identities_->Now(caller);
   const std::optional<MethodAccess> access = AccessOf(method);
-  return now != nullptr && now->name == caller.name && access.has_value() && Allows(access->access, now->roles);
+  if (now != nullptr && now->name == caller.name && access.has_value() && Allows(access->access, now->roles)) {
+    return absl::OkStatus();
+  }
+  return Unauthenticated("the credential with which this call was made has been revoked since; ask the server's operator for "
+                         "another one");
 }
 
 }  // namespace gluond::server

@@ -71,8 +71,9 @@ class Stream : private grpc::ServerGenericBidiReactor {
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
   void Cancel() { context_->TryCancel(); }
-  // The caller's credential is no longer good: the call is to end. On any thread, before OnOver.
-  virtual void Revoke() { Cancel(); }
+  // The caller's credential is no longer good, for this reason: the call is to end. On one thread at a time, before OnOver,
+  // and again until the call has ended.
+  virtual void Revoke(const absl::Status& /*why*/) { Cancel(); }
 
  protected:
   // A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
