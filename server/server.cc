@@ -252,7 +252,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   });
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
-  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
+  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this](const Reach& reach) {

@@ -36,8 +36,9 @@ SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answ
 
 }  // namespace
 
-Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program)
-    : shared_(shared), limits_(limits), create_program_(std::move(create_program)),
+Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program,
+                   AuditLog& audit)
+    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       // A session has one, and another one that takes over.
       streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
@@ -77,7 +78,21 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
   if (!found->second.permit.holds()) {
     ASSIGN_OR_RETURN(found->second.permit, shares_.Enter(stream.peer(), 1));
   }
+  found->second.peer = stream.peer()->name();
   return session;
+}
+
+SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream) {
+  if (!audit_.is_open()) return nullptr;
+  return [this, id, method = std::string(stream.method()), caller = NameOf(stream.caller()), opener = stream.peer()->name()](
+             absl::string_view command, const std::string& target, absl::StatusCode code) {
+    Audited audited = {method, code, caller, target, opener, /*request_id=*/"", command};
+    {
+      MutexLock lock(mu_);
+      if (const auto found = sessions_.find(id); found != sessions_.end()) audited.peer = found->second.peer;
+    }
+    audit_.Changed(audited);
+  };
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const Stream& stream) {
@@ -91,10 +106,11 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   Session::Options options;
   options.id = id;
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(),
-                            host = open.host()](Lane& lane, SessionProgram::Answer answer) {
+                            host = open.host(), changed = ToAuditLog(id, stream)](Lane& lane, SessionProgram::Answer answer) {
     if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
+    shared.changed = changed;
     auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
     program->SetClient(client, host);
     return program;
@@ -114,7 +130,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   MutexLock lock(mu_);
   if (draining_) return Draining();
   RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));  // Others may have been opened meanwhile.
-  sessions_[id] = {session, std::move(permit), NameOf(stream.caller()), stream.reach().tenant()};
+  sessions_[id] = {session, std::move(permit), NameOf(stream.caller()), stream.reach().tenant(), stream.peer()->name()};
   return session;
 }
 
