@@ -30,6 +30,7 @@ struct Identity {
   std::string credential = {};  // As in the file; empty: it is in none.
   std::string signer = {};      // The key that signed the caller's JSON Web Token (jwt.h); empty: there is no such token.
   absl::Time end = absl::InfiniteFuture();  // The token's.
+  bool is_anybodys = false;  // Several who have nothing to do with each other may be called so.
 };
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;

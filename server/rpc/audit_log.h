@@ -28,7 +28,7 @@ struct Audited {
   std::string target;
   std::string peer;
   std::string request_id;
-  absl::string_view command = {};  // That of a session, whose stream the method is: "SaveAsModel".
+  absl::string_view command = {};  // The session's, where the method is a session's stream: "SaveAsModel".
 };
 
 class AuditLog {

@@ -51,6 +51,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   const PeerPtr& peer() const { return guest_.peer(); }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
+  // The name of the caller, if it is one caller's alone; empty: nobody knows it.
+  std::string caller_name() const { return caller_ == nullptr || caller_->is_anybodys ? "" : caller_->name; }
   // The names that the caller may say.
   const Reach& reach() const { return reach_; }
   absl::string_view method() const { return method_; }

@@ -167,6 +167,8 @@ absl::Status Rpc::Admit(const Slices* request) {
   return memory_.Grow(kCallBytes + bytes);
 }
 
+std::string Rpc::caller_name() const { return stream_->caller_name(); }
+
 bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
 
 int64_t Rpc::bytes_to_parse() const {

@@ -102,6 +102,8 @@ class Rpc {
 
   Runner& runner() { return runner_; }
   const PeerPtr& peer() const { return peer_; }
+  // As Stream's.
+  std::string caller_name() const;
   const Reach& reach() const { return reach_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   int64_t request_bytes() const { return request_bytes_; }
@@ -186,6 +188,8 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // The name of the caller, if it is one caller's alone; empty: nobody knows it.
+  std::string caller_name() const { return state_->caller_name(); }
   // The names that the caller may say: a list has these alone.
   const Reach& reach() const { return state_->reach(); }
   // The times of its parts, for the access log. To be set before the call is finished; a `timing` of the response sets them.

@@ -49,7 +49,7 @@ class Sessions {
 
  private:
   absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const Stream& stream);
-  // What the stream's caller changes by the session's commands goes to the audit log.
+  // Lines of the audit log for changes that the session's commands make, in the name of the stream's caller.
   SessionChanged ToAuditLog(const std::string& id, const Stream& stream);
   absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const Stream& stream);
   absl::Status CheckQuota(const TenantPtr& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

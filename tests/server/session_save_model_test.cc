@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "tests/server/session_models_fixture.h"
 
 namespace gluond::server {
@@ -272,11 +271,11 @@ TEST_F(SessionModelsAuditTest, EachModelMadeOrNotHasALine) {
   v1::Command twice = SaveCommand("twice");
   *twice.mutable_save_as_model()->add_parameters() = twice.save_as_model().parameters(0);
   client_->Ask(twice);
-  const std::string lines = audit_.text();
+  const std::vector<std::string> lines = audit_.Take();
   const auto of = [&lines](absl::string_view model) {
     std::vector<std::string> found;
-    for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
-      if (absl::StrContains(line, absl::StrCat("\"target\":\"", model, "\""))) found.emplace_back(line);
+    for (const std::string& line : lines) {
+      if (absl::StrContains(line, absl::StrCat("\"target\":\"", model, "\""))) found.push_back(line);
     }
     return found;
   };

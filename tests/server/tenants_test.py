@@ -400,6 +400,29 @@ class TenantsTest(unittest.TestCase):
     # By connections globex would have a ninth, which is an eighth of the flood's.
     self.assertGreater(done["globex"], 0.35 * done["acme"], done)
 
+  def test_a_caller_with_many_connections_is_one_in_a_versions_queue(self):
+    self.serve()
+    self.define(self.ann, "m")
+    self.ann.call(SERVING, "PublishModel", {"model": "m", "options": {
+        "maxBatchSize": 64, "maxQueueSize": 4, "maxQueueDelayUs": "30000000"}})
+    self.ann.find(INFERENCE)
+    request = json_format.ParseDict({"modelName": "m", "inputs": [
+        {"name": "data", "datatype": "FP32", "shape": [1, 1], "contents": {"fp32Contents": [1]}}]},
+                                    self.ann.prototype("inference.ModelInferRequest")()).SerializeToString()
+
+    def infer(name):
+      return self.channel(name).unary_unary(f"/{INFERENCE}/ModelInfer").future(request, timeout=60)
+
+    many = [infer("acme/ann") for _ in range(4)]
+    time.sleep(2)
+    one = infer("acme/art")
+    self.until(lambda: any(call.done() for call in (*many, one)))
+    self.assertFalse(one.done())
+    self.assertEqual([call.exception().code() for call in many if call.done()], [STATUS.UNAVAILABLE])
+    self.assertIn("4 of the 4 requests", next(call for call in many if call.done()).exception().details())
+    for call in (*many, one):
+      call.cancel()
+
   # The files.
 
   def test_a_restart_keeps_what_is_the_tenants(self):
