@@ -130,9 +130,20 @@ absl::Status Tenant::TakeRequest(Clock::time_point now) {
                                    {"wait_ms", absl::StrCat(static_cast<int64_t>(std::ceil(wait * 1000)))}});
 }
 
-void Tenant::Ended(absl::StatusCode code) {
-  const auto i = static_cast<size_t>(code);
-  ended_[i < ended_.size() ? i : static_cast<size_t>(absl::StatusCode::kUnknown)].fetch_add(1, std::memory_order_relaxed);
+void Tenant::Ended(absl::string_view method, absl::StatusCode code) {
+  MutexLock lock(mu_);
+  auto found = ended_.find(method);
+  if (found == ended_.end()) found = ended_.try_emplace(std::string(method)).first;
+  ++found->second[code];
+}
+
+std::map<std::pair<std::string, absl::StatusCode>, int64_t> Tenant::ended() const {
+  std::map<std::pair<std::string, absl::StatusCode>, int64_t> all;
+  MutexLock lock(mu_);
+  for (const auto& [method, by_code] : ended_) {
+    for (const auto& [code, count] : by_code) all[{method, code}] = count;
+  }
+  return all;
 }
 
 absl::Status Tenants::Load(std::string path) {

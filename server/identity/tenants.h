@@ -10,13 +10,12 @@
 #ifndef SERVER_IDENTITY_TENANTS_H_
 #define SERVER_IDENTITY_TENANTS_H_
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -58,15 +57,16 @@ class Tenant {
   // as those of a second may come at once.
   absl::Status TakeRequest(Clock::time_point now = Clock::now());
 
-  // Counts a call that has ended, by its code.
-  void Ended(absl::StatusCode code);
-  int64_t ended(absl::StatusCode code) const { return ended_[static_cast<size_t>(code)]; }
+  // Counts a call that has ended. `method`: a word that the server has for it, of which there are as many as methods.
+  void Ended(absl::string_view method, absl::StatusCode code);
+  // The calls that have ended, by method and code.
+  std::map<std::pair<std::string, absl::StatusCode>, int64_t> ended() const;
 
  private:
   const std::shared_ptr<AccountGroup> group_;
   const AccountPtr account_;
-  std::array<std::atomic<int64_t>, 17> ended_{};  // gRPC has so many codes.
   mutable Mutex mu_;
+  std::map<std::string, std::map<absl::StatusCode, int64_t>, std::less<>> ended_ ABSL_GUARDED_BY(mu_);  // By method.
   Quotas quotas_ ABSL_GUARDED_BY(mu_);
   double tokens_ ABSL_GUARDED_BY(mu_) = 0;  // Requests that may come, as of filled_.
   Clock::time_point filled_ ABSL_GUARDED_BY(mu_);

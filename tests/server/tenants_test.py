@@ -26,6 +26,7 @@ SERVING, OPERATORS, SERVER = "gluond.v1.ServingService", "gluond.v1.OperatorServ
 INFERENCE = "inference.GRPCInferenceService"
 STATUS = grpc.StatusCode
 CALLERS = ("acme/ann", "acme/art", "globex/gil", "dora", "root")
+METRICS = ("--metrics_address=127.0.0.1:0",)
 DATA = {"tensors": {"data": {"shape": [2, 1], "floatData": [1, 2]}}, "commit": True}
 
 
@@ -100,6 +101,7 @@ class TenantsTest(unittest.TestCase):
 
   def serve(self, *lines, flags=()):
     """A server with these tenants; afterwards self.ann and so on are its callers."""
+    self.port = None
     self.tenants.write_text("\n".join(lines or ("acme", "globex")) + "\n")
     self.server = self._exits.enter_context(RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}",
                                                           *flags))
@@ -401,7 +403,7 @@ class TenantsTest(unittest.TestCase):
     self.assertGreater(done["globex"], 0.35 * done["acme"], done)
 
   def test_a_caller_with_many_connections_is_one_in_a_versions_queue(self):
-    self.serve()
+    self.serve(flags=METRICS)
     self.define(self.ann, "m")
     self.ann.call(SERVING, "PublishModel", {"model": "m", "options": {
         "maxBatchSize": 64, "maxQueueSize": 4, "maxQueueDelayUs": "30000000"}})
@@ -414,7 +416,7 @@ class TenantsTest(unittest.TestCase):
       return self.channel(name).unary_unary(f"/{INFERENCE}/ModelInfer").future(request, timeout=60)
 
     many = [infer("acme/ann") for _ in range(4)]
-    time.sleep(2)
+    self.until(lambda: exposition.value(self.metrics(), "gluond_inference_queue_length", model="acme/m", version="1") == 4)
     one = infer("acme/art")
     self.until(lambda: any(call.done() for call in (*many, one)))
     self.assertFalse(one.done())
@@ -491,18 +493,36 @@ class TenantsTest(unittest.TestCase):
     with self.assertRaisesRegex(AssertionError, "'acme' is the name of a tenant, too"):
       RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}")
 
-  def test_metrics_count_by_tenant(self):
-    self.serve(flags=("--metrics_address=127.0.0.1:0",))
+  def metrics(self):
+    """What the server tells that was started with METRICS, by family."""
     line = ""
-    while "metrics on port" not in line:
+    while self.port is None:
       line = self.server.process.stdout.readline()
+      self.port = int(line.split()[-1]) if "metrics on port" in line else None
+    return exposition.parse(get(self.port)[1])
+
+  def test_metrics_count_by_method_code_and_tenant(self):
+    self.serve(flags=METRICS)
     self.define(self.ann, "m")
-    self.refused(STATUS.NOT_FOUND, self.ann, MODELS, "GetModel", {"model": "n"})
-    families = exposition.parse(get(int(line.split()[-1]))[1])
-    value = lambda **labels: exposition.value(families, "gluond_tenant_requests_total", **labels)
-    self.assertEqual(value(tenant="acme", code="NOT_FOUND"), 1)
-    self.assertGreaterEqual(value(tenant="acme", code="OK"), 2)
-    self.assertEqual(value(tenant="globex", code="OK"), 0)
+    self.define(self.dora, "m")
+    get_model, made_up = f"/{MODELS}/GetModel", ("/no.Service/A", "/no.Service/B")
+    for client, times in ((self.ann, 1), (self.gil, 2), (self.dora, 3)):
+      for _ in range(times):
+        self.refused(STATUS.NOT_FOUND, client, MODELS, "GetModel", {"model": "n"})
+    for path in made_up:
+      with self.assertRaises(grpc.RpcError):
+        self.channel("acme/art").unary_unary(path)(b"", timeout=20)
+    families = self.metrics()
+    value = lambda **labels: exposition.value(families, "gluond_requests_total", **labels)
+    for tenant, times in (("acme", 1), ("globex", 2)):
+      self.assertEqual(value(method=get_model, code="NOT_FOUND", tenant=tenant), times)
+    self.assertEqual(value(method=get_model, code="NOT_FOUND"), 3, "those of no tenant")
+    self.assertEqual(value(method=f"/{MODELS}/DefineModel", code="OK", tenant="acme"), 1)
+    self.assertIsNone(value(method=f"/{MODELS}/DefineModel", code="OK", tenant="globex"))
+    self.assertEqual(value(method="unknown", code="UNIMPLEMENTED", tenant="acme"), 2)
+    self.assertEqual(exposition.value(families, "gluond_request_seconds_count", method=get_model), 6)
+    tenants = {dict(labels).get("tenant") for _, labels in families["gluond_requests_total"].samples}
+    self.assertEqual(tenants, {None, "acme", "globex"})
     self.assertGreater(exposition.value(families, "gluond_model_bytes", model="acme/m"), 0)
 
   def test_a_tenants_admin_is_not_the_servers(self):
