@@ -162,7 +162,7 @@ absl::Status Rpc::Admit(const Slices* request) {
                      "chunks");
   }
   if (method_.weight == Weight::kAlways) return absl::OkStatus();
-  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1));
+  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1, reach_.tenant()));
   ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, bytes));
   return memory_.Grow(kCallBytes + bytes);
 }

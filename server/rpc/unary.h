@@ -55,10 +55,16 @@ struct Runner {
   // `memory`: the process's budget.
   Runner(const Limits& limits, LogSink log, std::shared_ptr<Budget> memory)
       : limits(limits), log(std::move(log)), memory(std::move(memory)),
-        requests("requests in flight", limits.max_requests, "--max_requests"),
+        requests("requests in flight", limits.max_requests, "--max_requests", &Quotas::requests),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
         sequences(limits.max_clients, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
-                  limits.max_answer_bytes) {}
+                  limits.max_answer_bytes, [this](absl::string_view tenant) { return MostClients(tenant); }) {}
+
+  // The most clients of a tenant whose numbers are remembered; of one that there is not, as many as of all.
+  int64_t MostClients(absl::string_view tenant) const {
+    const TenantPtr found = tenants.Find(tenant);
+    return found == nullptr ? limits.max_clients : found->Most(&Quotas::clients, limits.max_clients);
+  }
 
   const Limits limits;
   FailureLog log;

@@ -56,10 +56,17 @@ class Sessions {
   std::vector<std::shared_ptr<Session>> List() const;
 
   // The sessions that are away, the one longest so first.
-  using Away = std::pair<std::shared_ptr<Session>, Session::Away>;
+  struct Away {
+    std::shared_ptr<Session> session;
+    TenantPtr tenant;
+    Session::Away away;
+  };
   std::vector<Away> ListAway(Session::Clock::time_point now) const;
-  // Ends the longest away until the others keep within --max_named_session_bytes on each device.
+  // Ends the longest away until the others keep within --max_named_session_bytes on each device, and each tenant's within
+  // the tenant's quota.
   void EndThoseOverLimit(Session::Clock::time_point now);
+  // The same for the sessions of one tenant, or of all where it is null. Those that it ends leave the list.
+  void EndThoseOverLimit(Session::Clock::time_point now, const TenantPtr& tenant, std::vector<Away>* away);
   // Ends the longest away until all sessions and one more are at most --max_sessions.
   void MakeRoom();
 
