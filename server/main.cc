@@ -55,7 +55,8 @@ ABSL_FLAG(std::string, jwt_roles_claim, "roles",
           "Its claim that has the caller's roles; those of other services count for nothing. With dots: within others.");
 ABSL_FLAG(std::string, tenants, "",
           "File of those who share the server, each with names and quotas of its own: a line `NAME QUOTA=VALUE ...` for each, "
-          "with models, datasets, versions, sessions, saved_sessions, bytes, store_bytes, requests_per_second, lane_share. "
+          "with models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, saved_session_bytes, "
+          "requests_per_second, lane_share. "
           "Callers of a tenant are TENANT/NAME in --identities. Looked at again like that.");
 ABSL_FLAG(std::vector<std::string>, unix_users, {},
           "Numbers of users who may connect to a Unix socket, beside the server's own and root.");

@@ -252,7 +252,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   });
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
-  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program);
+  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this](const Reach& reach) {
@@ -313,8 +313,8 @@ void Server::TakeUpIdentities() {
   }
   // A second look finds calls that were admitted by the old file and had not begun at the first.
   if (changed.value_or(false)) looks_for_revoked_ = 2;
-  if (looks_for_revoked_ == 0) return;
-  --looks_for_revoked_;
+  if (looks_for_revoked_ == 0 && !gatekeeper_->credentials_end()) return;
+  looks_for_revoked_ = std::max(0, looks_for_revoked_ - 1);
   router_->EndRevoked();
 }
 

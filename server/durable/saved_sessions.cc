@@ -4,6 +4,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/describe_model.h"
 #include "server/identity/secret.h"
@@ -36,8 +37,8 @@ absl::Status CheckNewKey(absl::string_view key) {
 }  // namespace
 
 SavedSessions::SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> store, int64_t most_bytes, LogSink log)
-    : store_(store == nullptr ? nullptr : std::make_unique<SessionStore>(std::move(store))), most_bytes_(most_bytes),
-      log_(std::move(log)), turns_(runner),
+    : store_(store == nullptr ? nullptr : std::make_unique<SessionStore>(std::move(store))), tenants_(runner.tenants),
+      most_bytes_(most_bytes), log_(std::move(log)), turns_(runner),
       entries_("saved session", runner.limits.max_saved_sessions, "--max_saved_sessions", &runner.tenants,
                &Quotas::saved_sessions) {}
 
@@ -167,12 +168,26 @@ absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name,
   return saved;
 }
 
+int64_t SavedSessions::BytesWith(const std::string& name, int64_t bytes, absl::string_view tenant) const {
+  for (const auto& [other, kept] : entries_.List()) {
+    if (other != name && (tenant.empty() || TenantOf(other) == tenant)) bytes += kept->bytes + kept->told_bytes;
+  }
+  return bytes;
+}
+
 absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr& entry,
                                          std::shared_ptr<const SessionSave> save) {
   entry->in_memory = std::move(save);
   MutexLock lock(memory_mu_);
-  int64_t bytes = entry->bytes + entry->told_bytes;
-  for (const auto& [other, kept] : entries_.List()) bytes += other == name ? 0 : kept->bytes + kept->told_bytes;
+  const int64_t own = entry->bytes + entry->told_bytes;
+  if (const TenantPtr owner = tenants_.OwnerOf(name); owner != nullptr) {
+    const int64_t most = owner->Most(&Quotas::saved_session_bytes, most_bytes_), bytes = BytesWith(name, own, owner->name());
+    if (bytes > most) {
+      return OverLimit("--tenants:saved_session_bytes", "the saved sessions of tenant '", owner->name(), "' would have ", bytes,
+                       " bytes in memory, and its quota is saved_session_bytes=", most, "; delete some");
+    }
+  }
+  const int64_t bytes = BytesWith(name, own, "");
   if (bytes > most_bytes_) {
     return OverLimit("--max_named_session_bytes", "the saved sessions would have ", bytes, " bytes in memory, the limit "
                      "of --max_named_session_bytes is ", most_bytes_, "; delete some, or start the server with "

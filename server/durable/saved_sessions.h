@@ -94,9 +94,12 @@ class SavedSessions {
   absl::Status CheckKey(const std::string& name, const std::string& key) const;
   absl::Status CheckSave(const std::string& name, const std::string& key) const;
   static EntryPtr NewEntry(SessionSummary summary);
+  // The bytes in memory of the saves of a tenant, of all where it is empty, when one named `name` has `bytes`.
+  int64_t BytesWith(const std::string& name, int64_t bytes, absl::string_view tenant) const;
   v1::SavedSession Describe(const std::string& name, const Entry& entry) const;
 
   const std::unique_ptr<SessionStore> store_;  // Null: there is none.
+  const Tenants& tenants_;
   const int64_t most_bytes_;
   const LogSink log_;
   Turns turns_;

@@ -73,7 +73,7 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
   }
   const std::string peer = context.peer();
   if (absl::StartsWith(peer, "unix:") || absl::StartsWith(peer, "inproc")) {
-    static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(Identity{"local", Roles::All()}));
+    static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
     return local;
   }
   return Unauthenticated("the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
@@ -112,11 +112,16 @@ absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerConte
                   reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
 }
 
-bool Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller) const {
-  if (identities_ == nullptr || caller.credential.empty()) return true;
+absl::Status Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller) const {
+  if (!caller.signer.empty()) return jwt_->CheckStill(caller, absl::Now());
+  if (identities_ == nullptr || caller.credential.empty()) return absl::OkStatus();
   const IdentityPtr now = identities_->Now(caller);
   const std::optional<MethodAccess> access = AccessOf(method);
-  return now != nullptr && now->name == caller.name && access.has_value() && Allows(access->access, now->roles);
+  if (now != nullptr && now->name == caller.name && access.has_value() && Allows(access->access, now->roles)) {
+    return absl::OkStatus();
+  }
+  return Unauthenticated("the credential with which this call was made has been revoked since; ask the server's operator for "
+                         "another one");
 }
 
 }  // namespace gluond::server

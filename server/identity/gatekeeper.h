@@ -34,8 +34,11 @@ class Gatekeeper {
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
   // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
   absl::Status Admit(absl::string_view method, const grpc::ServerContextBase& context, Admitted* caller) const;
-  // Whether `caller`, whom Admit has admitted to the method, would be by now.
-  bool MayGoOn(absl::string_view method, const Identity& caller) const;
+  // Whether `caller`, whom Admit has admitted to the method, would be by now. UNAUTHENTICATED tells why not.
+  absl::Status MayGoOn(absl::string_view method, const Identity& caller) const;
+
+  // Whether callers have credentials that end by themselves: MayGoOn may change its mind without a Reload.
+  bool credentials_end() const { return jwt_ != nullptr; }
 
   // Takes up changed files of identities and keys; returns whether the identities have changed.
   absl::StatusOr<bool> Reload();

@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "engine/core/mutex.h"
 #include "server/identity/access.h"
 
@@ -27,6 +28,9 @@ struct Identity {
   std::string name;  // "alice", or with the tenant before it, "acme/alice".
   Roles roles;
   std::string credential = {};  // As in the file; empty: it is in none.
+  std::string signer = {};      // The key that signed the caller's JSON Web Token (jwt.h); empty: there is no such token.
+  absl::Time end = absl::InfiniteFuture();  // The token's.
+  bool is_anybodys = false;  // Several who have nothing to do with each other may be called so.
 };
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;

@@ -124,7 +124,7 @@ absl::Status Jwt::CountNew(absl::string_view peer, absl::Time now) {
                                                    "connection; use one for many calls"));
 }
 
-absl::StatusOr<Json> Jwt::CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys) {
+absl::StatusOr<Jwt::Signed> Jwt::CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys) {
   const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
   ASSIGN_OR_RETURN(const Json header, Decode(parts[0]));
   if (header.Find("crit") != nullptr) return Refused("it wants extensions (crit) that this server has not");
@@ -132,7 +132,9 @@ absl::StatusOr<Json> Jwt::CheckSignature(absl::string_view token, const std::vec
   const std::string text(token);
   for (const JwtKey& key : keys) {
     if (key.algorithm != algorithm || (!key.kid.empty() && !kid.empty() && key.kid != kid)) continue;
-    if (IsSignedBy(text, key)) return Decode(parts[1]);
+    if (!IsSignedBy(text, key)) continue;
+    ASSIGN_OR_RETURN(Json claims, Decode(parts[1]));
+    return Signed{std::move(claims), key.pem};
   }
   return Refused("no key that this server knows has signed it; it may be of another issuer, or its key may have been changed");
 }
@@ -150,19 +152,19 @@ absl::StatusOr<Roles> Jwt::ReadRoles(const Json& claims) const {
   return Refused(absl::StrCat("its claim '", options_.roles_claim, "' has none of infer, train, publish and admin"));
 }
 
-absl::StatusOr<Jwt::Good> Jwt::ReadClaims(const Json& claims, absl::Time now) const {
+absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now) const {
+  const Json& claims = token.claims;
   if (Text(claims, "iss") != options_.issuer) return Refused("its issuer is not the one of --jwt_issuer");
   const Json* const audience = claims.Find("aud");
   const std::vector<std::string> audiences = audience == nullptr ? std::vector<std::string>() : Texts(*audience);
   if (std::find(audiences.begin(), audiences.end(), options_.audience) == audiences.end()) {
     return Refused("its audience is not the one of --jwt_audience");
   }
-  const Json* const end = claims.Find("exp");
-  if (end == nullptr) return Refused("it has no end (exp)");
-  Good good;
-  ASSIGN_OR_RETURN(good.end, TimeOf(*end));
-  good.end += options_.leeway;
-  if (now >= good.end) return Refused("it has expired; ask its issuer for a new one");
+  const Json* const exp = claims.Find("exp");
+  if (exp == nullptr) return Refused("it has no end (exp)");
+  ASSIGN_OR_RETURN(absl::Time end, TimeOf(*exp));
+  end += options_.leeway;
+  if (now >= end) return Refused("it has expired; ask its issuer for a new one");
   if (const Json* const begin = claims.Find("nbf"); begin != nullptr) {
     ASSIGN_OR_RETURN(const absl::Time time, TimeOf(*begin));
     if (now < time - options_.leeway) return Refused("it is not valid yet");
@@ -170,16 +172,16 @@ absl::StatusOr<Jwt::Good> Jwt::ReadClaims(const Json& claims, absl::Time now) co
   ASSIGN_OR_RETURN(const Roles roles, ReadRoles(claims));
   const Json* const name = FindClaim(claims, options_.name_claim);
   std::string text;
-  absl::StatusOr<IdentityPtr> identity = NewIdentity(name != nullptr && name->Get(&text).ok() ? text : "", roles);
+  const absl::StatusOr<IdentityPtr> identity = NewIdentity(name != nullptr && name->Get(&text).ok() ? text : "", roles);
   if (!identity.ok()) return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", identity.status().message()));
-  good.identity = *std::move(identity);
-  return good;
+  return std::make_shared<const Identity>(
+      Identity{.name = (*identity)->name, .roles = roles, .signer = token.pem, .end = end});
 }
 
-void Jwt::Remember(const std::string& hash, const Good& good, absl::Time now) {
-  if (good_.size() >= kMostRemembered) absl::erase_if(good_, [now](const auto& each) { return each.second.end <= now; });
+void Jwt::Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) {
+  if (good_.size() >= kMostRemembered) absl::erase_if(good_, [now](const auto& each) { return each.second->end <= now; });
   if (good_.size() >= kMostRemembered) good_.erase(good_.begin());  // Any of them: its signature is checked again.
-  good_[hash] = good;
+  good_[hash] = identity;
 }
 
 absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, absl::string_view peer, absl::Time now) {
@@ -189,18 +191,27 @@ absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, absl::string_vi
   {
     MutexLock lock(mu_);
     if (const auto found = good_.find(hash); found != good_.end()) {
-      if (now < found->second.end) return found->second.identity;
+      if (now < found->second->end) return found->second;
       good_.erase(found);
       return Refused("it has expired; ask its issuer for a new one");
     }
     RETURN_IF_ERROR(CountNew(peer, now));
     keys = keys_;
   }
-  ASSIGN_OR_RETURN(const Json claims, CheckSignature(token, *keys));
-  ASSIGN_OR_RETURN(const Good good, ReadClaims(claims, now));
+  ASSIGN_OR_RETURN(const Signed its, CheckSignature(token, *keys));
+  ASSIGN_OR_RETURN(const IdentityPtr identity, ReadClaims(its, now));
   MutexLock lock(mu_);
-  if (keys == keys_) Remember(hash, good, now);  // Else these keys may have signed it, and not the new ones.
-  return good.identity;
+  if (keys == keys_) Remember(hash, identity, now);  // Else these keys may have signed it, and not the new ones.
+  return identity;
+}
+
+absl::Status Jwt::CheckStill(const Identity& identity, absl::Time now) const {
+  if (now >= identity.end) return Refused("it has expired since this call was made; ask its issuer for a new one");
+  MutexLock lock(mu_);
+  for (const JwtKey& key : *keys_) {
+    if (key.pem == identity.signer) return absl::OkStatus();
+  }
+  return Refused("the server has taken out the key that signed it since this call was made; ask its issuer for a new token");
 }
 
 }  // namespace gluond::server

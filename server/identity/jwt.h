@@ -57,27 +57,29 @@ class Jwt {
   // UNAUTHENTICATED says which check failed, and nothing that the token has. RESOURCE_EXHAUSTED: too many new tokens come
   // from this peer.
   absl::StatusOr<IdentityPtr> Verify(absl::string_view token, absl::string_view peer, absl::Time now);
+  // Whether the token of an identity that Verify returned is good still. UNAUTHENTICATED: it is over, or its key is gone.
+  absl::Status CheckStill(const Identity& identity, absl::Time now) const;
 
  private:
-  struct Good {
-    IdentityPtr identity;
-    absl::Time end;
+  // A token's claims, and the key that has signed them.
+  struct Signed {
+    Json claims;
+    std::string pem;
   };
 
   explicit Jwt(JwtOptions options) : options_(std::move(options)) {}
   absl::Status CountNew(absl::string_view peer, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The claims of a token that a key has signed.
-  static absl::StatusOr<Json> CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys);
-  absl::StatusOr<Good> ReadClaims(const Json& claims, absl::Time now) const;
+  static absl::StatusOr<Signed> CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys);
+  absl::StatusOr<IdentityPtr> ReadClaims(const Signed& token, absl::Time now) const;
   absl::StatusOr<Roles> ReadRoles(const Json& claims) const;
-  void Remember(const std::string& hash, const Good& good, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JwtOptions options_;
-  Mutex mu_;
+  mutable Mutex mu_;
   std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
   std::shared_ptr<const std::vector<JwtKey>> keys_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_map<std::string, Good> good_ ABSL_GUARDED_BY(mu_);  // By hash.
-  absl::flat_hash_map<std::string, int> new_ ABSL_GUARDED_BY(mu_);    // By peer: new tokens in this second.
+  absl::flat_hash_map<std::string, IdentityPtr> good_ ABSL_GUARDED_BY(mu_);  // By the token's hash.
+  absl::flat_hash_map<std::string, int> new_ ABSL_GUARDED_BY(mu_);           // By peer: new tokens in this second.
   int64_t second_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

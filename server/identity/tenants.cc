@@ -32,8 +32,12 @@ constexpr Count kCounts[] = {{"models", &Quotas::models},
                              {"datasets", &Quotas::datasets},
                              {"versions", &Quotas::versions},
                              {"sessions", &Quotas::sessions},
-                             {"saved_sessions", &Quotas::saved_sessions}};
-constexpr Count kBytes[] = {{"bytes", &Quotas::bytes}, {"store_bytes", &Quotas::store_bytes}};
+                             {"saved_sessions", &Quotas::saved_sessions},
+                             {"clients", &Quotas::clients},
+                             {"requests", &Quotas::requests}};
+constexpr Count kBytes[] = {{"bytes", &Quotas::bytes},
+                            {"store_bytes", &Quotas::store_bytes},
+                            {"saved_session_bytes", &Quotas::saved_session_bytes}};
 
 bool ReadBytes(absl::string_view text, int64_t* bytes) {
   int shift = 0;
@@ -73,8 +77,8 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
                : want(absl::StrCat(kLeastShare, " to ", kMostShare));
   }
   return absl::InvalidArgumentError(absl::StrCat("there is no quota '", Excerpt(key), "'; there are models, datasets, "
-                                                 "versions, sessions, saved_sessions, bytes, store_bytes, "
-                                                 "requests_per_second and lane_share"));
+                                                 "versions, sessions, saved_sessions, clients, requests, bytes, "
+                                                 "store_bytes, saved_session_bytes, requests_per_second and lane_share"));
 }
 
 absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
@@ -94,6 +98,16 @@ absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
 
 }  // namespace
 
+absl::string_view QuotaName(int64_t Quotas::*quota) {
+  for (const Count& count : kCounts) {
+    if (count.quota == quota) return count.name;
+  }
+  for (const Count& bytes : kBytes) {
+    if (bytes.quota == quota) return bytes.name;
+  }
+  return "";
+}
+
 Tenant::Tenant(const std::string& name)
     : group_(std::make_shared<AccountGroup>(name)),
       account_(std::make_shared<const Account>(absl::StrCat("tenant ", name), group_)) {}
@@ -101,6 +115,11 @@ Tenant::Tenant(const std::string& name)
 Quotas Tenant::quotas() const {
   MutexLock lock(mu_);
   return quotas_;
+}
+
+int64_t Tenant::Most(int64_t Quotas::*quota, int64_t of_all) const {
+  const int64_t most = quotas().*quota;
+  return most > 0 ? most : of_all / 2 + of_all % 2;
 }
 
 void Tenant::Set(const Quotas& quotas) {
@@ -130,9 +149,20 @@ absl::Status Tenant::TakeRequest(Clock::time_point now) {
                                    {"wait_ms", absl::StrCat(static_cast<int64_t>(std::ceil(wait * 1000)))}});
 }
 
-void Tenant::Ended(absl::StatusCode code) {
-  const auto i = static_cast<size_t>(code);
-  ended_[i < ended_.size() ? i : static_cast<size_t>(absl::StatusCode::kUnknown)].fetch_add(1, std::memory_order_relaxed);
+void Tenant::Ended(absl::string_view method, absl::StatusCode code) {
+  MutexLock lock(mu_);
+  auto found = ended_.find(method);
+  if (found == ended_.end()) found = ended_.try_emplace(std::string(method)).first;
+  ++found->second[code];
+}
+
+std::map<std::pair<std::string, absl::StatusCode>, int64_t> Tenant::ended() const {
+  std::map<std::pair<std::string, absl::StatusCode>, int64_t> all;
+  MutexLock lock(mu_);
+  for (const auto& [method, by_code] : ended_) {
+    for (const auto& [code, count] : by_code) all[{method, code}] = count;
+  }
+  return all;
 }
 
 absl::Status Tenants::Load(std::string path) {
@@ -188,9 +218,8 @@ absl::Status Tenants::CheckCount(absl::string_view name, absl::string_view kind,
   if (owner == nullptr) return absl::OkStatus();
   const int64_t most = owner->quotas().*quota;
   if (most == 0 || count < most) return absl::OkStatus();
-  const auto named = std::find_if(std::begin(kCounts), std::end(kCounts), [quota](const Count& c) { return c.quota == quota; });
-  return OverLimit(absl::StrCat("--tenants:", named->name), "tenant '", owner->name(), "' has ", count, " ", kind,
-                   count == 1 ? "" : "s", ", and its quota is ", named->name, "=", most, "; end or delete one");
+  return OverLimit(absl::StrCat("--tenants:", QuotaName(quota)), "tenant '", owner->name(), "' has ", count, " ", kind,
+                   count == 1 ? "" : "s", ", and its quota is ", QuotaName(quota), "=", most, "; end or delete one");
 }
 
 }  // namespace gluond::server

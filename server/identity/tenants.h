@@ -10,13 +10,12 @@
 #ifndef SERVER_IDENTITY_TENANTS_H_
 #define SERVER_IDENTITY_TENANTS_H_
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,13 +26,17 @@
 
 namespace gluond::server {
 
-// The most that a tenant may have; 0: as much as the server has.
+// The most that a tenant may have; 0, where nothing else is said: as much as the server has.
 struct Quotas {
   int64_t models = 0;
   int64_t datasets = 0;
   int64_t versions = 0;                // Published ones.
   int64_t sessions = 0;
   int64_t saved_sessions = 0;
+  // Without a quota of these, a tenant has half of what the server has (Tenant::Most).
+  int64_t clients = 0;                 // Clients (per model) with sequence numbers that are remembered.
+  int64_t requests = 0;                // Requests at work or waiting.
+  int64_t saved_session_bytes = 0;     // Saves in memory; on each device, named sessions with clients that are away.
   int64_t bytes = 0;                   // Tensors on each device, and as many of requests, replies and queues.
   int64_t store_bytes = 0;             // On the disk.
   double requests_per_second = 0;
@@ -48,6 +51,8 @@ class Tenant {
   const std::string& name() const { return group_->name(); }
 
   Quotas quotas() const;
+  // The quota, or where the tenant's line has none, half of what the server has for all.
+  int64_t Most(int64_t Quotas::*quota, int64_t of_all) const;
   void Set(const Quotas& quotas);
   // The group of the accounts of its callers.
   AccountGroupPtr group() const { return group_; }
@@ -58,20 +63,24 @@ class Tenant {
   // as those of a second may come at once.
   absl::Status TakeRequest(Clock::time_point now = Clock::now());
 
-  // Counts a call that has ended, by its code.
-  void Ended(absl::StatusCode code);
-  int64_t ended(absl::StatusCode code) const { return ended_[static_cast<size_t>(code)]; }
+  // Counts a call that has ended. `method`: a word that the server has for it, of which there are as many as methods.
+  void Ended(absl::string_view method, absl::StatusCode code);
+  // The calls that have ended, by method and code.
+  std::map<std::pair<std::string, absl::StatusCode>, int64_t> ended() const;
 
  private:
   const std::shared_ptr<AccountGroup> group_;
   const AccountPtr account_;
-  std::array<std::atomic<int64_t>, 17> ended_{};  // gRPC has so many codes.
   mutable Mutex mu_;
+  std::map<std::string, std::map<absl::StatusCode, int64_t>, std::less<>> ended_ ABSL_GUARDED_BY(mu_);  // By method.
   Quotas quotas_ ABSL_GUARDED_BY(mu_);
   double tokens_ ABSL_GUARDED_BY(mu_) = 0;  // Requests that may come, as of filled_.
   Clock::time_point filled_ ABSL_GUARDED_BY(mu_);
 };
 using TenantPtr = std::shared_ptr<Tenant>;
+
+// The quota's name in the file, "models", for each quota that is a whole number.
+absl::string_view QuotaName(int64_t Quotas::*quota);
 
 class Tenants {
  public:

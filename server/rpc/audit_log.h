@@ -23,11 +23,12 @@ namespace gluond::server {
 
 struct Audited {
   absl::string_view method;
-  absl::StatusCode code;
+  absl::StatusCode code = absl::StatusCode::kOk;
   std::string caller;  // The identity's name; empty: nobody asks for it, or nobody knows it.
   std::string target;
   std::string peer;
   std::string request_id;
+  absl::string_view command = {};  // The session's, where the method is a session's stream: "SaveAsModel".
 };
 
 class AuditLog {

@@ -1,4 +1,5 @@
-// CallCounts: how the calls of a method have ended, and how long they took. Thread-safe, without a lock.
+// CallCounts: how the calls of a method have ended, and how long they took. A tenant counts the ends of its own
+// (Tenant::Ended). Thread-safe, without a lock.
 
 #ifndef SERVER_RPC_CALL_COUNTS_H_
 #define SERVER_RPC_CALL_COUNTS_H_
@@ -19,11 +20,13 @@ class CallCounts {
   // gRPC has these, from OK to UNAUTHENTICATED.
   static constexpr size_t kCodes = 17;
 
-  void Ended(absl::StatusCode code, std::chrono::nanoseconds time) {
+  // A call of no tenant's caller has ended.
+  void Ended(absl::StatusCode code) {
     const auto i = static_cast<size_t>(code);
     codes_[i < kCodes ? i : static_cast<size_t>(absl::StatusCode::kUnknown)].fetch_add(1, std::memory_order_relaxed);
-    latency_.Add(time);
   }
+  // A call of anybody's has taken so long.
+  void Took(std::chrono::nanoseconds time) { latency_.Add(time); }
   int64_t ended(absl::StatusCode code) const {
     return codes_[static_cast<size_t>(code)].load(std::memory_order_relaxed);
   }

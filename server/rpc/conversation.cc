@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "server/rpc/inflate_in_turn.h"
-#include "server/rpc/open_calls.h"
 #include "server/wire/chunk.h"
 
 namespace gluond::server {
@@ -92,7 +91,7 @@ void Conversation::ReceiveCompressed(const Slices& slices, Encoding encoding) {
   Receive(*inflated, static_cast<int64_t>(Bytes(*inflated).size()));
 }
 
-void Conversation::Revoke() { End(Revoked()); }
+void Conversation::Revoke(const absl::Status& why) { End(why); }
 
 void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }
 

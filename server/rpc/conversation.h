@@ -40,7 +40,7 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   // Calls Finish, and Ended where this was the last word.
   void End(const absl::Status& status);
 
-  void Revoke() override;
+  void Revoke(const absl::Status& why) override;
 
   // Drops the stream if its client has not taken its end for too long.
   void Sweep(Clock::time_point now);

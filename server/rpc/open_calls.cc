@@ -2,15 +2,7 @@
 
 #include <vector>
 
-#include "engine/core/error_info.h"
-
 namespace gluond::server {
-
-absl::Status Revoked() {
-  return WithInfo(absl::UnauthenticatedError("the credential with which this call was made has been revoked since; ask the "
-                                             "server's operator for another one"),
-                  reason::kNoIdentity);
-}
 
 void OpenCalls::Add(Stream* call) {
   MutexLock lock(mu_);
@@ -23,18 +15,20 @@ void OpenCalls::Remove(Stream* call) {
   while (revoking_ == call) revoked_.Wait(mu_);
 }
 
-void OpenCalls::RevokeUnless(absl::FunctionRef<bool(const Stream& call)> may_go_on) {
+void OpenCalls::RevokeUnless(absl::FunctionRef<absl::Status(const Stream& call)> may_go_on) {
   MutexLock lock(mu_);
   std::vector<Stream*> to_revoke;
   for (Stream* const call : calls_) {
-    if (!may_go_on(*call)) to_revoke.push_back(call);
+    if (!may_go_on(*call).ok()) to_revoke.push_back(call);
   }
   for (Stream* const call : to_revoke) {
     // Another call may have come to the place of one that has ended meanwhile.
-    if (!calls_.contains(call) || may_go_on(*call)) continue;
+    if (!calls_.contains(call)) continue;
+    const absl::Status why = may_go_on(*call);
+    if (why.ok()) continue;
     revoking_ = call;
     lock.Unlock();  // To end a call may end others, or wake whoever waits for them.
-    call->Revoke();
+    call->Revoke(why);
     lock.Lock();
     revoking_ = nullptr;
     revoked_.NotifyAll();

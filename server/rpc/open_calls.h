@@ -1,4 +1,4 @@
-// OpenCalls are the calls under way of callers who have credentials, for the case that a credential is taken from its owner:
+// OpenCalls are the calls under way of callers who have credentials, for the case that a credential is taken from its owner, or ends:
 // then his streams end, too, which would otherwise last as long as he likes. Thread-safe.
 
 #ifndef SERVER_RPC_OPEN_CALLS_H_
@@ -12,17 +12,15 @@
 
 namespace gluond::server {
 
-// UNAUTHENTICATED, the end of a call whose caller's credential was revoked.
-absl::Status Revoked();
-
 class OpenCalls {
  public:
   // The call is there until Remove.
   void Add(Stream* call);
   // Waits while the call is being revoked.
   void Remove(Stream* call);
-  // Revokes each call that may not go on. One caller at a time. `may_go_on` must not call this.
-  void RevokeUnless(absl::FunctionRef<bool(const Stream& call)> may_go_on);
+  // Revokes each call that may not go on, for the reason that `may_go_on` tells. One caller at a time. `may_go_on` must not
+  // call this.
+  void RevokeUnless(absl::FunctionRef<absl::Status(const Stream& call)> may_go_on);
 
  private:
   Mutex mu_;

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 
 namespace gluond::server {
 namespace {
@@ -50,8 +52,42 @@ void Sequences::ForgetIfNew(const Key& key) {
   const auto found = streams_.find(key);
   const Stream& stream = found->second;
   if (stream.running || stream.last > 0 || !stream.waiting.empty()) return;
-  by_age_.erase(stream.age);
-  streams_.erase(found);
+  Forget(found);
+}
+
+void Sequences::Forget(Streams::iterator stream) {
+  while (!stream->second.answers.empty()) DropOldestOf(stream->second);
+  if (const auto its = of_tenants_.find(TenantOf(stream->first.first)); its != of_tenants_.end()) {
+    its->second.erase(stream->second.age_in_tenant);
+    if (its->second.empty()) of_tenants_.erase(its);
+  }
+  by_age_.erase(stream->second.age);
+  streams_.erase(stream);
+}
+
+bool Sequences::ForgetOldest(const std::list<Key>& ages) {
+  for (const Key& key : ages) {
+    const auto stream = streams_.find(key);
+    if (stream->second.running || !stream->second.waiting.empty()) continue;
+    Forget(stream);
+    return true;
+  }
+  return false;
+}
+
+absl::Status Sequences::MakeRoomFor(const Key& key) {
+  const absl::string_view tenant = TenantOf(key.first);
+  const auto its = of_tenants_.find(tenant);
+  if (its != of_tenants_.end() && most_of_tenant_ != nullptr) {
+    const int64_t most = most_of_tenant_(tenant);
+    if (static_cast<int64_t>(its->second.size()) >= most && !ForgetOldest(its->second)) {
+      return OverLimit("--tenants:clients", "numbered calls of ", its->second.size(), " clients of tenant '", tenant,
+                       "' run, and its quota is clients=", most, "; try again later");
+    }
+  }
+  if (streams_.size() < max_streams_ || ForgetOldest(by_age_)) return absl::OkStatus();
+  return OverLimit("--max_clients", "numbered calls of ", streams_.size(), " clients run, the limit of --max_clients; "
+                   "try again later");
 }
 
 void Sequences::Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) {
@@ -267,23 +303,18 @@ absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
   const auto found = streams_.find(key);
   if (found != streams_.end()) {
     by_age_.splice(by_age_.end(), by_age_, found->second.age);
+    if (const auto its = of_tenants_.find(TenantOf(key.first)); its != of_tenants_.end()) {
+      its->second.splice(its->second.end(), its->second, found->second.age_in_tenant);
+    }
     return &found->second;
   }
-  // Forgets the stream that was silent longest.
-  for (auto it = by_age_.begin(); streams_.size() >= max_streams_; ++it) {
-    if (it == by_age_.end()) {
-      return OverLimit("--max_clients", "numbered calls of ", streams_.size(), " clients run, the limit of --max_clients; "
-                       "try again later");
-    }
-    const auto old = streams_.find(*it);
-    if (old->second.running || !old->second.waiting.empty()) continue;
-    while (!old->second.answers.empty()) DropOldestOf(old->second);
-    streams_.erase(old);
-    by_age_.erase(it);
-    break;
-  }
+  RETURN_IF_ERROR(MakeRoomFor(key));
   Stream& stream = streams_[key];
   stream.age = by_age_.insert(by_age_.end(), key);
+  if (const absl::string_view tenant = TenantOf(key.first); !tenant.empty()) {
+    std::list<Key>& its = of_tenants_[std::string(tenant)];
+    stream.age_in_tenant = its.insert(its.end(), key);
+  }
   return &stream;
 }
 

@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 
 namespace gluond::server {
@@ -45,10 +46,12 @@ class Sequences {
 
   // `post` runs the calls that waited, since they would begin where another one ends: on a lane, perhaps.
   using Post = std::function<void(std::function<void()>)>;
+  // The most streams of a tenant, which owns the clients whose names begin with its own (engine/runtime/tenant_name.h).
+  using MostOfTenant = std::function<int64_t(absl::string_view tenant)>;
   explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); },
-                     int64_t max_answer_bytes = int64_t{256} << 20)
+                     int64_t max_answer_bytes = int64_t{256} << 20, MostOfTenant most_of_tenant = nullptr)
       : max_streams_(static_cast<size_t>(max_streams)), max_answer_bytes_(static_cast<size_t>(max_answer_bytes)),
-        post_(std::move(post)) {}
+        post_(std::move(post)), most_of_tenant_(std::move(most_of_tenant)) {}
 
   // The last call's end, on another thread, lies before it.
   ~Sequences() { MutexLock lock(mu_); }
@@ -141,7 +144,9 @@ class Sequences {
     std::function<void()> go_on;  // Set where the call that runs is between two steps, while the model is paused.
     std::multimap<uint64_t, Arrival> waiting;
     std::list<Key>::iterator age;
+    std::list<Key>::iterator age_in_tenant;  // Where it has a tenant.
   };
+  using Streams = std::map<Key, Stream>;
 
   // Functions to call once the lock is free.
   using Verdicts = std::vector<std::function<void()>>;
@@ -156,6 +161,10 @@ class Sequences {
   void JudgeWaiting(const Key& key, Stream& stream, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Stream*> FindOrAdd(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ForgetIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Forget(Streams::iterator stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Forgets the stream of these that was silent longest and has no call under way. Whether there was one.
+  bool ForgetOldest(const std::list<Key>& ages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status MakeRoomFor(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Between(const Key& key, Turn::GoOn go_on);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
   void Keep(Stream& stream, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -164,11 +173,13 @@ class Sequences {
   const size_t max_streams_;
   const size_t max_answer_bytes_;
   const Post post_;
+  const MostOfTenant most_of_tenant_;
   bool rewound_ = false;
   mutable Mutex mu_;
-  std::map<Key, Stream> streams_ ABSL_GUARDED_BY(mu_);
+  Streams streams_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Pauses> pauses_ ABSL_GUARDED_BY(mu_);  // By model; none without a pause.
   std::list<Key> by_age_ ABSL_GUARDED_BY(mu_);          // Least recently used first.
+  std::map<std::string, std::list<Key>, std::less<>> of_tenants_ ABSL_GUARDED_BY(mu_);  // Likewise, those of each tenant.
   std::list<Age> answers_by_age_ ABSL_GUARDED_BY(mu_);  // Oldest first; points into streams_.
   size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };

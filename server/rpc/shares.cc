@@ -4,11 +4,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 
-absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount) {
+absl::Status Shares::CheckQuota(const Tenant& tenant, int64_t most, int64_t amount) const {
+  const auto found = of_tenants_.find(&tenant);
+  const int64_t held = found == of_tenants_.end() ? 0 : found->second;
+  if (held == 0 || amount <= most - held) return absl::OkStatus();
+  return OverLimit(absl::StrCat("--tenants:", QuotaName(quota_)), "tenant '", tenant.name(), "' has ", held, " ", what_, ", and ",
+                   amount, " more exceed its quota, ", QuotaName(quota_), "=", most, ", of the ", limit_, " of ", flag_,
+                   "; wait until some have ended");
+}
+
+absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount, const TenantPtr& tenant) {
+  const bool has_quota = tenant != nullptr && quota_ != nullptr;
+  const int64_t most = has_quota ? tenant->Most(quota_, limit_) : limit_;
   MutexLock lock(mu_);
+  if (has_quota) RETURN_IF_ERROR(CheckQuota(*tenant, most, amount));
   const auto [it, is_new] = holdings_.try_emplace(peer.get());
   Holding& holding = it->second;
   int64_t& active = active_[peer->address()];
@@ -22,12 +35,17 @@ absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount
   holding.amount += amount;
   ++holding.permits;
   held_ += amount;
-  return Permit(this, peer, amount, holding.amount);
+  if (has_quota) of_tenants_[tenant.get()] += amount;
+  return Permit(this, peer, has_quota ? tenant : nullptr, amount, holding.amount);
 }
 
-void Shares::Leave(const Peer& peer, int64_t amount) {
+void Shares::Leave(const Peer& peer, const Tenant* tenant, int64_t amount) {
   MutexLock lock(mu_);
   held_ -= amount;
+  if (const auto found = of_tenants_.find(tenant); found != of_tenants_.end()) {
+    found->second -= amount;
+    if (found->second == 0) of_tenants_.erase(found);
+  }
   const auto holding = holdings_.find(&peer);
   holding->second.amount -= amount;
   if (--holding->second.permits > 0) return;

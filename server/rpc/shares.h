@@ -1,9 +1,9 @@
 // Shares divides a limit between peers: the connections of one address share half of it, and each of them that holds
 // something may hold as much as any other. So the holdings of one client keep no other out. Where connections come
 // later than others' holdings, all together may hold some more than the limit, until those are given back.
-// Thread-safe. Outlives its permits.
+// A tenant's peers together hold what its quota allows, if the limit has one. Thread-safe. Outlives its permits.
 //
-//   ASSIGN_OR_RETURN(Shares::Permit permit, requests.Enter(peer, 1));
+//   ASSIGN_OR_RETURN(Shares::Permit permit, requests.Enter(peer, 1, reach.tenant()));
 
 #ifndef SERVER_RPC_SHARES_H_
 #define SERVER_RPC_SHARES_H_
@@ -15,32 +15,35 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
+#include "server/identity/tenants.h"
 #include "server/net/peers.h"
 
 namespace gluond::server {
 
 class Shares {
  public:
-  // `what`: the limited things, in the plural, and `flag`: the limit's flag, for errors.
-  Shares(std::string what, int64_t limit, std::string flag)
-      : what_(std::move(what)), limit_(limit), flag_(std::move(flag)) {}
+  // `what`: the limited things, in the plural, and `flag`: the limit's flag, for errors. `quota`: a tenant's (Tenant::Most);
+  // null: tenants have none.
+  Shares(std::string what, int64_t limit, std::string flag, int64_t Quotas::*quota = nullptr)
+      : what_(std::move(what)), limit_(limit), flag_(std::move(flag)), quota_(quota) {}
 
   // A part of the limit that a peer holds, given back when the permit is destroyed.
   class Permit {
    public:
     Permit() = default;
     Permit(Permit&& other) noexcept
-        : shares_(std::exchange(other.shares_, nullptr)), peer_(std::move(other.peer_)), amount_(other.amount_),
-          held_by_peer_(other.held_by_peer_) {}
+        : shares_(std::exchange(other.shares_, nullptr)), peer_(std::move(other.peer_)), tenant_(std::move(other.tenant_)),
+          amount_(other.amount_), held_by_peer_(other.held_by_peer_) {}
     Permit& operator=(Permit&& other) noexcept {
       std::swap(shares_, other.shares_);
       std::swap(peer_, other.peer_);
+      std::swap(tenant_, other.tenant_);
       std::swap(amount_, other.amount_);
       std::swap(held_by_peer_, other.held_by_peer_);
       return *this;
     }
     ~Permit() {
-      if (shares_ != nullptr) shares_->Leave(*peer_, amount_);
+      if (shares_ != nullptr) shares_->Leave(*peer_, tenant_.get(), amount_);
     }
 
     bool holds() const { return shares_ != nullptr; }
@@ -49,18 +52,19 @@ class Shares {
 
    private:
     friend class Shares;
-    Permit(Shares* shares, PeerPtr peer, int64_t amount, int64_t held_by_peer)
-        : shares_(shares), peer_(std::move(peer)), amount_(amount), held_by_peer_(held_by_peer) {}
+    Permit(Shares* shares, PeerPtr peer, TenantPtr tenant, int64_t amount, int64_t held_by_peer)
+        : shares_(shares), peer_(std::move(peer)), tenant_(std::move(tenant)), amount_(amount), held_by_peer_(held_by_peer) {}
 
     Shares* shares_ = nullptr;
     PeerPtr peer_;
+    TenantPtr tenant_;
     int64_t amount_ = 0;
     int64_t held_by_peer_ = 0;
   };
 
-  // RESOURCE_EXHAUSTED names the limit and its flag. A peer that holds nothing always gets what it asks for: the size
-  // of one thing has limits of its own.
-  absl::StatusOr<Permit> Enter(const PeerPtr& peer, int64_t amount);
+  // RESOURCE_EXHAUSTED names the limit and its flag, or the quota. A peer, and a tenant, that holds nothing always gets what
+  // it asks for: the size of one thing has limits of its own. `tenant`: the caller's; null: he is of none.
+  absl::StatusOr<Permit> Enter(const PeerPtr& peer, int64_t amount, const TenantPtr& tenant = nullptr);
 
   // All holdings.
   int64_t held() const;
@@ -70,15 +74,18 @@ class Shares {
     int64_t amount = 0;
     int64_t permits = 0;
   };
-  void Leave(const Peer& peer, int64_t amount);
+  absl::Status CheckQuota(const Tenant& tenant, int64_t most, int64_t amount) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Leave(const Peer& peer, const Tenant* tenant, int64_t amount);
 
   const std::string what_;
   const int64_t limit_;
   const std::string flag_;
+  int64_t Quotas::*const quota_;
   mutable Mutex mu_;
   int64_t held_ ABSL_GUARDED_BY(mu_) = 0;
   absl::flat_hash_map<const Peer*, Holding> holdings_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, int64_t> active_ ABSL_GUARDED_BY(mu_);  // Peers with holdings, by address.
+  absl::flat_hash_map<const Tenant*, int64_t> of_tenants_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

@@ -62,8 +62,8 @@ void Stream::Leave(absl::StatusCode code) {
   guest_.Leave();
   code_ = code;
   time_ = Clock::now() - begun_;
-  counts_.Ended(code, time_);
-  if (reach_.tenant() != nullptr) reach_.tenant()->Ended(code);
+  counts_.Took(time_);
+  reach_.tenant() == nullptr ? counts_.Ended(code) : reach_.tenant()->Ended(method_, code);
 }
 
 absl::string_view Stream::Metadata(const char* key) const {

@@ -51,6 +51,8 @@ class Stream : private grpc::ServerGenericBidiReactor {
   const PeerPtr& peer() const { return guest_.peer(); }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
+  // The name of the caller, if it is one caller's alone; empty: nobody knows it.
+  std::string caller_name() const { return caller_ == nullptr || caller_->is_anybodys ? "" : caller_->name; }
   // The names that the caller may say.
   const Reach& reach() const { return reach_; }
   absl::string_view method() const { return method_; }
@@ -71,8 +73,9 @@ class Stream : private grpc::ServerGenericBidiReactor {
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
   void Cancel() { context_->TryCancel(); }
-  // The caller's credential is no longer good: the call is to end. On any thread, before OnOver.
-  virtual void Revoke() { Cancel(); }
+  // The caller's credential is no longer good, for this reason: the call is to end. On one thread at a time, before OnOver,
+  // and again until the call has ended.
+  virtual void Revoke(const absl::Status& /*why*/) { Cancel(); }
 
  protected:
   // A finished stream's client has so long, and no longer than its lease, to take what is being written to it.

@@ -9,7 +9,6 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/rpc/inflate_in_turn.h"
-#include "server/rpc/open_calls.h"
 #include "server/rpc/stored_answer.h"
 #include "server/wire/chunk.h"
 #include "server/wire/parse_message.h"
@@ -63,12 +62,15 @@ class Rpc::OneCall final : public Stream {
   using Stream::encoding;
   using Stream::MayCompress;
 
-  // The call is to end with Revoked, and not to begin where it has not.
-  void Revoke() override {
+  // The call is to end so, and not to begin where it has not.
+  void Revoke(const absl::Status& why) override {
+    if (is_revoked_) return;
+    why_revoked_ = why;
     is_revoked_ = true;
     cancellation_->Cancel();
   }
-  bool is_revoked() const { return is_revoked_; }
+  // OK: the call is not revoked.
+  absl::Status revoked() const { return is_revoked_ ? why_revoked_ : absl::OkStatus(); }
 
   // Sends one of several replies, whose `memory` stays until it is sent. False: the one before it is not sent yet.
   bool TrySend(const Slices& reply, Reservation memory) {
@@ -121,6 +123,7 @@ class Rpc::OneCall final : public Stream {
   const std::shared_ptr<Cancellation> cancellation_;
   bool entered_ = false;  // Set before the call is finished, and thus before OnOver.
   bool is_sent_ = false;
+  absl::Status why_revoked_;  // Set before is_revoked_, and to be read after it.
   std::atomic<bool> is_revoked_ = false;
   Unsent::Place unsent_;
   absl::Status last_status_;
@@ -151,7 +154,7 @@ absl::Status Rpc::Admit(const Slices* request) {
     return absl::CancelledError("the call ended before its message came");
   }
   const auto bytes = request_bytes_ = static_cast<int64_t>(Bytes(*request).size());
-  if (stream_->is_revoked()) return Revoked();
+  RETURN_IF_ERROR(stream_->revoked());
   if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(stream_->Enter());
   if (bytes > runner_.limits.max_message_bytes) {
     return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ",
@@ -159,10 +162,12 @@ absl::Status Rpc::Admit(const Slices* request) {
                      "chunks");
   }
   if (method_.weight == Weight::kAlways) return absl::OkStatus();
-  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1));
+  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1, reach_.tenant()));
   ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, bytes));
   return memory_.Grow(kCallBytes + bytes);
 }
+
+std::string Rpc::caller_name() const { return stream_->caller_name(); }
 
 bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
 
@@ -212,7 +217,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
     if (outcome.ok()) reply_bytes = bytes;
     if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*response, reply_attachments_));
   }
-  if (stream_->is_revoked()) outcome = Revoked();
+  if (const absl::Status revoked = stream_->revoked(); !revoked.ok()) outcome = revoked;
   // Before the client can know of the answer and send again.
   turn_.reset();
   permit_ = Shares::Permit();

@@ -55,10 +55,16 @@ struct Runner {
   // `memory`: the process's budget.
   Runner(const Limits& limits, LogSink log, std::shared_ptr<Budget> memory)
       : limits(limits), log(std::move(log)), memory(std::move(memory)),
-        requests("requests in flight", limits.max_requests, "--max_requests"),
+        requests("requests in flight", limits.max_requests, "--max_requests", &Quotas::requests),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
         sequences(limits.max_clients, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
-                  limits.max_answer_bytes) {}
+                  limits.max_answer_bytes, [this](absl::string_view tenant) { return MostClients(tenant); }) {}
+
+  // The most clients of a tenant whose numbers are remembered; of one that there is not, as many as of all.
+  int64_t MostClients(absl::string_view tenant) const {
+    const TenantPtr found = tenants.Find(tenant);
+    return found == nullptr ? limits.max_clients : found->Most(&Quotas::clients, limits.max_clients);
+  }
 
   const Limits limits;
   FailureLog log;
@@ -102,6 +108,8 @@ class Rpc {
 
   Runner& runner() { return runner_; }
   const PeerPtr& peer() const { return peer_; }
+  // As Stream's.
+  std::string caller_name() const;
   const Reach& reach() const { return reach_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   int64_t request_bytes() const { return request_bytes_; }
@@ -186,6 +194,8 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  // The name of the caller, if it is one caller's alone; empty: nobody knows it.
+  std::string caller_name() const { return state_->caller_name(); }
   // The names that the caller may say: a list has these alone.
   const Reach& reach() const { return state_->reach(); }
   // The times of its parts, for the access log. To be set before the call is finished; a `timing` of the response sets them.

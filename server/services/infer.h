@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "engine/runtime/cancellation.h"
@@ -25,6 +26,7 @@ struct Inference {
   const SharedRegions* regions;  // Null: the server takes and gives no values by shared memory.
   std::shared_ptr<Cancellation> cancellation;
   std::shared_ptr<const void> kept;
+  std::string caller = {};        // As InferRequest has it.
   CallPhases* phases = nullptr;  // Set before `done` is called; null: nobody wants them.
 };
 

@@ -77,7 +77,7 @@ void InferStream::Drain() {
 
 absl::Status InferStream::Enter(const Slices& message, int64_t bytes, Job* job) {
   Runner& runner = streams_.runner();
-  ASSIGN_OR_RETURN(job->permit, runner.requests.Enter(peer(), 1));
+  ASSIGN_OR_RETURN(job->permit, runner.requests.Enter(peer(), 1, reach().tenant()));
   ASSIGN_OR_RETURN(job->bytes_permit, runner.request_bytes.Enter(peer(), bytes));
   RETURN_IF_ERROR(job->memory.Grow(bytes + kJobBytes));
   return ParseMessage(message, job->request, &job->attachments,
@@ -99,7 +99,7 @@ void InferStream::Receive(const Slices& message, int64_t bytes) {
   const auto self = std::static_pointer_cast<InferStream>(shared_from_this());
   Infer(streams_.served(), streams_.runner(),
         {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments,
-         streams_.regions(), cancellation_, job},
+         streams_.regions(), cancellation_, job, caller_name()},
         [self, job](const absl::Status& status) { self->Done(job, status); });
   GoOn();
 }

@@ -19,6 +19,10 @@ constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
+BatchQueue::Who BatchQueue::WhoSent(const InferRequest& request) {
+  return {request.caller, request.caller.empty() ? request.account : nullptr};
+}
+
 absl::Status BatchQueue::Add(InferRequestPtr request) {
   const auto levels = static_cast<uint64_t>(options_.priority_levels);
   if (request->priority > levels) {
@@ -35,7 +39,7 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
     return absl::InvalidArgumentError(absl::StrCat("the request has a batch of ", request->rows, " rows, the limit of this "
                                                    "version's max_batch_size is ", options_.max_batch_size));
   }
-  if (size_ >= most_ && !MakeRoomFor(request->account)) {
+  if (size_ >= most_ && !MakeRoomFor(WhoSent(*request))) {
     return absl::UnavailableError(absl::StrCat(size_, " requests wait for this version, the limit of ",
                                                options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests",
                                                "; try again later"));
@@ -49,7 +53,7 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
 
 void BatchQueue::Enter(InferRequestPtr request) {
   Level& level = by_priority_[request->priority];
-  Level::Caller& caller = level.callers[request->account];
+  Level::Caller& caller = level.callers[WhoSent(*request)];
   request->turn = std::max(level.turn, caller.next);
   caller.next = request->turn + request->rows;
   ++caller.waiting;
@@ -60,28 +64,28 @@ void BatchQueue::Enter(InferRequestPtr request) {
 }
 
 void BatchQueue::Left(Level& level, const InferRequest& request) {
-  const auto caller = level.callers.find(request.account);
+  const auto caller = level.callers.find(WhoSent(request));
   if (--caller->second.waiting == 0) level.callers.erase(caller);
   --size_;
 }
 
-bool BatchQueue::MakeRoomFor(const AccountPtr& account) {
-  absl::flat_hash_map<AccountPtr, int64_t> waiting;
+bool BatchQueue::MakeRoomFor(const Who& caller) {
+  absl::flat_hash_map<Who, int64_t> waiting;
   for (const auto& [priority, level] : by_priority_) {
-    for (const auto& [each, caller] : level.callers) waiting[each] += caller.waiting;
+    for (const auto& [each, its] : level.callers) waiting[each] += its.waiting;
   }
-  AccountPtr most = account;
-  int64_t count = waiting[account] + 1;  // With the request that comes.
+  Who most = caller;
+  int64_t count = waiting[caller] + 1;  // With the request that comes.
   for (const auto& [each, requests] : waiting) {
     if (requests <= count) continue;
     most = each;
     count = requests;
   }
-  if (most == account) return false;
+  if (most == caller) return false;
   for (auto level = by_priority_.rbegin(); level != by_priority_.rend(); ++level) {
     Requests& requests = level->second.requests;
     const auto last = std::find_if(requests.rbegin(), requests.rend(),
-                                   [&](const InferRequestPtr& request) { return request->account == most; });
+                                   [&](const InferRequestPtr& request) { return WhoSent(*request) == most; });
     if (last == requests.rend()) continue;
     Left(level->second, **last);
     gave_way_.emplace_back(std::move(*last), absl::UnavailableError(absl::StrCat(
@@ -151,7 +155,7 @@ void BatchQueue::Return(const std::vector<InferRequestPtr>& batch) {
     (*it)->kind = absl::StrCat("alone ", reinterpret_cast<uintptr_t>(it->get()));
     Level& level = by_priority_[(*it)->priority];
     (*it)->turn = 0;
-    ++level.callers[(*it)->account].waiting;
+    ++level.callers[WhoSent(**it)].waiting;
     level.requests.push_front(*it);
     ++size_;
   }

@@ -9,8 +9,9 @@
 // join it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has a
 // preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
 //
-// Within a priority, callers (the requests' accounts) take turns, row by row: one that has many waiting keeps no other
-// behind them. In a full queue, the last request of the caller that has the most gives way to one of a caller with fewer.
+// Within a priority, callers take turns, row by row: one that has many waiting keeps no other behind them. A caller is an
+// identity, on however many connections, or a connection where identities are not known. (Tenants take none here: a
+// version's callers are all of the tenant that it belongs to, but for the server's admin.) In a full queue, the last request of the caller that has the most gives way to one of a caller with fewer.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,6 +58,8 @@ class BatchQueue {
 
  private:
   using Requests = std::list<InferRequestPtr>;
+  // The identity's name, or where there is none, the account.
+  using Who = std::pair<std::string, AccountPtr>;
   // The requests of one priority, by their turns.
   struct Level {
     struct Caller {
@@ -64,14 +68,15 @@ class BatchQueue {
     };
     Requests requests;
     int64_t turn = 0;  // The present one: that of the request which led the last batch.
-    absl::flat_hash_map<AccountPtr, Caller> callers;  // Those who wait.
+    absl::flat_hash_map<Who, Caller> callers;  // Those who wait.
   };
 
+  static Who WhoSent(const InferRequest& request);
   void Enter(InferRequestPtr request);
   // Notes that a request of the level is taken.
   void Left(Level& level, const InferRequest& request);
-  // Takes out the last request of the caller that has the most, unless `account` would have as many. Whether it did.
-  bool MakeRoomFor(const AccountPtr& account);
+  // Takes out the last request of the caller that has the most, unless `caller` would have as many. Whether it did.
+  bool MakeRoomFor(const Who& caller);
   // The reason why nobody waits for the request any more; OK: somebody does.
   static absl::Status WhyDead(const InferRequest& request, Clock::time_point now);
 

@@ -34,6 +34,7 @@ struct InferRequest final : Cancellation::Listener {
   std::shared_ptr<Cancellation> cancellation;  // May be null.
   std::function<void(absl::StatusOr<NamedTensors>)> done;  // Called once, on any thread; must not block.
   bool tells_times = false;  // In its answer.
+  std::string caller;        // The identity's name; empty: nobody knows it, and the connection stands for it.
 
   // The version sets these.
   AccountPtr account;

@@ -72,8 +72,8 @@ void SessionAnswers::Fail(const FailurePtr& failure, uint64_t number) {
 }
 
 void SessionAnswers::Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
-                           std::function<void(std::vector<Tensor>)> then) {
-  When(values, [this, values, names = std::move(names), number, then = std::move(then)] {
+                           std::function<void(std::vector<Tensor>)> then, std::function<void(absl::StatusCode)> failed) {
+  When(values, [this, values, names = std::move(names), number, then = std::move(then), failed = std::move(failed)] {
     v1::Reply reply;
     std::vector<Tensor> tensors;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -81,7 +81,10 @@ void SessionAnswers::Await(std::vector<ValuePtr> values, std::vector<uint64_t> n
         tensors.push_back(values[i]->tensor());
         continue;
       }
-      if (reply.failures().empty()) TellNoted(&reply);
+      if (reply.failures().empty()) {
+        TellNoted(&reply);
+        if (failed != nullptr) failed(values[i]->failure()->status.code());
+      }
       Tell(values[i]->failure(), names[i], &reply);
     }
     reply.failures().empty() ? then(std::move(tensors)) : Answer(std::move(reply), number);

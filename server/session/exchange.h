@@ -28,6 +28,7 @@
 #include "server/session/answers.h"
 #include "server/session/arrays.h"
 #include "server/session/calls.h"
+#include "server/session/changed.h"
 #include "server/session/new_model.h"
 #include "server/start/limits.h"
 
@@ -53,6 +54,7 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
     const SessionCalls& calls;
     SessionAnswers& answers;
     std::function<void(const ValuePtr&)> watch;
+    SessionChanged changed;  // Null: nobody wants to know.
   };
   explicit SessionExchange(Session session) : session_(std::move(session)) {}
   // Arrays that are still to be opened fail.
@@ -98,6 +100,9 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   // They fail, and the answer tells it.
   void Refuse(uint64_t number, const absl::Status& status);
 
+  // Answers that no model is made, or tells of one that is.
+  void RefuseModel(uint64_t number, const std::string& model, const absl::Status& status);
+  void TellOfModel(const std::string& model, absl::StatusCode code) const;
   absl::StatusOr<std::shared_ptr<NewModel>> Plan(const v1::Command::SaveAsModel& command, uint64_t number, Wanted* wanted);
   void MadeModel(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made);
   void OpenedModel(uint64_t number, const HostedModelPtr& hosted, absl::StatusOr<NamedTensors> values, uint64_t version);

@@ -24,7 +24,7 @@ absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, b
 void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint64_t number) {
   Wanted wanted;
   absl::StatusOr<std::shared_ptr<NewModel>> planned = Plan(command, number, &wanted);
-  if (!planned.ok()) return session_.answers.Fail(planned.status(), number);
+  if (!planned.ok()) return RefuseModel(number, command.model(), planned.status());
   const auto make = [this, plan = *std::move(planned), number](std::vector<Tensor> tensors) {
     ++pending_;
     const auto states = tensors.begin() + plan->request.parameters_size();
@@ -34,7 +34,17 @@ void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint6
       to_lane([plan, number, made](SessionExchange& self) { self.MadeModel(number, *plan, made); });
     });
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make);
+  const auto failed = [this, model = command.model()](absl::StatusCode code) { TellOfModel(model, code); };
+  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make, failed);
+}
+
+void SessionExchange::TellOfModel(const std::string& model, absl::StatusCode code) const {
+  if (session_.changed != nullptr) session_.changed("SaveAsModel", model, code);
+}
+
+void SessionExchange::RefuseModel(uint64_t number, const std::string& model, const absl::Status& status) {
+  TellOfModel(model, status.code());
+  session_.answers.Fail(status, number);
 }
 
 absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
@@ -72,7 +82,8 @@ void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::Sta
   --pending_;
   absl::Status status = made.status();
   if (status.ok()) status = session_.models.Add(plan.request.model(), *made, plan.request.replace());
-  if (!status.ok()) return session_.answers.Fail(status, number);
+  if (!status.ok()) return RefuseModel(number, plan.request.model(), status);
+  TellOfModel(plan.request.model(), absl::StatusCode::kOk);
   session_.answers.Result(Describe(**made, /*graph=*/false, (*made)->version()), &v1::Reply::mutable_model, number);
 }
 

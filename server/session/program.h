@@ -20,6 +20,7 @@
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/session/answers.h"
+#include "server/session/changed.h"
 #include "server/start/limits.h"
 #include "server/wire/attachments.h"
 
@@ -35,6 +36,7 @@ class SessionProgram {
     Models& models;
     SavedSessions& saved;
     CustomHostPtr custom_host = nullptr;  // The session's tenant's; null: the devices'.
+    SessionChanged changed = nullptr;     // Null: nobody wants to know.
   };
   // `lane` is one of `home`, and the session's.
   static std::unique_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,

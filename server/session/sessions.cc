@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,8 +39,9 @@ SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answ
 
 }  // namespace
 
-Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program)
-    : shared_(shared), limits_(limits), create_program_(std::move(create_program)),
+Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program,
+                   AuditLog& audit)
+    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       // A session has one, and another one that takes over.
       streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
@@ -77,7 +81,21 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
   if (!found->second.permit.holds()) {
     ASSIGN_OR_RETURN(found->second.permit, shares_.Enter(stream.peer(), 1));
   }
+  found->second.peer = stream.peer()->name();
   return session;
+}
+
+SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream) {
+  if (!audit_.is_open()) return nullptr;
+  return [this, id, method = std::string(stream.method()), caller = NameOf(stream.caller()), opener = stream.peer()->name()](
+             absl::string_view command, const std::string& target, absl::StatusCode code) {
+    Audited audited = {method, code, caller, target, opener, /*request_id=*/"", command};
+    {
+      MutexLock lock(mu_);
+      if (const auto found = sessions_.find(id); found != sessions_.end()) audited.peer = found->second.peer;
+    }
+    audit_.Changed(audited);
+  };
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const Stream& stream) {
@@ -91,10 +109,11 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   Session::Options options;
   options.id = id;
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(),
-                            host = open.host()](Lane& lane, SessionProgram::Answer answer) {
+                            host = open.host(), changed = ToAuditLog(id, stream)](Lane& lane, SessionProgram::Answer answer) {
     if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
+    shared.changed = changed;
     auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
     program->SetClient(client, host);
     return program;
@@ -114,7 +133,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   MutexLock lock(mu_);
   if (draining_) return Draining();
   RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));  // Others may have been opened meanwhile.
-  sessions_[id] = {session, std::move(permit), NameOf(stream.caller()), stream.reach().tenant()};
+  sessions_[id] = {session, std::move(permit), NameOf(stream.caller()), stream.reach().tenant(), stream.peer()->name()};
   return session;
 }
 
@@ -137,10 +156,16 @@ std::vector<std::shared_ptr<Session>> Sessions::List() const {
 
 std::vector<Sessions::Away> Sessions::ListAway(Session::Clock::time_point now) const {
   std::vector<Away> list;
-  for (const auto& session : List()) {
-    if (std::optional<Session::Away> away = session->away(now)) list.emplace_back(session, *std::move(away));
+  {
+    MutexLock lock(mu_);
+    for (const auto& [id, entry] : sessions_) list.push_back({entry.session, entry.tenant, {}});
   }
-  std::sort(list.begin(), list.end(), [](const Away& a, const Away& b) { return a.second.since < b.second.since; });
+  std::erase_if(list, [now](Away& each) {
+    std::optional<Session::Away> away = each.session->away(now);
+    if (away.has_value()) each.away = *std::move(away);
+    return !away.has_value();
+  });
+  std::sort(list.begin(), list.end(), [](const Away& a, const Away& b) { return a.away.since < b.away.since; });
   return list;
 }
 
@@ -149,28 +174,42 @@ void Sessions::MakeRoom() {
   const auto now = Session::Clock::now();
   for (const Away& each : ListAway(now)) {
     if (size() < limits_.max_sessions) return;
-    each.first->EndIfAway(now, EndedForRoom());
+    each.session->EndIfAway(now, EndedForRoom());
   }
 }
 
-void Sessions::EndThoseOverLimit(Session::Clock::time_point now) {
-  const std::vector<Away> away = ListAway(now);
+void Sessions::EndThoseOverLimit(Session::Clock::time_point now, const TenantPtr& tenant, std::vector<Away>* away) {
+  const auto is_its = [&tenant](const Away& each) { return tenant == nullptr || each.tenant == tenant; };
   std::map<std::string, int64_t> over;  // By device: the bytes above the limit, or below it.
   for (const auto& place : shared_.devices.all()) {
-    const int64_t limit = limits_.max_named_session_bytes;
-    over[place->device.ToString()] = -(limit > 0 ? limit : place->budget->limit() / 4);
+    const int64_t limit = limits_.max_named_session_bytes > 0 ? limits_.max_named_session_bytes : place->budget->limit() / 4;
+    over[place->device.ToString()] = -(tenant == nullptr ? limit : tenant->Most(&Quotas::saved_session_bytes, limit));
   }
-  const auto add = [&over](const Away& away, int64_t sign) {
-    for (const auto& [device, bytes] : away.second.bytes) over[device.ToString()] += sign * bytes;
+  const auto add = [&over](const Away& each, int64_t sign) {
+    for (const auto& [device, bytes] : each.away.bytes) over[device.ToString()] += sign * bytes;
   };
-  for (const Away& each : away) add(each, 1);
-  for (const Away& each : away) {
-    const auto& bytes = each.second.bytes;
-    const bool helps = std::any_of(bytes.begin(), bytes.end(), [&over](const auto& held) {
+  for (const Away& each : *away) {
+    if (is_its(each)) add(each, 1);
+  }
+  std::erase_if(*away, [&](const Away& each) {
+    const auto& bytes = each.away.bytes;
+    const bool helps = is_its(each) && std::any_of(bytes.begin(), bytes.end(), [&over](const auto& held) {
       return held.second > 0 && over[held.first.ToString()] > 0;
     });
-    if (helps && each.first->EndIfAway(now, EndedForRoom())) add(each, -1);
+    if (!helps || !each.session->EndIfAway(now, EndedForRoom())) return false;
+    add(each, -1);
+    return true;
+  });
+}
+
+void Sessions::EndThoseOverLimit(Session::Clock::time_point now) {
+  std::vector<Away> away = ListAway(now);
+  std::set<TenantPtr> tenants;
+  for (const Away& each : away) {
+    if (each.tenant != nullptr) tenants.insert(each.tenant);
   }
+  for (const TenantPtr& tenant : tenants) EndThoseOverLimit(now, tenant, &away);
+  EndThoseOverLimit(now, nullptr, &away);
 }
 
 void Sessions::Sweep() {

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
+#include "server/rpc/audit_log.h"
 #include "server/rpc/shares.h"
 #include "server/rpc/stream.h"
 #include "server/rpc/streams.h"
@@ -24,7 +25,8 @@ namespace gluond::server {
 
 class Sessions {
  public:
-  Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program);
+  // `audit` has a line for each model that a session's command makes, or could not make.
+  Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program, AuditLog& audit);
   ~Sessions() { End(); }
 
   // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: it has ended, or is
@@ -47,21 +49,31 @@ class Sessions {
 
  private:
   absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const Stream& stream);
+  // Lines of the audit log for changes that the session's commands make, in the name of the stream's caller.
+  SessionChanged ToAuditLog(const std::string& id, const Stream& stream);
   absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const Stream& stream);
   absl::Status CheckQuota(const TenantPtr& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<std::shared_ptr<Session>> List() const;
 
   // The sessions that are away, the one longest so first.
-  using Away = std::pair<std::shared_ptr<Session>, Session::Away>;
+  struct Away {
+    std::shared_ptr<Session> session;
+    TenantPtr tenant;
+    Session::Away away;
+  };
   std::vector<Away> ListAway(Session::Clock::time_point now) const;
-  // Ends the longest away until the others keep within --max_named_session_bytes on each device.
+  // Ends the longest away until the others keep within --max_named_session_bytes on each device, and each tenant's within
+  // the tenant's quota.
   void EndThoseOverLimit(Session::Clock::time_point now);
+  // The same for the sessions of one tenant, or of all where it is null. Those that it ends leave the list.
+  void EndThoseOverLimit(Session::Clock::time_point now, const TenantPtr& tenant, std::vector<Away>* away);
   // Ends the longest away until all sessions and one more are at most --max_sessions.
   void MakeRoom();
 
   const SessionProgram::Shared shared_;
   const Limits limits_;
   const SessionProgramFactory create_program_;
+  AuditLog& audit_;
 
   Shares shares_;  // Counts sessions that are not away.
   SharedStreams<SessionStream> streams_;
@@ -73,6 +85,7 @@ class Sessions {
     Shares::Permit permit;  // None while it is away.
     std::string owner;      // The name of the caller who has opened it; empty: nobody asks who callers are.
     TenantPtr tenant;
+    std::string peer;       // The connection of its last stream, by name.
   };
   absl::flat_hash_map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mu_);
 };

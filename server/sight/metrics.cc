@@ -31,7 +31,7 @@ std::string Metrics::Look() {
   Families families;
   AddProcess(families);
   AddCalls(families);
-  AddTenants(families);
+  AddEndedCalls(families);
   AddConnections(families);
   AddQueues(families);
   AddMemory(families);
@@ -59,20 +59,38 @@ void Metrics::AddProcess(Families& families) const {
   families.AddGauge("process_open_fds", "File descriptors.", static_cast<double>(open));
 }
 
-void Metrics::AddCalls(Families& families) const {
-  const auto add = [&](const std::string& method, const CallCounts& counts) {
-    int64_t total = 0;
+// A method has a word of the server's own, as a tenant has, and the calls of each tenant and of all other callers are apart:
+// so many series there are at most. A caller of no tenant has no label for it, which to Prometheus is an empty one.
+void Metrics::AddEndedCalls(Families& families) const {
+  const auto add = [&families](const std::string& method, absl::StatusCode code, int64_t ended, const std::string& tenant) {
+    Families::Labels labels = {{"method", method}, {"code", std::string(CodeName(code))}};
+    if (!tenant.empty()) labels.push_back({"tenant", tenant});
+    families.AddCounter("gluond_requests_total", "Calls that have ended, by method, code and the caller's tenant.",
+                        static_cast<double>(ended), std::move(labels));
+  };
+  const auto add_all = [&](const std::string& method, const CallCounts& counts) {
     for (size_t i = 0; i < CallCounts::kCodes; ++i) {
       const auto code = static_cast<absl::StatusCode>(i);
       const int64_t ended = counts.ended(code);
-      total += ended;
-      if (ended == 0 && code != absl::StatusCode::kOk) continue;
-      families.AddCounter("gluond_requests_total", "Calls that have ended, by method and code.",
-                          static_cast<double>(ended), {{"method", method}, {"code", std::string(CodeName(code))}});
+      if (ended > 0 || code == absl::StatusCode::kOk) add(method, code, ended, "");
     }
-    if (total == 0) return;  // Hundreds of lines would tell of methods that nobody calls.
+  };
+  for (const auto& service : parts_.services) {
+    for (const auto& row : service->rows()) add_all(row->method.path, *row->counts);
+  }
+  add_all("unknown", parts_.router.unknown());
+  for (const TenantPtr& tenant : parts_.runner.tenants.List()) {
+    for (const auto& [call, ended] : tenant->ended()) add(call.first, call.second, ended, tenant->name());
+  }
+}
+
+void Metrics::AddCalls(Families& families) const {
+  const auto add = [&](const std::string& method, const CallCounts& counts) {
+    const Latency::Counts times = counts.latency().Read();
+    const auto is_empty = [](int64_t bucket) { return bucket == 0; };
+    if (std::all_of(times.buckets.begin(), times.buckets.end(), is_empty)) return;  // Hundreds of lines would tell of methods that nobody calls.
     families.AddLatency("gluond_request_seconds", "Calls by their time, from the headers to the last word. A stream is "
-                        "one.", counts.latency().Read(), {{"method", method}});
+                        "one.", times, {{"method", method}});
   };
   for (const auto& service : parts_.services) {
     for (const auto& row : service->rows()) add(row->method.path, *row->counts);
@@ -99,18 +117,6 @@ void Metrics::AddCalls(Families& families) const {
   }
   families.AddGauge("gluond_sessions", "Sessions now.", static_cast<double>(parts_.sessions()));
   families.AddGauge("gluond_datasets", "Datasets now.", static_cast<double>(parts_.datasets()));
-}
-
-void Metrics::AddTenants(Families& families) const {
-  for (const TenantPtr& tenant : parts_.runner.tenants.List()) {
-    for (size_t i = 0; i < CallCounts::kCodes; ++i) {
-      const auto code = static_cast<absl::StatusCode>(i);
-      if (tenant->ended(code) == 0 && code != absl::StatusCode::kOk) continue;
-      families.AddCounter("gluond_tenant_requests_total", "Calls of a tenant's callers that have ended, by code.",
-                          static_cast<double>(tenant->ended(code)),
-                          {{"tenant", tenant->name()}, {"code", std::string(CodeName(code))}});
-    }
-  }
 }
 
 void Metrics::AddConnections(Families& families) const {

@@ -54,7 +54,7 @@ class Metrics {
  private:
   void AddProcess(Families& families) const;
   void AddCalls(Families& families) const;
-  void AddTenants(Families& families) const;
+  void AddEndedCalls(Families& families) const;
   void AddConnections(Families& families) const;
   void AddQueues(Families& families) const;
   void AddMemory(Families& families) const;

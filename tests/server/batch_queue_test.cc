@@ -184,6 +184,22 @@ TEST_F(FairBatchQueueTest, CallersTakeTurnsWithinAPriority) {
   EXPECT_EQ(order, (std::vector<int>{4, 1, 5, 2, 3}));
 }
 
+TEST_F(FairBatchQueueTest, AnIdentityIsOneCallerOnHoweverManyConnections) {
+  BatchQueue queue({}, 100);
+  const auto add = [&](const std::string& caller, const AccountPtr& connection) {
+    const InferRequestPtr request = Request(1);
+    request->caller = caller;
+    request->account = connection;
+    EXPECT_TRUE(queue.Add(request).ok());
+  };
+  for (int i = 0; i < 4; ++i) add("alice", std::make_shared<Account>("one of many"));
+  for (int i = 0; i < 2; ++i) add("bob", many_);
+  add("carol", many_);
+  std::vector<int> order;
+  for (int i = 0; i < 7; ++i) order.push_back(Take(queue).at(0));
+  EXPECT_EQ(order, (std::vector<int>{0, 4, 6, 1, 5, 2, 3}));
+}
+
 TEST_F(FairBatchQueueTest, TurnsCountRows) {
   BatchQueue queue(Batches(4), 100);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(AddOf(queue, many_, 4).ok());

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import pathlib
+import queue
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,7 @@ from tests.server.running_server import BINARY, RunningServer
 STATUS = grpc.StatusCode
 INFO, LIST, DELETE, PUBLISH = ("gluond.v1.ServerService/GetServerInfo", "gluond.v1.ModelService/ListModels",
                                "gluond.v1.ModelService/DeleteModel", "gluond.v1.ServingService/PublishModel")
+STREAM = "inference.GRPCInferenceService/ModelStreamInfer"
 ISSUER, AUDIENCE = "https://login.example.org", "gluond"
 FLAGS = (f"--jwt_issuer={ISSUER}", f"--jwt_audience={AUDIENCE}")
 
@@ -209,6 +211,39 @@ class JwtTest(unittest.TestCase):
     self.assertEqual(self.ask(new)[0], STATUS.OK)
     _, _, log = self.server.stop()
     self.assertEqual(log.count("--jwt_keys, line 4"), 1, log)
+
+  def open_stream(self, token):
+    """A stream of inferences that has been answered once, and the queue of its requests."""
+    requests = queue.Queue()
+    self._exits.callback(requests.put, None)
+    requests.put(b"")
+    stream = self.channel.stream_stream(f"/{STREAM}")(iter(requests.get, None), timeout=60,
+                                                      metadata=(("authorization", f"Bearer {token}"),))
+    next(stream)
+    return stream
+
+  def ended(self, says, stream):
+    error = stream.exception(timeout=20)
+    self.assertEqual(error.code(), STATUS.UNAUTHENTICATED, error.details())
+    self.assertIn(says, error.details())
+
+  def test_open_streams_end_with_the_key_that_signed_their_tokens(self):
+    self.start()
+    gone, stays = (self.open_stream(signer.token(roles=["infer"])) for signer in (self.rsa, self.ec))
+    self.keys.write_text(f"kid: curve\n{self.ec.pem()}\n{self.other_rsa.pem()}")
+    self.ended("taken out the key that signed it", gone)
+    time.sleep(2.5)  # Two looks more.
+    self.assertTrue(stays.is_active())
+
+  def test_open_streams_end_with_their_tokens(self):
+    self.start("--jwt_leeway_seconds=0")
+    begun = time.time()
+    short, long = (self.open_stream(self.rsa.token(roles=["infer"], exp=begun + seconds)) for seconds in (5, 600))
+    time.sleep(3)
+    self.assertTrue(short.is_active())
+    self.ended("it has expired since this call was made", short)
+    self.assertGreaterEqual(time.time(), begun + 5)
+    self.assertTrue(long.is_active())
 
   def until(self, holds):
     end = time.monotonic() + 30

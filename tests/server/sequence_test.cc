@@ -324,5 +324,35 @@ TEST(Sequences, NumbersGoOnInTheNextProcess) {
   EXPECT_EQ(sequences.Durable("ann", "lenet"), 0u);
 }
 
+// A tenant's stream takes the place of one of its own, once there are as many as it may have.
+TEST(Sequences, ATenantTakesNoMoreThanItsPart) {
+  Sequences sequences(4, [](const auto& work) { work(); }, 1 << 20,
+                      [](absl::string_view tenant) { return tenant == "acme" ? 2 : 4; });
+  const auto apply = [&](const std::string& client) {
+    auto outcome = Arrive(sequences, 1, 0, client);
+    ASSERT_NE(outcome->turn, nullptr) << client << ": " << outcome->refused;
+    outcome->turn->Applied("");
+  };
+  const auto knows = [&](const std::string& client) { return sequences.Last(client, "lenet") == 1; };
+  apply("globex/gil/a");
+  apply("dora/a");
+  for (const char* client : {"acme/ann/a", "acme/ann/b", "acme/art/a"}) apply(client);
+  EXPECT_FALSE(knows("acme/ann/a"));
+  for (const char* client : {"globex/gil/a", "dora/a", "acme/ann/b", "acme/art/a"}) EXPECT_TRUE(knows(client)) << client;
+  Arrive(sequences, 1, 0, "acme/ann/b");  // A repetition: the other is silent longest.
+  apply("acme/ann/c");
+  EXPECT_FALSE(knows("acme/art/a"));
+  EXPECT_TRUE(knows("acme/ann/b"));
+  const auto first = Arrive(sequences, 2, 0, "acme/ann/b"), second = Arrive(sequences, 2, 0, "acme/ann/c");
+  const absl::Status refused = Arrive(sequences, 1, 0, "acme/art/d")->refused;
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_NE(refused.message().find("2 clients of tenant 'acme' run, and its quota is clients=2"), std::string::npos) << refused;
+  apply("globex/gil/b");
+  EXPECT_FALSE(knows("globex/gil/a")) << "of all, the one that was silent longest";
+  first->turn->Applied("");
+  apply("acme/art/d");
+  EXPECT_TRUE(knows("globex/gil/b"));
+}
+
 }  // namespace
 }  // namespace gluond::server

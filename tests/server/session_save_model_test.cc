@@ -2,7 +2,11 @@
 
 #include <cstring>
 #include <functional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/server/session_models_fixture.h"
 
 namespace gluond::server {
@@ -242,6 +246,47 @@ TEST_F(SessionModelsCustomTest, WaitsForValuesWhileOthersGoOn) {
   float shift = 0;
   std::memcpy(&shift, parameters.at("shift").data(), sizeof(shift));
   EXPECT_EQ(shift, 4.5f);
+}
+
+class SessionModelsAuditTest : public SessionModelsTest {
+ protected:
+  void Configure(ServerOptions* options) override {
+    SessionModelsTest::Configure(options);
+    options->audit = audit_.sink();
+  }
+
+  Log audit_;
+};
+
+TEST_F(SessionModelsAuditTest, EachModelMadeOrNotHasALine) {
+  SaveNet();
+  client_->Ask(SaveCommand("net"));
+  v1::Command none = SaveCommand("none");
+  none.mutable_save_as_model()->set_graph(9);
+  client_->Ask(none);
+  client_->Invoke(9, {1}, {50});  // There is no call 9: the array has no value.
+  v1::Command failed = SaveCommand("failed");
+  failed.mutable_save_as_model()->mutable_parameters(0)->set_array(50);
+  client_->Ask(failed);
+  v1::Command twice = SaveCommand("twice");
+  *twice.mutable_save_as_model()->add_parameters() = twice.save_as_model().parameters(0);
+  client_->Ask(twice);
+  const std::vector<std::string> lines = audit_.Take();
+  const auto of = [&lines](absl::string_view model) {
+    std::vector<std::string> found;
+    for (const std::string& line : lines) {
+      if (absl::StrContains(line, absl::StrCat("\"target\":\"", model, "\""))) found.push_back(line);
+    }
+    return found;
+  };
+  const auto line = [](absl::string_view model, absl::string_view code) {
+    return HasSubstr(absl::StrCat(R"("method":"/gluond.v1.SessionService/Run","command":"SaveAsModel","target":")", model,
+                                  R"(","code":")", code, R"(","peer":)"));
+  };
+  EXPECT_THAT(of("net"), ElementsAre(line("net", "OK"), line("net", "ALREADY_EXISTS")));
+  EXPECT_THAT(of("none"), ElementsAre(line("none", "INVALID_ARGUMENT")));
+  EXPECT_THAT(of("failed"), ElementsAre(line("failed", "INVALID_ARGUMENT")));
+  EXPECT_THAT(of("twice"), ElementsAre(line("twice", "INVALID_ARGUMENT")));
 }
 
 }  // namespace

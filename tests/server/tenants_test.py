@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import hashlib
+import json
 import pathlib
 import queue
 import re
@@ -26,6 +27,7 @@ SERVING, OPERATORS, SERVER = "gluond.v1.ServingService", "gluond.v1.OperatorServ
 INFERENCE = "inference.GRPCInferenceService"
 STATUS = grpc.StatusCode
 CALLERS = ("acme/ann", "acme/art", "globex/gil", "dora", "root")
+METRICS = ("--metrics_address=127.0.0.1:0",)
 DATA = {"tensors": {"data": {"shape": [2, 1], "floatData": [1, 2]}}, "commit": True}
 
 
@@ -49,11 +51,11 @@ class _Token(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
 class Session:
   """A session's stream: each command waits for its reply."""
 
-  def __init__(self, client, channel, session=""):
+  def __init__(self, client, channel, session="", number=1):
     client.find(SESSIONS)
     self._request = client.prototype("gluond.v1.SessionRequest")
     response = client.prototype("gluond.v1.SessionResponse")
-    self._requests, self._number = queue.Queue(), 1
+    self._requests, self._number = queue.Queue(), number
     self._send(open={"session": session, "protocol": 2})
     self._call = channel.stream_stream(f"/{SESSIONS}/Run", self._request.SerializeToString, response.FromString)(
         iter(self._requests.get, None), timeout=60)
@@ -64,15 +66,19 @@ class Session:
 
   def command(self, **command):
     """The reply, or the message of its failure."""
-    self._send(firstNumber=str(self._number), commands=[command])
-    self._number += 1
-    reply = next(reply for response in self._call for reply in response.replies)
+    number = self._number
+    self.tell(**command)
+    # A session that was taken up sends those again that nobody has acknowledged.
+    reply = next(reply for response in self._call for reply in response.replies if reply.number == number)
     return reply.failures[0].status.message if reply.failures else reply
 
-  def put(self, array, values):
-    self._send(firstNumber=str(self._number), commands=[
-        {"put": {"array": str(array), "tensor": {"shape": [len(values)], "floatData": values}}}])
+  def tell(self, **command):
+    """A command that is not answered."""
+    self._send(firstNumber=str(self._number), commands=[command])
     self._number += 1
+
+  def put(self, array, values):
+    self.tell(put={"array": str(array), "tensor": {"shape": [len(values)], "floatData": values}})
 
   def leave(self):
     self._call.cancel()
@@ -100,6 +106,7 @@ class TenantsTest(unittest.TestCase):
 
   def serve(self, *lines, flags=()):
     """A server with these tenants; afterwards self.ann and so on are its callers."""
+    self.port = None
     self.tenants.write_text("\n".join(lines or ("acme", "globex")) + "\n")
     self.server = self._exits.enter_context(RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}",
                                                           *flags))
@@ -400,6 +407,128 @@ class TenantsTest(unittest.TestCase):
     # By connections globex would have a ninth, which is an eighth of the flood's.
     self.assertGreater(done["globex"], 0.35 * done["acme"], done)
 
+  def test_a_caller_with_many_connections_is_one_in_a_versions_queue(self):
+    self.serve(flags=METRICS)
+    self.publish(self.ann, maxQueueSize=4)
+    many = [self.infer("acme/ann") for _ in range(4)]
+    self.until(lambda: self.waiting("acme/m") == 4)
+    one = self.infer("acme/art")
+    self.until(lambda: any(call.done() for call in (*many, one)))
+    self.assertFalse(one.done())
+    self.assertEqual([call.exception().code() for call in many if call.done()], [STATUS.UNAVAILABLE])
+    self.assertIn("4 of the 4 requests", next(call for call in many if call.done()).exception().details())
+
+  def infer(self, name):
+    """A call that waits for others for as long as the version lets it."""
+    self.ann.find(INFERENCE)
+    request = json_format.ParseDict({"modelName": "m", "inputs": [
+        {"name": "data", "datatype": "FP32", "shape": [1, 1], "contents": {"fp32Contents": [1]}}]},
+                                    self.ann.prototype("inference.ModelInferRequest")())
+    call = self.channel(name).unary_unary(f"/{INFERENCE}/ModelInfer").future(request.SerializeToString(), timeout=60)
+    self.addCleanup(call.cancel)
+    return call
+
+  def publish(self, client, **options):
+    """A version that waits for more requests than there will be."""
+    self.define(client, "m")
+    client.call(SERVING, "PublishModel", {"model": "m", "options": {
+        "maxBatchSize": 64, "maxQueueDelayUs": "30000000", **options}})
+
+  def waiting(self, model):
+    return exposition.value(self.metrics(), "gluond_inference_queue_length", model=model, version="1")
+
+  def test_a_tenant_takes_half_of_the_requests_at_most(self):
+    self.serve(flags=("--max_requests=8", *METRICS))
+    self.publish(self.ann)
+    self.publish(self.gil)
+    for name in ("acme/ann", "acme/art", "acme/ann", "acme/art"):
+      self.infer(name)
+    self.until(lambda: self.waiting("acme/m") == 4)
+    text = self.refused(STATUS.RESOURCE_EXHAUSTED, self.art, MODELS, "GetModel", {"model": "m"})
+    self.assertIn("tenant 'acme' has 4 requests in flight, and 1 more exceed its quota, requests=4, of the 8 of --max_requests", text)
+    requests = self.ann.prototype("inference.ModelInferRequest")
+    stream = self.channel("acme/ann").stream_stream(
+        f"/{INFERENCE}/ModelStreamInfer", requests.SerializeToString,
+        self.ann.prototype("inference.ModelStreamInferResponse").FromString)
+    self.assertIn("requests=4", next(stream(iter([requests(model_name="m")]), timeout=30)).error_message)
+    for client in (self.gil, self.dora):
+      client.call(MODELS, "ListModels", {})
+    for _ in range(4):
+      self.infer("globex/gil")
+    self.until(lambda: self.waiting("globex/m") == 4)
+    self.assertIn("requests=4", self.refused(STATUS.RESOURCE_EXHAUSTED, self.gil, MODELS, "GetModel", {"model": "m"}))
+    self.tenants.write_text("acme requests=6\nglobex\n")
+    self.until(lambda: self._may(self.art))
+    self.refused(STATUS.RESOURCE_EXHAUSTED, self.gil, MODELS, "GetModel", {"model": "m"})
+
+  def _may(self, client):
+    try:
+      client.call(MODELS, "GetModel", {"model": "m"})
+      return True
+    except grpc.RpcError:
+      return False
+
+  def test_a_tenant_takes_half_of_the_clients_at_most(self):
+    self.serve("acme", "globex clients=1", flags=("--max_clients=4",))
+    for client in (self.ann, self.gil):
+      self.define(client, "m")
+
+    def numbered(client, name):
+      client.call(MODELS, "InitializeParameters", {"model": "m", "call": {"clientId": name, "sequence": "1"}})
+
+    def known(client, names):
+      last = lambda name: client.call(TRAINING, "GetSequence", {"clientId": name, "model": "m"}).get("last")
+      return [name for name in names if last(name) == "1"]
+
+    numbered(self.gil, "a")
+    for name in "abcdefgh":
+      numbered(self.ann, name)
+    self.assertEqual(known(self.gil, "a"), ["a"])
+    self.assertEqual(known(self.ann, "abcdefgh"), ["g", "h"])
+    numbered(self.gil, "b")
+    self.assertEqual(known(self.gil, "ab"), ["b"], "its line says so")
+    self.assertEqual(known(self.ann, "gh"), ["g", "h"])
+
+  def test_a_tenant_takes_half_of_the_memory_of_saved_sessions_at_most(self):
+    self.serve("acme", "globex saved_session_bytes=64KiB", flags=("--store_dir=", "--max_named_session_bytes=400000"))
+    rows = [1.0] * 30_000  # Of 4 bytes each.
+    for client, name, says in ((self.ann, "acme/ann", "of tenant 'acme' would have 24"), (self.gil, "globex/gil", "quota is saved_session_bytes=65536")):
+      session = Session(client, self.channel(name))
+      session.put(1, rows if client is self.ann else rows[:10_000])
+      self.assertEqual(session.command(saveSession={"name": "one", "arrays": {"x": "1"}}).saved.name, "one")
+      self.assertIn(says, session.command(saveSession={"name": "two", "arrays": {"x": "1"}}))
+      session.end()
+    session = Session(self.dora, self.channel("dora"))
+    session.put(1, rows)
+    self.assertEqual(session.command(saveSession={"name": "two", "arrays": {"x": "1"}}).saved.name, "two")
+    self.assertIn("of --max_named_session_bytes", session.command(saveSession={"name": "three", "arrays": {"x": "1"}}))
+
+  def test_a_tenants_sessions_that_are_away_end_before_anothers(self):
+    self.serve(flags=("--max_named_session_bytes=1200000", "--session_lease_seconds=1", "--session_grace_seconds=60"))
+
+    def leave(client, floats):
+      session = Session(client, self.channel(client.name))
+      session.put(1, [1.0] * floats)
+      session.command(saveSession={"name": session.id[:8], "arrays": {"x": "1"}})
+      session.leave()
+      return session.id
+
+    def is_there(client, session):
+      try:
+        Session(client, self.channel(client.name), session=session).leave()
+        return True
+      except grpc.RpcError as gone:
+        self.assertEqual(gone.code(), STATUS.NOT_FOUND)
+        return False
+
+    of_gil = leave(self.gil, 30_000)
+    time.sleep(1.5)  # It is away longest.
+    of_ann = [leave(self.ann, 30_000) for _ in range(5)]  # Each has 120,000 bytes of values.
+    time.sleep(4)
+    there = [is_there(self.ann, session) for session in of_ann]
+    self.assertIn(there.count(True), (1, 2, 3), there)
+    self.assertTrue(is_there(self.gil, of_gil))
+
   # The files.
 
   def test_a_restart_keeps_what_is_the_tenants(self):
@@ -468,19 +597,60 @@ class TenantsTest(unittest.TestCase):
     with self.assertRaisesRegex(AssertionError, "'acme' is the name of a tenant, too"):
       RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}")
 
-  def test_metrics_count_by_tenant(self):
-    self.serve(flags=("--metrics_address=127.0.0.1:0",))
+  def metrics(self):
+    """What the server tells that was started with METRICS, by family."""
     line = ""
-    while "metrics on port" not in line:
+    while self.port is None:
       line = self.server.process.stdout.readline()
+      self.port = int(line.split()[-1]) if "metrics on port" in line else None
+    return exposition.parse(get(self.port)[1])
+
+  def test_metrics_count_by_method_code_and_tenant(self):
+    self.serve(flags=METRICS)
     self.define(self.ann, "m")
-    self.refused(STATUS.NOT_FOUND, self.ann, MODELS, "GetModel", {"model": "n"})
-    families = exposition.parse(get(int(line.split()[-1]))[1])
-    value = lambda **labels: exposition.value(families, "gluond_tenant_requests_total", **labels)
-    self.assertEqual(value(tenant="acme", code="NOT_FOUND"), 1)
-    self.assertGreaterEqual(value(tenant="acme", code="OK"), 2)
-    self.assertEqual(value(tenant="globex", code="OK"), 0)
+    self.define(self.dora, "m")
+    get_model, made_up = f"/{MODELS}/GetModel", ("/no.Service/A", "/no.Service/B")
+    for client, times in ((self.ann, 1), (self.gil, 2), (self.dora, 3)):
+      for _ in range(times):
+        self.refused(STATUS.NOT_FOUND, client, MODELS, "GetModel", {"model": "n"})
+    for path in made_up:
+      with self.assertRaises(grpc.RpcError):
+        self.channel("acme/art").unary_unary(path)(b"", timeout=20)
+    families = self.metrics()
+    value = lambda **labels: exposition.value(families, "gluond_requests_total", **labels)
+    for tenant, times in (("acme", 1), ("globex", 2)):
+      self.assertEqual(value(method=get_model, code="NOT_FOUND", tenant=tenant), times)
+    self.assertEqual(value(method=get_model, code="NOT_FOUND"), 3, "those of no tenant")
+    self.assertEqual(value(method=f"/{MODELS}/DefineModel", code="OK", tenant="acme"), 1)
+    self.assertIsNone(value(method=f"/{MODELS}/DefineModel", code="OK", tenant="globex"))
+    self.assertEqual(value(method="unknown", code="UNIMPLEMENTED", tenant="acme"), 2)
+    self.assertEqual(exposition.value(families, "gluond_request_seconds_count", method=get_model), 6)
+    tenants = {dict(labels).get("tenant") for _, labels in families["gluond_requests_total"].samples}
+    self.assertEqual(tenants, {None, "acme", "globex"})
     self.assertGreater(exposition.value(families, "gluond_model_bytes", model="acme/m"), 0)
+
+  def test_a_model_that_a_session_makes_is_audited_by_its_caller(self):
+    audit = self.folder / "audit"
+    self.serve(flags=(f"--audit_log={audit}",))
+    save = {"graph": "1", "inputs": [{"name": "x", "shape": [-1, 1], "dtype": "FLOAT32"}],
+            "parameters": [{"variable": {"name": "w"}, "array": "1"}]}
+    session = Session(self.ann, self.channel("acme/ann"))
+    session.put(1, [1.0])
+    session.tell(defineGraph={"graph": "1", "inputs": ["x", "w"], "definition": {
+        "nodes": [{"name": "y", "op": "broadcast_add", "inputs": ["x", "w"]}], "outputs": ["y"]}})
+    self.assertEqual(session.command(saveAsModel={"model": "one", **save}).model.name, "one")
+    session.leave()
+    again = Session(self.ann, self.channel("acme/ann"), session=session.id, number=4)
+    self.assertEqual(again.command(saveAsModel={"model": "two", **save}).model.name, "two")
+    self.assertIn("already", again.command(saveAsModel={"model": "two", **save}))
+    again.end()
+    self.server.stop()
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    told = [[line[key] for key in ("caller", "method", "command", "target", "code")] for line in lines]
+    self.assertEqual(told, [["acme/ann", f"/{SESSIONS}/Run", "SaveAsModel", f"acme/{name}", code] for name, code in (
+        ("one", "OK"), ("two", "OK"), ("two", "ALREADY_EXISTS"))])
+    peers = [line["peer"] for line in lines]
+    self.assertEqual((peers[0] == peers[1], peers[1] == peers[2]), (False, True), peers)
 
   def test_a_tenants_admin_is_not_the_servers(self):
     with self.identities.open("a") as file:

@@ -1,0 +1,19 @@
+// SessionChanged hears of commands of a session that change what others see of the server.
+
+#ifndef SERVER_SESSION_CHANGED_H_
+#define SERVER_SESSION_CHANGED_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace gluond::server {
+
+// Called when such a command has ended, with its name, "SaveAsModel", that of the thing, and OK or why it changed nothing.
+using SessionChanged = std::function<void(absl::string_view command, const std::string& target, absl::StatusCode code)>;
+
+}  // namespace gluond::server
+
+#endif  // SERVER_SESSION_CHANGED_H_
