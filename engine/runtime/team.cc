@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -122,6 +123,7 @@ struct Team::Helper {
   int number;  // From 1; the caller of a loop is 0.
   Seat* seat = nullptr;
   const Loop* loop = nullptr;  // It takes pieces of this loop.
+  std::optional<bool> urgent;  // The party for whose loops its turns are as they are was so.
   std::thread thread;
 };
 
@@ -283,7 +285,6 @@ void Team::WaitFor(Loop& loop) {
 
 void Team::Help(Helper& helper) {
   pthread_setname_np(pthread_self(), "team");
-  TakeLongTurns();
   MutexLock lock(mu_);
   helper.seat = &Seat::OfThread();
   bool has_left = false;
@@ -340,6 +341,9 @@ void Team::Join(Loop& loop, Helper& helper) {
   loop.inside.fetch_add(1, std::memory_order_relaxed);
   if (looking_ == 0 && loop.HasPieces()) WakeOne();
   mu_.Unlock();
+  const bool urgent = loop.party != nullptr && loop.party->urgent_;
+  if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeLongTurns();
+  helper.urgent = urgent;
   // Where other loops are under way, too, it chooses anew after each piece.
   loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });
   Lock();

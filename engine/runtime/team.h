@@ -39,8 +39,9 @@ class Team final : public Threads {
   // case: a party has one thread at least for each of its loops.
   class Party final : public Threads {
    public:
-    // Requires: `weight` is above 0.
-    Party(std::shared_ptr<Team> team, double weight) : team_(std::move(team)), weight_(weight) {}
+    // Requires: `weight` is above 0. `urgent`: helpers of its loops take short turns (processors.h), others long ones.
+    Party(std::shared_ptr<Team> team, double weight, bool urgent)
+        : team_(std::move(team)), weight_(weight), urgent_(urgent) {}
 
     int count() const override { return team_->count(); }
     void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
@@ -57,6 +58,7 @@ class Team final : public Threads {
     friend class Team;
     const std::shared_ptr<Team> team_;
     const double weight_;
+    const bool urgent_;
     std::atomic<size_t> under_way_ = 0;  // Loops. Written under the team's mu_.
   };
 

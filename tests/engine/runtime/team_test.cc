@@ -176,7 +176,7 @@ TEST(TeamTest, HelpersGoToTheAccountWithTheFewestThreads) {
 TEST(TeamTest, HelpersGoToThePartyWithTheFewestThreadsForItsWeight) {
   for (const auto& [share, helped] : {std::pair(0.25, "ttttt"), std::pair(0.5, "tttts"), std::pair(0.75, "tttts")}) {
     const auto team = std::make_shared<Team>(5);
-    Team::Party train(team, 1 - share), serve(team, share);
+    Team::Party train(team, 1 - share, /*urgent=*/false), serve(team, share, /*urgent=*/true);
     HeldLoops loops;
     std::thread training = loops.Begin('t', train, 5);
     loops.Await(1, 4);
