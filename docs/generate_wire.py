@@ -27,8 +27,8 @@ HEADER = """# The wire
 
 Everything that a client and `gluond-server` can say to each other, package `gluond.v1`. Beside it
 the server answers the open inference protocol ([`proto/inference`](../proto/inference)),
-`grpc.health.v1.Health` (Check, Watch; `model:NAME`, `model:NAME:VERSION` and `model:NAME:LABEL` are
-the published models) and reflection, so that `grpcurl
+`grpc.health.v1.Health` (Check, List, Watch; `model:NAME`, `model:NAME:VERSION` and `model:NAME:LABEL`
+are the published models) and reflection, so that `grpcurl
 -plaintext HOST:PORT list` works; [`deploy/grpcurl`](../deploy/grpcurl) has a document for each
 step from a definition to a checkpoint.
 

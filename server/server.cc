@@ -1,9 +1,9 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,6 +95,45 @@ absl::Status CheckLimits(const Limits& limits) {
   return absl::OkStatus();
 }
 
+struct Age {
+  const char* flag;
+  const char* argument;  // gRPC's.
+  int64_t seconds;
+};
+
+std::array<Age, 4> AgesOf(const ConnectionLife& life) {
+  return {{{"--max_connection_age_seconds", GRPC_ARG_MAX_CONNECTION_AGE_MS, life.age},
+           {"--max_connection_age_grace_seconds", GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, life.age_grace},
+           // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
+           {"--keepalive_seconds", GRPC_ARG_KEEPALIVE_TIME_MS, life.keepalive},
+           {"--keepalive_timeout_seconds", GRPC_ARG_KEEPALIVE_TIMEOUT_MS, life.keepalive_timeout}}};
+}
+
+void LimitConnections(const ConnectionLife& life, grpc::ServerBuilder* builder) {
+  for (const Age& age : AgesOf(life)) {
+    builder->AddChannelArgument(age.argument, age.seconds == 0 ? INT_MAX : static_cast<int>(age.seconds * 1000));
+  }
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+// Options that are wrong on any machine, with any files.
+absl::Status CheckOptions(const ServerOptions& options) {
+  constexpr int64_t kLongest = 24 * 24 * 3600;  // gRPC counts milliseconds in 31 bits; the largest number means "for ever".
+  RETURN_IF_ERROR(CheckLimits(options.limits));
+  for (const Age& age : AgesOf(options.connections)) {
+    if (age.seconds < 0 || age.seconds > kLongest) {
+      return absl::InvalidArgumentError(absl::StrCat(age.flag, " is ", age.seconds, "; want 0 to ", kLongest));
+    }
+  }
+  if (options.access_every < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--access_log_every is ", options.access_every, "; want 1 or more"));
+  }
+  if (options.store_dir.empty() && options.checkpoint_every.any()) {
+    return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
+  }
+  return absl::OkStatus();
+}
+
 // The libraries have these switches for the whole process only.
 void SetUpLibraries() {
   static const bool once = [] {
@@ -113,7 +152,7 @@ void SetUpLibraries() {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(CheckRegistry());
-  RETURN_IF_ERROR(CheckLimits(options.limits));
+  RETURN_IF_ERROR(CheckOptions(options));
   SetUpLibraries();
   std::unique_ptr<Server> server(new Server);
   ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits,
@@ -175,9 +214,6 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOp
 
 absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
   if (options.audit != nullptr) runner_->audit.Open(options.audit);
-  if (options.access_every < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--access_log_every is ", options.access_every, "; want 1 or more"));
-  }
   if (options.access != nullptr) runner_->access.Open(options.access, options.access_every);
   for (const LogLevel level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     runner_->log.levels().Set(level, level >= options.log_level);
@@ -188,7 +224,7 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
 }
 
 absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
-  RETURN_IF_ERROR(CheckLimits(options.limits));
+  RETURN_IF_ERROR(CheckOptions(options));
   Tenants tenants;
   RETURN_IF_ERROR(NewGatekeeper(options, tenants).status());
   if (options.serve.empty()) return "no file --serve";
@@ -217,8 +253,7 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
   };
   if (options.store_dir.empty()) {
     keep(nullptr, nullptr);
-    if (!options.checkpoint_every.any()) return absl::OkStatus();
-    return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
+    return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
                                                  {.max_store_bytes = options.limits.max_store_bytes,
@@ -354,23 +389,6 @@ void Server::EndConnection(const std::string& name, absl::string_view reason) {
   listener_->End(name);
 }
 
-absl::Status Server::LimitConnections(const ConnectionLife& life, grpc::ServerBuilder* builder) const {
-  constexpr int64_t kLongest = 24 * 24 * 3600;  // gRPC counts milliseconds in 31 bits; the largest number means "for ever".
-  for (const auto& [flag, argument, seconds] :
-       {std::tuple("--max_connection_age_seconds", GRPC_ARG_MAX_CONNECTION_AGE_MS, life.age),
-        std::tuple("--max_connection_age_grace_seconds", GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, life.age_grace),
-        // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
-        std::tuple("--keepalive_seconds", GRPC_ARG_KEEPALIVE_TIME_MS, life.keepalive),
-        std::tuple("--keepalive_timeout_seconds", GRPC_ARG_KEEPALIVE_TIMEOUT_MS, life.keepalive_timeout)}) {
-    if (seconds < 0 || seconds > kLongest) {
-      return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 to ", kLongest));
-    }
-    builder->AddChannelArgument(argument, seconds == 0 ? INT_MAX : static_cast<int>(seconds * 1000));
-  }
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  return absl::OkStatus();
-}
-
 absl::Status Server::Listen(const ServerOptions& options) {
   grpc::ServerBuilder builder;
   // Above this gRPC itself refuses; between the flag and this Unary does, in words that name the flag.
@@ -387,7 +405,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   const int streams = StreamsOfConnection(options.limits, *devices_->memory());
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
-  RETURN_IF_ERROR(LimitConnections(options.connections, &builder));
+  LimitConnections(options.connections, &builder);
   // gRPC reads no further on a connection while 10,000 of its pings wait for answers. With strikes it ends the
   // connection, and 16 such connections held a gigabyte (tests/fault, pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);

@@ -131,7 +131,6 @@ class Server {
   void Sweep();
   void LookAtDevices();
   void TakeUpIdentities();
-  absl::Status LimitConnections(const ConnectionLife& life, grpc::ServerBuilder* builder) const;
   void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);

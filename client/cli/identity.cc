@@ -1,4 +1,4 @@
-// gluond token: makes a bearer token, and the line by which a server knows it.
+// gluond token: makes a bearer token, and the line by which a server knows it, or the key.
 // gluond certificates: makes what a test of TLS takes.
 
 #include <openssl/evp.h>
@@ -16,8 +16,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
+#include "client/cli/jwt.h"
 #include "client/cpp/status_macros.h"
 
 namespace gluond::cli {
@@ -110,32 +112,80 @@ std::string NamesOf(const std::string& hosts) {
   return names;
 }
 
-}  // namespace
+// The token goes to its owner's file.
+absl::Status WriteToken(const std::string& file, const std::string& token) {
+  CLIENT_RETURN_IF_ERROR(Write(file, true, [&](FILE* out) { return std::fprintf(out, "%s\n", token.c_str()) > 0 ? 1 : 0; }));
+  std::cerr << "The token is in " << file << ".\n";
+  return absl::OkStatus();
+}
 
-absl::Status Token(const Arguments& arguments) {
-  std::string name, roles = "infer", file;
-  Options options("gluond token",
-                  "Makes a bearer token. The file has the token, for the client; the line that is printed is for the "
-                  "server's file --identities, and has only the token's hash.");
-  options.AddExample("gluond token alice --roles=train,publish --file=alice.token >>identities");
-  options.AddPositional("NAME", &name, "The name in logs of whoever has the token.");
-  options.Add("roles", &roles, "What he may do: infer, train, publish, admin, or several with commas.");
-  options.Add("file", &file, "Where the token is written, readable for its owner alone. Default: NAME.token.");
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
-  if (!go_on) return absl::OkStatus();
-  if (name.empty()) return absl::InvalidArgumentError("whose token? Give a NAME");
-  if (file.empty()) file = name + ".token";
+// INVALID_ARGUMENT: one of them is none that a server knows.
+absl::StatusOr<std::vector<std::string>> RolesOf(const std::string& roles) {
+  std::vector<std::string> list = absl::StrSplit(roles, ',');
+  for (const std::string& role : list) {
+    if (role == "infer" || role == "train" || role == "publish" || role == "admin") continue;
+    return absl::InvalidArgumentError(absl::StrCat("--roles: '", role, "' is no role; want infer, train, publish or admin, or "
+                                                   "several with commas"));
+  }
+  return list;
+}
+
+absl::Status MakeToken(const std::string& name, const std::string& roles, const std::string& file) {
   std::string bytes(kTokenBytes, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kTokenBytes) != 1) {
     return absl::InternalError("the system has no random numbers");
   }
   const std::string token = absl::WebSafeBase64Escape(bytes);
-  CLIENT_RETURN_IF_ERROR(Write(file, true, [&](FILE* out) { return std::fprintf(out, "%s\n", token.c_str()) > 0 ? 1 : 0; }));
+  CLIENT_RETURN_IF_ERROR(WriteToken(file, token));
   std::string digest(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), reinterpret_cast<unsigned char*>(digest.data()));
   std::cout << name << " " << roles << " sha256:" << absl::BytesToHexString(digest) << "\n";
-  std::cerr << "The token is in " << file << ".\n";
   return absl::OkStatus();
+}
+
+absl::Status MakeJwt(const std::string& key, const JwtClaims& claims, const std::string& file) {
+  CLIENT_ASSIGN_OR_RETURN(const JwtSigner signer, JwtSigner::Read(key));
+  CLIENT_ASSIGN_OR_RETURN(const std::string token, signer.Sign(claims));
+  CLIENT_RETURN_IF_ERROR(WriteToken(file, token));
+  std::cout << signer.public_key();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Token(const Arguments& arguments) {
+  std::string name, roles = "infer", file, key, issuer, audience;
+  absl::Duration lifetime = absl::Hours(1);
+  Options options("gluond token",
+                  "Makes a bearer token. The file has the token, for the client; the line that is printed is for the "
+                  "server's file --identities, and has only the token's hash. With --jwt_key it makes a JSON Web Token, and "
+                  "prints the public key for the server's file --jwt_keys.");
+  options.AddExample("gluond token alice --roles=train,publish --file=alice.token >>identities");
+  options.AddExample("gluond token alice --roles=train --jwt_key=tls/ca.key --issuer=me --audience=gluond >keys.pem");
+  options.AddPositional("NAME", &name, "The name in logs of whoever has the token; a tenant's: TENANT/NAME.");
+  options.Add("roles", &roles, "What he may do: infer, train, publish, admin, or several with commas.");
+  options.Add("file", &file,
+              "Where the token is written, readable for its owner alone. Default: NAME.token, with a dot for a slash.");
+  options.Add("jwt_key", &key, "A private key in PEM, of RSA or the curve P-256, that signs a JSON Web Token.");
+  options.Add("issuer", &issuer, "The server's --jwt_issuer, for such a token.");
+  options.Add("audience", &audience, "The server's --jwt_audience, for such a token.");
+  options.Add("lifetime", &lifetime, "For how long such a token is good. Below 0: it has expired.");
+  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  if (!go_on) return absl::OkStatus();
+  if (name.empty()) return absl::InvalidArgumentError("whose token? Give a NAME");
+  if (file.empty()) file = absl::StrCat(absl::StrReplaceAll(name, {{"/", "."}}), ".token");
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<std::string> list, RolesOf(roles));
+  if (key.empty()) {
+    if (!issuer.empty() || !audience.empty()) {
+      return absl::InvalidArgumentError("--issuer and --audience are a JSON Web Token's; name the key that signs it by --jwt_key");
+    }
+    return MakeToken(name, roles, file);
+  }
+  if (issuer.empty() || audience.empty()) {
+    return absl::InvalidArgumentError("--jwt_key wants --issuer and --audience: the server's --jwt_issuer and --jwt_audience");
+  }
+  const absl::Time now = absl::Now();
+  return MakeJwt(key, {issuer, audience, name, list, now, now + lifetime}, file);
 }
 
 absl::Status Certificates(const Arguments& arguments) {
@@ -143,7 +193,8 @@ absl::Status Certificates(const Arguments& arguments) {
   int64_t days = 30;
   Options options("gluond certificates",
                   "Makes a certificate authority of its own (ca.pem), a server's certificate (server.pem, server.key) and a "
-                  "client's (client.pem, client.key). For tests: whoever can read ca.key can make more.");
+                  "client's (client.pem, client.key). For tests: whoever can read ca.key can make more, and JSON Web Tokens by "
+                  "`gluond token NAME --jwt_key=FOLDER/ca.key`.");
   options.AddExample("gluond certificates tls --hosts=localhost,127.0.0.1");
   options.AddPositional("FOLDER", &folder, "Where they are written; made if missing.");
   options.Add("hosts", &hosts, "Names and addresses by which clients call the server, with commas.");

@@ -21,6 +21,7 @@ const absl::flat_hash_map<absl::string_view, MethodAccess>& Table() {
   static const auto& table = *new absl::flat_hash_map<absl::string_view, MethodAccess>({
       {"/grpc.health.v1.Health/Check", {Access::kOpen}},
       {"/grpc.health.v1.Health/Watch", {Access::kOpen}},
+      {"/grpc.health.v1.Health/List", {Access::kAnyRole}},  // It tells names, which Check asks for.
       {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", {Access::kAnyRole}},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", {Access::kAnyRole}},
 

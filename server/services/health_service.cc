@@ -11,11 +11,14 @@ namespace gluond::server {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using grpc::health::v1::HealthListRequest;
+using grpc::health::v1::HealthListResponse;
 
 namespace {
 
 // The names of published models begin so.
 constexpr char kModel[] = "model:";
+constexpr size_t kMostListed = 100;  // As other servers have it.
 
 }  // namespace
 
@@ -82,6 +85,7 @@ class HealthService::Watcher final : public Stream {
 HealthService::HealthService(Runner& runner, const ServedModels& served)
     : RawService(runner, "grpc.health.v1.Health"), served_(served) {
   Add("Check", this, &HealthService::Check, Weight::kAlways);
+  Add("List", this, &HealthService::List, Weight::kHeavy);
   AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
 }
 
@@ -136,6 +140,27 @@ void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
     return call.Finish(absl::NotFoundError(absl::StrCat("there is no service '", call.request().service(), "'")));
   }
   call.response().set_status(status);
+  call.Finish();
+}
+
+void HealthService::List(Call<HealthListRequest, HealthListResponse> call) {
+  absl::flat_hash_set<std::string> names = services_;
+  for (const auto& version : served_.List()) {
+    if (call.reach().Has(version.served())) names.insert(absl::StrCat(kModel, version.served()));
+  }
+  if (names.size() > kMostListed) {
+    return call.Finish(absl::ResourceExhaustedError(absl::StrCat(
+        "there are ", names.size(), " services, devices and models, and a list has ", kMostListed, " at most; ask for one by "
+        "Check, or for models by ListVersions")));
+  }
+  {
+    MutexLock lock(mu_);
+    for (const std::string& name : names) {
+      const Status status = StatusOf(name);
+      // A model may have been retired meanwhile.
+      if (status != HealthCheckResponse::SERVICE_UNKNOWN) (*call.response().mutable_statuses())[name].set_status(status);
+    }
+  }
   call.Finish();
 }
 

@@ -4,7 +4,8 @@
 // A client may ask for the server (""), for each service and device by its name, and for a published model: "model:digits"
 // serves where an inference that names no version would find one ready, "model:digits:2" and "model:digits:stable" where
 // that version or label is. (No service, device or model has a name with the colon in this place.) Those who ask hear of a
-// model at once, those who watch it within a second.
+// model at once, those who watch it within a second. A list has the server, services, devices and the models of the
+// caller's reach, under the names by which Check knows them: "model:acme/digits".
 
 #ifndef SERVER_SERVICES_HEALTH_SERVICE_H_
 #define SERVER_SERVICES_HEALTH_SERVICE_H_
@@ -44,6 +45,7 @@ class HealthService final : public RawService {
   class Watcher;
 
   void Check(Call<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> call);
+  void List(Call<grpc::health::v1::HealthListRequest, grpc::health::v1::HealthListResponse> call);
   Stream* Watch(const Method& method, Stream::Opening opening);
   // Requires mu_, which is also each watcher's: clang does not know that.
   void TellAll() ABSL_NO_THREAD_SAFETY_ANALYSIS;

@@ -15,6 +15,7 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using grpc::health::v1::HealthListResponse;
 
 class HealthServiceTest : public ServiceTest {
  protected:
@@ -126,6 +127,44 @@ TEST_F(ModelHealthTest, AModelServesWhileAVersionIsReady) {
   EXPECT_EQ(StatusOf("model:mlp:stable"), HealthCheckResponse::NOT_SERVING);
   Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp"})");
   EXPECT_EQ(StatusOf("model:mlp:1"), HealthCheckResponse::SERVING);
+}
+
+TEST_F(ModelHealthTest, AListHasTheServerItsServicesDevicesAndModels) {
+  const auto list = [this] {
+    grpc::ClientContext context;
+    HealthListResponse response;
+    const grpc::Status status = health_->List(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    for (const auto& [name, health] : response.statuses()) EXPECT_EQ(health.status(), StatusOf(name)) << name;
+    return response;
+  };
+  EXPECT_FALSE(list().statuses().contains("model:mlp"));
+  Publish(R"(, "labels": ["stable"])");
+  Publish();
+  for (const char* name : {"", "cpu", "gluond.v1.ModelService", "grpc.health.v1.Health", "model:mlp"}) {
+    ASSERT_TRUE(list().statuses().contains(name)) << name;
+    EXPECT_EQ(list().statuses().at(name).status(), HealthCheckResponse::SERVING) << name;
+  }
+  EXPECT_FALSE(list().statuses().contains("model:mlp:1")) << "versions are asked for by Check";
+  Call(infer_, &Inference_::RepositoryModelUnload, R"({"model_name": "mlp"})");
+  EXPECT_EQ(list().statuses().at("model:mlp").status(), HealthCheckResponse::NOT_SERVING);
+}
+
+TEST_F(ModelHealthTest, AListOfTooManyNamesIsRefused) {
+  grpc::ClientContext first;
+  HealthListResponse response;
+  ASSERT_TRUE(health_->List(&first, {}, &response).ok());
+  const int others = response.statuses_size();
+  for (int i = others; i < 100; ++i) Publish(absl::StrCat(R"(, "served": "m)", i, "\""));
+  grpc::ClientContext most;
+  ASSERT_TRUE(health_->List(&most, {}, &response).ok());
+  EXPECT_EQ(response.statuses_size(), 100);
+  Publish(R"(, "served": "one-more")");
+  grpc::ClientContext more;
+  const grpc::Status status = health_->List(&more, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(status.error_message(), "List: there are 101 services, devices and models, and a list has 100 at most; ask for one "
+                                    "by Check, or for models by ListVersions");
 }
 
 TEST_F(ModelHealthTest, WatchersFollowPublishingAndRetiring) {

@@ -25,7 +25,7 @@ STATUS = grpc.StatusCode
 REFUSED = (STATUS.UNAUTHENTICATED, STATUS.PERMISSION_DENIED)
 
 OPEN = {"Health/Check", "Health/Watch", "GRPCInferenceService/ServerLive", "GRPCInferenceService/ServerReady"}
-ANY_ROLE = {"ServerReflection/ServerReflectionInfo", "ServerService/GetServerInfo", "OperatorService/ListOperators",
+ANY_ROLE = {"Health/List", "ServerReflection/ServerReflectionInfo", "ServerService/GetServerInfo", "OperatorService/ListOperators",
             "OperatorService/DescribeOperator", "OperatorService/ListComponents", "ModelService/GetModel",
             "ModelService/ListModels", "ServingService/ListVersions"} | {
                 f"GRPCInferenceService/{name}" for name in ("ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig",
@@ -55,6 +55,7 @@ def methods():
     for method in service.methods:
       yield name, method.name
   yield "grpc.health.v1.Health", "Check"
+  yield "grpc.health.v1.Health", "List"
   yield "grpc.reflection.v1.ServerReflection", "ServerReflectionInfo"
   yield "grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo"
 

@@ -155,6 +155,8 @@ class ProcessTest(unittest.TestCase):
                              check=True).stdout
     for name in ("gluond::OpRegistration::OpRegistration", "gluond::RegisterGpuDriver"):
       self.assertIn(name, symbols)
+    # A copy of OpenSSL in the program would be mixed with the one that libjwt loads (third_party/linkopts.bzl).
+    self.assertNotIn(" T EVP_", symbols)
 
 
 if __name__ == "__main__":

@@ -202,7 +202,8 @@ class ServeTest(unittest.TestCase):
         ((f"--store_dir={missing}", serve), "models: {a: {versions: {1: {checkpoint: one}}}}", "is no folder"),
         (("--max_models=0",), "", "limit"), (("--serve=/no/such/file",), "", "cannot be read"),
         (("--identities=/no/such/file",), "", "cannot be read"), (("--address=0.0.0.0:1",), "", "--insecure_public"),
-        (("--jwt_keys=/no/such/file",), "", "--jwt_issuer")):
+        (("--jwt_keys=/no/such/file",), "", "--jwt_issuer"), (("--access_log_every=0",), "", "--access_log_every is 0"),
+        (("--keepalive_seconds=-1",), "", "--keepalive_seconds is -1"), (("--checkpoint_every=9steps",), "", "--store_dir")):
       self.file.write_text(text)
       checked = run(*flags)
       self.assertEqual(checked.returncode, 1, checked)

@@ -24,7 +24,7 @@ from tests.server.watched_server import get
 
 MODELS, TRAINING, SESSIONS = "gluond.v1.ModelService", "gluond.v1.TrainingService", "gluond.v1.SessionService"
 SERVING, OPERATORS, SERVER = "gluond.v1.ServingService", "gluond.v1.OperatorService", "gluond.v1.ServerService"
-INFERENCE = "inference.GRPCInferenceService"
+INFERENCE, HEALTH = "inference.GRPCInferenceService", "grpc.health.v1.Health"
 STATUS = grpc.StatusCode
 CALLERS = ("acme/ann", "acme/art", "globex/gil", "dora", "root")
 METRICS = ("--metrics_address=127.0.0.1:0",)
@@ -219,6 +219,12 @@ class TenantsTest(unittest.TestCase):
       self.assertEqual(client.call(INFERENCE, "ModelConfig", {"name": "shop"})["config"]["name"], "shop")
     self.assertEqual(self.names(self.root, INFERENCE, "RepositoryIndex", "models"), ["acme/shop", "globex/shop"])
     self.assertEqual(self.names(self.dora, INFERENCE, "ModelStatistics", "modelStats"), [])
+    for client, listed in ((self.ann, ["acme"]), (self.gil, ["globex"]), (self.dora, []), (self.root, ["acme", "globex"])):
+      statuses = client.call(HEALTH, "List", {})["statuses"]
+      self.assertEqual(sorted(name for name in statuses if name.startswith("model:")), [f"model:{name}/shop" for name in listed])
+      self.assertEqual({answer["status"] for answer in statuses.values()}, {"SERVING"})
+      for name in statuses:
+        self.assertEqual(client.call(HEALTH, "Check", {"service": name}), statuses[name])
     request = self.ann.prototype("inference.ModelInferRequest")(model_name="shop")
     stream = self.channel("acme/ann").stream_stream(
         f"/{INFERENCE}/ModelStreamInfer", type(request).SerializeToString,
