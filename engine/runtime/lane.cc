@@ -120,7 +120,7 @@ Lanes::~Lanes() { Drain(); }
 bool Lanes::MayLook() const { return team_ == nullptr || !(team_->throttled() || party_->others_compute()); }
 
 std::shared_ptr<void> Lanes::EnterThread() {
-  urgent_ ? TakeShortTurns() : TakeLongTurns();
+  urgent_ ? TakeShortTurns() : TakeUsualTurns();
   const std::shared_ptr<Runner> entered(new Runner(allocator_, driver_, stream()), [](Runner* leaving) {
     runner = nullptr;
     delete leaving;

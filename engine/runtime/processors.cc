@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -108,7 +107,7 @@ void TakeTurns(std::chrono::nanoseconds length) {
     uint64_t flags = 0;
     int32_t nice = 0;
     uint32_t priority = 0;
-    uint64_t runtime = 0;  // Nanoseconds of a turn.
+    uint64_t runtime = 0;  // Nanoseconds of a turn; 0: as many as usual.
     uint64_t deadline = 0;
     uint64_t period = 0;
   } attributes;
@@ -121,6 +120,6 @@ void TakeTurns(std::chrono::nanoseconds length) {
 }  // namespace
 
 void TakeShortTurns() { TakeTurns(std::chrono::microseconds(100)); }
-void TakeLongTurns() { if (getenv("NOLONG") == nullptr) TakeTurns(std::chrono::milliseconds(10)); }  // XXX
+void TakeUsualTurns() { TakeTurns({}); }
 
 }  // namespace gluond

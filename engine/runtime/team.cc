@@ -342,7 +342,7 @@ void Team::Join(Loop& loop, Helper& helper) {
   if (looking_ == 0 && loop.HasPieces()) WakeOne();
   mu_.Unlock();
   const bool urgent = loop.party != nullptr && loop.party->urgent_;
-  if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeLongTurns();
+  if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeUsualTurns();
   helper.urgent = urgent;
   // Where other loops are under way, too, it chooses anew after each piece.
   loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });

@@ -39,7 +39,7 @@ class Team final : public Threads {
   // case: a party has one thread at least for each of its loops.
   class Party final : public Threads {
    public:
-    // Requires: `weight` is above 0. `urgent`: helpers of its loops take short turns (processors.h), others long ones.
+    // Requires: `weight` is above 0. `urgent`: helpers take short turns (processors.h) while they work for it.
     Party(std::shared_ptr<Team> team, double weight, bool urgent)
         : team_(std::move(team)), weight_(weight), urgent_(urgent) {}
 
