@@ -42,7 +42,7 @@ class Processors {
 // The length of the calling thread's turns on a processor, from Linux 6.12 on: the kernel lets a thread begin within the turn
 // of one whose turns are longer. Its part of the time stays the same. Older kernels change nothing.
 void TakeShortTurns();  // 0.1 ms, the shortest that there are.
-void TakeUsualTurns();  // Those of other programs. A new thread has the turns of the one that made it.
+void TakeUsualTurns();  // As other programs have them. A new thread has the turns of the one that made it.
 
 }  // namespace gluond
 
