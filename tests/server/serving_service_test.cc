@@ -280,31 +280,30 @@ TEST_F(ServingServiceTest, InstancesShareTheValuesWhichAreChargedOnce) {
 }
 
 TEST_F(ServingServiceTest, FiltersAreKeptAsTheKernelWantsThemForAllInstances) {
-  constexpr int64_t kFilters = 4 * 48 * 48 * 3 * 3;
-  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "filters", "block": {"block": "Conv2D", "attributes":
-      {"channels": 48, "kernel_size": "(3, 3)"}}, "variables": [{"name": "data", "kind": "INPUT",
-      "shape": [-1, 48, 12, 12]}]})");
+  constexpr int64_t kFilters = 4 * 256 * 256 * 3 * 3;
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"json({"model": "filters", "block": {"block": "Conv2D", "attributes":
+      {"channels": 256, "kernel_size": "(3, 3)"}}, "variables": [{"name": "data", "kind": "INPUT",
+      "shape": [-1, 256, 4, 4]}]})json");
   Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "filters"})");
   const int64_t bytes =
       Publish(R"(, "options": {"instances": 3, "max_batch_size": 8})", StatusCode::OK, "filters").tensor_bytes();
-  const int64_t activations = 3 * 4 * 9 * 48 * (12 * 12 + 10 * 10);
   EXPECT_GE(bytes, 2 * kFilters);
-  EXPECT_LT(bytes, 3 * kFilters + 4 * activations);
+  EXPECT_LT(bytes, 3 * kFilters) << "one image and eight have the same layout";
   for (const int64_t rows : {1, 2, 8}) {
     inference::ModelInferRequest request = Rows(rows, "", "", "filters");
     inference::ModelInferRequest::InferInputTensor& input = *request.mutable_inputs(0);
-    for (const int64_t axis : {48, 12, 12}) input.add_shape(axis);
+    for (const int64_t axis : {256, 4, 4}) input.add_shape(axis);
     input.mutable_shape()->erase(input.shape().begin() + 1);
     v1::PredictRequest predict;
     predict.set_model("filters");
     v1::Tensor& data = (*predict.mutable_inputs())["data"];
     for (const int64_t axis : input.shape()) data.add_shape(axis);
-    for (int64_t i = 0; i < rows * 48 * 12 * 12; ++i) data.add_float_data(static_cast<float>(i % 13) - 6);
+    for (int64_t i = 0; i < rows * 256 * 4 * 4; ++i) data.add_float_data(static_cast<float>(i % 13) - 6);
     *input.mutable_contents()->mutable_fp32_contents() = data.float_data();
     const auto response = Call(models_, &v1::ModelService::Stub::Predict, predict);
     const auto& want = response.outputs().begin()->second.float_data();
     for (int again = 0; again < 4; ++again) {
-      EXPECT_THAT(Floats(Ask(request)), testing::Pointwise(testing::FloatNear(1e-4f), want)) << rows << " rows";
+      EXPECT_THAT(Floats(Ask(request)), testing::Pointwise(testing::FloatNear(1e-3f), want)) << rows << " rows";
     }
   }
 }
