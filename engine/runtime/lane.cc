@@ -102,7 +102,8 @@ std::unique_ptr<Lanes> Lanes::CreateBeside(Lanes& others, const LaneOptions& opt
 Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream,
              std::shared_ptr<Team> team, Allocator& allocator)
     : device_(device), driver_(driver), stream_(std::move(stream)), allocator_(allocator), team_(std::move(team)),
-      party_(team_ == nullptr ? nullptr : std::make_unique<Team::Party>(team_, options.weight, options.urgent)), urgent_(options.urgent),
+      party_(team_ == nullptr ? nullptr : std::make_unique<Team::Party>(team_, options.weight, options.urgent)),
+      urgent_(options.urgent),
       threads_({.name = options.name.empty() ? device.ToString() : options.name,
                 .threads = team_ == nullptr ? 1 : options.at_work,
                 .most_threads = team_ == nullptr ? 1 : std::max(options.at_work, options.most_at_work),

@@ -73,7 +73,8 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
   }
   const std::string peer = context.peer();
   if (absl::StartsWith(peer, "unix:") || absl::StartsWith(peer, "inproc")) {
-    static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
+    static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(
+        Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
     return local;
   }
   return Unauthenticated("the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "

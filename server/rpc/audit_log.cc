@@ -10,8 +10,8 @@ namespace {
 
 std::string ToJsonLine(const Audited& audited, int64_t left_out) {
   return absl::StrCat(BeginJsonLine("audit"), JsonIfThere("caller", audited.caller), ",\"method\":",
-                      JsonQuoted(audited.method), JsonIfThere("command", audited.command), JsonIfThere("target", audited.target), ",\"code\":",
-                      JsonQuoted(CodeName(audited.code)), ",\"peer\":", JsonQuoted(audited.peer),
+                      JsonQuoted(audited.method), JsonIfThere("command", audited.command),
+                      JsonIfThere("target", audited.target), ",\"code\":", JsonQuoted(CodeName(audited.code)), ",\"peer\":", JsonQuoted(audited.peer),
                       JsonIfThere("request_id", audited.request_id),
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }

@@ -11,7 +11,8 @@
 //
 // Within a priority, callers take turns, row by row: one that has many waiting keeps no other behind them. A caller is an
 // identity, on however many connections, or a connection where identities are not known. (Tenants take none here: a
-// version's callers are all of the tenant that it belongs to, but for the server's admin.) In a full queue, the last request of the caller that has the most gives way to one of a caller with fewer.
+// version's callers are all of the tenant that it belongs to, but for the server's admin.) In a full queue, the last request
+// of the caller that has the most gives way to one of a caller with fewer.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_

@@ -88,7 +88,8 @@ void Metrics::AddCalls(Families& families) const {
   const auto add = [&](const std::string& method, const CallCounts& counts) {
     const Latency::Counts times = counts.latency().Read();
     const auto is_empty = [](int64_t bucket) { return bucket == 0; };
-    if (std::all_of(times.buckets.begin(), times.buckets.end(), is_empty)) return;  // Hundreds of lines would tell of methods that nobody calls.
+    // Hundreds of lines would tell of methods that nobody calls.
+    if (std::all_of(times.buckets.begin(), times.buckets.end(), is_empty)) return;
     families.AddLatency("gluond_request_seconds", "Calls by their time, from the headers to the last word. A stream is "
                         "one.", times, {{"method", method}});
   };
