@@ -497,7 +497,7 @@ class TenantsTest(unittest.TestCase):
 
   def test_a_tenant_takes_half_of_the_memory_of_saved_sessions_at_most(self):
     self.serve("acme", "globex saved_session_bytes=64KiB", flags=("--store_dir=", "--max_named_session_bytes=400000"))
-    rows = [1.0] * 30_000  # Of 4 bytes each.
+    rows = [1.0] * 30_000  # A value has 4 bytes.
     for client, name, says in ((self.ann, "acme/ann", "of tenant 'acme' would have 24"), (self.gil, "globex/gil", "quota is saved_session_bytes=65536")):
       session = Session(client, self.channel(name))
       session.put(1, rows if client is self.ann else rows[:10_000])

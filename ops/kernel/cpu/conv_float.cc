@@ -63,7 +63,7 @@ struct Pieces {
   };
 
   Pieces(Result made, const ConvSize& size, bool with_bias)
-      : result(made), cut(size, AxisOf(made, size)), filter_form(cut) {
+      : result(made), cut(size, AxisOf(made, size)), reorders_filters(made != Result::kW), filter_form(cut) {
     const auto make = [&](const ConvSize& piece) {
       return BestDesc(piece, size, ThinOf(result), [&](const Layouts& l) { return DescOf(result, l, with_bias); });
     };
@@ -82,8 +82,9 @@ struct Pieces {
                         {user.bias, user.bias},
                         Unbound(desc.scratchpad_desc()),
                         dnnl::primitive(desc)});
-      filter_form.Add(w);
       const Piece& made = pieces.back();
+      reorders_filters = reorders_filters && !made.w.same();
+      if (reorders_filters) filter_form.Add(w);
       bytes = std::max(bytes, made.x.bytes(result == Result::kX) + made.w.bytes(result == Result::kW) +
                                   made.y.bytes(result == Result::kY) + made.bias.bytes(result == Result::kW) +
                                   PieceSpace::BytesOf(made.scratchpad));
@@ -106,8 +107,7 @@ struct Pieces {
 
   // The form in which the constant filters `w` are kept, or null.
   absl::StatusOr<const char*> KeptFilters(const OpContext& ctx, absl::string_view what, const float* w) {
-    const auto same = [](const Piece& piece) { return piece.w.same(); };
-    if (ctx.constants == nullptr || result == Result::kW || std::any_of(pieces.begin(), pieces.end(), same)) return nullptr;
+    if (ctx.constants == nullptr || !reorders_filters) return nullptr;
     ASSIGN_OR_RETURN(const void* const kept, ctx.constants->Find(w, filter_form.name(), filter_form.bytes(), [&](void* to) {
       return CallOneDnn(what, [&] {
         for (int64_t i = 0; i < cut.pieces; ++i) {
@@ -200,6 +200,7 @@ struct Pieces {
   const Cut cut;
   std::unique_ptr<SharedInput> shared_x, shared_w, shared_y;
   std::vector<Piece> pieces;
+  bool reorders_filters;  // All pieces do: constant filters are kept in another form.
   FilterForm filter_form;
   const char* kept_filters = nullptr;  // In the call under way, unless it reorders them itself.
   size_t bytes = 0;  // The temporary space of the piece that takes most.

@@ -201,8 +201,8 @@ class FilterForm {
  public:
   explicit FilterForm(const Cut& cut)
       : reads_whole_(cut.w_step == 0),
-        name_(absl::StrCat("Convolution ", cut.whole.groups, " ", cut.whole.out_channels, " ", cut.whole.in_channels, " ",
-                           absl::StrJoin(cut.whole.kernel, " "))) {}
+        layouts_(absl::StrCat("Convolution ", cut.whole.groups, " ", cut.whole.out_channels, " ", cut.whole.in_channels, " ",
+                              absl::StrJoin(cut.whole.kernel, " "))) {}
 
   // The next piece wants its filters so. Pieces that read all filters share them where their layouts agree.
   void Add(const memory::desc& layout) {
@@ -210,11 +210,12 @@ class FilterForm {
     places_.push_back(bytes_);
     bytes_ += (layout.get_size() + 63) / 64 * 64;
     const std::string signature = SignatureOf(layout);
-    if (signature != signature_) absl::StrAppend(&name_, ";", signature_ = signature);
+    if (signature != signature_) absl::StrAppend(&layouts_, ";", signature_ = signature);
     last_ = layout;
+    name_ = absl::StrCat(layouts_, ";", bytes_);
   }
   // Whole blocks of channels follow one another, whichever pieces they belong to.
-  std::string name() const { return absl::StrCat(name_, ";", bytes_); }
+  const std::string& name() const { return name_; }
   size_t bytes() const { return bytes_; }
   size_t place(int64_t piece) const { return places_[static_cast<size_t>(piece)]; }
   // Whether the piece's filters are at a place of their own, and not at the place of the one before.
@@ -234,7 +235,7 @@ class FilterForm {
   }
 
   const bool reads_whole_;
-  std::string name_, signature_;
+  std::string layouts_, signature_, name_;
   memory::desc last_;
   std::vector<size_t> places_;
   size_t bytes_ = 0;

@@ -17,7 +17,7 @@ class ConstantTensorsTest : public testing::Test {
  protected:
   static constexpr int64_t kBytes = 1024;
 
-  // Of the tensor, with its form made of so many bytes.
+  // The tensor's form, which takes so many bytes. Null: there is none.
   const void* Find(const Tensor& tensor, const char* form, size_t bytes = kBytes) {
     const absl::StatusOr<const void*> found = constants_->Find(tensor.data(), form, bytes, [&](void* to) {
       ++made_;
