@@ -12,6 +12,7 @@
 #include "engine/core/status_macros.h"
 #include "server/custom/tenant_hosts.h"
 #include "server/hosted/wait_for.h"
+#include "server/net/watched_credentials.h"
 #include "server/services/inference_service.h"
 #include "server/services/model_service.h"
 #include "server/services/operator_service.h"
@@ -55,12 +56,6 @@ constexpr int kHandshakeMilliseconds = 20'000;
 int StreamsOfConnection(const Limits& limits, const Budget& memory) {
   constexpr int64_t kPart = 8, kStreamBytes = 16 << 10, kFew = 16, kMany = 256;
   return static_cast<int>(std::clamp(memory.limit() / kPart / kStreamBytes / limits.max_connections, kFew, kMany));
-}
-
-// So many calls that have come may wait until gRPC begins them, for which it has a thread for every two processors.
-int64_t MostWaiting() {
-  constexpr int64_t kOfThread = 32;
-  return kOfThread * std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 2, 16);
 }
 
 // Bytes that gRPC has received and given to nobody may be so many: a part of the process's memory, or two large
@@ -320,7 +315,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   }
   for (const Place* place : devices_->offered()) health_->AddService(place->device.ToString());
   on_device_error_ = options.on_device_error;
-  router_ = std::make_unique<Router>(*runner_, MostWaiting(), gatekeeper_.get());
+  router_ = std::make_unique<Router>(*runner_, gatekeeper_.get());
   // A short lease wants a closer look.
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
@@ -416,7 +411,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   if (!options.address.empty()) {
     ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections, options.unix_users));
     const bool encrypted = options.tls.any() && listener_->port() > 0;
-    const auto credentials = encrypted ? TlsCredentials(options.tls) : grpc::InsecureServerCredentials();
+    const auto credentials = WatchedCredentials(
+        encrypted ? TlsCredentials(options.tls) : grpc_insecure_server_credentials_create(), router_->arrivals());
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
     for (int i = 0; i < kAcceptThreads; ++i) {
       acceptors.push_back(builder.experimental().AddExternalConnectionAcceptor(
@@ -429,10 +425,11 @@ absl::Status Server::Listen(const ServerOptions& options) {
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
   poll_threads_ = std::make_unique<PollThreads>(std::move(queue), kPollThreads);
+  router_->Start(poll_threads_->queue());
   if (listener_ != nullptr) {
-    runner_->peers.Guard(streams, [this](const std::string& peer, absl::string_view reason) {
-      EndConnection(peer, reason);
-    });
+    runner_->peers.Guard(
+        streams, [this](const std::string& peer, absl::string_view reason) { EndConnection(peer, reason); },
+        [this](const std::string& peer) { return listener_->Socket(peer); });
     accept_threads_ = std::make_unique<AcceptThreads>(std::move(acceptors));
     listener_->Start([this](Descriptor connection) { accept_threads_->Accept(std::move(connection)); });
     unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
@@ -488,6 +485,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   }
   const int64_t cut = UnderWay();
   hosts_->Drain();
+  router_->Stop();
   server_->Shutdown(std::chrono::system_clock::now() + (cut == 0 ? kFarewell : std::chrono::seconds(0)));
   sessions_->End();
   if (live_ != nullptr) live_->Stop();

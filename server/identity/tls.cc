@@ -69,7 +69,7 @@ absl::Status CheckTlsFiles(const TlsFiles& files) {
   return ReadCertificate("--tls_client_ca", files.client_authority).status();
 }
 
-std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files) {
+grpc_server_credentials* TlsCredentials(const TlsFiles& files) {
   namespace tls = grpc::experimental;
   const bool asks = !files.client_authority.empty();
   tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
@@ -78,7 +78,7 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files) {
   if (asks) options.watch_root_certs();
   options.set_cert_request_type(asks ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                                      : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  return tls::TlsServerCredentials(options);
+  return grpc_tls_server_credentials_create(options.c_credentials_options());
 }
 
 }  // namespace gluond::server

@@ -3,12 +3,11 @@
 #ifndef SERVER_IDENTITY_TLS_H_
 #define SERVER_IDENTITY_TLS_H_
 
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "grpcpp/grpcpp.h"
+#include "grpc/grpc_security.h"
 
 namespace gluond::server {
 
@@ -24,8 +23,8 @@ struct TlsFiles {
 // FAILED_PRECONDITION: a flag is missing, or a file cannot be read, is not what it should be, or does not fit the others.
 absl::Status CheckTlsFiles(const TlsFiles& files);
 
-// Requires: CheckTlsFiles.
-std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files);
+// The caller owns them. Requires: CheckTlsFiles.
+grpc_server_credentials* TlsCredentials(const TlsFiles& files);
 
 }  // namespace gluond::server
 

@@ -1,55 +1,49 @@
 #include "server/net/arrivals.h"
 
 #include <chrono>
-#include <utility>
 
 namespace gluond::server {
 namespace {
 
-// A reader waits no longer than this.
+// A reader waits no longer than this for a mark.
 constexpr std::chrono::milliseconds kMoment{100};
 
 thread_local bool may_wait = false;
 
-// gRPC asks for a context when it has read a call, and gets none: it has its own.
-class Reading final : public grpc::ContextAllocator {
- public:
-  explicit Reading(std::shared_ptr<Arrivals> arrivals) : arrivals_(std::move(arrivals)) {}
-
-  grpc::CallbackServerContext* NewCallbackServerContext() override {
-    arrivals_->Read();
-    return nullptr;
-  }
-  grpc::GenericCallbackServerContext* NewGenericCallbackServerContext() override {
-    arrivals_->Read();
-    return nullptr;
-  }
-  void Release(grpc::CallbackServerContext*) override {}
-  void Release(grpc::GenericCallbackServerContext*) override {}
-
- private:
-  const std::shared_ptr<Arrivals> arrivals_;
-};
-
 }  // namespace
-
-void Arrivals::CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& builder) {
-  builder.SetContextAllocator(std::make_unique<Reading>(std::move(arrivals)));
-}
-
-void Arrivals::Read() {
-  if (++waiting_ <= most_ || !may_wait) return;
-  const auto end = std::chrono::steady_clock::now() + kMoment;
-  MutexLock lock(mu_);
-  while (waiting_ > most_ && fewer_.WaitUntil(mu_, end)) continue;
-}
 
 void Arrivals::MayWaitHere() { may_wait = true; }
 
-void Arrivals::Begin() {
-  if (--waiting_ != most_) return;
+void Arrivals::Start(grpc::ServerCompletionQueue& queue) {
   MutexLock lock(mu_);
-  fewer_.NotifyAll();
+  queue_ = &queue;
+}
+
+void Arrivals::Stop() {
+  MutexLock lock(mu_);
+  queue_ = nullptr;
+  out_.NotifyAll();
+}
+
+void Arrivals::Read() {
+  if (read_.fetch_add(1) + 1 < kWindow) return;
+  MutexLock lock(mu_);
+  if (may_wait) {
+    const auto end = std::chrono::steady_clock::now() + kMoment;
+    while (queue_ != nullptr && mark_ != nullptr && read_ >= 2 * kWindow) {
+      if (!out_.WaitUntil(mu_, end)) read_ = kWindow;
+    }
+  }
+  if (queue_ == nullptr || mark_ != nullptr || read_ < kWindow) return;
+  read_ = 0;
+  mark_ = std::make_unique<grpc::Alarm>();
+  mark_->Set(queue_, std::chrono::system_clock::now(), static_cast<Completion*>(this));
+}
+
+void Arrivals::Done(bool) {
+  MutexLock lock(mu_);
+  mark_ = nullptr;
+  out_.NotifyAll();
 }
 
 }  // namespace gluond::server

@@ -1,6 +1,7 @@
-// Arrivals counts the calls that gRPC has read and that have not begun. gRPC reads with many threads and begins calls
-// with few, and a client that opens streams and resets them would fill what lies between without an end. Where too many
-// calls wait there, a poll thread that reads one more waits for a moment, too. Thread-safe.
+// Arrivals holds back the threads that read calls faster than they are begun. gRPC reads a connection for as long as there
+// is something to read, and keeps the calls that come in a queue, which has no limit: a client that opens streams and
+// resets them would fill it, and others' calls would stand behind its own. After some calls a mark goes into the queue,
+// and while that has not come out, and as many calls again have been read, readers wait. Thread-safe.
 
 #ifndef SERVER_NET_ARRIVALS_H_
 #define SERVER_NET_ARRIVALS_H_
@@ -10,33 +11,36 @@
 #include <memory>
 
 #include "engine/core/mutex.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
+#include "server/net/completion.h"
 
 namespace gluond::server {
 
-class Arrivals {
+class Arrivals final : private Completion {
  public:
-  // The server that `builder` makes tells `arrivals` of each call that it reads. Its generic service calls Begin.
-  static void CountIn(std::shared_ptr<Arrivals> arrivals, grpc::ServerBuilder& builder);
+  // The calls between two marks: no more than twice as many are in the queue, and one for each thread that reads.
+  static constexpr int64_t kWindow = 64;
 
-  // Readers wait where more than `most` calls do.
-  explicit Arrivals(int64_t most) : most_(most) {}
+  // From here on marks go into `queue`, which poll threads ask (poll_threads.h), and which outlives this but for Stop.
+  void Start(grpc::ServerCompletionQueue& queue);
+  // No more marks. The queue may be shut down afterwards; this outlives it.
+  void Stop();
 
-  // gRPC has read a call. Waits while there are too many, for a moment at most, where the calling thread may.
+  // A call has been read, by the calling thread. Waits where too many have not begun, for a moment at most, if that thread
+  // may.
   void Read();
-  // A call that was read has begun.
-  void Begin();
-  // The calling thread does nothing but read. gRPC's own threads, which begin calls, read some as well: if they waited,
-  // they would wait for themselves.
+  // The calling thread may wait. Some that take calls from the queue must not: they would wait for themselves.
   static void MayWaitHere();
 
-  int64_t waiting() const { return waiting_; }
-
  private:
-  const int64_t most_;
-  std::atomic<int64_t> waiting_ = 0;
+  void Done(bool ok) override;
+
+  std::atomic<int64_t> read_ = 0;  // Calls since the last mark.
   Mutex mu_;
-  CondVar fewer_;
+  CondVar out_;
+  grpc::ServerCompletionQueue* queue_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: nobody waits.
+  std::unique_ptr<grpc::Alarm> mark_ ABSL_GUARDED_BY(mu_);             // In the queue; null: it has come out.
 };
 
 }  // namespace gluond::server

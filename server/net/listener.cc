@@ -282,9 +282,9 @@ void Listener::Add(Descriptor accepted, std::string address, std::string name) {
     ++dropped_;
     return;
   }
-  Descriptor second(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
-  if (second.get() < 0) return;  // No descriptor is left: the connection closes.
-  const int key = second.get();
+  auto second = std::make_shared<const Descriptor>(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
+  if (second->get() < 0) return;  // No descriptor is left: the connection closes.
+  const int key = second->get();
   MutexLock lock(mu_);
   ++of_address_[address];
   const auto wait = wait_until_.find(address);
@@ -305,6 +305,14 @@ std::vector<Listener::Traffic> Listener::CountTraffic() const {
                        static_cast<int64_t>(info.tcpi_bytes_acked)});
   }
   return traffic;
+}
+
+std::weak_ptr<const Descriptor> Listener::Socket(const std::string& name) const {
+  MutexLock lock(mu_);
+  for (const auto& [fd, connection] : connections_) {
+    if (!connection.name.empty() && connection.name == name) return connection.second;
+  }
+  return {};
 }
 
 void Listener::End(const std::string& name) {

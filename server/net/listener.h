@@ -54,6 +54,9 @@ class Listener {
   // sockets have no names of their own.
   void End(const std::string& name);
 
+  // The socket of that connection, while it is open; null: there is none of that name.
+  std::weak_ptr<const Descriptor> Socket(const std::string& name) const;
+
   struct Traffic {
     std::string name;
     int64_t received, sent;  // Bytes, by the kernel.
@@ -70,8 +73,8 @@ class Listener {
  private:
   using Clock = std::chrono::steady_clock;
   struct Connection {
-    Descriptor second;  // A duplicate of `first`: it tells when gRPC has closed that one.
-    Descriptor first;   // The connection's own, until gRPC gets it.
+    std::shared_ptr<const Descriptor> second;  // A duplicate of `first`: it tells when gRPC has closed that one.
+    Descriptor first;                          // The connection's own, until gRPC gets it.
     Clock::time_point due;  // The time at which gRPC gets it.
     std::string address;
     std::string name;  // gRPC's; empty for a Unix socket.

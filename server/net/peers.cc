@@ -1,5 +1,9 @@
 #include "server/net/peers.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +19,7 @@ constexpr double kMostResets = 512;
 constexpr double kResetsPerSecond = 256;
 
 // A client knows of a call's end, and opens the next one, before this server does: for so long any number of calls may
-// seem to be there. How many are read meanwhile is arrivals.h's to limit.
+// seem to be there.
 constexpr std::chrono::milliseconds kHearing{250};
 // So many times the calls that may be open: those that are open, and those with the answers that gRPC still has.
 constexpr int64_t kTimesOpen = 2, kTimesInAll = 8;
@@ -24,8 +28,13 @@ std::string WithoutPort(const std::string& name) { return name.substr(0, name.rf
 
 }  // namespace
 
-Peer::Peer(const std::string& name)
-    : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)) {}
+Peer::Peer(const std::string& name, std::weak_ptr<const Descriptor> socket)
+    : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)), socket_(std::move(socket)) {}
+
+void Peer::Cork(bool on) const {
+  const int value = on ? 1 : 0;
+  if (const auto socket = socket_.lock()) setsockopt(socket->get(), IPPROTO_TCP, TCP_CORK, &value, sizeof(value));
+}
 
 AccountPtr Peer::AccountIn(const AccountGroupPtr& group) {
   MutexLock lock(mu_);
@@ -104,7 +113,8 @@ PeerPtr Peers::Find(grpc_call* call) {
     } else {
       known = false;
       const std::unique_ptr<char, decltype(&gpr_free)> name(grpc_call_get_peer(call), &gpr_free);
-      peer = peers_[connection] = std::make_shared<Peer>(name.get());
+      peer = peers_[connection] = std::make_shared<Peer>(
+          name.get(), find_socket_ == nullptr ? std::weak_ptr<const Descriptor>() : find_socket_(name.get()));
     }
   }
   if (known) grpc_auth_context_release(connection);

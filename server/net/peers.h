@@ -24,6 +24,7 @@
 #include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
 #include "grpcpp/grpcpp.h"
+#include "server/net/descriptor.h"
 
 struct grpc_auth_context;
 struct grpc_call;
@@ -32,8 +33,8 @@ namespace gluond::server {
 
 class Peer {
  public:
-  // `name` is gRPC's, like "ipv4:10.0.0.7:41014".
-  explicit Peer(const std::string& name);
+  // `name` is gRPC's, like "ipv4:10.0.0.7:41014". `socket`: the connection's; it may be null or gone.
+  explicit Peer(const std::string& name, std::weak_ptr<const Descriptor> socket = {});
 
   const std::string& name() const { return account_->name(); }
   // The name without a port: all connections of one machine have it.
@@ -42,6 +43,9 @@ class Peer {
   void Gave(int64_t bytes) { given_.fetch_add(bytes + bytes / 512 + kFrameBytes, std::memory_order_relaxed); }
   // An estimate of the bytes that the kernel received for the messages and calls that have come.
   int64_t given() const { return given_.load(std::memory_order_relaxed); }
+  // While `on` the kernel holds back what is sent to the peer, for 0.2 s at most, and sends it together afterwards. Does
+  // nothing for a Unix socket.
+  void Cork(bool on) const;
   // The account of the peer's work.
   const AccountPtr& account() const { return account_; }
   // The account of the work that one of several groups does by this connection: a proxy has callers of some.
@@ -59,6 +63,7 @@ class Peer {
 
   const AccountPtr account_;
   const std::string address_;
+  const std::weak_ptr<const Descriptor> socket_;
   std::atomic<int64_t> given_ = 0;
 
   // Whether some work of the peer is left.
@@ -79,14 +84,17 @@ class Peers {
  public:
   // Ends the connection of the peer that gRPC calls so, for a reason.
   using End = std::function<void(const std::string& name, absl::string_view reason)>;
+  // The socket of the peer that gRPC calls so; null: it has none that is known.
+  using FindSocket = std::function<std::weak_ptr<const Descriptor>(const std::string& name)>;
 
   Peers() = default;
   ~Peers();
   // Called before the first call comes. A peer may have `most_calls` open.
-  void Guard(int64_t most_calls, End end) {
+  void Guard(int64_t most_calls, End end, FindSocket find_socket = nullptr) {
     MutexLock lock(mu_);  // Find takes the lock, too, and so sees what is set here.
     most_calls_ = most_calls;
     end_ = std::move(end);
+    find_socket_ = std::move(find_socket);
   }
 
   // The client has reset a call before it was answered.
@@ -110,6 +118,7 @@ class Peers {
 
   int64_t most_calls_ = std::numeric_limits<int32_t>::max();
   End end_ = [](const std::string&, absl::string_view) {};
+  FindSocket find_socket_;  // May be null.
   Mutex mu_;
   absl::flat_hash_map<Connection, PeerPtr> peers_ ABSL_GUARDED_BY(mu_);
 };

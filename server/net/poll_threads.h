@@ -1,6 +1,6 @@
-// PollThreads are threads that poll gRPC's connections. One thread at a time reads a connection, so any two connections
-// that flood the server would take the two threads that gRPC 1.51 has (on few processors). With more threads than busy
-// connections the kernel shares the processors between connections, as it does between programs.
+// PollThreads are the threads that poll gRPC's connections, and that hear of what gRPC has done (completion.h). One thread
+// at a time reads a connection, so any two connections that flood the server would take two threads. With more threads
+// than busy connections the kernel shares the processors between connections, as it does between programs.
 
 #ifndef SERVER_NET_POLL_THREADS_H_
 #define SERVER_NET_POLL_THREADS_H_
@@ -15,12 +15,17 @@ namespace gluond::server {
 
 class PollThreads {
  public:
-  // `queue` is one of the server's, which nothing else uses.
+  // Each tag in `queue`, which is the server's, points to a Completion.
   PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads);
-  // Ends the threads. Requires that the server was shut down.
+  // Ends the threads, after all that is in the queue. Requires that the server was shut down, and that nobody adds to the
+  // queue.
   ~PollThreads();
 
+  grpc::ServerCompletionQueue& queue() { return *queue_; }
+
  private:
+  void Poll();
+
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::vector<std::thread> threads_;
 };

@@ -13,14 +13,20 @@ constexpr size_t kLongest = 200;
 // Its name in logs.
 constexpr absl::string_view kUnknown = "unknown";
 
+// So many calls may come at once before gRPC puts them into a list of its own.
+constexpr int kAwaited = 256;
+
 class Refusal final : public Stream {
  public:
-  Refusal(Peers& peers, const Opening& opening, const absl::Status& why) : Stream(peers, opening) { Finish(why); }
+  Refusal(Peers& peers, const Opening& opening, absl::Status why) : Stream(peers, opening), why_(std::move(why)) {}
 
  private:
+  void OnBegin() override { Finish(why_); }
   void OnRead(Slices*) override {}
   void OnCancelled() override {}
   void OnOver() override { delete this; }
+
+  const absl::Status why_;
 };
 
 absl::Status NoMethod(absl::string_view method) {
@@ -34,33 +40,49 @@ void Router::Add(const RawService& service) {
   for (const auto& row : service.rows()) rows_[row->method.path] = row.get();
 }
 
-void Router::RegisterAt(grpc::ServerBuilder& builder) {
-  Arrivals::CountIn(arrivals_, builder);
-  builder.RegisterCallbackGenericService(this);
+void Router::Start(grpc::ServerCompletionQueue& queue) {
+  {
+    MutexLock lock(mu_);
+    queue_ = &queue;
+  }
+  for (int i = 0; i < kAwaited; ++i) Await();
+  arrivals_.Start(queue);
 }
 
-grpc::ServerGenericBidiReactor* Router::CreateReactor(grpc::GenericCallbackServerContext* context) {
-  arrivals_->Begin();
+void Router::Stop() {
+  arrivals_.Stop();
+  MutexLock lock(mu_);
+  queue_ = nullptr;
+}
+
+void Router::Await() {
+  MutexLock lock(mu_);
+  if (queue_ != nullptr) GenericCall::Await(service_, *queue_, *this);
+}
+
+void Router::Accept(GenericCall* call) {
+  Await();
+  const grpc::GenericServerContext& context = call->context();
   Gatekeeper::Admitted caller;
   absl::Status status;
-  if (gatekeeper_ != nullptr) status = gatekeeper_->Admit(context->method(), *context, &caller);
+  if (gatekeeper_ != nullptr) status = gatekeeper_->Admit(context.method(), context, &caller);
   const bool is_refused = !status.ok();
   if (status.ok() && caller.reach.tenant() != nullptr) status = caller.reach.tenant()->TakeRequest();
-  const auto row = rows_.find(context->method());
+  const auto row = rows_.find(context.method());
   const bool is_known = row != rows_.end();
-  if (status.ok() && !is_known) status = NoMethod(context->method());
-  const Stream::Opening opening = {.context = context, .counts = is_known ? row->second->counts.get() : &unknown_,
+  if (status.ok() && !is_known) status = NoMethod(context.method());
+  const Stream::Opening opening = {.call = call, .counts = is_known ? row->second->counts.get() : &unknown_,
                                    .caller = caller.identity, .reach = caller.reach, .method = is_known ? row->first : kUnknown,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
                                    .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
   if (status.ok()) {
     Stream* const stream = row->second->start(opening);
-    if (opening.open_calls != nullptr) open_calls_.Add(stream);  // gRPC knows nothing of the stream yet.
-    return stream->reactor();
+    if (opening.open_calls != nullptr) open_calls_.Add(stream);
+    return stream->Begin();
   }
   auto* const refusal = new Refusal(runner_.peers, opening, status);
   if (is_refused) Tell(*refusal, status);
-  return refusal->reactor();
+  refusal->Begin();
 }
 
 void Router::Tell(Stream& refused, const absl::Status& why) {

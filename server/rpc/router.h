@@ -6,30 +6,34 @@
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_
 
-#include <memory>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "engine/core/mutex.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 #include "server/identity/gatekeeper.h"
 #include "server/net/arrivals.h"
+#include "server/rpc/generic_call.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/raw_service.h"
 
 namespace gluond::server {
 
-class Router final : public grpc::CallbackGenericService {
+class Router final : private GenericCall::Acceptor {
  public:
-  // gRPC has read at most `most_waiting` calls that have not begun (arrivals.h). The others outlive the gRPC server.
-  // `gatekeeper`: null where everybody may call everything.
-  Router(Runner& runner, int64_t most_waiting, const Gatekeeper* gatekeeper)
-      : runner_(runner), gatekeeper_(gatekeeper), arrivals_(std::make_shared<Arrivals>(most_waiting)) {}
+  // All outlive the gRPC server. `gatekeeper`: null where everybody may call everything.
+  Router(Runner& runner, const Gatekeeper* gatekeeper) : runner_(runner), gatekeeper_(gatekeeper) {}
 
   // `service` outlives the gRPC server.
   void Add(const RawService& service);
   // The server that `builder` makes has these services, and no others. The router outlives it.
-  void RegisterAt(grpc::ServerBuilder& builder);
+  void RegisterAt(grpc::ServerBuilder& builder) { builder.RegisterAsyncGenericService(&service_); }
+  // From here on calls are taken, by that server's queue, which is polled until after Stop.
+  void Start(grpc::ServerCompletionQueue& queue);
+  // No more calls are taken. The queue may be shut down once the server is.
+  void Stop();
+  // Hears of each call that is read. Outlives the queue, as this does.
+  Arrivals& arrivals() { return arrivals_; }
 
   // Ends the calls of those who could not make them any more.
   void EndRevoked();
@@ -38,7 +42,9 @@ class Router final : public grpc::CallbackGenericService {
   const CallCounts& unknown() const { return unknown_; }
 
  private:
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+  void Accept(GenericCall* call) override;
+  // Takes one more call.
+  void Await();
   // Logs that a call was refused for whoever made it.
   void Tell(Stream& refused, const absl::Status& why);
 
@@ -46,8 +52,11 @@ class Router final : public grpc::CallbackGenericService {
   const Gatekeeper* const gatekeeper_;
   CallCounts unknown_;
   OpenCalls open_calls_;  // Empty where everybody may call everything.
-  const std::shared_ptr<Arrivals> arrivals_;
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
+  Arrivals arrivals_;
+  grpc::AsyncGenericService service_;
+  Mutex mu_;
+  grpc::ServerCompletionQueue* queue_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: no calls are taken.
 };
 
 }  // namespace gluond::server

@@ -8,16 +8,6 @@
 #include "server/rpc/request_id.h"
 #include "server/rpc/tenant_names.h"
 
-#ifdef GLUOND_THREAD_SANITIZER
-// ThreadSanitizer does not see in what order gRPC hands a stream from thread to thread: whoever hands it to gRPC says
-// release, the function that gRPC calls says acquire.
-extern "C" void __tsan_acquire(void*);
-extern "C" void __tsan_release(void*);
-#else
-inline void __tsan_acquire(void*) {}
-inline void __tsan_release(void*) {}
-#endif
-
 namespace gluond::server {
 namespace {
 
@@ -40,7 +30,7 @@ class ReceivedMessage final : public grpc::ProtoBufferReader {
   }
 };
 
-Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& context) {
+Stream::Clock::time_point SteadyDeadline(const grpc::ServerContext& context) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return Stream::Clock::time_point::max();
   const auto left = deadline - std::chrono::system_clock::now();
@@ -52,11 +42,13 @@ Stream::Clock::time_point SteadyDeadline(const grpc::CallbackServerContext& cont
 }  // namespace
 
 Stream::Stream(Peers& peers, const Opening& opening)
-    : peers_(peers), context_(opening.context), counts_(*opening.counts), caller_(opening.caller),
+    : peers_(peers), call_(*opening.call), counts_(*opening.counts), caller_(opening.caller),
       reach_(opening.reach), method_(opening.method), access_(opening.access), open_calls_(opening.open_calls),
-      guest_(peers, context_->c_call()),
+      guest_(peers, call_.context().c_call()),
       account_(reach_.tenant() == nullptr ? peer()->account() : peer()->AccountIn(reach_.tenant()->group())),
-      deadline_(SteadyDeadline(*context_)) {}
+      deadline_(SteadyDeadline(call_.context())) {
+  call_.set_reactor(this);
+}
 
 void Stream::Leave(absl::StatusCode code) {
   guest_.Leave();
@@ -67,9 +59,9 @@ void Stream::Leave(absl::StatusCode code) {
 }
 
 absl::string_view Stream::Metadata(const char* key) const {
-  const auto found = context_->client_metadata().find(key);
-  return found == context_->client_metadata().end() ? absl::string_view()
-                                                    : absl::string_view(found->second.data(), found->second.size());
+  const auto& metadata = call_.context().client_metadata();
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? absl::string_view() : absl::string_view(found->second.data(), found->second.size());
 }
 
 const std::string& Stream::request_id() {
@@ -91,8 +83,8 @@ const TraceContext& Stream::trace() {
 }
 
 void Stream::AddTrailingMetadata(bool fails) {
-  if (fails || IsRequestId(Metadata(kRequestIdKey))) context_->AddTrailingMetadata(kRequestIdKey, request_id());
-  if (!Metadata(kTraceparentKey).empty()) context_->AddTrailingMetadata(kTraceparentKey, trace().ToTraceparent());
+  if (fails || IsRequestId(Metadata(kRequestIdKey))) call_.context().AddTrailingMetadata(kRequestIdKey, request_id());
+  if (!Metadata(kTraceparentKey).empty()) call_.context().AddTrailingMetadata(kTraceparentKey, trace().ToTraceparent());
 }
 
 void Stream::LogAccess() {
@@ -105,15 +97,11 @@ void Stream::LogAccess() {
 
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }
 
-void Stream::StartRead() {
-  __tsan_release(this);
-  ServerBidiReactor::StartRead(&received_);
-}
+void Stream::StartRead() { call_.StartRead(&received_); }
 
 void Stream::StartWrite(const Slices& message) {
   SetSent(message);
-  __tsan_release(this);
-  ServerBidiReactor::StartWrite(&sent_);
+  call_.StartWrite(sent_);
 }
 
 void Stream::SetSent(const Slices& message) {
@@ -122,24 +110,21 @@ void Stream::SetSent(const Slices& message) {
   bytes_out_ += static_cast<int64_t>(sent_.Length());
 }
 
-// The stream may be over before gRPC's function returns.
+// The stream may be over before the call's function returns.
 void Stream::Finish(const absl::Status& status) {
   Leave(status.code());
   AddTrailingMetadata(/*fails=*/!status.ok());
-  __tsan_release(this);
-  ServerBidiReactor::Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
+  call_.Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
   Leave(absl::StatusCode::kOk);
   AddTrailingMetadata(/*fails=*/false);
   SetSent(message);
-  __tsan_release(this);
-  StartWriteAndFinish(&sent_, grpc::WriteOptions(), grpc::Status::OK);
+  call_.WriteAndFinish(sent_);
 }
 
 void Stream::OnReadDone(bool ok) {
-  __tsan_acquire(this);
   const ScopedAccount account(account_);
   Slices message;
   if (ok) {
@@ -155,28 +140,22 @@ void Stream::OnReadDone(bool ok) {
     guest_.Leave();  // OnCancel may come late, behind those of other calls.
   }
   OnRead(ok ? &message : nullptr);
-  __tsan_release(this);
 }
 
 void Stream::OnWriteDone(bool ok) {
-  __tsan_acquire(this);
   const ScopedAccount account(account_);
   sent_.Clear();
   OnWritten(ok);
-  __tsan_release(this);
 }
 
 void Stream::OnCancel() {
-  __tsan_acquire(this);
   const ScopedAccount account(account_);
   guest_.Leave();
   expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
   OnCancelled();
-  __tsan_release(this);
 }
 
 void Stream::OnDone() {
-  __tsan_acquire(this);
   const ScopedAccount account(account_);
   guest_.End();
   if (open_calls_ != nullptr) open_calls_->Remove(this);

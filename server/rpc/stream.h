@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 #include "engine/runtime/account.h"
 #include "server/identity/identities.h"
@@ -21,6 +20,7 @@
 #include "server/net/peers.h"
 #include "server/rpc/access_log.h"
 #include "server/rpc/call_counts.h"
+#include "server/rpc/generic_call.h"
 #include "server/rpc/trace_context.h"
 #include "server/wire/attachments.h"
 #include "server/wire/inflate.h"
@@ -29,13 +29,13 @@ namespace gluond::server {
 
 class OpenCalls;
 
-class Stream : private grpc::ServerGenericBidiReactor {
+class Stream : private GenericCall::Reactor {
  public:
   using Clock = std::chrono::steady_clock;
   // A call that has come.
   struct Opening {
-    grpc::GenericCallbackServerContext* context;  // gRPC's until OnOver.
-    CallCounts* counts;                           // Its method's. They outlive all streams, as the others do.
+    GenericCall* call;  // Lives until OnOver.
+    CallCounts* counts;  // Its method's. They outlive all streams, as the others do.
     IdentityPtr caller;
     Reach reach;
     absl::string_view method = {};   // The path; of a method that there is not, another word.
@@ -46,8 +46,11 @@ class Stream : private grpc::ServerGenericBidiReactor {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // The stream as gRPC knows it.
-  grpc::ServerGenericBidiReactor* reactor() { return this; }
+  // The stream is whole, and may be over before this returns. Once, by whoever made it.
+  void Begin() {
+    OnBegin();
+    call_.Begin();
+  }
   const PeerPtr& peer() const { return guest_.peer(); }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
@@ -72,7 +75,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   void SetPhases(const CallPhases& phases) { phases_ = phases; }
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
-  void Cancel() { context_->TryCancel(); }
+  void Cancel() { call_.Cancel(); }
   // The caller's credential is no longer good, for this reason: the call is to end. On one thread at a time, before OnOver,
   // and again until the call has ended.
   virtual void Revoke(const absl::Status& /*why*/) { Cancel(); }
@@ -97,13 +100,16 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // The compression of the message that OnRead has.
   Encoding encoding() const { return encoding_; }
   // The reply that is sent next may be compressed, for a client that takes such replies. Before the first is sent.
-  void MayCompress() { context_->set_compression_level(GRPC_COMPRESS_LEVEL_LOW); }
+  void MayCompress() { call_.context().set_compression_level(GRPC_COMPRESS_LEVEL_LOW); }
 
   // Whether it was the call that ended where OnRead had no message, and not the client's messages.
-  bool IsBroken() const { return context_->IsCancelled(); }
+  bool IsBroken() const { return call_.is_cancelled(); }
 
  private:
-  // gRPC's threads call these, for the call's account, and never within one of the functions above.
+  // The first to be called; the others may be called meanwhile, but for OnCancelled and OnOver.
+  virtual void OnBegin() {}
+
+  // The threads that poll call these, for the call's account, and never within one of the functions above.
 
   // Null: there are no more. The callee may take the message.
   virtual void OnRead(Slices* message) = 0;
@@ -114,7 +120,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   // Last of all: the stream is finished, and no other function is or will be called. May end the stream's life.
   virtual void OnOver() = 0;
 
-  // gRPC's names of these.
+  // GenericCall's names of these.
   void OnReadDone(bool ok) final;
   void OnWriteDone(bool ok) final;
   void OnCancel() final;
@@ -129,7 +135,7 @@ class Stream : private grpc::ServerGenericBidiReactor {
   void LogAccess();
 
   Peers& peers_;
-  grpc::GenericCallbackServerContext* const context_;
+  GenericCall& call_;
   CallCounts& counts_;
   const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;

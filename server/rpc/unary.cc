@@ -47,9 +47,7 @@ class Rpc::OneCall final : public Stream {
  public:
   OneCall(Runner& runner, Opening opening, const Run& run)
       : Stream(runner.peers, opening), runner_(runner), run_(run),
-        cancellation_(std::make_shared<Cancellation>(deadline())) {
-    StartRead();
-  }
+        cancellation_(std::make_shared<Cancellation>(deadline())) {}
 
   // The call is under way until OnOver. As CallsUnderWay::Begin.
   absl::Status Enter() {
@@ -110,6 +108,7 @@ class Rpc::OneCall final : public Stream {
   // The call may be over, and this gone, before it returns.
   void End() { last_status_.ok() ? WriteAndFinish(last_reply_) : Finish(last_status_); }
 
+  void OnBegin() override { StartRead(); }
   void OnRead(Slices* request) override { run_(this, request); }
   void OnCancelled() override { cancellation_->Cancel(); }
   void OnOver() override {

@@ -194,6 +194,7 @@ class Call {
   const Attachments& attachments() const { return state_->attachments(); }
   Attachments& reply_attachments() const { return state_->reply_attachments(); }
   const std::shared_ptr<Cancellation>& cancellation() const { return state_->cancellation(); }
+  const PeerPtr& peer() const { return state_->peer(); }
   // The name of the caller, if it is one caller's alone; empty: nobody knows it.
   std::string caller_name() const { return state_->caller_name(); }
   // The names that the caller may say: a list has these alone.

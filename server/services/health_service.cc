@@ -26,9 +26,7 @@ constexpr size_t kMostListed = 100;  // As other servers have it.
 class HealthService::Watcher final : public Stream {
  public:
   Watcher(HealthService& health, const Method& method, Opening opening)
-      : Stream(health.runner().peers, opening), health_(health), method_(method) {
-    StartRead();
-  }
+      : Stream(health.runner().peers, opening), health_(health), method_(method) {}
 
   // Tells of the status as it is now, where the client was told of another.
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_.mu_) {
@@ -42,6 +40,7 @@ class HealthService::Watcher final : public Stream {
   }
 
  private:
+  void OnBegin() override { StartRead(); }
   void OnRead(Slices* message) override {
     if (message == nullptr) return End(absl::CancelledError("the call ended before its message came"));
     HealthCheckRequest request;

@@ -125,6 +125,7 @@ void Infer(const ServedModels& served, Runner& runner, Inference inference, std:
   if (!inputs.ok()) return done(inputs.status());
   request->inputs = *std::move(inputs);
   request->cancellation = inference.cancellation;
+  request->peer = inference.peer;
   request->caller = inference.caller;
   request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = *std::move(wanted),
                    done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {

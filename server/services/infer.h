@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "engine/runtime/cancellation.h"
 #include "proto/inference/grpc_service.pb.h"
+#include "server/net/peers.h"
 #include "server/rpc/unary.h"
 #include "server/serving/served_models.h"
 #include "server/wire/attachments.h"
@@ -26,7 +27,8 @@ struct Inference {
   const SharedRegions* regions;  // Null: the server takes and gives no values by shared memory.
   std::shared_ptr<Cancellation> cancellation;
   std::shared_ptr<const void> kept;
-  std::string caller = {};        // As InferRequest has it.
+  PeerPtr peer = nullptr;  // As InferRequest has it, and the caller.
+  std::string caller = {};
   CallPhases* phases = nullptr;  // Set before `done` is called; null: nobody wants them.
 };
 

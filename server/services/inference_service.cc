@@ -199,7 +199,7 @@ void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference
 void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
   Infer(served_, runner(),
         {call.request(), call.attachments(), call.response(), call.reply_attachments(), regions_, call.cancellation(), nullptr,
-         call.caller_name(), &call.phases()},
+         call.peer(), call.caller_name(), &call.phases()},
         [call](const absl::Status& status) { call.Finish(status); });
 }
 

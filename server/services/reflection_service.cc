@@ -97,11 +97,10 @@ class ReflectionStream final : public Stream {
  public:
   ReflectionStream(Runner& runner, const Method& method, Opening opening, const ReflectionService::Names& services)
       : Stream(runner.peers, opening), runner_(runner), method_(method), services_(services),
-        memory_(Budget::PartOf(runner.memory)) {
-    StartRead();
-  }
+        memory_(Budget::PartOf(runner.memory)) {}
 
  private:
+  void OnBegin() override { StartRead(); }
   void OnRead(Slices* message) override {
     if (message == nullptr) return Finish(absl::OkStatus());
     v1::ServerReflectionRequest question;

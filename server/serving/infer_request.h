@@ -15,6 +15,7 @@
 #include "engine/nn/named_tensor.h"
 #include "engine/runtime/account.h"
 #include "engine/runtime/cancellation.h"
+#include "server/net/peers.h"
 
 namespace gluond::server {
 
@@ -34,6 +35,7 @@ struct InferRequest final : Cancellation::Listener {
   std::shared_ptr<Cancellation> cancellation;  // May be null.
   std::function<void(absl::StatusOr<NamedTensors>)> done;  // Called once, on any thread; must not block.
   bool tells_times = false;  // In its answer.
+  PeerPtr peer;              // Gets the answer; null: nobody knows it.
   std::string caller;        // The identity's name; empty: nobody knows it, and the connection stands for it.
 
   // The version sets these.

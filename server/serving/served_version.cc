@@ -15,6 +15,7 @@
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/transfer.h"
 #include "server/hosted/wait_for.h"
+#include "server/net/scoped_cork.h"
 #include "server/rpc/draining.h"
 
 namespace gluond::server {
@@ -31,6 +32,15 @@ Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
   shape[0] = count;
   const size_t at = static_cast<size_t>(static_cast<char*>(tensor.data()) - static_cast<char*>(tensor.buffer()->data()));
   return Tensor(tensor.buffer(), at + static_cast<size_t>(begin) * row, shape, tensor.dtype());
+}
+
+// Those who get the answers; one who gets several is there several times.
+std::vector<Peer*> PeersOf(const std::vector<InferRequestPtr>& batch) {
+  std::vector<Peer*> peers;
+  for (const InferRequestPtr& request : batch) {
+    if (request->peer != nullptr) peers.push_back(request->peer.get());
+  }
+  return peers;
 }
 
 }  // namespace
@@ -397,16 +407,19 @@ void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases 
   int64_t rows = 0;
   for (const InferRequestPtr& request : batch) rows += request->rows;
   if (answers.ok()) statistics_.Executed(rows, phases);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const ScopedAccount account(batch[i]->account);
-    if (!answers.ok()) {
-      Fail(*batch[i], answers.status());
-      continue;
+  {
+    const ScopedCork cork(PeersOf(batch));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const ScopedAccount account(batch[i]->account);
+      if (!answers.ok()) {
+        Fail(*batch[i], answers.status());
+        continue;
+      }
+      const Clock::duration queued = begun - batch[i]->arrived;
+      statistics_.Succeeded(Clock::now() - batch[i]->arrived, queued, phases);
+      batch[i]->times = {queued, phases.input, phases.infer, phases.output, rows};
+      batch[i]->done(std::move((*answers)[i]));
     }
-    const Clock::duration queued = begun - batch[i]->arrived;
-    statistics_.Succeeded(Clock::now() - batch[i]->arrived, queued, phases);
-    batch[i]->times = {queued, phases.input, phases.infer, phases.output, rows};
-    batch[i]->done(std::move((*answers)[i]));
   }
   Answered(batch.size());
 }

@@ -8,6 +8,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "gluond/v1/server.grpc.pb.h"
+#include "server/net/poll_threads.h"
 #include "server/rpc/router.h"
 
 namespace gluond::server {
@@ -39,16 +40,23 @@ class UnaryTest : public testing::TestWithParam<Weight> {
     runner_->calls.Open();
     service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
     grpc::ServerBuilder builder;
-    router_ = std::make_unique<Router>(*runner_, /*most_waiting=*/1000, /*gatekeeper=*/nullptr);
+    router_ = std::make_unique<Router>(*runner_, /*gatekeeper=*/nullptr);
     router_->Add(*service_);
     router_->RegisterAt(builder);
+    auto queue = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
+    poll_threads_ = std::make_unique<PollThreads>(std::move(queue), 2);
+    router_->Start(poll_threads_->queue());
     stub_ = v1::ServerService::NewStub(server_->InProcessChannel({}));
   }
   // Waits for the calls under way.
   void Stop() {
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    if (server_ != nullptr) {
+      router_->Stop();
+      server_->Shutdown(std::chrono::system_clock::now());
+    }
     stub_.reset();
+    poll_threads_.reset();
     server_.reset();
   }
   void TearDown() override {
@@ -70,6 +78,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
   std::unique_ptr<TestService> service_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<PollThreads> poll_threads_;
   std::unique_ptr<v1::ServerService::Stub> stub_;
 };
 

@@ -1,0 +1,20 @@
+// A Completion is what a tag in gRPC's completion queue points to: it hears that one of gRPC's operations is done, on one
+// of the threads that poll (poll_threads.h).
+
+#ifndef SERVER_NET_COMPLETION_H_
+#define SERVER_NET_COMPLETION_H_
+
+namespace gluond::server {
+
+class Completion {
+ public:
+  // The operation is done; not `ok`: it came to nothing. Called once for each operation. Must not wait.
+  virtual void Done(bool ok) = 0;
+
+ protected:
+  ~Completion() = default;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_NET_COMPLETION_H_
