@@ -37,7 +37,7 @@ void Arrivals::Read() {
   if (queue_ == nullptr || mark_ != nullptr || read_ < kWindow) return;
   read_ = 0;
   mark_ = std::make_unique<grpc::Alarm>();
-  mark_->Set(queue_, std::chrono::system_clock::now(), static_cast<Completion*>(this));
+  mark_->Set(queue_, std::chrono::system_clock::now(), tag());
 }
 
 void Arrivals::Done(bool) {

@@ -13,11 +13,11 @@
 #include "engine/core/mutex.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
-#include "server/net/completion.h"
+#include "server/net/queue_tag.h"
 
 namespace gluond::server {
 
-class Arrivals final : private Completion {
+class Arrivals final : private QueueTag {
  public:
   // The calls between two marks: no more than twice as many are in the queue, and one for each thread that reads.
   static constexpr int64_t kWindow = 64;

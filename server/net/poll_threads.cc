@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/net/arrivals.h"
-#include "server/net/completion.h"
+#include "server/net/queue_tag.h"
 
 namespace gluond::server {
 namespace {
@@ -37,7 +37,7 @@ void PollThreads::Poll() {
   // for it.
   while (queue_->DoThenAsyncNext(
              [&] {
-               if (tag != nullptr) static_cast<Completion*>(tag)->Done(ok);
+               if (tag != nullptr) static_cast<QueueTag*>(tag)->Done(ok);
              },
              &tag, &ok, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == grpc::CompletionQueue::GOT_EVENT) {
     continue;

@@ -1,4 +1,4 @@
-// PollThreads are the threads that poll gRPC's connections, and that hear of what gRPC has done (completion.h). One thread
+// PollThreads are the threads that poll gRPC's connections, and that hear of what gRPC has done (queue_tag.h). One thread
 // at a time reads a connection, so any two connections that flood the server would take two threads. With more threads
 // than busy connections the kernel shares the processors between connections, as it does between programs.
 
@@ -15,7 +15,7 @@ namespace gluond::server {
 
 class PollThreads {
  public:
-  // Each tag in `queue`, which is the server's, points to a Completion.
+  // Each tag in `queue`, which is the server's, points to a QueueTag.
   PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads);
   // Ends the threads, after all that is in the queue. Requires that the server was shut down, and that nobody adds to the
   // queue.

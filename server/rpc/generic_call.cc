@@ -20,9 +20,9 @@ void GenericCall::To<Function>::Done(bool ok) {
 
 void GenericCall::Await(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue, Acceptor& acceptor) {
   auto* const call = new GenericCall(acceptor);
-  call->context_.AsyncNotifyWhenDone(&call->ended_);
+  call->context_.AsyncNotifyWhenDone(call->ended_.tag());
   __tsan_release(call);
-  service.RequestCall(&call->context_, &call->stream_, &queue, &queue, &call->came_);
+  service.RequestCall(&call->context_, &call->stream_, &queue, &queue, call->came_.tag());
 }
 
 // Without a call nothing else is told of it, its end neither.
@@ -35,7 +35,7 @@ void GenericCall::Ended(bool) {
 
 void GenericCall::Begin() { BeginOrEnd(); }
 
-// Of the two that come here, the second has a reactor that is ready, and an end.
+// The second of the two that come here has a reactor that is ready, and an end.
 void GenericCall::BeginOrEnd() {
   if (!begun_or_ended_.exchange(true)) return;
   if (is_cancelled()) reactor_->OnCancel();
@@ -45,7 +45,7 @@ void GenericCall::BeginOrEnd() {
 void GenericCall::StartRead(grpc::ByteBuffer* message) {
   under_way_.fetch_add(1, std::memory_order_relaxed);
   __tsan_release(this);
-  stream_.Read(message, &read_);
+  stream_.Read(message, read_.tag());
 }
 
 void GenericCall::ReadDone(bool ok) {
@@ -56,7 +56,7 @@ void GenericCall::ReadDone(bool ok) {
 void GenericCall::StartWrite(const grpc::ByteBuffer& message) {
   under_way_.fetch_add(1, std::memory_order_relaxed);
   __tsan_release(this);
-  stream_.Write(message, &written_);
+  stream_.Write(message, written_.tag());
 }
 
 void GenericCall::WriteDone(bool ok) {
@@ -67,12 +67,12 @@ void GenericCall::WriteDone(bool ok) {
 // The call may be over before gRPC's functions return.
 void GenericCall::Finish(const grpc::Status& status) {
   __tsan_release(this);
-  stream_.Finish(status, &finished_);
+  stream_.Finish(status, finished_.tag());
 }
 
 void GenericCall::WriteAndFinish(const grpc::ByteBuffer& message) {
   __tsan_release(this);
-  stream_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK, &finished_);
+  stream_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK, finished_.tag());
 }
 
 void GenericCall::Finished(bool) { Release(); }

@@ -9,7 +9,7 @@
 
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
-#include "server/net/completion.h"
+#include "server/net/queue_tag.h"
 
 namespace gluond::server {
 
@@ -68,7 +68,7 @@ class GenericCall {
  private:
   // Calls one of the functions below.
   template <void (GenericCall::*Function)(bool)>
-  struct To final : Completion {
+  struct To final : QueueTag {
     explicit To(GenericCall* call) : call(call) {}
     void Done(bool ok) override;
     GenericCall* const call;
