@@ -487,6 +487,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   hosts_->Drain();
   router_->Stop();
   server_->Shutdown(std::chrono::system_clock::now() + (cut == 0 ? kFarewell : std::chrono::seconds(0)));
+  router_->Wait();
   sessions_->End();
   if (live_ != nullptr) live_->Stop();
   if (stored_datasets_ != nullptr) stored_datasets_->Stop();

@@ -37,7 +37,7 @@ void PollThreads::Poll() {
   // for it.
   while (queue_->DoThenAsyncNext(
              [&] {
-               if (tag != nullptr) static_cast<QueueTag*>(tag)->Done(ok);
+               if (tag != nullptr) QueueTag::Of(tag).Done(ok);
              },
              &tag, &ok, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == grpc::CompletionQueue::GOT_EVENT) {
     continue;

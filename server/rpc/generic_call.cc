@@ -1,32 +1,20 @@
 #include "server/rpc/generic_call.h"
 
-#ifdef GLUOND_THREAD_SANITIZER
-// ThreadSanitizer does not see in what order gRPC hands a call from thread to thread: whoever hands it to gRPC says
-// release, the function that hears of it says acquire.
-extern "C" void __tsan_acquire(void*);
-extern "C" void __tsan_release(void*);
-#else
-inline void __tsan_acquire(void*) {}
-inline void __tsan_release(void*) {}
-#endif
-
 namespace gluond::server {
 
 template <void (GenericCall::*Function)(bool)>
 void GenericCall::To<Function>::Done(bool ok) {
-  __tsan_acquire(call);
   (call->*Function)(ok);
 }
 
 void GenericCall::Await(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue, Acceptor& acceptor) {
   auto* const call = new GenericCall(acceptor);
   call->context_.AsyncNotifyWhenDone(call->ended_.tag());
-  __tsan_release(call);
   service.RequestCall(&call->context_, &call->stream_, &queue, &queue, call->came_.tag());
 }
 
 // Without a call nothing else is told of it, its end neither.
-void GenericCall::Came(bool ok) { ok ? acceptor_.Accept(this) : delete this; }
+void GenericCall::Came(bool ok) { ok ? acceptor_.Accept(this) : End(); }
 
 void GenericCall::Ended(bool) {
   is_cancelled_.store(context_.IsCancelled(), std::memory_order_relaxed);
@@ -44,7 +32,6 @@ void GenericCall::BeginOrEnd() {
 
 void GenericCall::StartRead(grpc::ByteBuffer* message) {
   under_way_.fetch_add(1, std::memory_order_relaxed);
-  __tsan_release(this);
   stream_.Read(message, read_.tag());
 }
 
@@ -55,7 +42,6 @@ void GenericCall::ReadDone(bool ok) {
 
 void GenericCall::StartWrite(const grpc::ByteBuffer& message) {
   under_way_.fetch_add(1, std::memory_order_relaxed);
-  __tsan_release(this);
   stream_.Write(message, written_.tag());
 }
 
@@ -66,12 +52,10 @@ void GenericCall::WriteDone(bool ok) {
 
 // The call may be over before gRPC's functions return.
 void GenericCall::Finish(const grpc::Status& status) {
-  __tsan_release(this);
   stream_.Finish(status, finished_.tag());
 }
 
 void GenericCall::WriteAndFinish(const grpc::ByteBuffer& message) {
-  __tsan_release(this);
   stream_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK, finished_.tag());
 }
 
@@ -80,7 +64,13 @@ void GenericCall::Finished(bool) { Release(); }
 void GenericCall::Release() {
   if (under_way_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   reactor_->OnDone();
+  End();
+}
+
+void GenericCall::End() {
+  Acceptor& acceptor = acceptor_;
   delete this;
+  acceptor.Gone();
 }
 
 }  // namespace gluond::server

@@ -35,6 +35,8 @@ class GenericCall {
    public:
     // Gives the call a reactor, and calls its Begin.
     virtual void Accept(GenericCall* call) = 0;
+    // Last of all, for each Await: the call is gone, or none came.
+    virtual void Gone() = 0;
 
    protected:
     ~Acceptor() = default;
@@ -43,8 +45,8 @@ class GenericCall {
   GenericCall(const GenericCall&) = delete;
   GenericCall& operator=(const GenericCall&) = delete;
 
-  // `acceptor` gets the next call of `service`, unless the server is shut down first. It outlives `queue`, and the poll
-  // threads poll that (poll_threads.h).
+  // `acceptor` gets the next call of `service`, unless the server is shut down first. It outlives the poll threads, which
+  // ask `queue` (poll_threads.h) until all calls are gone.
   static void Await(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue, Acceptor& acceptor);
 
   grpc::GenericServerContext& context() { return context_; }
@@ -76,6 +78,7 @@ class GenericCall {
 
   explicit GenericCall(Acceptor& acceptor) : acceptor_(acceptor) {}
   ~GenericCall() = default;
+  void End();
 
   void Came(bool ok);
   void Ended(bool ok);

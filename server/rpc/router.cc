@@ -57,7 +57,20 @@ void Router::Stop() {
 
 void Router::Await() {
   MutexLock lock(mu_);
-  if (queue_ != nullptr) GenericCall::Await(service_, *queue_, *this);
+  if (queue_ == nullptr) return;
+  ++calls_;
+  GenericCall::Await(service_, *queue_, *this);
+}
+
+void Router::Wait() {
+  MutexLock lock(mu_);
+  while (calls_ > 0) gone_.Wait(mu_);
+}
+
+void Router::Gone() {
+  if (--calls_ > 0) return;  // As long as calls are taken.
+  MutexLock lock(mu_);
+  gone_.NotifyAll();
 }
 
 void Router::Accept(GenericCall* call) {

@@ -6,6 +6,9 @@
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_
 
+#include <atomic>
+#include <cstdint>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
@@ -30,8 +33,10 @@ class Router final : private GenericCall::Acceptor {
   void RegisterAt(grpc::ServerBuilder& builder) { builder.RegisterAsyncGenericService(&service_); }
   // From here on calls are taken, by that server's queue, which is polled until after Stop.
   void Start(grpc::ServerCompletionQueue& queue);
-  // No more calls are taken. The queue may be shut down once the server is.
+  // No more calls are taken. To be called before the server is shut down.
   void Stop();
+  // Waits until all calls are over. Afterwards nobody uses the queue. Requires that the server was shut down.
+  void Wait();
   // Hears of each call that is read. Outlives the queue, as this does.
   Arrivals& arrivals() { return arrivals_; }
 
@@ -43,6 +48,7 @@ class Router final : private GenericCall::Acceptor {
 
  private:
   void Accept(GenericCall* call) override;
+  void Gone() override;
   // Takes one more call.
   void Await();
   // Logs that a call was refused for whoever made it.
@@ -55,7 +61,9 @@ class Router final : private GenericCall::Acceptor {
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
   Arrivals arrivals_;
   grpc::AsyncGenericService service_;
+  std::atomic<int64_t> calls_ = 0;  // Those that are awaited, too.
   Mutex mu_;
+  CondVar gone_;
   grpc::ServerCompletionQueue* queue_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: no calls are taken.
 };
 

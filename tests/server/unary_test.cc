@@ -54,6 +54,7 @@ class UnaryTest : public testing::TestWithParam<Weight> {
     if (server_ != nullptr) {
       router_->Stop();
       server_->Shutdown(std::chrono::system_clock::now());
+      router_->Wait();
     }
     stub_.reset();
     poll_threads_.reset();
