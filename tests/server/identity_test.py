@@ -18,7 +18,7 @@ from gluond.v1 import (checkpoint_pb2, custom_operator_pb2, dataset_pb2, model_p
                        serving_pb2, session_pb2, trainer_pb2, training_pb2)
 from proto.inference import grpc_service_pb2  # noqa: F401
 from tests import case_runner
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 
 COMMAND = pathlib.Path("client/cli/gluond").absolute()
 STATUS = grpc.StatusCode
@@ -60,7 +60,7 @@ def methods():
   yield "grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo"
 
 
-class IdentityTest(unittest.TestCase):
+class IdentityTest(Waits, unittest.TestCase):
 
   def setUp(self):
     self._exits = contextlib.ExitStack()
@@ -161,12 +161,6 @@ class IdentityTest(unittest.TestCase):
     self.assertEqual(self.ask(channel, self.INFO, bob)[0], STATUS.OK)
     _, _, log = server.stop()
     self.assertEqual(log.count("line 4: 'king' is no role"), 1, log)
-
-  def until(self, holds):
-    end = time.monotonic() + 30
-    while not holds():
-      self.assertLess(time.monotonic(), end, "not within 30 s")
-      time.sleep(0.1)
 
   def test_a_wrong_file_of_identities_ends_the_start(self):
     digits = "0" * 64

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, hmac, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
 from tests import case_runner
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 
 STATUS = grpc.StatusCode
 INFO, LIST, DELETE, PUBLISH = ("gluond.v1.ServerService/GetServerInfo", "gluond.v1.ModelService/ListModels",
@@ -64,7 +64,7 @@ def ec_signer(curve=ec.SECP256R1):
   return Signer(ec.generate_private_key(curve()), "ES256")
 
 
-class JwtTest(unittest.TestCase):
+class JwtTest(Waits, unittest.TestCase):
 
   @classmethod
   def setUpClass(cls):
@@ -244,12 +244,6 @@ class JwtTest(unittest.TestCase):
     self.ended("it has expired since this call was made", short)
     self.assertGreaterEqual(time.time(), begun + 5)
     self.assertTrue(long.is_active())
-
-  def until(self, holds):
-    end = time.monotonic() + 30
-    while not holds():
-      self.assertLess(time.monotonic(), end, "not within 30 s")
-      time.sleep(0.5)
 
   def test_a_connection_with_many_new_tokens_is_refused_and_others_are_not(self):
     self.start()

@@ -51,3 +51,13 @@ class RunningServer:
       self.process.kill()
       self.process.communicate()
     self._folder.cleanup()
+
+
+class Waits:
+  """For a TestCase that waits for something of a server's."""
+
+  def until(self, holds):
+    end = time.monotonic() + 30
+    while not holds():
+      self.assertLess(time.monotonic(), end, "not within 30 s")
+      time.sleep(0.1)

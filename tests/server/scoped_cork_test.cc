@@ -38,7 +38,7 @@ class ScopedCorkTest : public testing::Test {
   void Answer(const std::string& text) {
     EXPECT_EQ(send(server_->get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
   }
-  // What the client gets within some milliseconds.
+  // The client gets these bytes within so many milliseconds.
   std::string Received(int milliseconds) {
     pollfd waits = {client_.get(), POLLIN, 0};
     if (poll(&waits, 1, milliseconds) != 1) return "";

@@ -15,7 +15,7 @@ import grpc
 
 from tests import case_runner
 from tests.server.reflection_client import Reflection
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 
 MODELS, SERVING, INFERENCE = "gluond.v1.ModelService", "gluond.v1.ServingService", "inference.GRPCInferenceService"
 
@@ -30,7 +30,7 @@ def checkpoint(client, name, bias):
   client.call(MODELS, "SaveCheckpoint", {"model": "add", "checkpoint": name, "overwrite": True})
 
 
-class ServeTest(unittest.TestCase):
+class ServeTest(Waits, unittest.TestCase):
 
   def setUp(self):
     self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -129,12 +129,6 @@ class ServeTest(unittest.TestCase):
     self.assertEqual(code, 0)
     self.assertIn("SIGHUP: it serves 1 model, 1 version", log)
     self.assertIn("models.a: want a map, got one value; all goes on as before", log)
-
-  def until(self, holds):
-    end = time.monotonic() + 30
-    while not holds():
-      self.assertLess(time.monotonic(), end, "not within 30 s")
-      time.sleep(0.05)
 
   def test_calls_change_no_name_that_the_file_declares(self):
     self.serve("models: {a: {versions: {1: {checkpoint: one}}}}")

@@ -6,7 +6,6 @@ import hashlib
 import pathlib
 import queue
 import tempfile
-import time
 import unittest
 
 import grpc
@@ -14,7 +13,7 @@ from google.protobuf import json_format
 
 from tests.server import exposition
 from tests.server.reflection_client import Reflection
-from tests.server.running_server import RunningServer
+from tests.server.running_server import RunningServer, Waits
 from tests.server.watched_server import get
 
 MODELS, TRAINING, SESSIONS = "gluond.v1.ModelService", "gluond.v1.TrainingService", "gluond.v1.SessionService"
@@ -84,7 +83,7 @@ class Session:
       pass
 
 
-class TenantsCase(unittest.TestCase):
+class TenantsCase(Waits, unittest.TestCase):
   """self.serve starts a server with tenants; then self.ann, self.art, self.gil, self.dora and self.root are its callers."""
 
   def setUp(self):
@@ -149,12 +148,6 @@ class TenantsCase(unittest.TestCase):
   def units(self, client, model):
     parameters = client.call(MODELS, "GetModel", {"model": model})["model"]["parameters"]
     return next(int(p["shape"][0]) for p in parameters if p["name"] == "bias")
-
-  def until(self, holds):
-    end = time.monotonic() + 30
-    while not holds():
-      self.assertLess(time.monotonic(), end, "not within 30 s")
-      time.sleep(0.1)
 
   def metrics(self):
     """What the server tells that was started with METRICS, by family."""
