@@ -7,18 +7,14 @@ extern "C" const char* __tsan_default_suppressions() {
   return "race:grpc::internal::CallOp\n"
          "race:grpc::internal::Call::\n"
          "race:grpc::internal::CallbackWithSuccessTag\n"
-         "race:grpc::internal::CallbackBidiHandler*::reactor\n"
-         "race:grpc::internal::CallbackBidiHandler*::CallOnDone\n"
-         "race:grpc::ServerBidiReactor*::InternalBindStream\n"
          "race:CallbackCallTag::ContinueRunAfterInterception()::{lambda\n"
          "race:grpc::internal::InterceptorBatchMethodsImpl\n"
          "race:google::protobuf::internal::\n"
          "race:google::protobuf::io::\n"
          // A client in this process wrote the bytes that SliceCursor reads, and gRPC handed them over.
          "race:server/wire/slice_cursor.cc\n"
-         // The main thread makes a Router and its Arrivals before gRPC's threads use them, and frees them after these.
+         // The main thread makes Arrivals before gRPC's threads use them, and frees them after these.
          "race:server/net/arrivals.cc\n"
-         "race:server/rpc/router.cc\n"
          // gRPC frees the tensors of a message on a thread of its own.
          "race:client/cpp/tensor_message.cc\n";
 }
