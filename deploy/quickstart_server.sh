@@ -2,15 +2,16 @@
 
 out=$PWD/quickstart
 bin=$PWD/bazel-bin
-server_pid=
 
 say() { printf '\n== %s\n' "$*"; }
 
+# Asks the shell which server there is: an interruption can come before a variable of this script would be set.
 stop_server() {
-  [[ -n $server_pid ]] || return 0
-  kill -TERM "$server_pid" 2>/dev/null || true
-  wait "$server_pid" 2>/dev/null || true
-  server_pid=
+  local server
+  for server in $(jobs -p); do
+    kill -TERM "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+  done
 }
 # A second signal while the server drains must not leave it behind.
 trap 'trap "" INT TERM; stop_server' EXIT
@@ -34,10 +35,9 @@ start_server() {
   rm -f "$out/port"
   "$bin/server/gluond-server" --address=127.0.0.1:0 --port_file="$out/port" --store_dir="$out/store" \
     2>>"$out/server.log" &
-  server_pid=$!
   for _ in {1..200}; do
     [[ -s $out/port ]] && break
-    kill -0 "$server_pid" 2>/dev/null || break
+    kill -0 $! 2>/dev/null || break
     sleep 0.05
   done
   if [[ ! -s $out/port ]]; then

@@ -51,15 +51,30 @@ class QuickstartTest(unittest.TestCase):
     path.write_text(f"#!/bin/bash\n{command}\n")
     path.chmod(0o755)
 
-  def interrupt(self, at, signals, bazel="exit 0"):
-    """Starts the quickstart, and sends `signals` to its group, as a terminal does, when its output holds `at`."""
+  def start(self, bazel="exit 0", **environment):
+    """Starts the quickstart; its output goes to the file `log`."""
     self.write("bin/bazel", bazel)
-    log = self.folder / "log"
-    with open(log, "wb") as out:
+    with open(self.folder / "log", "wb") as out:
       quickstart = subprocess.Popen(
-          [self.folder / "deploy/quickstart.sh"], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-          start_new_session=True, env={**os.environ, "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin"})
+          [self.folder / "deploy/quickstart.sh"], stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+          env={**os.environ, "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", **environment})
     self.addCleanup(lambda: of_session(quickstart.pid) and os.killpg(quickstart.pid, signal.SIGKILL))
+    return quickstart
+
+  def ended(self, quickstart):
+    """The quickstart's exit status, when it has left no process behind."""
+    code = quickstart.wait(timeout=60)
+    for _ in range(100):  # The last of a pipe may end a moment after the script.
+      if not of_session(quickstart.pid):
+        break
+      time.sleep(0.05)
+    self.assertEqual(of_session(quickstart.pid), [])
+    return code
+
+  def interrupt(self, at, signals, bazel="exit 0"):
+    """Sends `signals` to the quickstart's group, as a terminal does, when its output holds `at`."""
+    quickstart = self.start(bazel)
+    log = self.folder / "log"
     deadline = time.monotonic() + 120
     while at not in log.read_text(errors="replace"):
       self.assertIsNone(quickstart.poll(), log.read_text(errors="replace"))
@@ -69,13 +84,7 @@ class QuickstartTest(unittest.TestCase):
     for sign in signals:
       os.killpg(quickstart.pid, sign)
       time.sleep(0.02)
-    code = quickstart.wait(timeout=60)
-    for _ in range(100):  # The last of a pipe may end a moment after the script.
-      if not of_session(quickstart.pid):
-        break
-      time.sleep(0.05)
-    self.assertEqual(of_session(quickstart.pid), [])
-    return code
+    return self.ended(quickstart)
 
   def test_while_it_builds(self):
     self.assertEqual(self.interrupt("2/5", [signal.SIGINT], bazel="sleep 100"), 130)
@@ -83,6 +92,12 @@ class QuickstartTest(unittest.TestCase):
   def test_while_the_server_starts(self):
     # Then it ignores the signal still, as all that a script starts in the background; the script must end it.
     self.assertEqual(self.interrupt("3/5", [signal.SIGINT]), 130)
+
+  def test_just_after_the_server_began(self):
+    # Before the script's next command: the shell alone knows of the server then.
+    moment = self.folder / "moment"
+    moment.write_text("set -T\ntrap 'if [[ -n ${!:-} ]]; then trap - DEBUG; kill -INT $$; fi' DEBUG\n")
+    self.assertEqual(self.ended(self.start(BASH_ENV=str(moment))), 130)
 
   def test_while_it_trains(self):
     self.assertEqual(self.interrupt("images/s", [signal.SIGINT]), 130)
