@@ -1,5 +1,6 @@
 // Elementwise operators on two tensors of one shape, and sums of many.
 
+#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
@@ -16,6 +17,7 @@ using At = const BinaryTerms&;
       .add_argument("lhs", "NDArray", "Any shape.")              \
       .add_argument("rhs", "NDArray", "The same shape.")         \
       .infer(ElemwiseShape<2, 1>, ElemwiseType<2, 1>)            \
+      .set_attr<TBatchInputs>("TBatchInputs", 2)                 \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither) \
       .compute<Binary<Kernel>>()
 #define BINARY(name, Kernel, text, d_lhs, d_rhs) \

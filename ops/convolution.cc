@@ -2,6 +2,7 @@
 // channels, height, width) or (batch, channels, depth, height, width). Its gradient
 // is linear in each input, so that Convolution and the gradient itself differentiate it.
 
+#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
 #include "ops/affine.h"
 #include "ops/bilinear.h"
@@ -91,6 +92,7 @@ GLUOND_REGISTER_OP(Convolution)
     .params<ConvolutionParam>(ParseWindow<ConvolutionParam>)
     .with(Bilinear<ConvolutionParam>)
     .set_attr<FAbsorbAffine>("FAbsorbAffine", Absorb)
+    .set_attr<TBatchInputs>("TBatchInputs", 1)
     .infer(InferShape, SameFloatType)
     .compute<Convolution>();
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
 #include "ops/kernel/pool.h"
 #include "ops/window.h"
@@ -178,6 +179,7 @@ GLUOND_REGISTER_OP(Pooling)
     .set_attr<FListOutputNames>("FListOutputNames", FirstNames({"output", "index"}, NumOutputs))
     .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<TBatchInputs>("TBatchInputs", 1)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<Pooling>();
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
@@ -68,6 +69,7 @@ using At = const ScalarTerms&;
       .add_argument("data", "NDArray", "Any shape.")            \
       .params<ScalarParam>()                                    \
       .infer(ElemwiseShape<1, 1>, ScalarType)                   \
+      .set_attr<TBatchInputs>("TBatchInputs", 1)                \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Unary<WithScalar<Op, reversed>>>()
 #define SCALAR(name, Op, reversed, text, gradient) \

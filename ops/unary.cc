@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
@@ -125,6 +126,7 @@ using At = const UnaryTerms&;
       .describe(text)                                           \
       .set_num_inputs(inputs)                                   \
       .infer(ElemwiseShape<inputs, 1>, ElemwiseType<inputs, 1>) \
+      .set_attr<TBatchInputs>("TBatchInputs", inputs)           \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Elemwise<Kernel, inputs>>()
 #define UNARY_OP(name, Kernel, text) ELEMWISE(name, Kernel, 1, text).add_argument("data", "NDArray", "Any shape.")

@@ -8,6 +8,7 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/row_chain.h"
 
 namespace gluond {
 
@@ -84,6 +85,18 @@ void Execution::Advance() {
       if (!status.ok()) return Finish(At(next_, status));
     }
     if (!program_->IsWanted(next_, run_.output_reqs)) continue;
+    if (RowChain* const chain = ChainAt(next_)) {
+      lane_.LendScratch(&context_);
+      const int at_once = ChunksAtOnce(*chain, context_);
+      // Where there is no space for it, the steps run whole.
+      if (const auto space = context_.scratch->Get(static_cast<size_t>(at_once) * ChunkSpace(*chain)); space.ok()) {
+        uint32_t failed = next_;
+        absl::Status status = ComputeByRows(*program_, context_, at_once, *space, chain, &failed);
+        if (!status.ok()) return Finish(At(failed, status));
+        next_ = chain->last - 1;
+        continue;
+      }
+    }
     const Step& step = steps[next_];
     context_.random.stream = step.random_stream;
     if (step.async) {
@@ -98,6 +111,14 @@ void Execution::Advance() {
   }
   lane_.LendScratch(&context_);
   Finish(binding_.CopyOutputs(context_));
+}
+
+RowChain* Execution::ChainAt(uint32_t step) {
+  std::vector<RowChain>& chains = program_->chains;
+  const auto chain = std::lower_bound(chains.begin(), chains.end(), step,
+                                      [](const RowChain& c, uint32_t s) { return c.first < s; });
+  if (chain == chains.end() || chain->first != step) return nullptr;
+  return MayComputeByRows(*program_, *chain, context_.constants != nullptr) ? &*chain : nullptr;
 }
 
 absl::Status Execution::Compute(const Step& step) {

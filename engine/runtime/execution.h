@@ -66,6 +66,8 @@ class Execution final : public AsyncOwner,
   // Ends that call with `status` or, where that is OK, with the call's own.
   absl::Status EndAsync(std::shared_ptr<AsyncCall> call, absl::Status status);
   absl::Status Compute(const Step& step);
+  // The chain that begins with the step, if this run may compute it by rows; or null.
+  RowChain* ChainAt(uint32_t step);
   // Copies the inputs that an async step mutates, for the operator or, with `back`, from it.
   absl::Status CopyStaged(const Step& step, bool back);
   // Makes the run wait for `call`. False: it is cancelled already.

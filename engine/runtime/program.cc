@@ -10,6 +10,7 @@
 #include "engine/passes/plan_memory.h"
 #include "engine/passes/simplify.h"
 #include "engine/passes/validate.h"
+#include "engine/runtime/row_chain.h"
 
 namespace gluond {
 namespace {
@@ -51,6 +52,8 @@ class Compiler {
     AddCopy();
     return std::move(program_);
   }
+
+  std::vector<RowChain> RowChains() const { return FindRowChains(graph_, inferred_, plan_, node_of_); }
 
   // By step: the numbers of the outputs that depend on it.
   std::vector<std::vector<uint32_t>> Needs(absl::Span<const NodeEntry> outputs) const {
@@ -136,6 +139,7 @@ class Compiler {
     const Node& node = *indexed.node;
     const uint32_t index = static_cast<uint32_t>(program_->steps.size());
     step_of_[id] = index;
+    node_of_.push_back(id);
     Step& step = program_->steps.emplace_back();
     step.node = &node;
     step.async = node.facts().async;
@@ -236,6 +240,7 @@ class Compiler {
   std::unique_ptr<Program> program_;
   std::vector<uint32_t> slot_of_;  // By entry: of variables and of outputs that have memory of their own.
   std::vector<uint32_t> step_of_;  // By node.
+  std::vector<uint32_t> node_of_;  // By step.
   absl::flat_hash_map<uint32_t, uint32_t> first_of_;  // By slot: the first output that has it.
 };
 
@@ -257,7 +262,11 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
   Compiler compiler(indexed, streams, inferred, plan, lane.device());
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator));
-  if (options.only_wanted) program->needed_by = compiler.Needs(simple.outputs);
+  if (options.only_wanted) {
+    program->needed_by = compiler.Needs(simple.outputs);
+  } else if (!options.is_train && lane.device().type == DeviceType::kCpu) {
+    program->chains = compiler.RowChains();
+  }
   return program;
 }
 

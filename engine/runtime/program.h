@@ -64,6 +64,28 @@ struct ProgramOutput {
   std::vector<uint32_t> in_place;  // Variables whose last reader is the step, which may overwrite them as it reads.
 };
 
+// Steps that are computed a few rows at a time (row_chain.h).
+struct RowChain {
+  struct Operand {
+    enum Kind : uint8_t {
+      kWhole,  // Each chunk sees all of it.
+      kRows,   // A chunk sees its rows, where the program has them.
+      kLocal,  // A chunk has rows of its own, which nobody else sees.
+    };
+    Kind kind = kWhole;
+    OpReqType req = kWriteTo;  // The request for an output that is kLocal.
+    int64_t row_bytes = 0;
+    size_t offset = 0;  // In the chunk's space: kLocal.
+  };
+
+  uint32_t first = 0, last = 0;        // Steps [first, last).
+  int64_t rows = 0, chunks = 0;        // Chunk i has the rows from i * rows / chunks on.
+  int64_t whole_bytes = 0;             // Bytes that each chunk reads whole.
+  std::vector<Operand> ins, outs;      // The steps' operands, one step after the other.
+  size_t local_bytes = 0;              // A chunk's space.
+  size_t scratch_bytes = 0;            // The most that a step of a chunk has asked for so far.
+};
+
 struct Program {
   static constexpr uint32_t kNever = static_cast<uint32_t>(-1);
 
@@ -88,6 +110,7 @@ struct Program {
   absl::flat_hash_map<std::string, int> input_index;
   std::vector<Signature> outputs;
   std::vector<ProgramOutput> output_places;
+  std::vector<RowChain> chains;  // In the order of their steps. None with only_wanted.
   std::vector<std::vector<uint32_t>> needed_by;  // By step, the outputs; empty without ExecutorOptions::only_wanted.
   std::vector<Slot> slots;            // The variables', then those of outputs.
   std::vector<uint32_t> last_reader;  // By variable: a step, or kNever.

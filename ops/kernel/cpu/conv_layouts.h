@@ -81,13 +81,6 @@ struct Layouts {
   }
 };
 
-inline bool HasAvx512() {
-  static const bool has = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) &
-                           static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) ==
-                          static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  return has;
-}
-
 // 0 for generated code, 1 for a product of the windows' columns, 2 for the reference implementation.
 inline int RankOf(absl::string_view implementation) {
   const auto is = [&](absl::string_view name) { return implementation.find(name) != absl::string_view::npos; };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cblas.h"
+#include "ops/kernel/cpu/gemm_panels.h"
 #include "ops/kernel/cpu/onednn.h"
 #include "ops/kernel/primitive_cache.h"
 #include "ops/kernel/stage.h"
@@ -36,12 +37,17 @@ struct BlockSize {
   int64_t batch, rows, cols;
 };
 
+// How many pieces the work is worth. Elements count, too, as they are read and written.
+int64_t Worth(const GemmSize& s) {
+  constexpr double kLeastWork = 3 << 20;
+  const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+  return PiecesOf(static_cast<double>(s.batch) * (m * n * k + 8 * (m * k + k * n + m * n)), kLeastWork);
+}
+
 // Rows first: whole rows of A and C lie dense, which oneDNN's faster code asks for.
 BlockSize CutProduct(const GemmSize& s) {
   constexpr int64_t kLeastSide = 64;
-  constexpr double kLeastWork = 3 << 20;
-  const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
-  const int64_t pieces = PiecesOf(static_cast<double>(s.batch) * (m * n * k + 8 * (m * k + k * n + m * n)), kLeastWork);
+  const int64_t pieces = Worth(s);
   if (s.batch >= pieces) return {(s.batch - 1) / pieces + 1, s.m, s.n};
   BlockSize block = {1, s.m, s.n};
   for (int64_t made = s.batch; 2 * made <= pieces; made *= 2) {
@@ -121,12 +127,8 @@ void RunProduct(const GemmSize& s, Product& product, const float* a, const float
   space.Bind(arguments.at(DNNL_ARG_SCRATCHPAD));
   product.primitive.execute(CpuStream(), arguments);
   if (!product.apart) return;
-  const float* from = static_cast<const float*>(product.arguments.at(DNNL_ARG_DST).get_data_handle());
-  float* to = c + product.c;
-  for (int64_t row = 0; row < product.rows; ++row, from += product.cols, to += s.n) {
-    if (!add) std::fill_n(to, product.cols, 0.f);
-    for (int64_t col = 0; col < product.cols; ++col) to[col] += from[col];
-  }
+  const float* const from = static_cast<const float*>(product.arguments.at(DNNL_ARG_DST).get_data_handle());
+  StoreRows(from, product.rows, product.cols, add, c + product.c, s.n);
 }
 
 // One row times each matrix, for which the packing of B would take longer than the product.
@@ -145,11 +147,33 @@ absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float
   });
 }
 
+// The panels of `b`, which are kept in *kept; null where `b` is no constant, or not to be kept.
+absl::StatusOr<PanelProduct*> FindPanels(const OpContext& ctx, const GemmSize& s, const float* b, const char** kept) {
+  if (ctx.constants == nullptr || !PanelProduct::Fits(s)) return nullptr;
+  thread_local PrimitiveCache<std::array<int64_t, 4>, PanelProduct> cache;
+  ASSIGN_OR_RETURN(PanelProduct* const panels, cache.Get({s.m, s.n, s.k, s.transpose_b}, [&]() -> absl::StatusOr<std::unique_ptr<PanelProduct>> {
+    return std::make_unique<PanelProduct>(s, Worth(s));
+  }));
+  ASSIGN_OR_RETURN(const void* const form, ctx.constants->Find(b, panels->form(), panels->bytes(), [&](void* to) {
+    panels->Pack(b, static_cast<char*>(to));
+    return absl::OkStatus();
+  }));
+  *kept = static_cast<const char*>(form);
+  return form != nullptr && panels->Prepare() ? panels : nullptr;
+}
+
 absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
+  constexpr absl::string_view kWhat = "matrix product";
+  PanelProduct* panels = nullptr;
+  const char* kept = nullptr;
+  RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(panels, FindPanels(ctx, s, b, &kept));
+    return absl::OkStatus();
+  }));
+  if (panels != nullptr) return panels->Run(ctx, kWhat, a, kept, add, c);
   if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, add, c);
   using Key = std::array<int64_t, 8>;
   thread_local PrimitiveCache<Key, Products> cache;
-  constexpr absl::string_view kWhat = "matrix product";
   const Key key = {s.m, s.n, s.k, s.batch, s.transpose_a, s.transpose_b, add, BitCast<int64_t>(s.alpha)};
   Products* products = nullptr;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {

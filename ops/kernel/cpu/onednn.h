@@ -26,6 +26,13 @@ inline const dnnl::engine& CpuEngine() {
   return engine;
 }
 
+inline bool HasAvx512() {
+  static const bool has = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) &
+                           static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) ==
+                          static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return has;
+}
+
 // Runs primitives before execute() returns.
 inline dnnl::stream& CpuStream() {
   thread_local dnnl::stream stream(CpuEngine());

@@ -1,11 +1,12 @@
-// Pooling on a CPU: planes to threads. Most windows are put together as in pool_windows.h, and those that move by one
-// element as in pool_dense.h.
+// Pooling on a CPU: planes, or their rows, to threads. Windows are put together as in pool_rows.h, those that move by one
+// element as in pool_dense.h, and wide ones, positions of maxima and gradients as in pool_windows.h.
 
 #include <algorithm>
 #include <type_traits>
 
 #include "engine/core/status_macros.h"
 #include "ops/kernel/cpu/pool_dense.h"
+#include "ops/kernel/cpu/pool_rows.h"
 #include "ops/kernel/cpu/pool_windows.h"
 #include "ops/kernel/pool.h"
 #include "ops/kernel/stage.h"
@@ -55,6 +56,21 @@ void WithStride(int64_t stride, const F& run) {
 }
 
 template <class C>
+void ForwardRows(const OpContext& ctx, const PoolSize& s, const C* x, bool add, C* y) {
+  const RowPlan plan(s);
+  const int64_t work = plan.chunk * s.kernel[0] * s.kernel[1] * s.kernel[2] + 1;
+  WithStride(plan.step, [&](auto step) {
+    Parallel(ctx, plan.stretches(s), std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+      if (s.type == PoolType::kMax) {
+        FoldRows(s, plan, step, x, begin, end, Lowest<C>(), Larger<C>(), add, y);
+      } else {
+        FoldRows(s, plan, step, x, begin, end, C{0}, Plus<C>(), add, y);
+      }
+    });
+  });
+}
+
+template <class C>
 void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, OpReqType index_req,
              int32_t* index) {
   if (IsDense(s)) {
@@ -72,6 +88,7 @@ void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req,
       y[plane] = req == kAddTo ? y[plane] + value : value;
     });
   }
+  if (index == nullptr && !IsWide(s)) return ForwardRows(ctx, s, x, req == kAddTo, y);
   WithStride(s.stride[2], [&](auto stride) {
     ForEachPlane(ctx, s, [&](int64_t plane) {
       const C* const from = x + plane * s.in_plane();
@@ -81,9 +98,9 @@ void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req,
         if (at != nullptr) {
           IndexStretch(s, stride, from, t, req == kAddTo, to, index_req == kAddTo, at);
         } else if (s.type == PoolType::kMax) {
-          MaxStretch(s, stride, from, t, req == kAddTo, to);
+          WideMaxStretch(s, from, t, req == kAddTo, to);
         } else {
-          SumStretch(s, stride, from, t, req == kAddTo, to);
+          WideSumStretch(s, stride, from, t, req == kAddTo, to);
         }
       });
     });

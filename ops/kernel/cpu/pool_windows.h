@@ -1,7 +1,6 @@
-// Windows of a pooling on a CPU, a stretch of outputs at a time. The elements that a stretch sees are put together row
-// by row, and its columns after that, so that the inner loops run over neighbours and vectorize, and a window of a x b
-// x c elements costs a x b + c steps. Where windows are wide and outputs few, as in global pooling, the loops run along
-// the window's rows instead.
+// Windows of a pooling on a CPU, a stretch of outputs at a time: the positions of maxima, the way back, and all where
+// windows are wide and outputs few, as in global pooling. There loops run along the windows' rows, elsewhere along the
+// outputs.
 
 #ifndef OPS_KERNEL_CPU_POOL_WINDOWS_H_
 #define OPS_KERNEL_CPU_POOL_WINDOWS_H_
@@ -68,32 +67,6 @@ struct Columns {
   }
 };
 
-// y[j] = fold(y[j], element) for every element of the window of output j of the stretch, `nothing` for the padding:
-// first each column's elements, in order, then the columns. A single row without padding is taken where it lies.
-template <class C, class Stride, class Fold>
-void FoldWindows(const PoolSize& s, Stride stride, const C* x, const Stretch& t, C nothing, const Fold& fold, C* y) {
-  const Columns columns(s, t);
-  C folded[kSpan];
-  const C* seen = folded;
-  if (int64_t first = 0; columns.AreIn(s, t, &first)) {
-    seen = x + first;
-  } else {
-    std::fill_n(folded, columns.size, nothing);
-    ForEachRow(s, t, [&](int64_t row) {
-      const int64_t begin = row + columns.start;
-      for (int64_t i = columns.begin; i < columns.end; ++i) folded[i] = fold(folded[i], x[begin + i]);
-    });
-  }
-  const int64_t n = t.size(), kernel = s.kernel[2];
-  int64_t kx = 0;
-  for (; kx + 1 < kernel; kx += 2) {
-    for (int64_t j = 0; j < n; ++j) y[j] = fold(fold(y[j], seen[j * stride + kx]), seen[j * stride + kx + 1]);
-  }
-  for (; kx < kernel; ++kx) {
-    for (int64_t j = 0; j < n; ++j) y[j] = fold(y[j], seen[j * stride + kx]);
-  }
-}
-
 // Sets best[j] and at[j] for output j of the stretch by the elements of its window, in order. best[j] is minus infinity
 // for an empty window, too.
 template <class C, class Stride>
@@ -156,17 +129,13 @@ void IndexStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t
   Store(at, t, add_index, index);
 }
 
-template <class C, class Stride>
-void MaxStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y) {
+template <class C>
+void WideMaxStretch(const PoolSize& s, const C* x, const Stretch& t, bool add, C* y) {
   C best[kChunk];
+  int32_t at[kChunk];
   std::fill_n(best, t.size(), Lowest<C>());
-  if (IsWide(s)) {
-    int32_t at[kChunk];
-    std::fill_n(at, t.size(), -1);
-    MaxWindows(s, x, t, best, at);
-  } else {
-    FoldWindows(s, stride, x, t, Lowest<C>(), Larger<C>(), best);
-  }
+  std::fill_n(at, t.size(), -1);
+  MaxWindows(s, x, t, best, at);
   ClearEmpty(s, t, best);
   Store(best, t, add, y);
 }
@@ -183,16 +152,12 @@ C Sum(const C* x, int64_t n) {
 }
 
 template <class C, class Stride>
-void SumStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y) {
+void WideSumStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y) {
   C sums[kChunk];
   std::fill_n(sums, t.size(), C{0});
-  if (IsWide(s)) {
-    for (int64_t j = 0; j < t.size(); ++j) {
-      const Extent cols = WindowExtent(s, 2, t.first + j);
-      ForEachRow(s, t, [&](int64_t row) { sums[j] += Sum(x + row + cols.begin, cols.end - cols.begin); });
-    }
-  } else {
-    FoldWindows(s, stride, x, t, C{0}, Plus<C>(), sums);
+  for (int64_t j = 0; j < t.size(); ++j) {
+    const Extent cols = WindowExtent(s, 2, t.first + j);
+    ForEachRow(s, t, [&](int64_t row) { sums[j] += Sum(x + row + cols.begin, cols.end - cols.begin); });
   }
   Divide(s, stride, t, sums);
   Store(sums, t, add, y);
@@ -229,11 +194,16 @@ void SpreadStretch(const PoolSize& s, Stride stride, const C* dy, const Stretch&
   });
 }
 
+// Outputs of a stretch: a row, or a part of a long one.
+inline int64_t ChunkOf(const PoolSize& s) {
+  const int64_t room = std::max<int64_t>(kSpan - s.kernel[2], 0) / s.stride[2] + 1;
+  return std::min({kChunk, room, s.out[2]});
+}
+
 // Calls body(stretch) for all outputs of a plane.
 template <class Body>
 void ForEachStretch(const PoolSize& s, const Body& body) {
-  const int64_t room = std::max<int64_t>(kSpan - s.kernel[2], 0) / s.stride[2] + 1;
-  const int64_t chunk = std::min(kChunk, room);
+  const int64_t chunk = ChunkOf(s);
   for (int64_t row = 0; row < s.out[0] * s.out[1]; ++row) {
     for (int64_t ox = 0; ox < s.out[2]; ox += chunk) {
       body(Stretch{row / s.out[1], row % s.out[1], ox, std::min(ox + chunk, s.out[2]), row * s.out[2] + ox});

@@ -50,27 +50,6 @@ void ForEachProduct(const ConvSize& s, const Body& body) {
       }
 }
 
-// Constants that know one tensor, and keep all its forms.
-class OneConstant final : public Constants {
- public:
-  explicit OneConstant(const void* data) : data_(data) {}
-  absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
-                                   absl::FunctionRef<absl::Status(void*)> make) override {
-    if (data != data_) return nullptr;
-    const auto [place, is_new] = forms_.try_emplace(std::string(form), bytes / sizeof(Line) + 1);
-    if (is_new) RETURN_IF_ERROR(make(place->second.data()));
-    return place->second.data();
-  }
-  size_t forms() const { return forms_.size(); }
-
- private:
-  struct alignas(64) Line {
-    char bytes[64];
-  };
-  const void* const data_;
-  std::map<std::string, std::vector<Line>> forms_;
-};
-
 class ConvTest : public testing::TestWithParam<Geometry> {};
 
 TEST_P(ConvTest, ForwardEqualsItsDefinition) {

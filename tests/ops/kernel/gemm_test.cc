@@ -55,6 +55,50 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest, testing::Values(
     GemmSize{.m = 65, .n = 64, .k = 120, .batch = 13}, GemmSize{.m = 130, .n = 513, .k = 260, .alpha = 0.5},
     GemmSize{.m = 1, .n = 1300, .k = 900, .batch = 2}));
 
+class ConstantMatrixTest : public testing::TestWithParam<GemmSize> {};
+
+TEST_P(ConstantMatrixTest, IsReadOnceForAllNumbersOfRows) {
+  KernelContext context;
+  GemmSize size = GetParam();
+  for (const bool transpose : {false, true}) {
+    size.transpose_b = transpose;
+    const std::vector<double> b = Numbers(size.k * size.n, 2);
+    Values matrix(DType::kFloat32, b);
+    OneConstant constant(matrix.data());
+    context.ctx.constants = &constant;
+    for (const int64_t rows : {size.m, int64_t{2}, int64_t{17}, int64_t{128}}) {
+      size.m = rows;
+      const std::vector<double> a = Numbers(size.m * size.k, 1), before = Numbers(size.m * size.n, 3);
+      for (const OpReqType req : {kWriteTo, kAddTo}) {
+        Values x(DType::kFloat32, a), c(DType::kFloat32, before);
+        ASSERT_EQ(Gemm<cpu>(context.ctx, DType::kFloat32, size, x.data(), matrix.data(), req, c.data()), absl::OkStatus());
+        const std::vector<double> start = req == kAddTo ? before : std::vector<double>(before.size());
+        c.ExpectNear(Naive(size, a, b, start), Tolerance(DType::kFloat32), absl::StrCat(rows, " rows, req ", req));
+      }
+      if (constant.forms() == 0) continue;  // This processor reads the matrix as it lies.
+      EXPECT_EQ(constant.forms(), 1u);
+      std::memset(matrix.data(), 0, b.size() * sizeof(float));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ConstantMatrixTest, testing::Values(
+    GemmSize{.m = 3, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3}, GemmSize{.m = 3, .n = 64, .k = 33},
+    GemmSize{.m = 4, .n = 65, .k = 16}, GemmSize{.m = 14, .n = 500, .k = 800}, GemmSize{.m = 33, .n = 1030, .k = 100}));
+
+TEST(ConstantMatrix, OthersAreReadEachTime) {
+  KernelContext context;
+  Values a(DType::kFloat32, {1, 2}), b(DType::kFloat32, {3, 4}), c(DType::kFloat32, {0});
+  OneConstant constant(a.data());
+  context.ctx.constants = &constant;
+  const GemmSize size = {.m = 1, .n = 1, .k = 2};
+  for (const float first : {3.f, 5.f}) {
+    static_cast<float*>(b.data())[0] = first;
+    ASSERT_EQ(Gemm<cpu>(context.ctx, DType::kFloat32, size, a.data(), b.data(), kWriteTo, c.data()), absl::OkStatus());
+    EXPECT_EQ(c[0], first + 8);
+  }
+}
+
 TEST(GemmTest, NullRequestWritesNothing) {
   KernelContext context;
   Values a(DType::kFloat32, {1}), b(DType::kFloat32, {1}), c(DType::kFloat32, {7});
