@@ -275,7 +275,7 @@ struct Range {
   int64_t row_bytes;  // 0: it is read whole.
 };
 
-// The parts of a chunk's thread: its memory, and the blobs of the step that it is at.
+// What computes chunks, one after the other: their memory, and the blobs of the step under way.
 class Worker {
  public:
   Worker(const Program& program, const RowChain& chain, const OpContext& context, char* space, ChunkScratch* scratch)
