@@ -275,7 +275,7 @@ struct Range {
   int64_t row_bytes;  // 0: it is read whole.
 };
 
-// What computes chunks, one after the other: their memory, and the blobs of the step under way.
+// A Worker computes chunks, one after the other: it has their memory, and the blobs of the step under way.
 class Worker {
  public:
   Worker(const Program& program, const RowChain& chain, const OpContext& context, char* space, ChunkScratch* scratch)
