@@ -91,7 +91,8 @@ void Execution::Advance() {
       // Where there is no space for it, the steps run whole.
       if (const auto space = context_.scratch->Get(static_cast<size_t>(at_once) * ChunkSpace(*chain)); space.ok()) {
         uint32_t failed = next_;
-        absl::Status status = ComputeByRows(*program_, context_, at_once, *space, chain, &failed);
+        absl::Status status = ComputeByRows(*program_, context_, at_once, *space, chain,
+                                            run_.cancellation.get(), &failed);
         if (!status.ok()) return Finish(At(failed, status));
         next_ = chain->last - 1;
         continue;

@@ -29,14 +29,14 @@ constexpr int64_t kMostRowBytes = 1 << 19;
 constexpr int64_t kMostFormedBytes = 1 << 16;
 // Bytes that all steps read and write for a chunk, about: enough to be worth a thread's way to it.
 constexpr int64_t kChunkBytes = 1 << 19;
-constexpr int64_t kMostChunks = 64;
 // Where there are more, their number is a multiple of this, so that as many threads have equal parts.
 constexpr int64_t kEven = 4;
 
 int64_t RowBytes(const Shape& shape, DType dtype) { return shape.Size(1, shape.ndim()) * SizeOf(dtype); }
 
 int64_t ChunksOf(int64_t rows, int64_t row_bytes) {
-  const int64_t wanted = std::clamp<int64_t>(rows * row_bytes / kChunkBytes, 1, kMostChunks);
+  // A row has kChunkBytes at most for each of its steps, so that the product is far from any limit.
+  const int64_t wanted = std::max<int64_t>(1, std::min(rows, rows * row_bytes / kChunkBytes));
   return std::min(rows, wanted <= kEven ? wanted : (wanted - 1) / kEven * kEven + kEven);
 }
 
@@ -304,7 +304,7 @@ class Worker {
       absl::Status status = RunKernel(step.node->attrs, context_, ins_, reqs_, outs_);
       if (!status.ok()) return {std::move(status), i};
     }
-    return {absl::OkStatus(), 0};
+    return {absl::OkStatus(), chain_.first};
   }
 
  private:
@@ -364,7 +364,7 @@ int ChunksAtOnce(const RowChain& chain, const OpContext& context) {
 }
 
 absl::Status ComputeByRows(const Program& program, const OpContext& context, int at_once, void* space, RowChain* chain,
-                           uint32_t* failed) {
+                           const Cancellation* cancellation, uint32_t* failed) {
   const size_t bytes = ChunkSpace(*chain);
   std::atomic<uint64_t> free = ~uint64_t{0} >> (64 - at_once);  // A bit for each part of the space.
   Mutex mu, scratch_mu;
@@ -376,8 +376,10 @@ absl::Status ComputeByRows(const Program& program, const OpContext& context, int
     char* const own = static_cast<char*>(space) + bytes * static_cast<size_t>(slot);
     ChunkScratch scratch(own + chain->local_bytes, bytes - chain->local_bytes, &scratch_mu, context.scratch);
     Worker worker(program, *chain, context, own, &scratch);
-    std::pair<absl::Status, uint32_t> done = {absl::OkStatus(), 0};
+    std::pair<absl::Status, uint32_t> done = {absl::OkStatus(), chain->first};
     for (int64_t i = begin; i < end && done.first.ok(); ++i) {
+      if (cancellation != nullptr) done.first = cancellation->Check();
+      if (!done.first.ok()) break;
       done = worker.Compute(i * chain->rows / chain->chunks, (i + 1) * chain->rows / chain->chunks);
     }
     {

@@ -16,6 +16,7 @@
 #include "engine/core/op_context.h"
 #include "engine/passes/infer.h"
 #include "engine/passes/plan_memory.h"
+#include "engine/runtime/cancellation.h"
 #include "engine/runtime/program.h"
 
 namespace gluond {
@@ -32,10 +33,10 @@ bool MayComputeByRows(const Program& program, const RowChain& chain, bool has_co
 int ChunksAtOnce(const RowChain& chain, const OpContext& context);
 inline size_t ChunkSpace(const RowChain& chain) { return chain.local_bytes + chain.scratch_bytes; }
 
-// Runs the chain's steps, `at_once` chunks at a time, in as many times ChunkSpace and context.scratch. A failure names its
-// step in *failed.
+// Runs the chain's steps, `at_once` chunks at a time, in as many times ChunkSpace and context.scratch. `cancellation`, which
+// may be null, is asked before each chunk. A failure names its step in *failed.
 absl::Status ComputeByRows(const Program& program, const OpContext& context, int at_once, void* space, RowChain* chain,
-                           uint32_t* failed);
+                           const Cancellation* cancellation, uint32_t* failed);
 
 }  // namespace gluond
 

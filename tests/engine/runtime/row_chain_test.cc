@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -173,6 +174,33 @@ TEST_F(RowChainTest, MemoryThatOverlapsIsSeen) {
   EXPECT_FALSE(MayComputeByRows(*program, chain, false));
   out.data = in.data;  // Rows of the output are smaller.
   EXPECT_FALSE(MayComputeByRows(*program, chain, false));
+}
+
+TEST_F(RowChainTest, ACancelledRunEndsBetweenChunks) {
+  const auto program = Compile({MakeNode("tanh", "t", {Relu("r", data_)})}, {64, 100, 400});
+  ASSERT_EQ(program->chains.size(), 1u);
+  std::vector<float> memory(64 * 100 * 400, 0.5f), result(memory.size());
+  program->ins[0].data = memory.data();
+  program->outs.back().data = result.data();
+  const auto cancellation = std::make_shared<Cancellation>();
+  uint32_t failed = 0;
+  lane_->Post([&] {
+    OpContext context = lane_->NewContext(false);
+    lane_->LendScratch(&context);
+    context.threads = nullptr;
+    RowChain& chain = program->chains[0];
+    std::vector<char> space(ChunkSpace(chain) + 64);
+    EXPECT_EQ(ComputeByRows(*program, context, 1, space.data(), &chain, cancellation.get(), &failed), absl::OkStatus());
+    EXPECT_EQ(result.back(), std::tanh(0.5f));
+    cancellation->Cancel();
+    result.front() = 7;
+    EXPECT_EQ(ComputeByRows(*program, context, 1, space.data(), &chain, cancellation.get(), &failed).code(),
+              absl::StatusCode::kCancelled);
+    EXPECT_EQ(result.front(), 7);
+  });
+  std::promise<void> done;
+  lane_->Post([&] { done.set_value(); });
+  done.get_future().wait();
 }
 
 TEST_F(RowChainTest, LargeFiltersAreToBeConstant) {
