@@ -13,7 +13,7 @@ import gluond as mx
 import numpy as np
 from gluond import nd
 from gluond._proto import session_pb2
-from gluond._wire import connect, encoding, stream
+from gluond._wire import connect, encoding, pipeline, stream
 from tests import case_runner
 from tests.client.python.beside import in_threads
 from tests.client.python.proxy import Proxy
@@ -102,6 +102,31 @@ class SessionTest(unittest.TestCase):
 
 
 class InterruptTest(unittest.TestCase):
+
+    def test_an_interrupted_write_leaves_no_old_values(self):
+        writes = {"in place": lambda x: x.__iadd__(1), "a number": lambda x: x.__setitem__(slice(None), 1),
+                  "an array": lambda x: nd.ones((1,)).copyto(x), "numbers": lambda x: x.__setitem__(slice(None), np.ones(1)),
+                  "an operator's": lambda x: nd.exp(x, out=x)}
+        with RunningServer() as server:
+            mx.connect(server.address)
+            for name, write in writes.items():
+                with self.subTest(name):
+                    x = nd.zeros((1,))
+                    self.assertEqual(x.asscalar(), 0)  # The client keeps this value.
+                    write(x.copy())  # Calls are known to the server from here on.
+                    real, waits = pipeline.leaves_at_once, [name != "an array", True]
+
+                    def interrupted(command, tail, real=real, waits=waits):
+                        if waits.pop():
+                            raise KeyboardInterrupt
+                        return real(command, tail)
+
+                    if name == "an array":
+                        waits.reverse()  # The first command makes the other array.
+                    with mock.patch.object(pipeline, "leaves_at_once", interrupted), self.assertRaises(KeyboardInterrupt):
+                        write(x)
+                    self.assertEqual(x.asscalar(), 1)
+            connect.current().close()
 
     def test_ctrl_c_anywhere_loses_nothing_and_does_nothing_twice(self):
         def interrupt(*unused):

@@ -180,6 +180,16 @@ def binary(call: Call, lhs: Any, rhs: Any) -> Any:
     return out
 
 
+def write(targets: Sequence[Any], submit: Callable[[], Any]) -> None:
+    """Submits what gives the targets new values. These count as new before it, too: an interrupt may come anywhere, and values
+    that were fetched before must not be taken for theirs."""
+    for each in targets:
+        each._written()
+    submit()
+    for each in targets:  # Another thread may have fetched the old ones meanwhile.
+        each._written()
+
+
 def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b"") -> Any:
     """Any call with inputs: its output, or a list of its outputs. `out`: arrays (or one) that get the values instead.
 
@@ -202,13 +212,13 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    session.submit(b"".join((ready[1], *[each._name for each in inputs], ready[2], *[each._name for each in outputs],
-                             mode.flags, tail)))
-    for place in call.auxiliary:
-        inputs[place]._written()
+    command = b"".join((ready[1], *[each._name for each in inputs], ready[2], *[each._name for each in outputs], mode.flags, tail))
+    if out is None and not call.auxiliary:
+        session.submit(command)
+    else:
+        targets = [*[inputs[place] for place in call.auxiliary], *(() if out is None else outputs)]
+        write(targets, lambda: session.submit(command))
     if out is not None:
-        for each in outputs:
-            each._written()
         return out
     return outputs[0] if call.outputs == 1 else outputs
 
@@ -220,9 +230,8 @@ def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[T
     if ready[0] is not session:
         ready = call.prepare(session)
     array = blank(kind, session, context, shape, dtype) if out is None else out
-    session.submit(ready[1] + ready[2] + array._name + mode.flags + tail)
-    if out is not None:
-        out._written()
+    command = ready[1] + ready[2] + array._name + mode.flags + tail
+    write(() if out is None else (out,), lambda: session.submit(command))
     return array
 
 

@@ -129,8 +129,7 @@ def _set_all(x: Any, value: Any) -> None:
                          f"{values.shape} and requested shape {x.shape}") from None
     if mode.when_fresh:  # Only an operator's write can depend on the gradient's freshness.
         return transfer.overwrite(x, transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
-    transfer.send(x, values)
-    x._written()
+    calls.write((x,), lambda: transfer.send(x, values))
     return None
 
 

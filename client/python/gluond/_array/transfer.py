@@ -138,8 +138,8 @@ def overwrite(target: Any, source: Any) -> None:
         calls.invoke(calls.intern("_copy", {}, 1, 1), (source.as_in_context(target._context),), target)
         return
     device = target._context._device if source._context != target._context else ""
-    target._session.submit(encoding.assign(target._name, source._name, device, mode.recording))
-    target._written()
+    command = encoding.assign(target._name, source._name, device, mode.recording)
+    calls.write((target,), lambda: target._session.submit(command))
 
 
 def broadcast(source: Any, shape: Tuple[int, ...]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, List, Sequence, Tuple, Union
 
 from .._array.array import NDArray
-from .._array.calls import blank, check_not_in_graph, check_together
+from .._array.calls import blank, check_not_in_graph, check_together, write
 from .._wire import connect
 from .._wire.mode import mode
 from ..base import MXNetError
@@ -51,15 +51,12 @@ class CachedOp:
             session, context = connect.current(), default_ctx or current_context()
         outputs = ([blank(NDArray, session, context, None, None) for _ in range(self._outputs)] if out is None
                    else self._checked(out, args))
-        self._symbol._define().run(session, [array._name for array in args], [array._name for array in outputs],
-                                   mode.flags)
-        for place in self._auxiliary if mode.training else self._custom_states:
-            args[place]._written()
+        states = [args[place] for place in (self._auxiliary if mode.training else self._custom_states)]
+        write([*states, *(() if out is None else outputs)], lambda: self._symbol._define().run(
+            session, [array._name for array in args], [array._name for array in outputs], mode.flags))
         for place in self._custom_states:
             args[place]._written_by_server()
         if out is not None:
-            for array in outputs:
-                array._written()
             return out
         return outputs[0] if self._outputs == 1 else outputs
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from .._array.array import NDArray
-from .._array.calls import blank
+from .._array.calls import blank, write
 from .._array.create import zeros
 from .._attributes import dtype_name
 from .._wire import connect, encoding
@@ -112,10 +112,9 @@ class Executor:
         arguments = self._leaves.read() if recording else [array._name for array in self.arg_arrays]
         names = [*arguments, *[array._name for array in self.aux_arrays]]
         outputs = [blank(NDArray, session, context, None, None) for _ in self._output_names]
-        self._symbol._define().run(session, [names[place] for place in self._order],
-                                   [output._name for output in outputs], encoding.mode_flags(recording, training))
-        for array in self.aux_arrays if training else self._custom_states:
-            array._written()
+        write(self.aux_arrays if training else self._custom_states, lambda: self._symbol._define().run(
+            session, [names[place] for place in self._order], [output._name for output in outputs],
+            encoding.mode_flags(recording, training)))
         for array in self._custom_states:
             array._written_by_server()
         self._recorded = recording

@@ -7,6 +7,7 @@ from typing import Any, List, Mapping, Optional, Sequence
 
 from .._array import tape
 from .._array.array import NDArray
+from .._array.calls import write
 from .._proto import command_pb2, graph_pb2
 from .._wire import encoding
 from ..base import MXNetError
@@ -101,7 +102,6 @@ class Leaves:
             head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
                             for gradient in head_gradients],
             retain_graph=True, training=training)
-        tape.submit_backward(outputs[0]._session, command)
-        for gradient, request in zip(self._gradients, self._requests):
-            if gradient is not None and request != "null":
-                gradient._written()
+        written = [gradient for gradient, request in zip(self._gradients, self._requests)
+                   if gradient is not None and request != "null"]
+        write(written, lambda: tape.submit_backward(outputs[0]._session, command))
