@@ -19,10 +19,15 @@ class SessionNamedTest : public SessionTest {
   }
   // A session whose client leaves; named unless `save` is false.
   std::string Leave(bool save = true) {
-    ClientStream stream(*stub_);
-    const std::string session = stream.Open();
-    stream.Send(1, {save ? Save() : Fetch({1})});
-    EXPECT_EQ(stream.NextReply().has_saved(), save);
+    std::string session;
+    {
+      ClientStream stream(*stub_);
+      session = stream.Open();
+      stream.Send(1, {save ? Save() : Fetch({1})});
+      EXPECT_EQ(stream.NextReply().has_saved(), save);
+    }
+    // The server hears of the cancelled stream a moment later, and who left first is to be away for longest.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return session;
   }
   bool IsThere(const std::string& session) {
