@@ -37,6 +37,10 @@ def _cuda_objects_impl(ctx):
     flags += _MODE_FLAGS[ctx.var["COMPILATION_MODE"]]
     flags += ["-gencode", GENCODE]
 
+    # Else temporary files lie in one folder under names made of the source's and the process's number, which a sandbox counts
+    # from 1: batch_norm.cc and batch_norm.cu wrote each other's.
+    flags.append("--objdir-as-tempdir")
+
     objects = []
     for src in ctx.files.srcs:
         # Named by the path below the package: kernel/reduce.cc and reduce.cc may both exist.

@@ -21,7 +21,6 @@ namespace gluond::ops::math {
   HOST_DEVICE float Name(float x) { return ::name##f(x); }
 GLUOND_MATH_FUNCTION(Abs, fabs)
 GLUOND_MATH_FUNCTION(Sqrt, sqrt)
-GLUOND_MATH_FUNCTION(Cbrt, cbrt)
 GLUOND_MATH_FUNCTION(Floor, floor)
 GLUOND_MATH_FUNCTION(Ceil, ceil)
 GLUOND_MATH_FUNCTION(Trunc, trunc)
@@ -39,13 +38,57 @@ GLUOND_MATH_FUNCTION(Acosh, acosh)
 GLUOND_MATH_FUNCTION(Atanh, atanh)
 GLUOND_MATH_FUNCTION(Expm1, expm1)
 GLUOND_MATH_FUNCTION(Log1p, log1p)
-GLUOND_MATH_FUNCTION(Log2, log2)
-GLUOND_MATH_FUNCTION(Log10, log10)
-GLUOND_MATH_FUNCTION(Gamma, tgamma)
 #undef GLUOND_MATH_FUNCTION
 
-HOST_DEVICE double Pow(double x, double y) { return ::pow(x, y); }
+HOST_DEVICE float Cbrt(float x) { return ::cbrtf(x); }
+HOST_DEVICE float Log2(float x) { return ::log2f(x); }
+HOST_DEVICE float Log10(float x) { return ::log10f(x); }
+HOST_DEVICE float Gamma(float x) { return ::tgammaf(x); }
 HOST_DEVICE float Pow(float x, float y) { return ::powf(x, y); }
+#ifdef GLUOND_GPU_CODE
+
+// CUDA's functions of double miss integers by a unit in the last place: pow(3, 1) is less than 3. Operators on integers
+// compute in double and cut, so that an integer must be one.
+
+// The product of `count` factors, from `first` on, which grow by `step`.
+HOST_DEVICE double Product(double first, double step, int count) {
+  double product = 1;
+  for (int k = 0; k < count; ++k) product *= first + k * step;
+  return product;
+}
+HOST_DEVICE double Cbrt(double x) {
+  const double y = ::cbrt(x), n = ::rint(y);
+  return n * n * n == x ? n : y;
+}
+HOST_DEVICE double Log2(double x) {
+  const double y = ::log2(x), n = ::rint(y);
+  return n >= 0 && n < 64 && Product(2, 0, static_cast<int>(n)) == x ? n : y;
+}
+HOST_DEVICE double Log10(double x) {
+  const double y = ::log10(x), n = ::rint(y);
+  return n >= 0 && n < 23 && Product(10, 0, static_cast<int>(n)) == x ? n : y;  // 10^22 is the last that a double holds.
+}
+HOST_DEVICE double Gamma(double x) {
+  const bool small = x >= 1 && x < 24 && x == ::floor(x);  // 22! is the last that a double holds.
+  return small ? Product(1, 1, static_cast<int>(x) - 1) : ::tgamma(x);
+}
+HOST_DEVICE double Pow(double x, double y) {
+  if (x == ::floor(x) && y == ::floor(y) && y >= 0 && y < 64) {
+    const double power = Product(x, 0, static_cast<int>(y));
+    if (::fabs(power) <= 0x1p53) return power;
+  }
+  return ::pow(x, y);
+}
+
+#else
+
+HOST_DEVICE double Cbrt(double x) { return ::cbrt(x); }
+HOST_DEVICE double Log2(double x) { return ::log2(x); }
+HOST_DEVICE double Log10(double x) { return ::log10(x); }
+HOST_DEVICE double Gamma(double x) { return ::tgamma(x); }
+HOST_DEVICE double Pow(double x, double y) { return ::pow(x, y); }
+
+#endif  // GLUOND_GPU_CODE
 HOST_DEVICE double Fmod(double x, double y) { return ::fmod(x, y); }
 HOST_DEVICE float Fmod(float x, float y) { return ::fmodf(x, y); }
 HOST_DEVICE double Hypot(double x, double y) { return ::hypot(x, y); }

@@ -73,9 +73,11 @@ else
 fi
 [ $? != 3 ] || finish  # No GPU, or no CUDA libraries: its one line stands above.
 if [ $scale = tiny ]; then
+  part 60 large_operators.py tiny
   part 120 client_cases.py autograd
   part 120 trainings.py tiny
 else
+  part 60 large_operators.py full
   part 80 client_cases.py
   part 80 trainings.py full
   part 90 operators.py sanitizer

@@ -84,8 +84,10 @@ absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<c
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob scale, ScaleOf(ctx, call, x.dtype, gamma));
   // cuDNN computes 1 new + 0 old. The old values are zeros, as 0 times NaN would be NaN.
-  ASSIGN_OR_RETURN(const TBlob new_mean, PerChannel(ctx, call.shape, x.dtype, 0));
-  ASSIGN_OR_RETURN(const TBlob new_var, PerChannel(ctx, call.shape, x.dtype, 0));
+  TBlob new_mean = {nullptr, {call.shape.n}, ChannelType(x.dtype), ctx.device}, new_var = new_mean;
+  ASSIGN_OR_RETURN(new_mean.data, ctx.scratch->Get(2 * new_mean.bytes()));
+  RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(new_mean.data, 0, 2 * new_mean.bytes(), Stream(ctx)), "BatchNorm"));
+  new_var.data = static_cast<char*>(new_mean.data) + new_mean.bytes();
   const Scalar one(x.dtype, 1), keep_y(x.dtype, req == kAddTo ? 1 : 0);
   RETURN_IF_ERROR(CudaStatus(
       cudnnBatchNormalizationForwardTraining(handle, kMode, one.get(), keep_y.get(), p->x, x.data, p->x, y.data,

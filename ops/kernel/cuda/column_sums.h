@@ -1,4 +1,4 @@
-// Column sums on a GPU: a block for 32 columns.
+// Column sums on a GPU: a block for 32 columns, or for a piece of their rows where there are few columns.
 
 namespace gluond::ops::column_sums_internal {
 
@@ -8,15 +8,18 @@ struct Outputs {
   bool set[terms];
 };
 
-// 32 neighbouring columns by 8 shares of the rows, so that a warp reads what lies together.
+// 32 neighbouring columns by 8 shares of the rows, so that a warp reads what lies together. The sums go to `out`; or, of piece
+// blockIdx.y of the rows, to partial[piece][term][column].
 template <class C, int terms, class F>
-__global__ void SumKernel(int64_t rows, int64_t cols, F f, Outputs<C, terms> out) {
+__global__ void SumKernel(int64_t rows, int64_t cols, F f, Outputs<C, terms> out, double* partial) {
   __shared__ double share[terms][8][32];
   const int column = threadIdx.x % 32, part = threadIdx.x / 32;
+  const int64_t piece = (rows + gridDim.y - 1) / gridDim.y, begin = piece * blockIdx.y;
+  const int64_t end = begin + piece < rows ? begin + piece : rows;
   for (int64_t first = blockIdx.x * int64_t{32}; first < cols; first += int64_t{gridDim.x} * 32) {
     const int64_t col = first + column;
     double sum[terms] = {};
-    for (int64_t row = part; row < rows && col < cols; row += 8) {
+    for (int64_t row = begin + part; row < end && col < cols; row += 8) {
       double term[terms];
       f(row, row * cols + col, term);
       for (int k = 0; k < terms; ++k) sum[k] += term[k];
@@ -25,11 +28,30 @@ __global__ void SumKernel(int64_t rows, int64_t cols, F f, Outputs<C, terms> out
     __syncthreads();
     for (int k = 0; k < terms && part == 0 && col < cols; ++k) {
       for (int p = 1; p < 8; ++p) sum[k] += share[k][p][column];
-      if (out.set[k]) out.y[k].Set(col, static_cast<C>(sum[k]));
+      if (partial != nullptr) {
+        partial[(int64_t{blockIdx.y} * terms + k) * cols + col] = sum[k];
+      } else if (out.set[k]) {
+        out.y[k].Set(col, static_cast<C>(sum[k]));
+      }
     }
     __syncthreads();
   }
 }
+
+template <class C, int terms>
+struct SumPieces {
+  const double* partial;
+  int64_t pieces, cols;
+  Outputs<C, terms> out;
+
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t k = i / cols, col = i % cols;
+    if (!out.set[k]) return;
+    double sum = 0;
+    for (int64_t p = 0; p < pieces; ++p) sum += partial[(p * terms + k) * cols + col];
+    out.y[k].Set(col, static_cast<C>(sum));
+  }
+};
 
 template <class C, int terms, class F>
 absl::Status Run(gpu, const OpContext& ctx, int64_t rows, int64_t cols, const F& f, const ColumnSum (&sums)[terms]) {
@@ -38,8 +60,15 @@ absl::Status Run(gpu, const OpContext& ctx, int64_t rows, int64_t cols, const F&
     out.y[k] = Out<C>(sums[k].y, sums[k].req);
     out.set[k] = sums[k].req != kNullOp;
   }
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>((cols + 31) / 32, int64_t{1} << 20));
-  return Launch(ctx, SumKernel<C, terms, F>, blocks, kBlockThreads, rows, cols, f, out);
+  const dim3 grid = Grid((cols + 31) / 32, rows / 64);
+  double* partial = nullptr;
+  if (grid.y > 1) {
+    ASSIGN_OR_RETURN(void* const scratch, ctx.scratch->Get(grid.y * terms * static_cast<size_t>(cols) * sizeof(double)));
+    partial = static_cast<double*>(scratch);
+  }
+  RETURN_IF_ERROR(Launch(ctx, SumKernel<C, terms, F>, grid, kBlockThreads, rows, cols, f, out, partial));
+  if (partial == nullptr) return absl::OkStatus();
+  return ForEach<gpu>(ctx, terms * cols, SumPieces<C, terms>{partial, grid.y, cols, out});
 }
 
 }  // namespace gluond::ops::column_sums_internal

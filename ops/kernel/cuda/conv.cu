@@ -26,6 +26,7 @@ struct Choice {
 
 struct Plan {
   DType dtype;
+  bool has_large_windows;  // Of more than 3 x 3.
   DnnTensor x, y;
   DnnFilter w;
   DnnConvolution conv;
@@ -43,6 +44,7 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
   const auto i = [](int64_t n) { return static_cast<int>(n); };
   constexpr absl::string_view kWhat = "Convolution";
   plan->dtype = dtype;
+  plan->has_large_windows = s.kernel[1] > 3 || s.kernel[2] > 3;
   RETURN_IF_ERROR(Describe(dtype, {s.batch, s.in_channels, s.in[1], s.in[2]}, &plan->x));
   RETURN_IF_ERROR(Describe(dtype, {s.batch, s.out_channels, s.out[1], s.out[2]}, &plan->y));
   RETURN_IF_ERROR(plan->w.Create());
@@ -74,6 +76,16 @@ absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, DType dtype, const ConvSize& 
   });
 }
 
+// True of Winograd's algorithm with large tiles, as cuDNN takes it for windows of 5 x 5: in float32 its results are a few
+// thousandths off, more than by TF32.
+bool IsRough(cudnnConvolutionFwdAlgo_t algorithm) { return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED; }
+bool IsRough(cudnnConvolutionBwdDataAlgo_t algorithm) {
+  return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+}
+bool IsRough(cudnnConvolutionBwdFilterAlgo_t algorithm) {
+  return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+}
+
 // Asks `rank(most, &count, ranking)` for cuDNN's ranking, takes the first algorithm that GpuMath allows and whose
 // `workspace(algorithm, &bytes)` is small enough, and sets the descriptor to its math. UNIMPLEMENTED: there is none.
 template <class Perf, class A, class Rank, class Workspace>
@@ -89,6 +101,7 @@ absl::Status Choose(const Plan& plan, Choice<A>* choice, const Rank& rank, const
       const Perf& perf = ranking[i];
       if (perf.status != CUDNN_STATUS_SUCCESS) continue;
       if (TheGpuMath().deterministic && perf.determinism != CUDNN_DETERMINISTIC) continue;
+      if (plan.has_large_windows && IsRough(perf.algo)) continue;
       // A ranking holds for its own math. Where the math must be exact, it says nothing of the workspace.
       const cudnnMathType_t math = MostMath(plan.dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : perf.mathType;
       RETURN_IF_ERROR(CudaStatus(cudnnSetConvolutionMathType(plan.conv, math), "Convolution"));

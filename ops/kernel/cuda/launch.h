@@ -1,8 +1,37 @@
 // Kernels of the GPU, and how they are started.
 
+#include <optional>
+
 namespace gluond::ops {
 
 inline constexpr int kBlockThreads = 256;
+
+// What a thread reads or writes at once where it can.
+inline constexpr int kPackBytes = 16;
+template <class T>
+struct alignas(kPackBytes) Pack {
+  static constexpr int kSize = kPackBytes / sizeof(T);
+  T at[kSize];
+};
+
+// What run(T{}) gives for the first floating-point type T, of those that are computed in C, for which it gives something.
+template <class C, class Run>
+std::optional<absl::Status> InStorageType(const Run& run) {
+  std::optional<absl::Status> done;
+  if constexpr (std::is_same_v<C, float>) {
+    done = run(float{});
+    if (!done) done = run(Half{});
+    if (!done) done = run(BFloat16{});
+  } else if constexpr (std::is_same_v<C, double>) {
+    done = run(double{});
+  }
+  return done;
+}
+
+inline bool IsAligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPackBytes == 0; }
+// True where the tensor holds T and lies as packs do.
+template <class T>
+bool IsOfPacks(const TBlob& x) { return x.dtype == DTypeOf<T> && IsAligned(x.data); }
 
 // The Status of a call of CUDA. A failure is taken from the thread's state, so that no later call is blamed for it.
 inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
@@ -25,9 +54,17 @@ inline unsigned Blocks(int64_t n) {
   return static_cast<unsigned>(std::min<int64_t>((n + kBlockThreads - 1) / kBlockThreads, int64_t{1} << 20));
 }
 
+// A grid of `blocks` by as many pieces as keep a large GPU busy, `most` of them at most. It depends on the numbers alone, and
+// not on the GPU, so that results do not either.
+inline dim3 Grid(int64_t blocks, int64_t most) {
+  constexpr int64_t kBusy = 512, kMost = int64_t{1} << 20;
+  const int64_t pieces = blocks >= kBusy / 2 ? 1 : std::min((kBusy + blocks - 1) / blocks, most);
+  return dim3(static_cast<unsigned>(std::min(blocks, kMost)), static_cast<unsigned>(std::max<int64_t>(1, pieces)));
+}
+
 // Puts kernel(args...) on the context's stream. Errors of the kernel itself appear when the stream is synchronized.
 template <class... P, class... A>
-absl::Status Launch(const OpContext& ctx, void (*kernel)(P...), unsigned blocks, unsigned threads, const A&... args) {
+absl::Status Launch(const OpContext& ctx, void (*kernel)(P...), dim3 blocks, unsigned threads, const A&... args) {
   cudaLaunchConfig_t config = {};
   config.gridDim = blocks;
   config.blockDim = threads;

@@ -1,9 +1,10 @@
-// Pooling on the GPU. cuDNN computes flat averages and sums, and flat maxima whose positions nobody wants. Kernels of
-// our own are for volumes, for windows that reach beyond the padding (pooling_convention full), which cuDNN does not
-// have, and for maxima with positions and their gradient: the first largest element is the same on every device and is
-// kept as an int32, but cuDNN neither gives nor takes positions. They have a thread for each output of the forward pass
-// and each input of the backward one, so that nothing is added by two threads and every run gives the same bits.
+// Pooling on the GPU. cuDNN computes flat averages and sums. Kernels of our own are for volumes, for windows that reach
+// beyond the padding (pooling_convention full), which cuDNN does not have, and for maxima: the first largest element is
+// the same on every device and is kept as an int32, but cuDNN neither gives nor takes positions, and its maximum of
+// infinities below 0 is the least finite number. They have a thread for each output of the forward pass and each input
+// of the backward one, so that nothing is added by two threads and every run gives the same bits.
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <tuple>
@@ -24,7 +25,6 @@ struct Plan {
 };
 
 cudnnPoolingMode_t ModeOf(const PoolSize& s) {
-  if (s.type == PoolType::kMax) return CUDNN_POOLING_MAX;
   if (s.type == PoolType::kAvg && !s.count_include_pad) return CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
   return CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
 }
@@ -34,11 +34,10 @@ double Factor(const PoolSize& s) {
   return s.type == PoolType::kSum ? static_cast<double>(s.kernel[1]) * static_cast<double>(s.kernel[2]) : 1;
 }
 
-// True where cuDNN's windows are ours: they are flat, and none reaches beyond the padding. cuDNN counts elements in 32
-// bits.
+// True where cuDNN's averages are ours: of flat windows, of which none reaches beyond the padding.
 bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
-  constexpr int64_t kMost = std::numeric_limits<int>::max();
-  if (!s.flat() || !IsFloating(x.dtype) || y.dtype != x.dtype) return false;
+  if (s.type == PoolType::kMax || !s.flat() || !IsFloating(x.dtype) || y.dtype != x.dtype) return false;
+  constexpr int64_t kMost = std::numeric_limits<int>::max();  // cuDNN counts elements in 32 bits.
   if (x.Size() == 0 || y.Size() == 0 || x.Size() > kMost || y.Size() > kMost) return false;
   const auto whole = [&](int axis) {
     return s.out[axis] == (s.in[axis] + 2 * s.pad[axis] - s.kernel[axis]) / s.stride[axis] + 1;
@@ -80,81 +79,99 @@ absl::Status BackwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob&
                                          beta.get(), p->x, dx.data), "Pooling's gradient");
 }
 
-// The window of one output. Where planes are `flat`, there is nothing to divide for along the first axis.
-template <bool flat>
-struct Window {
-  Extent z = {0, 1, 1}, y, x;
+// Sizes of planes, in the type that positions are counted in: int32_t where that is enough.
+template <class I>
+struct Planes {
+  I in[3], out[3], kernel[3], stride[3], pad[3];
 
-  HOST_DEVICE Window(const PoolSize& s, int64_t output) {
-    const int64_t row = output / s.out[2];
-    x = WindowExtent(s, 2, output % s.out[2]);
-    y = WindowExtent(s, 1, flat ? row : row % s.out[1]);
-    if constexpr (!flat) z = WindowExtent(s, 0, row / s.out[1]);
-  }
-
-  // body(position in the plane) for every element, in row-major order.
-  template <class Body>
-  HOST_DEVICE void ForEach(const PoolSize& s, const Body& body) const {
-    for (int64_t iz = z.begin; iz < z.end; ++iz) {
-      for (int64_t iy = y.begin; iy < y.end; ++iy) {
-        for (int64_t ix = x.begin; ix < x.end; ++ix) body((iz * s.in[1] + iy) * s.in[2] + ix);
-      }
+  explicit Planes(const PoolSize& s) {
+    for (int axis = 0; axis < 3; ++axis) {
+      in[axis] = static_cast<I>(s.in[axis]);
+      out[axis] = static_cast<I>(s.out[axis]);
+      kernel[axis] = static_cast<I>(s.kernel[axis]);
+      stride[axis] = static_cast<I>(s.stride[axis]);
+      pad[axis] = static_cast<I>(s.pad[axis]);
     }
   }
+  HOST_DEVICE I in_plane() const { return in[0] * in[1] * in[2]; }
+  HOST_DEVICE I out_plane() const { return out[0] * out[1] * out[2]; }
 };
 
-template <class C, bool flat>
+template <class I>
+struct Range {
+  I begin, end;
+};
+
+// The elements of an axis in the window of output o.
+template <class I>
+HOST_DEVICE Range<I> Inputs(const Planes<I>& p, int axis, I o) {
+  const I first = o * p.stride[axis] - p.pad[axis], last = first + p.kernel[axis];
+  return {first < 0 ? 0 : first, last < p.in[axis] ? last : p.in[axis]};
+}
+// The outputs whose windows may hold element i of an axis.
+template <class I>
+HOST_DEVICE Range<I> Outputs(const Planes<I>& p, int axis, I i) {
+  const I first = i + p.pad[axis] - p.kernel[axis] + 1, last = (i + p.pad[axis]) / p.stride[axis];
+  return {first <= 0 ? 0 : (first + p.stride[axis] - 1) / p.stride[axis],
+          last + 1 < p.out[axis] ? last + 1 : p.out[axis]};
+}
+
+// Where planes are `flat`, there is nothing to divide for along the first axis.
+template <class C, bool flat, class I>
 struct Forward {
   PoolSize s;
+  Planes<I> p;
   In<C> x;
   Out<C> y;
   int32_t* index;
   bool set_y, add_index;
 
-  HOST_DEVICE void operator()(int64_t i) const {
-    const Window<flat> window(s, i % s.out_plane());
-    const int64_t plane = i / s.out_plane() * s.in_plane();
+  HOST_DEVICE void operator()(int64_t n) const {
+    const I o = static_cast<I>(n), plane = o / p.out_plane(), row = (o - plane * p.out_plane()) / p.out[2];
+    const I ox = o % p.out[2], oy = flat ? row : row % p.out[1], oz = flat ? 0 : row / p.out[1];
+    const Range<I> zs = flat ? Range<I>{0, 1} : Inputs(p, 0, oz), ys = Inputs(p, 1, oy), xs = Inputs(p, 2, ox);
+    const int64_t first = int64_t{plane} * p.in_plane();
+    const bool is_max = s.type == PoolType::kMax;
     C value = 0;
-    int64_t at = -1;
-    if (s.type == PoolType::kMax) {
-      window.ForEach(s, [&](int64_t p) {
-        const C v = x[plane + p];
-        if (at >= 0 && (value != value || v <= value)) return;  // The first largest, or the first NaN.
-        value = v;
-        at = p;
-      });
-    } else {
-      window.ForEach(s, [&](int64_t p) { value += x[plane + p]; });
-      value /= static_cast<C>(Divisor(s, window.z, window.y, window.x));
+    I at = -1;
+    for (I iz = zs.begin; iz < zs.end; ++iz) {
+      for (I iy = ys.begin; iy < ys.end; ++iy) {
+        for (I ix = xs.begin; ix < xs.end; ++ix) {
+          const I i = (iz * p.in[1] + iy) * p.in[2] + ix;
+          const C v = x[first + i];
+          if (!is_max) {
+            value += v;
+          } else if (at < 0 || (value == value && !(v <= value))) {  // The first largest, or the first NaN.
+            value = v;
+            at = i;
+          }
+        }
+      }
     }
-    if (index != nullptr) index[i] = static_cast<int32_t>(add_index ? index[i] + at : at);
-    if (set_y) y.Set(i, value);
+    if (!is_max) value /= static_cast<C>(Divisor(s, oz, oy, ox));
+    if (index != nullptr) index[n] = static_cast<int32_t>(add_index ? index[n] + at : at);
+    if (set_y) y.Set(n, value);
   }
 };
 
-template <class C, bool flat>
+template <class C, bool flat, class I>
 struct Backward {
   PoolSize s;
+  Planes<I> p;
   In<C> dy;
   Out<C> dx;
   const int32_t* index;
 
-  // The outputs whose windows may hold element i of an axis.
-  HOST_DEVICE Extent Outputs(int axis, int64_t i) const {
-    const int64_t first = i + s.pad[axis] - s.kernel[axis] + 1, last = (i + s.pad[axis]) / s.stride[axis];
-    const int64_t begin = first <= 0 ? 0 : (first + s.stride[axis] - 1) / s.stride[axis];
-    return {begin, last + 1 < s.out[axis] ? last + 1 : s.out[axis], 0};
-  }
-  HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t at = i % s.in_plane(), row = at / s.in[2], plane = i / s.in_plane() * s.out_plane();
-    Extent slices = {0, 1, 0};
-    if constexpr (!flat) slices = Outputs(0, row / s.in[1]);
-    const Extent rows = Outputs(1, flat ? row : row % s.in[1]), cols = Outputs(2, at % s.in[2]);
+  HOST_DEVICE void operator()(int64_t n) const {
+    const I i = static_cast<I>(n), plane = i / p.in_plane(), at = i - plane * p.in_plane(), row = at / p.in[2];
+    const I ix = at - row * p.in[2], iy = flat ? row : row % p.in[1], iz = flat ? 0 : row / p.in[1];
+    const Range<I> zs = flat ? Range<I>{0, 1} : Outputs(p, 0, iz), ys = Outputs(p, 1, iy), xs = Outputs(p, 2, ix);
+    const int64_t first = int64_t{plane} * p.out_plane();
     C sum = 0;
-    for (int64_t oz = slices.begin; oz < slices.end; ++oz) {
-      for (int64_t oy = rows.begin; oy < rows.end; ++oy) {
-        for (int64_t ox = cols.begin; ox < cols.end; ++ox) {
-          const int64_t o = plane + (oz * s.out[1] + oy) * s.out[2] + ox;
+    for (I oz = zs.begin; oz < zs.end; ++oz) {
+      for (I oy = ys.begin; oy < ys.end; ++oy) {
+        for (I ox = xs.begin; ox < xs.end; ++ox) {
+          const int64_t o = first + (oz * p.out[1] + oy) * p.out[2] + ox;
           if (s.type != PoolType::kMax) {
             sum += dy[o] / static_cast<C>(Divisor(s, oz, oy, ox));
           } else if (index[o] == at) {
@@ -163,9 +180,26 @@ struct Backward {
         }
       }
     }
-    dx.Set(i, sum);
+    dx.Set(n, sum);
   }
 };
+
+// True where 32 bits are enough for all positions: a GPU divides them several times faster than 64.
+bool AreFew(const PoolSize& s, const TBlob& x, const TBlob& y) {
+  constexpr int64_t kMost = int64_t{1} << 28;  // A position is at most the sum of five such.
+  bool few = std::max(x.Size(), y.Size()) <= std::numeric_limits<int32_t>::max();
+  for (const auto& sizes : {s.in, s.out, s.kernel, s.stride, s.pad}) {
+    few = few && *std::max_element(sizes.begin(), sizes.end()) <= kMost;
+  }
+  return few;
+}
+
+// run(flat, I{}) with what the kernels are made for.
+template <class Run>
+absl::Status WithPlanes(const PoolSize& s, const TBlob& x, const TBlob& y, const Run& run) {
+  const auto counted = [&](auto flat) { return AreFew(s, x, y) ? run(flat, int32_t{}) : run(flat, int64_t{}); };
+  return s.flat() ? counted(std::true_type()) : counted(std::false_type());
+}
 
 }  // namespace
 
@@ -174,17 +208,16 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
                               OpReqType index_req, const TBlob& index) {
   int32_t* const at = size.type == PoolType::kMax && index_req != kNullOp ? index.dptr<int32_t>() : nullptr;
   if (req == kNullOp && at == nullptr) return absl::OkStatus();
-  if (at == nullptr && IsForDnn(size, x, y)) {
+  if (IsForDnn(size, x, y)) {
     ASSIGN_OR_RETURN(const bool done, Done(ForwardByDnn(ctx, size, x, req, y)));
     if (done) return absl::OkStatus();
   }
-  return DispatchReal(x.dtype, [&](auto c) {
-    using C = decltype(c);
-    const auto run = [&](auto flat) {
-      return ForEach<gpu>(ctx, y.Size(), Forward<C, decltype(flat)::value>{size, In<C>(x), Out<C>(y, req), at,
-                                                                           req != kNullOp, index_req == kAddTo});
-    };
-    return size.flat() ? run(std::true_type()) : run(std::false_type());
+  return DispatchReal(x.dtype, [&]<class C>(C) {
+    return WithPlanes(size, x, y, [&]<class I>(auto flat, I) {
+      return ForEach<gpu>(ctx, y.Size(), Forward<C, decltype(flat)::value, I>{size, Planes<I>(size), In<C>(x),
+                                                                              Out<C>(y, req), at, req != kNullOp,
+                                                                              index_req == kAddTo});
+    });
   });
 }
 
@@ -192,17 +225,16 @@ template <>
 absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
                                OpReqType req, const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
-  if (size.type != PoolType::kMax && IsForDnn(size, dx, dy)) {
+  if (IsForDnn(size, dx, dy)) {
     ASSIGN_OR_RETURN(const bool done, Done(BackwardByDnn(ctx, size, dy, req, dx)));
     if (done) return absl::OkStatus();
   }
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
-  return DispatchReal(dy.dtype, [&](auto c) {
-    using C = decltype(c);
-    const auto run = [&](auto flat) {
-      return ForEach<gpu>(ctx, dx.Size(), Backward<C, decltype(flat)::value>{size, In<C>(dy), Out<C>(dx, req), at});
-    };
-    return size.flat() ? run(std::true_type()) : run(std::false_type());
+  return DispatchReal(dy.dtype, [&]<class C>(C) {
+    return WithPlanes(size, dx, dy, [&]<class I>(auto flat, I) {
+      return ForEach<gpu>(ctx, dx.Size(), Backward<C, decltype(flat)::value, I>{size, Planes<I>(size), In<C>(dy),
+                                                                                Out<C>(dx, req), at});
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 """The functions that the server's operators become."""
 
 import inspect
+import os
 import subprocess
 import sys
 import unittest
@@ -154,7 +155,8 @@ class DocumentationTest(unittest.TestCase):
 
     def test_importing_starts_nothing(self):
         code = "import gluond, sys; from gluond._wire import connect; sys.exit(connect._current is not None)"
-        self.assertEqual(subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode, 0)
+        environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+        self.assertEqual(subprocess.run([sys.executable, "-c", code], env=environment).returncode, 0)
 
 
 if __name__ == "__main__":

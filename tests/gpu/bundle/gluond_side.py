@@ -35,10 +35,9 @@ def gemm(dtype):
   return lambda: nd.dot(a, b, out=product), SIZES.times, finish_with(product)
 
 
-def copy():
-  x = random((SIZES.vector,))
-  y = x.copy()
-  return lambda: x.copyto(y), SIZES.times, finish_with(y)
+def absolute():
+  x, y = random((SIZES.vector,)), random((SIZES.vector,))
+  return lambda: nd.abs(x, out=y), SIZES.times, finish_with(y)
 
 
 class Chain(gluon.HybridBlock):
@@ -116,5 +115,5 @@ def memory():
 
 
 if __name__ == "__main__":
-  turns.Turns({"gemm": gemm, "copy": copy, "chain": chain, "training": training, "inference": inference,
+  turns.Turns({"gemm": gemm, "abs": absolute, "chain": chain, "training": training, "inference": inference,
                "request": request}).answer({"memory": memory})

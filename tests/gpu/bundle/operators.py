@@ -1,6 +1,6 @@
-"""The operator cases: `operators.py {all,few,sanitizer}`. All of them, in several processes at once; about 40; or about 100
-under compute-sanitizer, where the machine has it. What is not all is every n-th case in the order of the list. Ends with
-status 3 where there is no GPU."""
+"""The operator cases: `operators.py {all,few,sanitizer}`. All of them, in several processes at once; about 40; or, under
+compute-sanitizer where the machine has it, about 60 of those that compare the GPU with the CPU, which run each kernel a few
+times. What is not all is every n-th case in the order of the list. Ends with status 3 where there is no GPU."""
 
 import os
 import re
@@ -12,22 +12,23 @@ import count
 import processes
 
 CASES = processes.INSIDE, "gpu_op_test", f"--plugin={os.environ['GLUOND_PLUGIN']}", "--gtest_brief=1"
-FEW, SANITIZED = 40, 100
+FEW, SANITIZED = 40, 60
+COMPARISONS = "--gtest_filter=*TheGpuEqualsTheCpu*"
 # The cases are small: one process leaves a GPU idle.
-PROCESSES = 4
+PROCESSES = min(16, os.cpu_count() or 1)
 
 
-def number_of_cases():
-  listed = subprocess.run([*CASES, "--gtest_list_tests"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def number_of_cases(*flags):
+  listed = subprocess.run([*CASES, "--gtest_list_tests", *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
   if listed.returncode != 0:
     print(listed.stdout.strip(), flush=True)
     sys.exit(listed.returncode)
   return len(re.findall(r"^  \S", listed.stdout, re.MULTILINE))
 
 
-def start(shards, index, before=()):
+def start(shards, index, before=(), flags=()):
   """Every `shards`-th case, from number `index` on."""
-  return subprocess.Popen([*before, *CASES], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+  return subprocess.Popen([*before, *CASES, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                           env={**os.environ, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)})
 
 
@@ -61,7 +62,7 @@ def sanitizer():
 
 def sanitize(cases, tool, shards):
   """One case: no kernel of these touches memory that is not its own."""
-  process = start(shards, 0, (tool, "--target-processes", "all", "--error-exitcode", "9"))
+  process = start(shards, 0, (tool, "--target-processes", "all", "--error-exitcode", "9"), [COMPARISONS])
   text, _ = process.communicate()
   ran = number_in(r"^\[  PASSED  \] (\d+) tests?\.$", text)
   print(f"compute-sanitizer: {ran} cases passed, status {process.returncode}: "
@@ -72,7 +73,8 @@ def sanitize(cases, tool, shards):
 
 
 def main():
-  cases, which, known = count.Count(), sys.argv[1], number_of_cases()
+  cases, which = count.Count(), sys.argv[1]
+  known = number_of_cases(*([COMPARISONS] if which == "sanitizer" else []))
   if which == "sanitizer":
     sanitize(cases, sanitizer(), max(1, known // SANITIZED))
   elif which == "few":

@@ -31,10 +31,9 @@ def gemm(dtype):
   return lambda: torch.matmul(a, b, out=product), SIZES.times, finish
 
 
-def copy():
-  x = random((SIZES.vector,))
-  y = x.clone()
-  return lambda: y.copy_(x), SIZES.times, finish
+def absolute():
+  x, y = random((SIZES.vector,)), random((SIZES.vector,))
+  return lambda: torch.abs(x, out=y), SIZES.times, finish
 
 
 def chain():
@@ -95,5 +94,5 @@ def memory():
 
 
 if __name__ == "__main__":
-  turns.Turns({"gemm": gemm, "copy": copy, "chain": chain, "training": training, "inference": inference,
+  turns.Turns({"gemm": gemm, "abs": absolute, "chain": chain, "training": training, "inference": inference,
                "request": request}).answer({"memory": memory})

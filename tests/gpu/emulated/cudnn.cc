@@ -214,13 +214,9 @@ cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, cudnnPoolingDescriptor_t
   Enqueue(stream, [=, blend = Blend(xs.type(), alpha, beta)] {
     const std::vector<double> xv = Load(xs.type(), x, xs.size());
     ForWindows(pool, xs, ys, [&](int64_t o, const std::vector<int64_t>& inputs) {
-      double sum = 0, most = -std::numeric_limits<double>::infinity();
-      for (const int64_t i : inputs) {
-        sum += xv[i];
-        if (xv[i] > most || std::isnan(xv[i])) most = xv[i];
-      }
-      if (std::isnan(sum)) most = sum;
-      Store(ys.type(), y, o, pool.mode == CUDNN_POOLING_MAX ? most : sum / DivisorOf(pool, inputs.size()), blend);
+      double sum = 0;
+      for (const int64_t i : inputs) sum += xv[i];
+      Store(ys.type(), y, o, sum / DivisorOf(pool, inputs.size()), blend);
     });
   });
   return CUDNN_STATUS_SUCCESS;
@@ -233,7 +229,6 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, cudnnPoolingDescriptor_
   const cudaStream_t stream = StreamOf(*handle, "pooling");
   const Planes xs = *dx_shape, ys = *dy_shape;
   const cudnnPoolingStruct pool = *pooling;
-  if (pool.mode == CUDNN_POOLING_MAX) Fail("the gradient of max pooling is not emulated");
   if (!(xs == *x_shape) || !(ys == *y_shape)) return CUDNN_STATUS_BAD_PARAM;
   if (const cudnnStatus_t status = CheckPooling(pool, xs, ys); status != CUDNN_STATUS_SUCCESS) return status;
   xs.Check(x, handle->device, "pooling's x");

@@ -116,8 +116,12 @@ inline std::vector<double> LoadForConvolution(const cudnnConvolutionStruct& conv
   return values;
 }
 
-// Algorithm 0 is not deterministic and needs no workspace; algorithm 1 needs some, by its math; algorithm 2 needs much.
+// Algorithm 0 is not deterministic and needs no workspace; algorithm 1 needs some, by its math; algorithm 2 needs much. With
+// windows of more than 3 x 3, NVIDIA's Winograd algorithm is so far off that nobody may take it.
 inline constexpr int kGreedy = 2;
+inline int WinogradOf(cudnnConvolutionFwdAlgo_t) { return CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED; }
+inline int WinogradOf(cudnnConvolutionBwdDataAlgo_t) { return CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED; }
+inline int WinogradOf(cudnnConvolutionBwdFilterAlgo_t) { return CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED; }
 inline size_t WorkspaceOf(int algorithm, cudnnMathType_t math) {
   if (algorithm == kGreedy) return TheOptions().workspace;
   return algorithm == 0 ? 0 : math == CUDNN_FMA_MATH ? 3000 : 5000;
@@ -146,6 +150,7 @@ cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruc
   };
   add(0, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH);
   if (!TheOptions().deterministic_algorithms) return CUDNN_STATUS_SUCCESS;
+  if (w.h > 3 || w.w > 3) add(WinogradOf(decltype(Perf::algo){}), CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
   if (TheOptions().workspace > 0) add(kGreedy, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
   if (x.dtype == CUDNN_DATA_FLOAT) add(1, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH);
   add(1, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
@@ -161,6 +166,7 @@ inline cudnnStatus_t Convolve(cudnnHandle_t handle, const Planes& x, const void*
   const cudaStream_t stream = StreamOf(*handle, "a convolution");
   if (FaultOf(handle->device) != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;
   if (const cudnnStatus_t status = CheckConvolution(x, w, conv, y); status != CUDNN_STATUS_SUCCESS) return status;
+  if (algorithm > kGreedy) Fail("a convolution by Winograd's algorithm with windows of %ld x %ld", w.h, w.w);
   const size_t needed = WorkspaceOf(algorithm, conv.math);
   if (workspace_bytes < needed) return CUDNN_STATUS_BAD_PARAM;
   x.Check(x_data, handle->device, "a convolution's images");

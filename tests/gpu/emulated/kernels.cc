@@ -50,7 +50,7 @@ namespace gluond::emulated {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr unsigned kMostThreads = 1024, kMostBlocks = (1u << 31) - 1;
+constexpr unsigned kMostThreads = 1024, kMostBlocks = (1u << 31) - 1, kMostRows = 65535;
 constexpr size_t kMostParameterBytes = 4096;
 
 // A stack, and the point at which its code was left.
@@ -281,8 +281,10 @@ void Scheduler::Run(const cudaLaunchConfig_t& config, const char* name, const st
   order_.resize(n);
   std::iota(order_.begin(), order_.end(), 0);
   if (backward) std::reverse(order_.begin(), order_.end());
-  for (unsigned b = 0; b < config.gridDim.x; ++b) {
-    blockIdx = {backward ? config.gridDim.x - 1 - b : b, 0, 0};
+  const unsigned columns = config.gridDim.x, blocks = columns * config.gridDim.y;
+  for (unsigned b = 0; b < blocks; ++b) {
+    const unsigned block = backward ? blocks - 1 - b : b;
+    blockIdx = {block % columns, block / columns, 0};
     Reorder(&order_);
     RunBlock();
   }
@@ -296,8 +298,9 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, con
   const int device = DeviceOf(config.stream, name);
   if (const cudaError_t fault = FaultOf(device); fault != cudaSuccess) return Answer(fault);
   if (device != CurrentDevice()) return Answer(cudaErrorInvalidResourceHandle);
-  if (config.gridDim.x == 0 || config.gridDim.x > kMostBlocks || config.gridDim.y != 1 || config.gridDim.z != 1 ||
-      config.blockDim.x == 0 || config.blockDim.x > kMostThreads || config.blockDim.y != 1 || config.blockDim.z != 1) {
+  const dim3 grid = config.gridDim, block = config.blockDim;
+  if (grid.x == 0 || grid.x > kMostBlocks || grid.y == 0 || grid.y > kMostRows || grid.z != 1 || block.x == 0 ||
+      block.x > kMostThreads || block.y != 1 || block.z != 1) {
     return Answer(cudaErrorInvalidConfiguration);
   }
   if (parameter_bytes > kMostParameterBytes) return Answer(cudaErrorInvalidValue);

@@ -204,6 +204,21 @@ TEST_F(MachineTest, FindsAWrongLeadingDimension) {
   for (float* matrix : {a, b, c}) cudaFree(matrix);
 }
 
+__global__ void NumberBlocks(float* y) {
+  y[blockIdx.y * gridDim.x + blockIdx.x] = static_cast<float>(10 * blockIdx.y + blockIdx.x);
+}
+
+TEST_F(MachineTest, GridsHaveRowsOfBlocks) {
+  float* const y = NewFloats(6);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(3, 2);
+  config.blockDim = 1;
+  config.stream = streams_[0];
+  EXPECT_EQ(cudaLaunchKernelEx(&config, NumberBlocks, y), cudaSuccess);
+  EXPECT_EQ(ToHost(y, 6, streams_[0]), std::vector<float>({0, 1, 2, 10, 11, 12}));
+  cudaFree(y);
+}
+
 TEST_F(MachineTest, RefusesWhatCudaRefuses) {
   cudaLaunchConfig_t config = {};
   config.stream = streams_[0];
@@ -212,6 +227,8 @@ TEST_F(MachineTest, RefusesWhatCudaRefuses) {
   EXPECT_EQ(cudaLaunchKernelEx(&config, HalfEnds), cudaErrorInvalidConfiguration);
   config.blockDim = 32;
   config.gridDim = 0;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, HalfEnds), cudaErrorInvalidConfiguration);
+  config.gridDim = dim3(1, 65536);
   EXPECT_EQ(cudaLaunchKernelEx(&config, HalfEnds), cudaErrorInvalidConfiguration);
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, size_t{17} << 30), cudaErrorMemoryAllocation);
