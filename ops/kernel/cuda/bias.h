@@ -12,7 +12,7 @@ struct AddBias {
 
 template <class T, class C>
 struct AddPackOfBias {
-  uint32_t packs;  // Of a row.
+  uint32_t packs;  // A row has so many.
   const Pack<T>* bias;
   Pack<T>* y;
   HOST_DEVICE void operator()(int64_t i) const {

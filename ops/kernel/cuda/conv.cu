@@ -26,7 +26,7 @@ struct Choice {
 
 struct Plan {
   DType dtype;
-  bool has_large_windows;  // Of more than 3 x 3.
+  bool has_large_windows;  // Windows of more than 3 x 3.
   DnnTensor x, y;
   DnnFilter w;
   DnnConvolution conv;

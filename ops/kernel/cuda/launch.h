@@ -6,7 +6,7 @@ namespace gluond::ops {
 
 inline constexpr int kBlockThreads = 256;
 
-// What a thread reads or writes at once where it can.
+// A thread reads or writes a pack at once where it can.
 inline constexpr int kPackBytes = 16;
 template <class T>
 struct alignas(kPackBytes) Pack {
@@ -14,7 +14,7 @@ struct alignas(kPackBytes) Pack {
   T at[kSize];
 };
 
-// What run(T{}) gives for the first floating-point type T, of those that are computed in C, for which it gives something.
+// The first result of run(T{}) that is one, over the floating-point types T that are computed in C.
 template <class C, class Run>
 std::optional<absl::Status> InStorageType(const Run& run) {
   std::optional<absl::Status> done;

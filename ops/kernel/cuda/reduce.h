@@ -106,7 +106,7 @@ absl::Status Run(gpu, const OpContext& ctx, const ReduceWalk& walk, const R& r, 
   const int64_t outputs = walk.kept.size, count = walk.reduced.size;
   const auto kernel = walk.inner_reduced ? InnerReducedKernel<C, R> : InnerKeptKernel<C, R>;
   const int threads = walk.inner_reduced && count <= 1024 ? 32 : kBlockThreads;
-  // What one block reads of one output at least, for otherwise a launch costs more than it saves.
+  // A block reads at least `least` elements of an output, for otherwise the second launch costs more than the pieces save.
   const int64_t least = walk.inner_reduced ? 2048 : 64, blocks = walk.inner_reduced ? outputs : (outputs + 31) / 32;
   const dim3 grid = Grid(blocks, count / least);
   Destination<C> to = {Out<C>(y, req), nullptr};

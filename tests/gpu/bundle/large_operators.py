@@ -48,8 +48,8 @@ class Case:
 def cases():
   """With FULL, sizes at which each of a GPU's ways is taken; else the same operators on little."""
   n = (lambda full, tiny: full if FULL else tiny)
-  images, wide = (n(16, 2), n(64, 4), n(56, 5), n(56, 5)), n(1 << 20, 1 << 6)
-  tokens, width, words = n(4096, 6), n(768, 8), n(30000, 11)
+  images, wide = (n(16, 2), n(64, 4), n(56, 5), n(56, 5)), n(1 << 20, 1 << 13)
+  tokens, width, words = n(4096, 200), n(768, 8), n(30000, 11)
   random = np.random.RandomState(9)
 
   def conv(kernel, stride, groups=1, filters=images[1]):
