@@ -8,6 +8,7 @@
 #include <map>
 
 #include "engine/core/mutex.h"
+#include "server/rpc/latency.h"
 
 namespace gluond::server {
 
@@ -32,6 +33,10 @@ class Statistics {
   struct Batches {
     Times input, infer, output;
   };
+  // How long the phases of answered requests took, for percentiles. The counts have their sums.
+  struct Latencies {
+    Latency queue, input, infer, output;
+  };
   struct Counts {
     Times success, fail, queue, input, infer, output;  // Times of requests.
     uint64_t inferences = 0;                           // Rows; a request without a batch's axis is one.
@@ -46,6 +51,10 @@ class Statistics {
     counts_.last = std::chrono::system_clock::now();
   }
   void Succeeded(std::chrono::nanoseconds time, std::chrono::nanoseconds queued, const Phases& phases) {
+    latencies_.queue.Add(queued);
+    latencies_.input.Add(phases.input);
+    latencies_.infer.Add(phases.infer);
+    latencies_.output.Add(phases.output);
     MutexLock lock(mu_);
     counts_.success.Add(time);
     counts_.queue.Add(queued);
@@ -67,6 +76,7 @@ class Statistics {
     MutexLock lock(mu_);
     return counts_.success;
   }
+  const Latencies& latencies() const { return latencies_; }
   Counts Read() const {
     MutexLock lock(mu_);
     return counts_;
@@ -75,6 +85,7 @@ class Statistics {
  private:
   mutable Mutex mu_;
   Counts counts_ ABSL_GUARDED_BY(mu_);
+  Latencies latencies_;
 };
 
 }  // namespace gluond::server

@@ -196,10 +196,12 @@ void Metrics::AddVersions(Families& families) const {
       families.AddCounter("gluond_inference_requests_total", "Requests to a version that were answered.",
                           static_cast<double>(times.count), with("result", result));
     }
-    for (const auto& [phase, times] : {std::pair("queue", counts.queue), std::pair("input", counts.input),
-                                       std::pair("infer", counts.infer), std::pair("output", counts.output)}) {
-      families.AddCounter("gluond_inference_phase_seconds_total", "The time of answered requests in a phase.",
-                          Seconds(times.sum), with("phase", phase));
+    const Statistics::Latencies& latencies = version->statistics().latencies();
+    for (const auto& [phase, latency] : {std::pair("queue", &latencies.queue), std::pair("input", &latencies.input),
+                                         std::pair("infer", &latencies.infer), std::pair("output", &latencies.output)}) {
+      families.AddLatency("gluond_inference_phase_seconds", "Answered requests by the time of a phase: the wait for an "
+                          "instance, putting the batch together, computing it, and taking it apart.", latency->Read(),
+                          with("phase", phase));
     }
     std::vector<Families::Bucket> buckets;
     for (int64_t bound = 1; bound <= kMostRows; bound *= 2) buckets.push_back({static_cast<double>(bound), 0});

@@ -127,7 +127,9 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(exposition.value(families, "gluond_inference_batch_size_bucket", le=bound, **of), count)
       self.assertEqual(exposition.value(families, "gluond_inference_batch_size_sum", **of), 7)
       self.assertEqual(exposition.value(families, "gluond_inference_queue_length", **of), 0)
-      self.assertGreater(exposition.value(families, "gluond_inference_phase_seconds_total", phase="infer", **of), 0)
+      for phase in ("queue", "input", "infer", "output"):
+        self.assertEqual(exposition.value(families, "gluond_inference_phase_seconds_count", phase=phase, **of), 3)
+      self.assertGreater(exposition.value(families, "gluond_inference_phase_seconds_sum", phase="infer", **of), 0)
       server.client.call(SERVING, "RouteVersions", {"served": "m", "labels": {"stable": 0}})
       server.client.call(SERVING, "RetireVersion", {"served": "m", "version": 1})
       self.assertEqual(exposition.series(server.scrape(), version="1"), set())
