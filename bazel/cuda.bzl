@@ -66,7 +66,7 @@ def _cuda_objects_impl(ctx):
             env = {
                 # Not read by anything: makes a new toolkit rebuild the objects.
                 "CUDA_TOOLKIT_VERSION": CUDA_VERSION,
-                # nvcc writes its intermediate files here and runs the host compiler.
+                # nvcc runs the host compiler, which writes its intermediate files here.
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "TMPDIR": "/tmp",
             },

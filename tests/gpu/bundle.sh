@@ -33,7 +33,13 @@ install -m 755 tests/gpu/run_bundle.sh "$root/run.sh"
 
 cp -r --parents tests/case_runner.py tests/client/python/*.py tests/server/running_server.py tests/gpu/emulated/on_gpu.py "$root"
 cp -r tests/gpu/bundle "$root/bundle"
-rm -f "$root"/bundle/{*.sh,BUILD,*_test.py}
+rm -f "$root"/bundle/{*.sh,*.cc,BUILD,*_test.py}
+# Where the toolkit has CUPTI, what `run.sh --profile` records with.
+cuda=${CUDA_HOME:-/usr/local/cuda}
+if [ -f "$cuda/include/cupti.h" ]; then
+  g++ -O2 -std=c++20 -Wall -Wextra -Werror -shared -fPIC "-I$cuda/include" tests/gpu/bundle/kernel_times.cc \
+    -o "$root/bin/libkernel_times.so" "-L$cuda/lib64" -lcupti
+fi
 /usr/bin/python3 tests/gpu/bundle/images.py "$data" "$root/data"
 # The files of tests/client/python that tests/gpu/emulated runs on a GPU.
 "${bazel[@]}" query 'filter(":client_.*_test$", tests(//tests/gpu/emulated:all))' 2> /dev/null |

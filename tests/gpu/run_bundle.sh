@@ -5,15 +5,17 @@
 #   run.sh                    on the machine's GPU
 #   run.sh --emulated         on one that the processor emulates: a few operator cases, and each table with one small row
 #   run.sh --torch PYTHON     an interpreter that has PyTorch, to compare with; python3 unless said
+#   run.sh --profile WHAT...  instead of all that: the kernels of a step on both sides, as in `resnet50:training:all`
 set -uo pipefail
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;; esac
 here=$(dirname "$(readlink -f "$0")")
-scale=full torch=python3
+scale=full torch=python3 profile=()
 export GLUOND_PLUGIN=$here/bin/libgluond_cuda.so
 while (($#)); do
   case $1 in
     --emulated) scale=tiny GLUOND_PLUGIN=$here/bin/libgluond_cuda_emulated.so ;;
     --torch) torch=${2:?"--torch wants a PYTHON"} && shift ;;
+    --profile) profile=("${@:2}") && break ;;
     *) echo "run.sh: '$1' is no option; see run.sh --help" >&2 && exit 2 ;;
   esac
   shift
@@ -38,6 +40,8 @@ export GLUOND_LIBRARIES=$here/lib$cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # The machine's C library, or ours where it is too old for the programs.
 export GLUOND_OLD_LIBC=
 "$here/bin/inside" gluond --help > /dev/null 2>&1 || GLUOND_OLD_LIBC=1
+
+if ((${#profile[@]})); then exec "$here/bin/inside" python3 "$here/bundle/kernel_profile.py" --torch "$torch" "${profile[@]}"; fi
 
 passed=0 failed=0 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

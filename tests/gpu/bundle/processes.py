@@ -60,13 +60,13 @@ class Side:
 
 
 @contextlib.contextmanager
-def server(tf32="none"):
-  """The bundle's server on its GPU and its CPU: its address. It must end well."""
+def server(tf32="none", environment=()):
+  """The bundle's server on its GPU and its CPU: its address. It must end well. `environment`: for it alone."""
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     with open(folder / "log", "w+", errors="replace") as log:
       process = subprocess.Popen([ROOT / "bin/server", "--address=127.0.0.1:0", f"--port_file={folder / 'port'}"], stdout=log,
-                                 stderr=log, env={**os.environ, "GLUOND_TF32": tf32})
+                                 stderr=log, env={**os.environ, **dict(environment), "GLUOND_TF32": tf32})
       try:
         yield f"127.0.0.1:{_port(folder, process)}"
       except BaseException:
