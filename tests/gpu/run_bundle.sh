@@ -81,7 +81,7 @@ if [ $scale = tiny ]; then
   part 120 client_cases.py autograd
   part 120 trainings.py tiny
 else
-  part 60 large_operators.py full
+  part 90 large_operators.py full
   part 80 client_cases.py
   part 80 trainings.py full
   part 90 operators.py sanitizer
