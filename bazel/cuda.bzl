@@ -37,8 +37,8 @@ def _cuda_objects_impl(ctx):
     flags += _MODE_FLAGS[ctx.var["COMPILATION_MODE"]]
     flags += ["-gencode", GENCODE]
 
-    # Else temporary files lie in one folder under names made of the source's and the process's number, which a sandbox counts
-    # from 1: batch_norm.cc and batch_norm.cu wrote each other's.
+    # Temporary files lie beside the object. In one folder for all, their names were made of the source's name and the process's
+    # number, which a sandbox counts from 1: batch_norm.cc and batch_norm.cu wrote each other's.
     flags.append("--objdir-as-tempdir")
 
     objects = []

@@ -3,6 +3,7 @@
 #include "ops/kernel/reduce.h"
 
 namespace gluond::ops {
+
 template <class D>
 absl::Status SumChannels(const OpContext& ctx, const TBlob& dy, const Target& dbias) {
   constexpr uint32_t kAllButChannels = ~2u;

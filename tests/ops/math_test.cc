@@ -36,8 +36,9 @@ double Tanh(double x) { return std::tanh(x); }
 double Erf(double x) { return std::erf(x); }
 
 TEST(Math, Exp) {
-  EXPECT_LE(WorstUlps("exp", Exp, -104, 89), 2);  // CUDA's is at most 1.8 away, ours 1.
-  EXPECT_LE(WorstUlps("exp", Exp, -1, 1), 2);
+  const double most = TestDevice().type == DeviceType::kGpu ? 2 : 1.5;  // CUDA's was 1.77 away on an H100.
+  EXPECT_LE(WorstUlps("exp", Exp, -104, 89), most);
+  EXPECT_LE(WorstUlps("exp", Exp, -1, 1), most);
 }
 TEST(Math, Log) {
   EXPECT_LE(WorstUlps("log", Log, 1e-38, 1e-30), 1.5);

@@ -52,16 +52,13 @@ absl::StatusOr<TBlob> PerChannel(const OpContext& ctx, const RowGeometry& s, DTy
   ASSIGN_OR_RETURN(blob.data, ctx.scratch->Get(blob.bytes()));
   return blob;
 }
-absl::StatusOr<TBlob> PerChannel(const OpContext& ctx, const RowGeometry& s, DType x, double value) {
-  ASSIGN_OR_RETURN(const TBlob blob, PerChannel(ctx, s, x));
-  RETURN_IF_ERROR(Fill<gpu>(ctx, value, kWriteTo, blob));
-  return blob;
-}
 
 // The factor of each channel: gamma, or ones.
 absl::StatusOr<TBlob> ScaleOf(const OpContext& ctx, const BatchNormCall& call, DType x, const TBlob& gamma) {
   if (!call.fix_gamma) return gamma;
-  return PerChannel(ctx, call.shape, x, 1);
+  ASSIGN_OR_RETURN(const TBlob ones, PerChannel(ctx, call.shape, x));
+  RETURN_IF_ERROR(Fill<gpu>(ctx, 1, kWriteTo, ones));
+  return ones;
 }
 
 // moving = momentum moving + (1 - momentum) batch, where `var` is the batch's unbiased variance.

@@ -14,12 +14,11 @@ template <class C, int terms, class F>
 __global__ void SumKernel(int64_t rows, int64_t cols, F f, Outputs<C, terms> out, double* partial) {
   __shared__ double share[terms][8][32];
   const int column = threadIdx.x % 32, part = threadIdx.x / 32;
-  const int64_t piece = (rows + gridDim.y - 1) / gridDim.y, begin = piece * blockIdx.y;
-  const int64_t end = begin + piece < rows ? begin + piece : rows;
+  const PieceOf piece(rows);
   for (int64_t first = blockIdx.x * int64_t{32}; first < cols; first += int64_t{gridDim.x} * 32) {
     const int64_t col = first + column;
     double sum[terms] = {};
-    for (int64_t row = begin + part; row < end && col < cols; row += 8) {
+    for (int64_t row = piece.begin + part; row < piece.end && col < cols; row += 8) {
       double term[terms];
       f(row, row * cols + col, term);
       for (int k = 0; k < terms; ++k) sum[k] += term[k];

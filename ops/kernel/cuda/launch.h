@@ -62,6 +62,16 @@ inline dim3 Grid(int64_t blocks, int64_t most) {
   return dim3(static_cast<unsigned>(std::min(blocks, kMost)), static_cast<unsigned>(std::max<int64_t>(1, pieces)));
 }
 
+// The elements of a block's piece, where the pieces of Grid share `count` of them.
+struct PieceOf {
+  int64_t begin, end;
+  __device__ explicit PieceOf(int64_t count) {
+    const int64_t size = (count + gridDim.y - 1) / gridDim.y;
+    begin = size * blockIdx.y;
+    end = begin + size < count ? begin + size : count;
+  }
+};
+
 // Puts kernel(args...) on the context's stream. Errors of the kernel itself appear when the stream is synchronized.
 template <class... P, class... A>
 absl::Status Launch(const OpContext& ctx, void (*kernel)(P...), dim3 blocks, unsigned threads, const A&... args) {

@@ -22,7 +22,7 @@ __device__ A CombineBlock(const R& r, A acc) {
   return acc;
 }
 
-// Where a block's results go: to y; or, of piece blockIdx.y, to a row of `partial`, which has a column for each output.
+// A block's results go to y; or, of piece blockIdx.y, to a row of `partial`, which has a column for each output.
 template <class C>
 struct Destination {
   Out<C> y;
@@ -35,16 +35,6 @@ struct Destination {
     } else {
       partial[blockIdx.y * walk.kept.size + o] = acc;
     }
-  }
-};
-
-// The elements of piece blockIdx.y of gridDim.y.
-struct PieceOf {
-  int64_t begin, end;
-  __device__ explicit PieceOf(int64_t count) {
-    const int64_t size = (count + gridDim.y - 1) / gridDim.y;
-    begin = size * blockIdx.y;
-    end = begin + size < count ? begin + size : count;
   }
 };
 

@@ -81,7 +81,7 @@ def network(pair, name, tf32, size):
   title = f"{size.networks[name].title}, {MODES[tf32]}"
   for line, what in (("training", "training step"), ("memory", "peak memory"), ("inference", "inference"),
                      ("request", "TrainStep, from request to reply")):
-    if line == "memory":  # Of the training alone.
+    if line == "memory":  # The peak is the training's: inference has not been asked for yet.
       used = pair.memory()
       cells = [each if each == "-" else f"{int(each) / 2 ** 20:.0f} MiB" for each in used]
       yield f"{title}, {what}", cells, None if "-" in used or len(used) < 2 else int(used[0]) / int(used[1])
