@@ -115,6 +115,10 @@ class Lanes {
   DeviceDriver& driver() const { return driver_; }
   void* stream() const { return stream_.get(); }
   Threads* threads() const { return party_.get(); }
+  // So many clients more wait for what these lanes, which are urgent ones of a CPU, compute (team.h); below 0: fewer.
+  void Expect(int64_t clients) {
+    if (party_ != nullptr) party_->Expect(clients);
+  }
   // Threads that compute at once now; 0: this is no CPU.
   int compute_threads() const { return party_ == nullptr ? 0 : party_->count(); }
   // The work that waits for the lanes, and for the threads beside them.

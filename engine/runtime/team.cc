@@ -26,6 +26,8 @@ constexpr int64_t kMostPieces = 64;
 constexpr microseconds kLook{50};
 // A thread that computes is looked at so often while somebody waits for it.
 constexpr microseconds kWatch{100};
+// Clients that had an answer are likely to ask again so soon.
+constexpr std::chrono::milliseconds kAskAgain{5};
 // How often quotas and masks are read.
 constexpr std::chrono::seconds kFollow{1};
 
@@ -102,6 +104,15 @@ class Team::Seat {
     fetched_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
     if (fetched_) mask_ = mask;
   }
+  // By the thread itself: lets others run that want its processor. It keeps that as long again as this took: a program that
+  // takes all it gets has half. Whether others could run.
+  bool GiveWay(Clock::time_point now) {
+    if (now < keeps_until_) return false;
+    std::this_thread::yield();
+    const Clock::time_point back = Clock::now();
+    keeps_until_ = back + (back - now);
+    return true;
+  }
   // By the thread itself.
   void Free() {
     if (!fetched_) return;
@@ -115,6 +126,7 @@ class Team::Seat {
   unsigned watched_ = 0;
   Clock::time_point seen_;
   int64_t time_ = 0;
+  Clock::time_point keeps_until_;  // The thread's own.
   bool fetched_ = false;
   cpu_set_t mask_;  // Where it may run when it is not fetched.
 };
@@ -196,13 +208,36 @@ void Team::Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<vo
   Follow();
   const int64_t pieces = (n - 1) / piece + 1;
   const int threads = static_cast<int>(std::min({pieces, int64_t{count()}, int64_t{most}}));
+  const bool urgent = IsUrgent(party);
   if (threads == 1) {
-    for (int64_t begin = 0; begin < n; begin += piece) body(begin, std::min(n, begin + piece));
+    for (int64_t begin = 0; begin < n; begin += piece) {
+      body(begin, std::min(n, begin + piece));
+      if (!urgent) GiveWay();
+    }
     return;
   }
   Loop& loop = Start(party, n, piece, threads, body);
-  loop.Take(0, [] { return true; });
+  loop.Take(0, [&] {
+    if (!urgent) GiveWay();
+    return true;
+  });
   End(loop);
+}
+
+void Team::Expect(int64_t clients) {
+  if (expected_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
+  give_way_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+// For a thread that computes for no urgent party, between two pieces. The threads that bring a client's request and take its
+// answer have little to do at a time, and wait for the processor at each step where long ones have them all.
+void Team::GiveWay() {
+  const bool expects = expected_.load(std::memory_order_relaxed) > 0;
+  const Clock::rep until = give_way_until_.load(std::memory_order_relaxed);
+  if (!expects && until == 0) return;  // No urgent party was ever asked.
+  const Clock::time_point now = Clock::now();
+  if (!expects && now.time_since_epoch().count() >= until) return;
+  if (Seat::OfThread().GiveWay(now)) times_given_way_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
@@ -316,6 +351,7 @@ Team::Loop* Team::Choose() {
   for (Loop* const loop : loops_) {
     const int inside = loop->inside.load(std::memory_order_relaxed);
     if (inside + 1 >= loop->threads || !loop->HasPieces()) continue;
+    if (!IsUrgent(loop->party) && !MayHelpOthers()) continue;
     const int for_party = ThreadsFor([loop](const Loop& other) { return other.party == loop->party; });
     const int for_account = ThreadsFor([loop](const Loop& other) { return other.account == loop->account; });
     const std::tuple place((for_party + 1) / (loop->party == nullptr ? 1 : loop->party->weight_), for_account, inside);
@@ -324,6 +360,12 @@ Team::Loop* Team::Choose() {
     least = place;
   }
   return best;
+}
+
+// Whether one thread more may compute for others than urgent parties: one processor is left to the latter's clients.
+bool Team::MayHelpOthers() const {
+  return expected_.load(std::memory_order_relaxed) == 0 ||
+         ThreadsFor([](const Loop& loop) { return !IsUrgent(loop.party); }) + 1 < count_;
 }
 
 // How many threads compute for the loops that `counts` names.
@@ -341,11 +383,14 @@ void Team::Join(Loop& loop, Helper& helper) {
   loop.inside.fetch_add(1, std::memory_order_relaxed);
   if (looking_ == 0 && loop.HasPieces()) WakeOne();
   mu_.Unlock();
-  const bool urgent = loop.party != nullptr && loop.party->urgent_;
+  const bool urgent = IsUrgent(loop.party);
   if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeUsualTurns();
   helper.urgent = urgent;
   // Where other loops are under way, too, it chooses anew after each piece.
-  loop.Take(helper.number, [this] { return under_way_.load(std::memory_order_relaxed) == 1; });
+  loop.Take(helper.number, [&] {
+    if (!urgent) GiveWay();
+    return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || expected_.load(std::memory_order_relaxed) == 0);
+  });
   Lock();
   helper.seat->Free();
   helper.loop = nullptr;

@@ -12,6 +12,7 @@
 //   processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
 // * Helpers look for work for a moment before they sleep, but not while a quota throttles the process.
 // * Loops of several lanes share the helpers evenly, piece by piece. Parties of different weight share them by weight.
+// * While somebody waits for an urgent party, threads of the others give way after each piece, and leave it a processor.
 //
 // Thread-safe. Loops may be nested.
 
@@ -39,7 +40,8 @@ class Team final : public Threads {
   // case: a party has one thread at least for each of its loops.
   class Party final : public Threads {
    public:
-    // Requires: `weight` is above 0. `urgent`: helpers take short turns (processors.h) while they work for it.
+    // Requires: `weight` is above 0. `urgent`: helpers take short turns (processors.h) while they work for it, and Expect
+    // counts.
     Party(std::shared_ptr<Team> team, double weight, bool urgent)
         : team_(std::move(team)), weight_(weight), urgent_(urgent) {}
 
@@ -49,6 +51,10 @@ class Team final : public Threads {
       team_->Do(this, n, grain, body, most);
     }
     Team& team() const { return *team_; }
+    // So many clients more wait for what the party computes, from their requests to its answers; below 0: so many fewer.
+    void Expect(int64_t clients) {
+      if (urgent_) team_->Expect(clients);
+    }
     // Whether loops of other parties are under way.
     bool others_compute() const {
       return team_->under_way_.load(std::memory_order_relaxed) > under_way_.load(std::memory_order_relaxed);
@@ -71,6 +77,8 @@ class Team final : public Threads {
   // A quota has stopped the process within the last seconds: threads that look for work take time from those that have
   // some.
   bool throttled();
+  // How often threads have given way to an urgent party's clients.
+  int64_t times_given_way() const { return times_given_way_.load(std::memory_order_relaxed); }
 
   // A loop of no party, which has the weight 1.
   void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
@@ -84,6 +92,9 @@ class Team final : public Threads {
   struct Helper;
   struct Loop;
 
+  static bool IsUrgent(const Party* party) { return party != nullptr && party->urgent_; }
+  void Expect(int64_t clients);
+  void GiveWay();
   void Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<void(int64_t, int64_t)>& body, int most);
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
   Loop& Start(Party* party, int64_t n, int64_t piece, int threads,
@@ -92,6 +103,7 @@ class Team final : public Threads {
   void WaitFor(Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Help(Helper& helper);
   Loop* Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayHelpOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   template <class Counts>
   int ThreadsFor(const Counts& counts) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Join(Loop& loop, Helper& helper) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -105,6 +117,9 @@ class Team final : public Threads {
   std::atomic<bool> throttled_ = false;
   std::atomic<int64_t> times_throttled_;
   std::atomic<Clock::rep> next_follow_;
+  std::atomic<int64_t> expected_ = 0;           // Clients that wait for urgent parties.
+  std::atomic<Clock::rep> give_way_until_ = 0;  // Where none waits: more are likely to come.
+  std::atomic<int64_t> times_given_way_ = 0;
 
   Mutex mu_;
   CondVar wake_;

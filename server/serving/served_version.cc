@@ -203,7 +203,7 @@ void ServedVersion::Infer(InferRequestPtr request) {
   if (status.ok()) {
     MutexLock lock(mu_);
     status = stopped_ ? Draining() : queue_.Add(request);
-    if (status.ok()) ++under_way_;
+    if (status.ok()) Expect(1);
     if (queue_.has_dead()) woken_ = true;
     if (status.ok() && request->too_late.has_value()) {
       next_death_ = std::min(next_death_, *request->too_late);
@@ -235,10 +235,15 @@ void ServedVersion::Stop() {
   while (under_way_ > 0 || draining_ > 0) answered_.Wait(mu_);
 }
 
+void ServedVersion::Expect(int64_t requests) {
+  under_way_ += requests;
+  place().serving_lanes().Expect(requests);
+}
+
 void ServedVersion::Answered(size_t requests) {
   std::vector<std::function<void()>> drained;
   MutexLock lock(mu_);
-  under_way_ -= static_cast<int64_t>(requests);
+  Expect(-static_cast<int64_t>(requests));
   if (under_way_ == 0 && !drained_.empty()) {
     drained.swap(drained_);
     ++draining_;  // Stop waits for the calls, too.
@@ -350,8 +355,9 @@ void ServedVersion::Run(size_t instance, Batch batch) {
   const Clock::time_point joined = Clock::now();
   phases.input = joined - begun;
   if (!inputs.ok()) {
-    Ran(instance, batch, phases, begun, inputs.status());
+    Ran(batch, phases, begun, inputs.status());
     MutexLock lock(mu_);
+    idle_.push_back(instance);
     return PumpAt(joined);  // Pump may be the caller: it goes no deeper.
   }
   std::vector<std::string> outputs = batch.front()->outputs;
@@ -361,7 +367,12 @@ void ServedVersion::Run(size_t instance, Batch batch) {
                         [self = shared_from_this(), instance, batch = std::move(batch), phases, begun,
                          joined](absl::StatusOr<NamedTensors> predicted) mutable {
     phases.infer = Clock::now() - joined;
-    self->Ran(instance, batch, phases, begun, std::move(predicted));
+    self->Ran(batch, phases, begun, std::move(predicted));
+    {
+      // Not before: a request that comes while others are answered would be a batch of its own, and wait for this thread.
+      MutexLock lock(self->mu_);
+      self->idle_.push_back(instance);
+    }
     self->Pump();
   });
 }
@@ -390,13 +401,9 @@ absl::StatusOr<std::vector<NamedTensors>> ServedVersion::Split(const Batch& batc
   return answers;
 }
 
-void ServedVersion::Ran(size_t instance, const Batch& batch, Statistics::Phases phases, Clock::time_point begun,
+void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::time_point begun,
                         absl::StatusOr<NamedTensors> outputs) {
   const Clock::time_point computed = Clock::now();
-  {
-    MutexLock lock(mu_);
-    idle_.push_back(instance);
-  }
   using Answers = absl::StatusOr<std::vector<NamedTensors>>;
   Answers answers = outputs.ok() ? Split(batch, *outputs) : Answers(outputs.status());
   phases.output = Clock::now() - computed;

@@ -90,12 +90,14 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   void PumpAt(BatchQueue::Clock::time_point when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(size_t instance, Batch batch);
   absl::StatusOr<NamedTensors> Join(const Batch& batch, HostedModel& instance) const;
-  void Ran(size_t instance, const Batch& batch, Statistics::Phases phases, BatchQueue::Clock::time_point begun,
+  void Ran(const Batch& batch, Statistics::Phases phases, BatchQueue::Clock::time_point begun,
            absl::StatusOr<NamedTensors> outputs);
   // The rows of each request.
   absl::StatusOr<std::vector<NamedTensors>> Split(const Batch& batch, const NamedTensors& outputs) const;
   void Fail(InferRequest& request, const absl::Status& status);
   void Wake();
+  // So many requests more are under way; below 0: fewer.
+  void Expect(int64_t requests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // So many requests are answered.
   void Answered(size_t requests);
 

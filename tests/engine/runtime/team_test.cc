@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -115,6 +116,17 @@ cpu_set_t Mask() {
   return mask;
 }
 
+void Work(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {}
+}
+
+std::chrono::nanoseconds ProcessorTime() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 // Loops whose pieces are held until a test lets them end: those that helpers have begun, in their order.
 class HeldLoops {
  public:
@@ -193,6 +205,85 @@ TEST(TeamTest, HelpersGoToThePartyWithTheFewestThreadsForItsWeight) {
   }
 }
 
+TEST(TeamTest, AProcessorIsLeftToTheClientsOfAnUrgentParty) {
+  const auto team = std::make_shared<Team>(5);
+  Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
+  team->ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
+  train.Expect(1);  // Of no urgent party.
+  serve.Expect(2);
+  serve.Expect(-1);
+  HeldLoops loops;
+  std::thread training = loops.Begin('t', train, 5);
+  loops.Await(1, 3);
+  std::thread serving = loops.Begin('s', serve, 5);
+  EXPECT_EQ(loops.Await(2, 3), "ttt");
+  loops.LetEnd(1);
+  EXPECT_EQ(loops.Await(2, 4), "ttts");
+  loops.LetEnd(1000);
+  training.join();
+  serving.join();
+  serve.Expect(-1);
+  HeldLoops more;
+  training = more.Begin('t', train, 5);
+  EXPECT_EQ(more.Await(1, 4), "tttt");
+  more.LetEnd(1000);
+  training.join();
+}
+
+TEST(TeamTest, OthersGiveWayWhileClientsWaitAndJustAfter) {
+  for (const int threads : {1, 2}) {
+    const auto team = std::make_shared<Team>(threads);
+    Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
+    const auto given = [&](Threads& party) {
+      const int64_t before = team->times_given_way();
+      party.ParallelFor(40, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(10)); }, kAll);
+      return team->times_given_way() - before;
+    };
+    EXPECT_EQ(given(train), 0);
+    serve.Expect(1);
+    EXPECT_GE(given(train), 1);
+    EXPECT_EQ(given(serve), 0);
+    int64_t just_after = 0;
+    serve.Expect(-1);
+    for (int i = 0; i < 100 && just_after == 0; ++i) {  // The moment may be over before this thread goes on.
+      serve.Expect(1);
+      serve.Expect(-1);
+      just_after = given(train);
+    }
+    EXPECT_GE(just_after, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(6));
+    EXPECT_EQ(given(train), 0);
+  }
+}
+
+// Two threads on one processor: a program that takes all it gets has no more than the pieces, though they give way.
+TEST(TeamTest, ABusyNeighbourGetsHalf) {
+  const cpu_set_t all = Mask();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  const auto team = std::make_shared<Team>(1);
+  Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
+  std::atomic<bool> ends = false;
+  std::chrono::nanoseconds neighbours{}, own = ProcessorTime();
+  std::thread neighbour([&] {
+    while (!ends) Work(std::chrono::microseconds(10));
+    neighbours = ProcessorTime();
+  });
+  serve.Expect(1);
+  for (int i = 0; i < 20; ++i) {
+    train.ParallelFor(60, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(200)); }, kAll);
+  }
+  serve.Expect(-1);
+  own = ProcessorTime() - own;
+  ends = true;
+  neighbour.join();
+  EXPECT_GT(team->times_given_way(), 0);
+  EXPECT_GT(own * 3, neighbours);
+  EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 // Beside a busy thread, put-off threads are moved; afterwards every one may run where it might before.
 TEST(TeamTest, ThreadsStayFreeBesideANeighbour) {
   const cpu_set_t all = Mask();
@@ -211,8 +302,7 @@ TEST(TeamTest, ThreadsStayFreeBesideANeighbour) {
   std::atomic<int64_t> pieces = 0;
   for (int i = 0; i < 300; ++i) {
     team.ParallelFor(16, 1, [&](int64_t, int64_t) {
-      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
-      while (std::chrono::steady_clock::now() < end) {}
+      Work(std::chrono::microseconds(100));
       ++pieces;
     }, kAll);
     const cpu_set_t mask = Mask();
