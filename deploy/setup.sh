@@ -23,6 +23,7 @@ libopenblas-dev          matrix products in float64, which oneDNN lacks
 prometheus-cpp-dev       the server's metrics, as Prometheus reads them
 libcivetweb-dev          HTTP for the metrics and for probes
 libyaml-cpp-dev          the file of what the server serves
+libgoogle-perftools-dev  tcmalloc, the server's allocator
 libssl-dev               certificates, keys and hashes
 libjwt-dev               the signatures of JSON Web Tokens
 zlib1g-dev               compressed messages, and image files that the client reads

@@ -1,8 +1,9 @@
 // gluond-server: trains and serves neural networks for remote clients.
 
-#include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,8 @@
 #include "engine/core/gpu_math.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
+#include "gperftools/malloc_extension_c.h"
+#include "server/hosted/sweeper.h"
 #include "server/rpc/log.h"
 #include "server/server.h"
 #include "server/start/address.h"
@@ -30,6 +33,10 @@
 #include "server/start/cuda_plugin.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
+
+// Sanitizers have allocators of their own, without these.
+#pragma weak MallocExtension_GetNumericProperty
+#pragma weak MallocExtension_ReleaseToSystem
 
 using gluond::server::Limits;
 
@@ -390,19 +397,30 @@ absl::StatusOr<int> Main() {
 }
 
 // Messages and tensors come and go by the hundred kilobytes. To give their pages back at each free and to ask for them
-// again would cost more than the computation: 64 MiB of them may stay.
-void KeepFreedMemory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
-#endif
-}
+// again would cost more than the computation: so many bytes of them may stay.
+constexpr size_t kKeptBytes = 64 << 20;
+
+// Gives the kernel what tcmalloc has kept free for some seconds, beside those. To be called every second.
+class FreedMemory {
+ public:
+  void Sweep() {
+    size_t free = 0;
+    if (&MallocExtension_GetNumericProperty == nullptr) return;
+    if (MallocExtension_GetNumericProperty("tcmalloc.pageheap_free_bytes", &free) == 0) return;
+    std::rotate(free_.begin(), free_.begin() + 1, free_.end());
+    free_.back() = free;
+    const size_t least = *std::min_element(free_.begin(), free_.end());
+    if (least > kKeptBytes) MallocExtension_ReleaseToSystem(least - kKeptBytes);
+  }
+
+ private:
+  std::array<size_t, 5> free_ = {};
+};
 
 }  // namespace
 }  // namespace gluond::server
 
 int main(int argc, char** argv) {
-  gluond::server::KeepFreedMemory();
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
@@ -412,6 +430,8 @@ int main(int argc, char** argv) {
   }
   gluond::server::CatchSignals();
   gluond::server::LogGrpcToStderr();
+  gluond::server::FreedMemory freed;
+  const gluond::server::Sweeper sweeper([&freed] { freed.Sweep(); });
   const absl::StatusOr<int> exit_status = gluond::server::Main();
   if (!exit_status.ok()) {
     gluond::server::LogToStderr(absl::StrCat("gluond-server: ", exit_status.status().message(), "\n"));
