@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import resource
 import signal
 import socket
@@ -13,14 +14,14 @@ import grpc
 
 from tests import case_runner
 from tests.server.reflection_client import Reflection
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 
 
 def run(*flags):
   return subprocess.run([BINARY, "--devices=cpu", *flags], capture_output=True, text=True, timeout=60)
 
 
-class ProcessTest(unittest.TestCase):
+class ProcessTest(Waits, unittest.TestCase):
 
   def test_it_says_what_it_found_and_where_it_listens(self):
     with RunningServer("--max_requests=7") as server:
@@ -143,6 +144,23 @@ class ProcessTest(unittest.TestCase):
       self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
       self.assertIn("--max_store_bytes=20000", caught.exception.details())
       self.assertFalse((server.folder / "store" / "m").exists())
+
+  def test_freed_memory_goes_back_to_the_kernel(self):
+    models = "gluond.v1.ModelService"
+    with RunningServer() as server, grpc.insecure_channel(server.address) as channel:
+      statm = pathlib.Path(f"/proc/{server.process.pid}/statm")
+
+      def resident():
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+
+      client = Reflection(channel)
+      layers = [{"block": "Dense", "attributes": {"units": 500}}] * 500  # 1 MB each: larger tensors are not the allocator's.
+      client.call(models, "DefineModel", {"model": "m", "block": {"block": "HybridSequential", "children": layers},
+                                          "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 500]}]})
+      client.call(models, "InitializeParameters", {"model": "m", "initializer": {"name": "one"}})
+      self.assertGreater(resident(), 400 << 20)
+      client.call(models, "DeleteModel", {"model": "m"})
+      self.until(lambda: resident() < 200 << 20)
 
   def test_it_does_not_depend_on_cuda(self):
     libraries = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
