@@ -400,12 +400,13 @@ absl::StatusOr<int> Main() {
 // again would cost more than the computation: so many bytes of them may stay.
 constexpr size_t kKeptBytes = 64 << 20;
 
-// Gives the kernel what tcmalloc has kept free for some seconds, beside those. To be called every second.
+// The pages that tcmalloc keeps free. Sweep, called every second, gives the kernel those that nobody has wanted for five, but for
+// kKeptBytes.
 class FreedMemory {
  public:
   void Sweep() {
-    size_t free = 0;
     if (&MallocExtension_GetNumericProperty == nullptr) return;
+    size_t free = 0;
     if (MallocExtension_GetNumericProperty("tcmalloc.pageheap_free_bytes", &free) == 0) return;
     std::rotate(free_.begin(), free_.begin() + 1, free_.end());
     free_.back() = free;

@@ -26,7 +26,6 @@ MEMORY = 2 << 30  # A server's --max_memory_bytes.
 MOST_RSS = MEMORY + (MEMORY >> 2)
 ENDED = (0, 3)  # How a server ends; 3 where it had to cut calls, as attackers' calls may be.
 DEADLY_RSS = 8 << 30  # Ends a server before it takes the machine along.
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Watch:
@@ -40,17 +39,13 @@ class Watch:
   def _sample(self):
     try:
       while True:
-        now = resident(self._pid)
+        now = running_server.resident(self._pid)
         self.peak = max(self.peak, now)
         if now > DEADLY_RSS:
           os.kill(self._pid, signal.SIGKILL)
         time.sleep(0.02)
     except (OSError, IndexError, ValueError):
       pass
-
-
-def resident(pid):
-  return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
 
 def start(script, *arguments):

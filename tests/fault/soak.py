@@ -38,7 +38,7 @@ class Figures:
 
   def take(self):
     count = lambda folder: len(os.listdir(f"/proc/{self._pid}/{folder}"))
-    self.samples.append(Sample((time.monotonic() - self._begin) / 60, battle.resident(self._pid) / 2**20, count("fd"),
+    self.samples.append(Sample((time.monotonic() - self._begin) / 60, running_server.resident(self._pid) / 2**20, count("fd"),
                                count("task")))
     return self.samples[-1]
 

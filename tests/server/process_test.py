@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import resource
 import signal
 import socket
@@ -14,7 +13,7 @@ import grpc
 
 from tests import case_runner
 from tests.server.reflection_client import Reflection
-from tests.server.running_server import BINARY, RunningServer, Waits
+from tests.server.running_server import BINARY, RunningServer, Waits, resident
 
 
 def run(*flags):
@@ -148,19 +147,14 @@ class ProcessTest(Waits, unittest.TestCase):
   def test_freed_memory_goes_back_to_the_kernel(self):
     models = "gluond.v1.ModelService"
     with RunningServer() as server, grpc.insecure_channel(server.address) as channel:
-      statm = pathlib.Path(f"/proc/{server.process.pid}/statm")
-
-      def resident():
-        return int(statm.read_text().split()[1]) * resource.getpagesize()
-
       client = Reflection(channel)
       layers = [{"block": "Dense", "attributes": {"units": 500}}] * 500  # 1 MB each: larger tensors are not the allocator's.
       client.call(models, "DefineModel", {"model": "m", "block": {"block": "HybridSequential", "children": layers},
                                           "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 500]}]})
       client.call(models, "InitializeParameters", {"model": "m", "initializer": {"name": "one"}})
-      self.assertGreater(resident(), 400 << 20)
+      self.assertGreater(resident(server.process.pid), 400 << 20)
       client.call(models, "DeleteModel", {"model": "m"})
-      self.until(lambda: resident() < 200 << 20)
+      self.until(lambda: resident(server.process.pid) < 200 << 20)
 
   def test_it_does_not_depend_on_cuda(self):
     libraries = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout

@@ -10,6 +10,11 @@ import time
 BINARY = pathlib.Path("server/gluond-server")
 
 
+def resident(pid):
+  """The bytes of memory that a process has."""
+  return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 class RunningServer:
   """Starts gluond-server on a free port; stops it when the `with` block ends."""
 

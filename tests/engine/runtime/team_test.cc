@@ -209,7 +209,7 @@ TEST(TeamTest, AProcessorIsLeftToTheClientsOfAnUrgentParty) {
   const auto team = std::make_shared<Team>(5);
   Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
   team->ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
-  train.Expect(1);  // Of no urgent party.
+  train.Expect(1);  // The party is not urgent: its clients do not count.
   serve.Expect(2);
   serve.Expect(-1);
   HeldLoops loops;
