@@ -107,7 +107,7 @@ def cuda_plugin(name, srcs, hdrs = [], deps = [], copts = [], testonly = False, 
 
     srcs: compiled as CUDA, each for itself, whatever their suffix.
     deps: give headers and defines, no code. What they define is left undefined, to be found in the
-        program that loads the plugin; link that program with -rdynamic, and the whole of the engine.
+        program that loads the plugin: it depends on //bazel:plugin_host, and has the whole of the engine.
 
     The CUDA runtime is linked statically. cuBLAS and cuDNN are looked up in the toolkit that built
     the plugin, then in ../lib beside the plugin, then where the system looks.

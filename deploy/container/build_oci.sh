@@ -10,9 +10,9 @@ out=$(realpath "${1:-gluond-image.tar}")
 cd "$(dirname "$(readlink -f "$0")")/../.."
 read -ra bazel <<<"${BAZEL:-bazel}"
 
-deploy/setup.sh libgfortran-12-dev binutils
-"${bazel[@]}" build --config=static //server:gluond-server //client/cli:gluond
-bin=$("${bazel[@]}" info --config=static bazel-bin)
+deploy/setup.sh binutils
+"${bazel[@]}" build //server:gluond-server //client/cli:gluond
+bin=$("${bazel[@]}" info bazel-bin)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
