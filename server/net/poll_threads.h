@@ -1,33 +1,61 @@
 // PollThreads are the threads that poll gRPC's connections, and that hear of what gRPC has done (queue_tag.h). One thread
 // at a time reads a connection, so any two connections that flood the server would take two threads. With more threads
-// than busy connections the kernel shares the processors between connections, as it does between programs.
+// than busy connections the kernel shares the processors between connections, as it does between programs. While the first
+// thread is enough for all of them, the others stay out (poll_demand.h): a mark goes through the queue again and again, and
+// where it does not come out at once, they come.
 
 #ifndef SERVER_NET_POLL_THREADS_H_
 #define SERVER_NET_POLL_THREADS_H_
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "engine/core/mutex.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
+#include "server/net/poll_demand.h"
+#include "server/net/queue_tag.h"
 
 namespace gluond::server {
 
-class PollThreads {
+class PollThreads final : private QueueTag {
  public:
-  // Each tag in `queue`, which is the server's, points to a QueueTag.
+  // `threads` at most. Each tag in `queue`, which is the server's, points to a QueueTag.
   PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads);
   // Ends the threads, after all that is in the queue. Requires that the server was shut down, and that nobody adds to the
   // queue.
   ~PollThreads();
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
+  // Those that poll now.
+  int wanted() const { return wanted_.load(std::memory_order_relaxed); }
 
  private:
-  void Poll();
+  using Clock = PollDemand::Clock;
+
+  void Poll(int number);
+  void StayOut(int number);
+  void Watch();
+  void WaitUntil(Clock::time_point when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Clock::duration Used();
+  void Done(bool ok) override;
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::atomic<int> wanted_;
+  std::atomic<bool> is_busy_ = false;  // Something else than a mark has come out.
+
+  Mutex mu_;
+  CondVar changed_;
+  std::unique_ptr<grpc::Alarm> mark_ ABSL_GUARDED_BY(mu_);  // In the queue; null: it has come out.
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+
   std::vector<std::thread> threads_;
+  std::vector<std::chrono::nanoseconds> used_;  // By each, when it was last asked. Of watch_.
+  std::thread watch_;
 };
 
 }  // namespace gluond::server
