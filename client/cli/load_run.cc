@@ -2,35 +2,44 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <functional>
+#include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "grpcpp/grpcpp.h"
 
 namespace gluond::cli {
 namespace {
 
 constexpr absl::Duration kShownEvery = absl::Milliseconds(100);
 
-// Sends a request; `answered` is called once, on a thread of gRPC's. So those under way take memory, and no thread.
-void Send(grpc::GenericStub& stub, const Shot& shot, absl::Duration timeout,
-          std::function<void(const absl::Status&)> answered) {
-  struct Flight {
-    grpc::ClientContext context;
-    grpc::ByteBuffer response;
-  };
-  // The answer deletes it before anybody hears of it: the context holds the channel, whose end waits for gRPC's threads, and
-  // must not come on one of them.
-  auto* const flight = new Flight;
-  flight->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-  stub.UnaryCall(&flight->context, shot.path, {}, &shot.message, &flight->response,
-                 [flight, answered = std::move(answered)](const grpc::Status& status) {
-                   delete flight;
-                   answered({static_cast<absl::StatusCode>(status.error_code()), status.error_message()});
-                 });
+// A request under way. It takes memory, and no thread: gRPC's queue gives it back when it is answered.
+struct Flight {
+  Flight(grpc::GenericStub& stub, const Shot& shot, absl::Duration timeout, absl::Time due, grpc::CompletionQueue* queue)
+      : due(due) {
+    context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    reader = stub.PrepareUnaryCall(&context, shot.path, shot.message, queue);
+    reader->StartCall();
+    reader->Finish(&response, &status, this);
+  }
+  absl::Status answer() const { return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()}; }
+
+  const absl::Time due;
+  grpc::ClientContext context;
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
+};
+
+// The next one that is answered. Null: the queue is shut down.
+std::unique_ptr<Flight> NextAnswered(grpc::CompletionQueue& queue) {
+  void* flight = nullptr;
+  bool ok = false;
+  queue.Next(&flight, &ok);
+  return std::unique_ptr<Flight>(static_cast<Flight*>(flight));
 }
 
 class LoadRun {
@@ -40,10 +49,16 @@ class LoadRun {
       : stub_(stub), shot_(shot), pace_(pace), show_(show) {}
 
   LoadReport Run() {
+    // One thread hears of all answers: with gRPC's own each would wake two, which are the server's to use.
+    std::thread hears([this] {
+      while (const std::unique_ptr<Flight> flight = NextAnswered(queue_)) Answered(flight->due, flight->answer());
+    });
     pace_.rate > 0 ? OpenLoop() : ClosedLoop();
     SleepUntil(end_);
     AwaitAnswers();
     report_.Ended(absl::Now() - start_);
+    queue_.Shutdown();
+    hears.join();
     return std::move(report_);
   }
 
@@ -74,10 +89,8 @@ class LoadRun {
     return true;
   }
 
-  void Request(absl::Time due) {
-    Send(stub_, shot_, pace_.timeout,
-         [this, due](const absl::Status& status) { Answered(due, status); });
-  }
+  // The queue has it until NextAnswered.
+  void Request(absl::Time due) { new Flight(stub_, shot_, pace_.timeout, due, &queue_); }
 
   void Answered(absl::Time due, const absl::Status& status) {
     const absl::Time now = absl::Now();
@@ -131,6 +144,7 @@ class LoadRun {
   const absl::Time start_ = absl::Now(), end_ = start_ + pace_.duration;
   absl::Time next_shown_ = start_ + kShownEvery;
 
+  grpc::CompletionQueue queue_;
   std::mutex mu_;
   std::condition_variable all_answered_;
   LoadReport report_;      // Guarded by mu_.
@@ -145,13 +159,11 @@ LoadReport RunLoad(grpc::GenericStub& stub, const Shot& shot, const Pace& pace,
 }
 
 absl::Status Fire(grpc::GenericStub& stub, const Shot& shot, absl::Duration timeout) {
-  absl::Status answer;
-  absl::Notification answered;
-  Send(stub, shot, timeout, [&](const absl::Status& status) {
-    answer = status;
-    answered.Notify();
-  });
-  answered.WaitForNotification();
+  grpc::CompletionQueue queue;
+  new Flight(stub, shot, timeout, absl::Now(), &queue);
+  const absl::Status answer = NextAnswered(queue)->answer();
+  queue.Shutdown();
+  while (NextAnswered(queue) != nullptr) continue;
   return answer;
 }
 
