@@ -54,7 +54,7 @@ class PollThreads final : private QueueTag {
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
 
   std::vector<std::thread> threads_;
-  std::vector<std::chrono::nanoseconds> used_;  // By each, when it was last asked. Of watch_.
+  std::vector<std::chrono::nanoseconds> used_;  // By each, when watch_ last asked; watch_ alone uses it.
   std::thread watch_;
 };
 

@@ -212,16 +212,16 @@ class Serving:
                [1e3 * statistics.median(others)], "other steps", "ms", "2")
 
   def tls(self):
-    """A lone request of LeNet, encrypted and not."""
+    """A lone request of LeNet, encrypted and not. Each round has servers of its own: two of one kind differ by a third."""
     encrypted, plain = [], []
     with tempfile.TemporaryDirectory() as folder:
       self.gluond("certificates", folder)
       authority = f"{folder}/ca.pem"
-      with self.server() as (address, *_), \
-           self.server(f"--tls_cert={folder}/server.pem", f"--tls_key={folder}/server.key") as (secret, *_):
-        self.publish(address, "lenet")
-        self.publish(secret, "lenet", tls_ca=authority)
-        for _ in range(self.rounds):
+      for _ in range(self.rounds):
+        with self.server() as (address, *_), \
+             self.server(f"--tls_cert={folder}/server.pem", f"--tls_key={folder}/server.key") as (secret, *_):
+          self.publish(address, "lenet")
+          self.publish(secret, "lenet", tls_ca=authority)
           plain.append(self.load(address, "lenet", concurrency=1)["latency_ms"]["p50"])
           encrypted.append(self.load(secret, "lenet", concurrency=1, tls_ca=authority)["latency_ms"]["p50"])
     self.row("LeNet, batch 1, p50, encrypted", encrypted, plain, "without encryption", "ms", "1.15")
