@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+# OpenBLAS has what they define; NumPy loads them by these names.
+IN_OPENBLAS = ("libblas.so.3", "liblapack.so.3")
 C_LIBRARY = re.compile(r"lib(c|m|dl|pthread|rt|resolv|mvec|util)\.so\..*")
 
 
@@ -26,6 +28,9 @@ def main():
   programs = [root / "bin" / name for name in ("gluond-server", "gluond", "gpu_op_test", "python3", "libgluond_cuda_emulated.so")]
   found = dict(each for path in [*programs, *(root / "python").rglob("*.so")] for each in loaded(path))
   for name, place in found.items():
+    if name in IN_OPENBLAS:
+      (root / "lib" / name).symlink_to("libopenblas.so.0")
+      continue
     shutil.copyfile(place, root / ("libc" if C_LIBRARY.fullmatch(name) else "lib") / name)
   loader = root / "libc/ld-linux-x86-64.so.2"
   shutil.copyfile("/lib64/ld-linux-x86-64.so.2", loader)

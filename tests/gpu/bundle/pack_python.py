@@ -11,7 +11,9 @@ PACKAGES = pathlib.Path("/usr/lib/python3/dist-packages")
 # Of the library and of the packages: what no program imports here.
 LEFT_OUT = ("__pycache__", "test", "tests", "idlelib", "pydoc_data", "ensurepip", "lib2to3", "distutils", "tkinter", "turtledemo",
             "config-*", "dist-packages", "*.pyi", "*.pyx", "*.pxd", "*.h", "*.a", "*.c", "f2py", "include", "sqlite3",
-            "_sqlite3.*", "_dbm.*", "_curses*", "readline.*", "nis.*", "grpc_tools")
+            "_sqlite3.*", "_dbm.*", "_curses*", "readline.*", "nis.*", "grpc_tools", "_simd.*", "roots.pem", "_codecs_*", "_pydecimal.py",
+            "_pyio.py", "turtle.py", "mailbox.py", "msilib", "wsgiref", "xmlrpc", "curses", "cgi.py", "imaplib.py", "smtplib.py",
+            "nntplib.py", "_test*", "_ctypes_test.*", "xxlimited*")
 KEPT_TESTS = ("numpy/testing",)
 
 
