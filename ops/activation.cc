@@ -1,8 +1,8 @@
 // Activation: an elementwise non-linearity chosen by act_type. All derivatives follow from y alone, so that x need not
 // be kept for the gradient.
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
 
@@ -88,7 +88,7 @@ GLUOND_REGISTER_OP(Activation)
     .add_argument("data", "NDArray", "Any shape.")
     .params<ActivationParam>()
     .infer(ElemwiseShape<1, 1>, SameFloatType)
-    .set_attr<TBatchInputs>("TBatchInputs", 1)
+    .with(Elementwise<1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", ElemwiseGradUseOut{"_backward_Activation"})
     .compute<ByType<Value, 1>>();

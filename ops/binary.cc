@@ -1,7 +1,7 @@
 // Elementwise operators on two tensors of one shape, and sums of many.
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 
@@ -17,7 +17,7 @@ using At = const BinaryTerms&;
       .add_argument("lhs", "NDArray", "Any shape.")              \
       .add_argument("rhs", "NDArray", "The same shape.")         \
       .infer(ElemwiseShape<2, 1>, ElemwiseType<2, 1>)            \
-      .set_attr<TBatchInputs>("TBatchInputs", 2)                 \
+      .with(Elementwise<2>)                                      \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither) \
       .compute<Binary<Kernel>>()
 #define BINARY(name, Kernel, text, d_lhs, d_rhs) \
@@ -111,6 +111,8 @@ GLUOND_REGISTER_OP(add_n)
     .params<AddNParam>()
     .with(Variadic<&AddNParam::num_args>("num_args"))
     .infer(SameShape, SameType)
+    .set_attr<FChannelBlocks>("FChannelBlocks",
+                              [](const Node& node, absl::Span<const Shape>, int64_t block) { return AsItIs(node, block); })
     // A later input would be overwritten by the first pass.
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {

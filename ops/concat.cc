@@ -1,6 +1,7 @@
 // Joining along an axis: Concat and its gradient, _rnn_param_concat, stack.
 
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/strided.h"
 #include "ops/parts.h"
 
@@ -94,6 +95,9 @@ GLUOND_REGISTER_OP(Concat)
     .params<ConcatParam>()
     .with(Variadic<&ConcatParam::num_args>("num_args"))
     .infer(ConcatShape, SameType)
+    .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
+      return node.param<ConcatParam>().dim == 1 ? AsItIs(node, block) : BlockedCall();
+    })
     .set_attr<FGradient>("FGradient", ElemwiseGradUseIn{"_backward_Concat"})
     .compute<Concat>();
 

@@ -2,26 +2,40 @@
 // channels, height, width) or (batch, channels, depth, height, width). Its gradient
 // is linear in each input, so that Convolution and the gradient itself differentiate it.
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
 #include "ops/affine.h"
 #include "ops/bilinear.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/fill.h"
 #include "ops/window.h"
 
 namespace gluond::ops {
 namespace {
 
+template <class P>
+void ConvolutionFields(Schema<P>& s) {
+  WindowFields(s, "Steps of the window. Default: 1 for each axis.", "Zeros on both sides of each axis. Default: 0.");
+  FilterFields(s, "Parts that the channels are split into; each output channel sees one.", /*workspace=*/1024,
+               /*no_bias=*/false);
+}
+
 struct ConvolutionParam : Param<ConvolutionParam>, WindowParam {
-  static void Fields(Schema<ConvolutionParam>& s) {
-    WindowFields(s, "Steps of the window. Default: 1 for each axis.", "Zeros on both sides of each axis. Default: 0.");
-    FilterFields(s, "Parts that the channels are split into; each output channel sees one.", /*workspace=*/1024,
-                 /*no_bias=*/false);
+  static void Fields(Schema<ConvolutionParam>& s) { ConvolutionFields(s); }
+};
+
+// The same on images in blocks of channels, or of few channels as they are, to images in blocks.
+struct BlockedConvolutionParam : Param<BlockedConvolutionParam>, WindowParam {
+  int64_t block;
+
+  static void Fields(Schema<BlockedConvolutionParam>& s) {
+    ConvolutionFields(s);
+    s.Field("block", &BlockedConvolutionParam::block).Enum({{"8", 8}, {"16", 16}}).Describe("Channels in a block.");
   }
 };
 
+template <class P>
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  const auto& param = attrs.param<ConvolutionParam>();
+  const auto& param = attrs.param<P>();
   const int axes = static_cast<int>(param.kernel.size());
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(axes + 2));
   if (!param.no_bias) SHAPE_ASSIGN_CHECK(in, 2, Shape({param.num_filter}));
@@ -65,6 +79,69 @@ struct Convolution {
   }
 };
 
+// Groups are of all channels or of one: else a block would be of several.
+bool HasBlocks(const WindowParam& p, int64_t channels) {
+  return p.kernel.size() == 2 && (p.num_group == 1 || (p.num_group == channels && p.num_group == p.num_filter));
+}
+
+absl::Status ParseBlocked(NodeAttrs* attrs) {
+  RETURN_IF_ERROR(ParseWindow<BlockedConvolutionParam>(attrs));
+  const auto& p = attrs->param<BlockedConvolutionParam>();
+  if (p.kernel.size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'kernel' has ", p.kernel.size(), " elements, expected 2"));
+  }
+  if (p.num_filter % p.block == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter 'num_filter' is ", p.num_filter, ", expected a multiple of block, ", p.block));
+}
+
+absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const auto& p = attrs.param<BlockedConvolutionParam>();
+  const Shape x = (*in)[0];
+  if (!x.rank_known()) return false;
+  const bool is_blocked = x.ndim() == 5;
+  if (x.ndim() < 4 || x.ndim() > 5 || (is_blocked && x[4] != p.block)) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
+                                                   ", expected (batch, channels / block, height, width, block) with blocks of ",
+                                                   p.block, ", or (batch, channels, height, width)"));
+  }
+  ShapeVector plain = *in, y(1);
+  plain[0] = is_blocked ? Unblocked(x) : x;
+  if (plain[0][1] >= 0 && !HasBlocks(p, plain[0][1])) {
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'num_group' is ", p.num_group, " for ", plain[0][1],
+                                                   " channels and ", p.num_filter,
+                                                   " filters, expected 1, or as many as there are of both"));
+  }
+  RETURN_IF_ERROR(InferShape<BlockedConvolutionParam>(attrs, &plain, &y).status());
+  for (size_t i = 1; i < in->size(); ++i) SHAPE_ASSIGN_CHECK(in, i, plain[i]);
+  SHAPE_ASSIGN_CHECK(out, 0, InBlocks(y[0], p.block));
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+// On a CPU only: a GPU's convolutions have no such blocks.
+absl::Status ConvolveBlocked(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+  const auto& p = attrs.param<BlockedConvolutionParam>();
+  const TBlob &x = in[0], &y = out[0];
+  if (y.Size() == 0) return absl::OkStatus();
+  const bool is_blocked = x.shape.ndim() == 5;
+  ConvSize size = VolumeOf(p, p.pad, is_blocked ? Unblocked(x.shape) : x.shape, Unblocked(y.shape));
+  if (is_blocked) size.x_block = p.block;
+  size.y_block = p.block;
+  return VolumeForward<cpu>(ctx, size, x, in[1], in.size() < 3 ? nullptr : &in[2], {y, req[0]});
+}
+
+BlockedCall ChannelBlocks(const Node& node, absl::Span<const Shape> shapes, int64_t block) {
+  constexpr int64_t kFewChannels = 4;  // The colours of an image.
+  const auto& p = node.param<ConvolutionParam>();
+  const int64_t channels = shapes[0][1];
+  if (block == 0) block = ConvBlock();
+  if (!HasBlocks(p, channels) || p.num_filter % block != 0) return {};
+  if (channels % block != 0 && channels > kFewChannels) return {};
+  AttrDict dict = node.attrs.dict;
+  dict["block"] = absl::StrCat(block);
+  return {"_blocked_Convolution", std::move(dict), block, channels % block == 0 ? 1u : 0u, /*gains=*/true};
+}
+
 struct BackwardConvolution {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
@@ -93,8 +170,23 @@ GLUOND_REGISTER_OP(Convolution)
     .with(Bilinear<ConvolutionParam>)
     .set_attr<FAbsorbAffine>("FAbsorbAffine", Absorb)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .infer(InferShape, SameFloatType)
+    .set_attr<FChannelBlocks>("FChannelBlocks", ChannelBlocks)
+    .infer(InferShape<ConvolutionParam>, SameFloatType)
     .compute<Convolution>();
+
+GLUOND_REGISTER_OP(_blocked_Convolution)
+    .describe("Convolution of images in blocks of channels, as _to_blocked makes them: what a prediction on a CPU computes.")
+    .add_argument("data", "NDArray", "float32, (batch, channels / block, height, width, block); few channels as they are.")
+    .add_argument("weight", "NDArray", "As Convolution's.")
+    .add_argument("bias", "NDArray", "As Convolution's.")
+    .params<BlockedConvolutionParam>(ParseBlocked)
+    .set_num_inputs(NumBilinearInputs<BlockedConvolutionParam>)
+    .set_attr<FListInputNames>("FListInputNames",
+                               FirstNames({"data", "weight", "bias"}, NumBilinearInputs<BlockedConvolutionParam>))
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<TBatchInputs>("TBatchInputs", 1)
+    .infer(InferBlockedShape, SameFloat32)
+    .set_attr<FCompute>("FCompute<cpu>", ConvolveBlocked);
 
 GLUOND_REGISTER_OP(_backward_Convolution)
     .describe("The gradients of Convolution's inputs.")

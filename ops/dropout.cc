@@ -2,6 +2,7 @@
 // mask is drawn by word i of the node's Philox stream: the same on every device. The mask is a hidden output.
 
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "engine/core/op_facts.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
@@ -121,6 +122,9 @@ GLUOND_REGISTER_OP(Dropout)
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mask"}))
     .infer(InferShape, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
+      return node.param<DropoutParam>().mode == kTraining ? AsItIs(node, block) : BlockedCall();
+    })
     .set_attr<FResourceRequest>("FResourceRequest", Random)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       // Where only the mask has a head gradient, y's is zeros, and the tape need not keep y to make them.

@@ -1,8 +1,8 @@
 // LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each
 // channel (axis 1) or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/elements.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
@@ -204,7 +204,7 @@ GLUOND_REGISTER_OP(LeakyReLU)
           if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
         })
     .infer(InferShape, SameFloatType)
-    .set_attr<TBatchInputs>("TBatchInputs", 1)
+    .with(Elementwise<1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<LeakyReLU>();

@@ -3,8 +3,8 @@
 #include <limits>
 #include <optional>
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/pool.h"
 #include "ops/window.h"
 
@@ -157,6 +157,29 @@ struct BackwardPooling {
   }
 };
 
+// Images in blocks of channels: what is pooled of an element of a block is one channel's.
+Shape OfABlock(const Shape& x) { return Shape(x.begin(), x.begin() + 4); }
+
+absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(5));
+  const int64_t block = (*in)[0][4];
+  ShapeVector x = {OfABlock((*in)[0])}, y(1);
+  RETURN_IF_ERROR(InferShape(attrs, &x, &y).status());
+  if (y[0].ndim() == 4) {
+    y[0].Append(block);
+    SHAPE_ASSIGN_CHECK(out, 0, y[0]);
+  }
+  return AllKnown(*in) && AllKnown(*out);
+}
+
+// On a CPU only, as _blocked_Convolution.
+absl::Status PoolBlocked(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+  if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
+  const PoolSize size = SizeOf(attrs.param<PoolingParam>(), OfABlock(in[0].shape), OfABlock(out[0].shape));
+  PoolForwardBlocked(ctx, size, in[0].shape[4], in[0].dptr<float>(), req[0] == kAddTo, out[0].dptr<float>());
+  return absl::OkStatus();
+}
+
 Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   std::vector<NodeEntry> inputs = {dy[0], node->inputs[0]};
   if (IsMax(node->attrs)) inputs.push_back(Output(node, 1));
@@ -180,8 +203,19 @@ GLUOND_REGISTER_OP(Pooling)
     .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
+    .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
+      return BlockedCall{"_blocked_Pooling", node.attrs.dict, block, 1};
+    })
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<Pooling>();
+
+GLUOND_REGISTER_OP(_blocked_Pooling)
+    .describe("Pooling of images in blocks of channels, as _to_blocked makes them: what a prediction on a CPU computes.")
+    .add_argument("data", "NDArray", "float32, (batch, channels / block, height, width, block).")
+    .params<PoolingParam>(Parse)
+    .set_attr<TBatchInputs>("TBatchInputs", 1)
+    .infer(InferBlockedShape, SameFloat32)
+    .set_attr<FCompute>("FCompute<cpu>", PoolBlocked);
 
 GLUOND_REGISTER_OP(_backward_Pooling)
     .describe("The gradient of Pooling's input.")

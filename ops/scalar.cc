@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 
@@ -69,7 +69,7 @@ using At = const ScalarTerms&;
       .add_argument("data", "NDArray", "Any shape.")            \
       .params<ScalarParam>()                                    \
       .infer(ElemwiseShape<1, 1>, ScalarType)                   \
-      .set_attr<TBatchInputs>("TBatchInputs", 1)                \
+      .with(Elementwise<1>)                                     \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Unary<WithScalar<Op, reversed>>>()
 #define SCALAR(name, Op, reversed, text, gradient) \
@@ -138,6 +138,7 @@ GLUOND_REGISTER_OP(clip)
     .describe("min(max(x, a_min), a_max).")
     .add_argument("data", "NDArray", "Any shape.")
     .params<ClipParam>()
+    .with(Elementwise<1>)
     .infer(ElemwiseShape<1, 1>, ElemwiseType<1, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", ClipGradient)

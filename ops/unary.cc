@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "engine/core/batch_axis.h"
 #include "ops/operator.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
@@ -126,7 +126,7 @@ using At = const UnaryTerms&;
       .describe(text)                                           \
       .set_num_inputs(inputs)                                   \
       .infer(ElemwiseShape<inputs, 1>, ElemwiseType<inputs, 1>) \
-      .set_attr<TBatchInputs>("TBatchInputs", inputs)           \
+      .with(Elementwise<inputs>)                                \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Elemwise<Kernel, inputs>>()
 #define UNARY_OP(name, Kernel, text) ELEMWISE(name, Kernel, 1, text).add_argument("data", "NDArray", "Any shape.")

@@ -15,6 +15,7 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/passes/block_channels.h"
 #include "engine/passes/fold_affine.h"
 #include "engine/passes/simplify.h"
 #include "engine/runtime/executor.h"
@@ -166,20 +167,29 @@ absl::StatusOr<ModelState> WithOutputs(const ModelState& state, std::vector<Node
   return made;
 }
 
-absl::StatusOr<ModelState> Fold(const ModelState& state, const Values& values, Lane& lane, Allocator& allocator) {
-  Signatures known, of_parameters;
-  for (const auto& [name, value] : values) of_parameters[name] = {value.shape(), value.dtype()};
-  known = of_parameters;
+// The signatures of a state's variables. Requires: it has all its values.
+Signatures SignaturesOf(const ModelState& state) {
+  Signatures known;
+  for (const NamedTensor& each : state.parameters) known[each.name] = {each.tensor.shape(), each.tensor.dtype()};
   for (const ModelInput& input : state.definition.inputs) known[input.name] = {input.shape, input.dtype};
-  const Graph graph{state.definition.outputs};
+  return known;
+}
+
+absl::StatusOr<ModelState> Fold(const ModelState& state, const Values& values, Device device, Lane& lane,
+                                Allocator& allocator) {
+  const Signatures known = SignaturesOf(state);
+  Graph graph{state.definition.outputs};
   const Names constants = Constants(graph, values);
-  ASSIGN_OR_RETURN(Graph folded, FoldAffine(graph, known, constants));
-  folded = Simplify(folded);
+  ASSIGN_OR_RETURN(graph, FoldAffine(graph, known, constants));
+  if (device.type == DeviceType::kCpu) {
+    ASSIGN_OR_RETURN(graph, BlockChannels(graph, known));
+  }
+  const Graph folded = Simplify(graph);
   const IndexedGraph indexed(folded);
   const ConstantEntries found(indexed, constants);
-  if (found.entries().empty()) return WithOutputs(state, state.definition.outputs, values);
+  if (found.entries().empty()) return WithOutputs(state, folded.outputs, values);
   ASSIGN_OR_RETURN(const std::vector<Tensor> computed,
-                   Compute(found.entries(), of_parameters, values, 2 * BytesOf(state.parameters) + kFewBytes, lane,
+                   Compute(found.entries(), known, values, 2 * BytesOf(state.parameters) + kFewBytes, lane,
                            allocator));
   Values all = values;
   for (size_t i = 0; i < computed.size(); ++i) all[found.names()[i]] = computed[i];
@@ -188,10 +198,10 @@ absl::StatusOr<ModelState> Fold(const ModelState& state, const Values& values, L
 
 }  // namespace
 
-absl::StatusOr<ModelState> ForInference(const ModelState& state, Lane& lane, Allocator& allocator) {
+absl::StatusOr<ModelState> ForInference(const ModelState& state, Device device, Lane& lane, Allocator& allocator) {
   Values values;
   for (const NamedTensor& each : state.parameters) values[each.name] = each.tensor;
-  absl::StatusOr<ModelState> folded = Fold(state, values, lane, allocator);
+  absl::StatusOr<ModelState> folded = Fold(state, values, device, lane, allocator);
   if (folded.ok()) return folded;
   return WithOutputs(state, state.definition.outputs, values);
 }

@@ -3,6 +3,7 @@
 //
 // * A scale and a shift for each channel go into the weight and the bias before them (engine/passes/fold_affine.h).
 // * Calls that depend on parameters alone are computed now, and their outputs become parameters.
+// * On a CPU convolutions hand images to each other in blocks of channels (engine/passes/block_channels.h).
 // * Parameters that no output needs are left out.
 //
 // Values differ from those of the model as far as rounding does.
@@ -15,11 +16,11 @@
 
 namespace gluond {
 
-// `state` has all its values, on the host. Computes on `lane`, a CPU's, and waits for that: neither a lane's thread nor
+// `state` has all its values, on the host; the predictions are for `device`. Computes on `lane`, a CPU's, and waits for that: neither a lane's thread nor
 // gRPC's may call it. New values are made by `allocator`; the others are the tensors of `state`. Without folding where
 // that finds no memory, where it would make much more of the parameters than there is, where a new value is not finite,
 // and where clients that compute an operator are away. INVALID_ARGUMENT: the state has no value of a parameter.
-absl::StatusOr<ModelState> ForInference(const ModelState& state, Lane& lane, Allocator& allocator);
+absl::StatusOr<ModelState> ForInference(const ModelState& state, Device device, Lane& lane, Allocator& allocator);
 
 }  // namespace gluond
 

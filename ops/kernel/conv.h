@@ -22,6 +22,8 @@ namespace gluond::ops {
 struct ConvSize {
   int64_t batch, groups, in_channels, out_channels;
   std::array<int64_t, 3> in, out, kernel, stride, dilate, pad;
+  // Channels of x, and of y, that lie together: images in blocks of channels. 1: each channel is a plane.
+  int64_t x_block = 1, y_block = 1;
 
   // True where nothing happens along the first axis.
   bool flat() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
@@ -36,7 +38,7 @@ struct ConvSize {
   template <class H>
   friend H AbslHashValue(H h, const ConvSize& s) {
     return H::combine(std::move(h), s.batch, s.groups, s.in_channels, s.out_channels, s.in, s.out, s.kernel, s.stride,
-                      s.dilate, s.pad);
+                      s.dilate, s.pad, s.x_block, s.y_block);
   }
 };
 
@@ -55,7 +57,8 @@ absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, co
 absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
                                              const void* x, ConvOut dw);
 
-// On a CPU. `bias` may be null; with `add`, y is added to. Requires: sizes that fit each other, none of them 0.
+// On a CPU. `bias` may be null; with `add`, y is added to. Requires: sizes that fit each other, none of them 0; images in
+// blocks of channels are float32, flat, in whole blocks, and of one group or one input channel for each.
 absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
                          bool add, float* y);
 absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,
@@ -64,6 +67,8 @@ absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const floa
                           ConvOut dx, ConvOut dw, ConvOut dbias);
 absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x,
                           const double* w, ConvOut dx, ConvOut dw, ConvOut dbias);
+// The block of channels that float32 convolutions compute in.
+int64_t ConvBlock();
 // True of a volume in groups of one input channel that is not mostly padding: ConvForwardDepthwise is the faster way.
 bool IsDepthwiseVolume(const ConvSize& size);
 absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,

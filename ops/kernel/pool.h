@@ -69,6 +69,10 @@ template <class D>
 absl::Status PoolForward(const OpContext& ctx, const PoolSize& size, const TBlob& x, OpReqType req, const TBlob& y,
                          OpReqType index_req, const TBlob& index);
 
+// On a CPU, of float32 images in blocks of channels (batch, blocks, height, width, block): a plane is a block's. With `add`, y
+// is added to. Requires: flat sizes, none of them 0.
+void PoolForwardBlocked(const OpContext& ctx, const PoolSize& size, int64_t block, const float* x, bool add, float* y);
+
 // dx from dy and, for kMax, the forward's index.
 template <class D>
 absl::Status PoolBackward(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,

@@ -30,19 +30,18 @@ void Arrivals::Read() {
   MutexLock lock(mu_);
   if (may_wait) {
     const auto end = std::chrono::steady_clock::now() + kMoment;
-    while (queue_ != nullptr && mark_ != nullptr && read_ >= 2 * kWindow) {
+    while (queue_ != nullptr && mark_.is_in_queue() && read_ >= 2 * kWindow) {
       if (!out_.WaitUntil(mu_, end)) read_ = kWindow;
     }
   }
-  if (queue_ == nullptr || mark_ != nullptr || read_ < kWindow) return;
+  if (queue_ == nullptr || mark_.is_in_queue() || read_ < kWindow) return;
   read_ = 0;
-  mark_ = std::make_unique<grpc::Alarm>();
-  mark_->Set(queue_, std::chrono::system_clock::now(), tag());
+  mark_.Put(*queue_, *this);
 }
 
 void Arrivals::Done(bool) {
   MutexLock lock(mu_);
-  mark_ = nullptr;
+  mark_.Out();
   out_.NotifyAll();
 }
 

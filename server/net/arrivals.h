@@ -8,11 +8,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "engine/core/mutex.h"
-#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
+#include "server/net/queue_mark.h"
 #include "server/net/queue_tag.h"
 
 namespace gluond::server {
@@ -40,7 +39,7 @@ class Arrivals final : private QueueTag {
   Mutex mu_;
   CondVar out_;
   grpc::ServerCompletionQueue* queue_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: nobody waits.
-  std::unique_ptr<grpc::Alarm> mark_ ABSL_GUARDED_BY(mu_);             // In the queue; null: it has come out.
+  QueueMark mark_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

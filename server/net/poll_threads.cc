@@ -72,16 +72,11 @@ void PollThreads::Watch() {
   Clock::duration calm{};
   MutexLock lock(mu_);
   while (!ending_) {
-    if (mark_ == nullptr) {
-      mark_ = std::make_unique<grpc::Alarm>();
-      // One that goes off would wake gRPC's timers, too; one that is cancelled is in the queue at once.
-      mark_->Set(queue_.get(), gpr_inf_future(GPR_CLOCK_MONOTONIC), tag());
-      mark_->Cancel();
-    }
+    if (!mark_.is_in_queue()) mark_.Put(*queue_, *this);
     const Clock::time_point late = Clock::now() + kLate;
     WaitUntil(late);
     const Clock::time_point now = Clock::now();
-    if (mark_ != nullptr) demand.Late(now);
+    if (mark_.is_in_queue()) demand.Late(now);
     if (now >= look) {
       look = now + kLook;
       demand.Used(now, Used());
@@ -102,7 +97,7 @@ void PollThreads::WaitUntil(Clock::time_point when) {
 
 void PollThreads::Done(bool) {
   MutexLock lock(mu_);
-  mark_ = nullptr;
+  mark_.Out();
 }
 
 // The time of the processors that the threads which poll now have had since they were last asked.

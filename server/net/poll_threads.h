@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "engine/core/mutex.h"
-#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "server/net/poll_demand.h"
+#include "server/net/queue_mark.h"
 #include "server/net/queue_tag.h"
 
 namespace gluond::server {
@@ -50,7 +50,7 @@ class PollThreads final : private QueueTag {
 
   Mutex mu_;
   CondVar changed_;
-  std::unique_ptr<grpc::Alarm> mark_ ABSL_GUARDED_BY(mu_);  // In the queue; null: it has come out.
+  QueueMark mark_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
 
   std::vector<std::thread> threads_;

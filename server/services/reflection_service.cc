@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/mutex.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "proto/reflection/v1/reflection.pb.h"
@@ -100,9 +101,9 @@ class ReflectionStream final : public Stream {
         memory_(Budget::PartOf(runner.memory)) {}
 
  private:
-  void OnBegin() override { StartRead(); }
+  void OnBegin() override { Read(); }
   void OnRead(Slices* message) override {
-    if (message == nullptr) return Finish(absl::OkStatus());
+    if (message == nullptr) return End(absl::OkStatus());
     v1::ServerReflectionRequest question;
     absl::Status status = ParseShortMessage(*message, &question, encoding());
     std::string answer;
@@ -110,24 +111,44 @@ class ReflectionStream final : public Stream {
       answer = AnswerTo(question, services_).SerializeAsString();
       status = memory_.Grow(static_cast<int64_t>(answer.size()));
     }
-    if (!status.ok()) return Finish(Annotate(status, method_.name));
-    unsent_ = runner_.unsent.Add(this, memory_.bytes());
-    StartWrite({grpc::Slice(answer)});
+    status.ok() ? Write(answer) : End(status);
   }
   void OnWritten(bool ok) override {
     runner_.unsent.Remove(unsent_);
-    if (!ok) return Finish(absl::OkStatus());
+    if (!ok) return End(absl::OkStatus());
     memory_.Shrink(memory_.bytes());
-    StartRead();
+    Read();
+  }
+  void Revoke(const absl::Status& why) override { End(why); }
+
+  // These three do nothing after the stream's end.
+  void Read() {
+    MutexLock lock(mu_);
+    if (!ended_) StartRead();
+  }
+  void Write(const std::string& answer) {
+    MutexLock lock(mu_);
+    if (ended_) return;
+    unsent_ = runner_.unsent.Add(this, memory_.bytes());
+    StartWrite({grpc::Slice(answer)});
+  }
+  void End(const absl::Status& status) {
+    MutexLock lock(mu_);
+    if (!std::exchange(ended_, true)) Finish(Annotate(status, method_.name));
   }
   void OnCancelled() override {}
-  void OnOver() override { delete this; }
+  void OnOver() override {
+    { MutexLock lock(mu_); }  // End may be about to return.
+    delete this;
+  }
 
   Runner& runner_;
   const Method& method_;
   const ReflectionService::Names& services_;
   Reservation memory_;  // The bytes of the answer under way.
   Unsent::Place unsent_;  // The place of that answer.
+  Mutex mu_;  // The caller may be revoked by another thread.
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace

@@ -63,7 +63,7 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::string name = absl::StrCat(served, " version ", number);
   Place& host = shared.devices.host();
-  ASSIGN_OR_RETURN(state, ForInference(state, *host.serving_lanes().Take(), *host.allocator));
+  ASSIGN_OR_RETURN(state, ForInference(state, place->device, *host.serving_lanes().Take(), *host.allocator));
   ASSIGN_OR_RETURN(state.parameters, version->Keep(state.parameters, *place, name));
   for (int64_t i = 0; i < options.instances; ++i) {
     ASSIGN_OR_RETURN(HostedModelPtr instance,

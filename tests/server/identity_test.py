@@ -308,9 +308,10 @@ class IdentityTest(Waits, unittest.TestCase):
     host = custom_operator_pb2.OpenHost(scope=hashlib.sha256(token.encode()).hexdigest())
     for path, first in (("inference.GRPCInferenceService/ModelStreamInfer", grpc_service_pb2.ModelInferRequest()),
                         ("gluond.v1.SessionService/Run", session_pb2.SessionRequest(open=session)),
-                        ("gluond.v1.OperatorService/HostOperators", custom_operator_pb2.HostRequest(open=host))):
+                        ("gluond.v1.OperatorService/HostOperators", custom_operator_pb2.HostRequest(open=host)),
+                        ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", None)):
       requests = queue.Queue()
-      requests.put(first.SerializeToString())
+      requests.put(b"" if first is None else first.SerializeToString())
       streams[path] = channel.stream_stream(f"/{path}")(iter(requests.get, None), metadata=metadata, timeout=60)
       next(streams[path])
     return streams

@@ -217,6 +217,8 @@ absl::StatusOr<Pieces*> PiecesOf(const ConvSize& size, bool with_bias) {
 
 }  // namespace
 
+int64_t ConvBlock() { return HasAvx512() ? 16 : 8; }
+
 absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
                          bool add, float* y) {
   if (IsDepthwiseVolume(size)) return ConvForwardDepthwise(ctx, size, x, w, bias, add, y);

@@ -36,6 +36,9 @@ inline memory::desc Within(const memory::dims& piece, const memory::dims& whole)
   return {piece, memory::data_type::f32, strides};
 }
 
+// Images in blocks of channels; a piece has whole ones.
+inline Tag InBlocks(int64_t block) { return block == 16 ? Tag::nChw16c : Tag::nChw8c; }
+
 // The sizes of a convolution's tensors. Flat ones get two spatial axes, as oneDNN generates more code for two than
 // three.
 struct Dims {
@@ -70,8 +73,8 @@ struct Layouts {
     const Dims piece(s);
     Dims whole(of);
     if (whole.w.size() > piece.w.size()) whole.w.erase(whole.w.begin());  // A piece of one group.
-    user_x = Within(piece.x, whole.x);
-    user_y = Within(piece.y, whole.y);
+    user_x = s.x_block == 1 ? Within(piece.x, whole.x) : Float(piece.x, InBlocks(s.x_block));
+    user_y = s.y_block == 1 ? Within(piece.y, whole.y) : Float(piece.y, InBlocks(s.y_block));
     user_w = Within(piece.w, whole.w);
     // One channel lies last as it lies first, but the name decides which code oneDNN has for it.
     x = Float(piece.x, s.in_channels == 1 && inside == Inside::kLast ? plain : tag);

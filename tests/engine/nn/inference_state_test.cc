@@ -17,11 +17,10 @@ namespace {
 
 using Shapes = std::map<std::string, Shape>;
 
-NodeEntry Convolve(const NodeEntry& x, const std::string& weight, AttrDict more = {}) {
-  AttrDict dict = {{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"pad", "(1, 1)"}};
-  dict.insert(more.begin(), more.end());
+NodeEntry Convolve(const NodeEntry& x, const std::string& weight, AttrDict dict = {}) {
+  dict.insert({{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"pad", "(1, 1)"}});
   std::vector<NodeEntry> inputs = {x, MakeVariable(weight)};
-  if (!more.contains("no_bias")) inputs.push_back(MakeVariable(weight + "_bias"));
+  if (!dict.contains("no_bias")) inputs.push_back(MakeVariable(weight + "_bias"));
   return MakeNode("Convolution", weight + "_convolution", inputs, dict);
 }
 NodeEntry Dense(const NodeEntry& x, AttrDict more = {}) {
@@ -82,7 +81,7 @@ class InferenceStateTest : public ModelTest {
   }
 
   ModelState Made(const ModelState& state) {
-    absl::StatusOr<ModelState> made = ForInference(state, *lane_, *memory_);
+    absl::StatusOr<ModelState> made = ForInference(state, Device(), *lane_, *memory_);
     EXPECT_OK(made.status());
     return *std::move(made);
   }
@@ -170,6 +169,116 @@ TEST_F(InferenceStateTest, BatchNormGoesIntoTheCallBeforeWhereNobodyElseReadsTha
       for (const Parameter& each : made.definition.parameters) EXPECT_EQ(each.grad_req, GradReq::kNull);
     }
   }
+}
+
+struct BlockCase {
+  const char* name;
+  Shape x;
+  int to, from, convolutions, poolings;  // Calls into blocks of channels, out of them, and in them.
+  std::function<std::vector<NodeEntry>(const NodeEntry& x)> outputs;
+};
+
+NodeEntry Wide(const NodeEntry& x, const std::string& weight, AttrDict more = {}) {
+  more.emplace("num_filter", "16");
+  return Convolve(x, weight, more);
+}
+NodeEntry Rectified(const NodeEntry& x) { return MakeNode("Activation", "rectified", {x}, {{"act_type", "relu"}}); }
+NodeEntry Pooled(const NodeEntry& x, AttrDict dict) { return MakeNode("Pooling", "pooled", {x}, dict); }
+NodeEntry Joined(const NodeEntry& a, const NodeEntry& b, const char* dim) {
+  return MakeNode("Concat", "joined", {a, b}, {{"dim", dim}});
+}
+
+const Shape kColours = {2, 3, 6, 5}, kDeep = {2, 16, 6, 5};
+const AttrDict kHalf = {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, kMean = {{"global_pool", "True"}, {"pool_type", "avg"}};
+
+const std::vector<BlockCase>& BlockCases() {
+  static const auto& cases = *new std::vector<BlockCase>{
+      {"Chain", kColours, 0, 1, 2, 2,
+       [](auto x) {
+         return std::vector{Dense(Pooled(Rectified(Wide(Pooled(Rectified(Wide(x, "a")), kHalf), "b")), kMean))};
+       }},
+      {"Residual", kDeep, 1, 1, 2, 0,
+       [](auto x) { const auto y = Rectified(Wide(x, "a")); return std::vector{Rectified(Wide(y, "b") + y)}; }},
+      {"WithWhatIsInBlocksForAnother", kDeep, 1, 1, 2, 0,
+       [](auto x) { return std::vector{Wide(Wide(x, "a") + x, "b")}; }},
+      {"WithWhatIsNotInBlocks", kDeep, 1, 1, 2, 0,
+       [](auto x) { return std::vector{Wide(Wide(x, "a"), "b") + MakeNode("softmax", "s", {x})}; }},
+      {"NormalizedApart", kDeep, 1, 1, 4, 0,
+       [](auto x) {
+         const auto y = Wide(x, "a"), z = Normalize(y, {{"fix_gamma", "False"}});
+         return std::vector{Wide(Rectified(z), "b") + y + Normalize(z, {{"axis", "-3"}}, "more")};
+       }},
+      {"NormalizedAlongAnotherAxis", kDeep, 1, 1, 2, 0,
+       [](auto x) { const auto y = Wide(Wide(x, "a"), "b"); return std::vector{Normalize(y, {{"axis", "2"}}) + y}; }},
+      {"ByChannels", kDeep, 1, 1, 2, 0,
+       [](auto x) { return std::vector{Wide(Wide(x, "a", {{"num_group", "16"}}), "b")}; }},
+      {"Normalized", kDeep, 1, 1, 2, 0,
+       [](auto x) { return std::vector{Normalize(Wide(Rectified(Normalize(Wide(x, "a"))), "b"), {}, "more")}; }},
+      {"JoinedByChannels", kDeep, 1, 1, 3, 0,
+       [](auto x) { return std::vector{Wide(Joined(Wide(x, "a"), Wide(x, "b"), "1"), "c")}; }},
+      {"JoinedOtherwise", kDeep, 0, 0, 0, 0,
+       [](auto x) { return std::vector{Wide(Joined(Wide(x, "a"), Wide(x, "b"), "2"), "c")}; }},
+      {"NoFewerCopies", kDeep, 0, 0, 0, 0,
+       [](auto x) { return std::vector{Wide(MakeNode("softmax", "s", {Wide(x, "a")}), "b")}; }},
+      {"AnOutputOnTheWay", kDeep, 1, 2, 3, 0,
+       [](auto x) { const auto y = Wide(x, "a"); return std::vector{Wide(Wide(y, "b"), "c"), y}; }},
+      {"OneOutputTwice", kDeep, 1, 1, 2, 0,
+       [](auto x) { const auto y = Wide(Wide(x, "a"), "b"); return std::vector{y, y}; }},
+      {"PositionsAreRead", kDeep, 1, 1, 2, 0,
+       [](auto x) { const auto y = Pooled(Wide(Wide(x, "a"), "b"), kHalf); return std::vector{y, Second(y)}; }},
+      {"NothingIsConvolved", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Pooled(Rectified(x), kHalf)}; }},
+      {"ChannelsThatFillNoBlock", {2, 12, 6, 5}, 1, 1, 2, 0,
+       [](auto x) { return std::vector{Wide(Wide(Wide(x, "a"), "b"), "c")}; }},
+      {"FiltersThatFillNoBlock", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Convolve(Convolve(x, "a"), "b")}; }},
+      {"Groups", kDeep, 0, 0, 0, 0,
+       [](auto x) {
+         const AttrDict halves = {{"num_group", "2"}};
+         return std::vector{Wide(Wide(x, "a", halves), "b", halves)};
+       }},
+      {"Rows", {2, 16, 6}, 0, 0, 0, 0,
+       [](auto x) {
+         const AttrDict rows = {{"kernel", "(3,)"}, {"pad", "(1,)"}};
+         return std::vector{Wide(Wide(x, "a", rows), "b", rows)};
+       }},
+      {"TheWeightIsAnImage", {16, 16, 3, 3}, 1, 1, 2, 0,
+       [](auto x) {
+         const AttrDict dict = {{"kernel", "(3, 3)"}, {"num_filter", "16"}, {"pad", "(2, 2)"}, {"no_bias", "True"}};
+         return std::vector{Wide(MakeNode("Convolution", "c", {x, x}, dict), "b")};
+       }},
+  };
+  return cases;
+}
+
+TEST_F(InferenceStateTest, ConvolutionsOnACpuHandOnImagesInBlocksOfChannels) {
+  for (const BlockCase& c : BlockCases()) {
+    SCOPED_TRACE(c.name);
+    const ModelState state = State(c.outputs(MakeVariable("x")), c.x);
+    const ModelState made = Made(state);
+    EXPECT_EQ(Count(made, "_to_blocked"), c.to);
+    EXPECT_EQ(Count(made, "_from_blocked"), c.from);
+    EXPECT_EQ(Count(made, "_blocked_Convolution"), c.convolutions);
+    EXPECT_EQ(Count(made, "_blocked_Pooling"), c.poolings);
+    ExpectSamePredictions(state, made, c.x, 2e-5);
+  }
+}
+
+TEST_F(InferenceStateTest, ImagesOfOtherTypesAndOnAGpuStayAsTheyAre) {
+  const NodeEntry y = Wide(Wide(MakeVariable("x"), "a"), "b");
+  EXPECT_EQ(Count(Made(State({y}, kDeep, DType::kFloat64)), "Convolution"), 2);
+  const absl::StatusOr<ModelState> of_a_gpu = ForInference(State({y}, kDeep), *Device::Parse("gpu"), *lane_, *memory_);
+  ASSERT_TRUE(of_a_gpu.ok()) << of_a_gpu.status();
+  EXPECT_EQ(Count(*of_a_gpu, "Convolution"), 2);
+}
+
+TEST_F(InferenceStateTest, ImagesInBlocksMayBeAnyNumber) {
+  ModelState state = State({Dense(Pooled(Wide(MakeVariable("x"), "a"), kHalf))}, kColours);
+  state.definition.inputs[0].shape[0] = Shape::kUnknown;
+  const ModelState made = Made(state);
+  EXPECT_EQ(Count(made, "_blocked_Convolution"), 1);
+  const absl::StatusOr<std::shared_ptr<Model>> model = Model::Create(made.definition, Options());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->outputs()[0].signature.shape, Shape({Shape::kUnknown, 4}));
+  for (const int64_t batch : {1, 5}) ExpectSamePredictions(state, made, {batch, 3, 6, 5}, 2e-5);
 }
 
 TEST_F(InferenceStateTest, TheStateItselfStaysAsItIs) {
