@@ -92,6 +92,7 @@ TEST(ChannelBlocksTest, ConvolutionsMakeTheSameOfThem) {
       {{8, 64, 12, 12}, 64, {{"kernel", "(3, 3)"}}},                     // In pieces of images.
       {{1, 3, 9, 9}, 16, {{"kernel", "(5, 5)"}, {"stride", "(2, 2)"}}},  // Few channels, as they are.
       {{2, 1, 4, 4}, 32, {{"kernel", "(3, 3)"}}},
+      {{2, 20, 4, 4}, 32, {{"kernel", "(3, 3)"}}},  // Channels that fill no block, as they are.
       {{2, 32, 6, 6}, 32, {{"kernel", "(3, 3)"}, {"pad", "(1, 1)"}, {"num_group", "32"}}},
       {{1, 512, 20, 20}, 512, {{"kernel", "(3, 3)"}, {"num_group", "512"}}},  // In pieces of groups.
       {{1, 16, 1, 1}, 16, {{"kernel", "(1, 1)"}}},
