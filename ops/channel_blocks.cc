@@ -40,40 +40,32 @@ absl::StatusOr<bool> FromShape(const NodeAttrs&, ShapeVector* in, ShapeVector* o
   return AllKnown(*in);
 }
 
-// The copy between images and those in blocks, of shape `blocked`.
-template <class D, bool into>
-absl::Status Copy(const OpContext& ctx, const Shape& blocked, const TBlob& x, OpReqType req, const TBlob& y) {
-  if (req == kNullOp || blocked.Size() == 0) return absl::OkStatus();
-  if constexpr (std::is_same_v<D, cpu>) {
-    if (x.dtype == DType::kFloat32 && blocked[4] % 8 == 0) {
-      const BlockedSize size = {blocked.Size(0, 2), blocked[4], blocked.Size(2, 4)};
-      (into ? &ops::ToBlocked : &ops::FromBlocked)(ctx, size, x.dptr<float>(), req == kAddTo, y.dptr<float>());
-      return absl::OkStatus();
+// Images into blocks, or out of them.
+template <bool into>
+struct Copy {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const TBlob &x = in[0], &y = out[0];
+    const Shape& blocked = into ? y.shape : x.shape;
+    if (req[0] == kNullOp || blocked.Size() == 0) return absl::OkStatus();
+    if constexpr (std::is_same_v<D, cpu>) {
+      if (x.dtype == DType::kFloat32 && blocked[4] % 8 == 0) {
+        const BlockedSize size = {blocked.Size(0, 2), blocked[4], blocked.Size(2, 4)};
+        (into ? ToBlocked : FromBlocked)(ctx, size, x.dptr<float>(), req[0] == kAddTo, y.dptr<float>());
+        return absl::OkStatus();
+      }
     }
-  }
-  StridedCopy copy{.dims = blocked};
-  Strides plain;
-  DenseStrides(Unblocked(blocked), plain);
-  DenseStrides(blocked, into ? copy.y_strides : copy.x_strides);
-  int64_t* const strides = into ? copy.x_strides : copy.y_strides;
-  strides[0] = plain[0];
-  strides[1] = plain[1] * blocked[4];
-  strides[2] = plain[2];
-  strides[3] = plain[3];
-  strides[4] = plain[1];
-  return CopyStrided<D>(ctx, copy, x, req, y);
-}
-
-struct Into {
-  template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return Copy<D, true>(ctx, out[0].shape, in[0], req[0], out[0]);
-  }
-};
-struct OutOf {
-  template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return Copy<D, false>(ctx, in[0].shape, in[0], req[0], out[0]);
+    StridedCopy copy{.dims = blocked};
+    Strides plain;
+    DenseStrides(Unblocked(blocked), plain);
+    DenseStrides(blocked, into ? copy.y_strides : copy.x_strides);
+    int64_t* const strides = into ? copy.x_strides : copy.y_strides;
+    strides[0] = plain[0];
+    strides[1] = plain[1] * blocked[4];
+    strides[2] = plain[2];
+    strides[3] = plain[3];
+    strides[4] = plain[1];
+    return CopyStrided<D>(ctx, copy, x, req[0], y);
   }
 };
 
@@ -83,7 +75,7 @@ GLUOND_REGISTER_OP(_to_blocked)
     .params<ToBlockedParam>()
     .infer(ToShape, SameType)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .compute<Into>();
+    .compute<Copy<true>>();
 
 GLUOND_REGISTER_OP(_from_blocked)
     .describe("Images (batch, blocks, height, width, block) as (batch, channels, height, width).")
@@ -91,7 +83,7 @@ GLUOND_REGISTER_OP(_from_blocked)
     .params<FromBlockedParam>()
     .infer(FromShape, SameType)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .compute<OutOf>();
+    .compute<Copy<false>>();
 
 }  // namespace
 }  // namespace gluond::ops
