@@ -16,10 +16,11 @@
 
 namespace gluond {
 
-// `state` has all its values, on the host; the predictions are for `device`. Computes on `lane`, a CPU's, and waits for that: neither a lane's thread nor
-// gRPC's may call it. New values are made by `allocator`; the others are the tensors of `state`. Without folding where
-// that finds no memory, where it would make much more of the parameters than there is, where a new value is not finite,
-// and where clients that compute an operator are away. INVALID_ARGUMENT: the state has no value of a parameter.
+// `state` has all its values, on the host; the predictions are for `device`. Computes on `lane`, a CPU's, and waits for
+// that: neither a lane's thread nor gRPC's may call it. New values are made by `allocator`; the others are the tensors of
+// `state`. Without folding where that finds no memory, where it would make much more of the parameters than there is, where
+// a new value is not finite, and where clients that compute an operator are away. INVALID_ARGUMENT: the state has no value
+// of a parameter.
 absl::StatusOr<ModelState> ForInference(const ModelState& state, Device device, Lane& lane, Allocator& allocator);
 
 }  // namespace gluond

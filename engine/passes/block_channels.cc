@@ -12,6 +12,7 @@
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
+#include "engine/passes/readers.h"
 
 namespace gluond {
 namespace {
@@ -19,12 +20,8 @@ namespace {
 class Blocker {
  public:
   Blocker(const IndexedGraph& graph, const Inferred& inferred)
-      : graph_(graph), inferred_(inferred), readers_(graph.num_entries(), 0), plain_(graph.num_entries()),
+      : graph_(graph), inferred_(inferred), readers_(ReadersOf(graph)), plain_(graph.num_entries()),
         blocked_(graph.num_entries()) {
-    for (const IndexedGraph::IndexedNode& node : graph_.nodes()) {
-      for (const IndexedGraph::Input& input : node.inputs) ++readers_[input.entry];
-    }
-    for (const IndexedGraph::Input& output : graph_.outputs()) ++readers_[output.entry];
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
       if (!PutBlocked(id)) PutPlain(id);
     }
@@ -148,8 +145,8 @@ class Blocker {
 
   const IndexedGraph& graph_;
   const Inferred& inferred_;
+  const std::vector<int> readers_;
   // By entry.
-  std::vector<int> readers_;  // Inputs of calls, and the graph's outputs.
   std::vector<NodeEntry> plain_;
   std::vector<Blocked> blocked_;
   int64_t copied_ = 0, saved_ = 0;  // Elements that are put into blocks and out of them, and those that convolutions would.

@@ -9,6 +9,7 @@
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
+#include "engine/passes/readers.h"
 
 namespace gluond {
 namespace {
@@ -16,11 +17,7 @@ namespace {
 class Folder {
  public:
   Folder(const IndexedGraph& graph, const Inferred& inferred, const absl::flat_hash_set<std::string>& constants)
-      : graph_(graph), inferred_(inferred), constants_(constants), readers_(graph.num_entries(), 0) {
-    for (const IndexedGraph::IndexedNode& node : graph_.nodes()) {
-      for (const IndexedGraph::Input& input : node.inputs) ++readers_[input.entry];
-    }
-    for (const IndexedGraph::Input& output : graph_.outputs()) ++readers_[output.entry];
+      : graph_(graph), inferred_(inferred), constants_(constants), readers_(ReadersOf(graph)) {
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) becomes_.push_back(Folded(id));
   }
 
@@ -79,7 +76,7 @@ class Folder {
   const IndexedGraph& graph_;
   const Inferred& inferred_;
   const absl::flat_hash_set<std::string>& constants_;
-  std::vector<int> readers_;       // By entry: inputs of calls, and the graph's outputs.
+  const std::vector<int> readers_;
   std::vector<NodePtr> becomes_;   // By node.
 };
 
