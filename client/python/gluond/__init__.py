@@ -18,9 +18,11 @@ from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from . import symbol
 from . import symbol as sym
 from . import executor, initializer, lr_scheduler, metric, optimizer, visualization
+from . import image as img
 from . import initializer as init
 from . import visualization as viz
-from . import gluon, minpy, model, operator, remote, test_utils
+from . import callback, contrib, gluon, image, io, minpy, model, module, operator, remote, test_utils
+from . import module as mod
 from ._remote.sessions import attach, delete_session, save_session, sessions
 from .minpy import customop
 from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape

@@ -6,23 +6,21 @@ import importlib.abc
 import sys
 from typing import Any, Callable, NoReturn, Set
 
-_TRAINING = ("train with autograd.record(), backward() and gluon.Trainer, or with symbol.simple_bind(); saved models are "
-             "read by gluon.SymbolBlock.imports")
+_TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved models are read by mx.mod.Module.load"
 _BATCHES = "batches come from gluon.data.DataLoader(gluon.data.ArrayDataset(data, label), batch_size, shuffle=True)"
-_IMAGES = "gluon.data.vision has datasets and transforms of arrays; image files are read by another library"
+_IMAGES = "image files are read by mx.image.imread, and by gluon.data.vision.ImageFolderDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
 _DEVICES = "gluon.Trainer sums gradients over the server's devices by itself"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
+_CONTRIB = "of mx.contrib there are text, nd and sym; there is gluon.contrib as well"
 
 _INSTEAD = {
-    "callback": "gluond.progress.Progress shows how far a loop has come, and plots",
-    "contrib": "there are gluon.contrib, nd.contrib and sym.contrib",
-    "image": _IMAGES, "img": _IMAGES, "recordio": _IMAGES,
-    "io": _BATCHES,
+    "amp": _CONTRIB, "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
+    "recordio": _IMAGES, "ImageRecordDataset": _IMAGES, "ImageIter": _IMAGES, "ImageDetIter": _IMAGES,
+    "ImageRecordIter": _BATCHES, "ImageDetRecordIter": _BATCHES, "LibSVMIter": _BATCHES,
     "kv": _DEVICES, "kvstore": _DEVICES,
     "library": _OPERATORS, "rtc": _OPERATORS,
-    "mod": _TRAINING, "module": _TRAINING, "FeedForward": _TRAINING,
-    "model_zoo": "build the network of gluon.nn, or read an exported one with gluon.SymbolBlock.imports",
+    "FeedForward": _TRAINING,
     "mon": "HybridBlock.register_op_hook sees each operator's outputs",
     "monitor": "HybridBlock.register_op_hook sees each operator's outputs",
     "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,
@@ -32,8 +30,8 @@ _INSTEAD = {
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
 _PACKAGES = tuple(__package__ + part for part in (
-    "", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn", ".ndarray", ".optimizer",
-    ".symbol"))
+    "", ".contrib", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn", ".ndarray",
+    ".optimizer", ".symbol"))
 
 
 def hint(name: str) -> str:

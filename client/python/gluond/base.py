@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Tuple, Type
 
 import numpy as np
 
-__all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_types", "string_types"]
+__all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_types", "string_types", "mx_real_t", "py_str",
+           "data_dir"]
 
 # If MXNet raises a less specific type than fits, the exception here has both types.
 
@@ -34,6 +36,17 @@ class NotImplementedForSymbol(MXNetError):
 numeric_types: Tuple[Type, ...] = (float, int, np.generic)
 integer_types: Tuple[Type, ...] = (int, np.int32, np.int64)
 string_types: Tuple[Type, ...] = (str,)
+mx_real_t = np.float32  # The dtype of arrays that are made without one.
+
+
+def py_str(text: bytes) -> str:
+    """The text of UTF-8 bytes."""
+    return text.decode("utf-8")
+
+
+def data_dir() -> str:
+    """The folder in which files of datasets and of trained parameters are looked for: MXNET_HOME, or ~/.mxnet."""
+    return os.environ.get("MXNET_HOME", os.path.join(os.path.expanduser("~"), ".mxnet"))
 
 
 class WrongType(TypeError, AssertionError):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _elsewhere, ndarray as nd, symbol as sym
 
-__all__ = ["load_checkpoint", "load_params", "save_checkpoint"]
+__all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
 
 Arrays = Dict[str, "nd.NDArray"]
+
+
+class BatchEndParam(NamedTuple):
+    """What a callback is given after a batch: the epoch, the batch's number in it, the metric, the loop's variables."""
+
+    epoch: int
+    nbatch: int
+    eval_metric: Any
+    locals: Any
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Optional["sym.Symbol"], arg_params: Arrays, aux_params: Arrays,

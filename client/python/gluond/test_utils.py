@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import zipfile
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
@@ -23,7 +24,8 @@ from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, as
                           assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, get_atol,
                           get_etol, get_rtol, same)
 from .gluon import utils
-from .gluon.data.vision.datasets import MNIST
+from .gluon.data.vision.datasets import MNIST, find_idx
+from .io._files import MNISTIter
 from .symbol._graph import walk
 
 __all__ = [
@@ -32,7 +34,8 @@ __all__ = [
     "check_numeric_gradient", "check_speed", "check_symbolic_backward", "check_symbolic_forward",
     "chi_square_check", "collapse_sum_like", "compare_ndarray_tuple", "compare_optimizer", "create_2d_tensor",
     "create_vector", "default_atols", "default_context", "default_dtype", "default_numeric_eps", "default_rtols",
-    "download", "environment", "gen_buckets_probs_with_ppf", "get_atol", "get_etol", "get_mnist", "get_rtol",
+    "download", "environment", "gen_buckets_probs_with_ppf", "get_atol", "get_etol", "get_mnist", "get_mnist_iterator",
+    "get_mnist_ubyte", "get_rtol",
     "list_gpus", "mean_check", "np_reduce", "numeric_grad", "rand_ndarray", "rand_shape_2d", "rand_shape_3d",
     "rand_shape_nd", "random_arrays", "retry", "same", "same_array", "same_symbol_structure", "set_default_context",
     "simple_forward", "var_check", "verify_generator",
@@ -74,6 +77,26 @@ def get_mnist(path: str = "data") -> Dict[str, np.ndarray]:
         found[f"{part}_data"] = digits._data.reshape(-1, 1, 28, 28).astype(np.float32) / 255
         found[f"{part}_label"] = digits._label
     return found
+
+
+_MNIST_FILES = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+
+
+def get_mnist_ubyte() -> None:
+    """Has MNIST's four files in the folder data, packed or not, or unpacks them from its mnist.zip; see `download`."""
+    if not all(find_idx(["data"], name) for name in _MNIST_FILES):
+        with zipfile.ZipFile(download("http://data.mxnet.io/mxnet/data/mnist.zip", dirname="data")) as packed:
+            packed.extractall("data")
+
+
+def get_mnist_iterator(batch_size: int, input_shape: Tuple[int, ...], num_parts: int = 1,
+                       part_index: int = 0) -> Tuple[MNISTIter, MNISTIter]:
+    """Iterators to train and to validate over MNIST in the folder data, shuffled; flat unless the shape has 3 dimensions."""
+    get_mnist_ubyte()
+    files = [find_idx(["data"], name) or "" for name in _MNIST_FILES]
+    train, validation = (MNISTIter(image=files[i], label=files[i + 1], batch_size=batch_size,
+                                   flat=len(input_shape) != 3, num_parts=num_parts, part_index=part_index) for i in (0, 2))
+    return train, validation
 
 
 def random_arrays(*shapes: Tuple[int, ...]) -> Any:

@@ -4,6 +4,7 @@ import gzip
 import os
 import signal
 import struct
+import tarfile
 import tempfile
 import time
 import unittest
@@ -273,6 +274,35 @@ class VisionTest(ArrayCase):
                 file.truncate(100)
             with self.assertRaisesRegex(ValueError, "is cut off"):
                 data.vision.MNIST(folder, train=False)
+
+    def test_cifar_is_read_from_files_and_from_its_archive(self):
+        pixels = np.random.RandomState(1).randint(0, 256, (6, 3, 32, 32)).astype("uint8")
+        ten, hundred = (b"".join(bytes([i, i + 10][:count]) + pixels[i].tobytes() for i in range(6)) for count in (1, 2))
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in (("test_batch.bin", ten), ("train.bin", hundred)):
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(content)
+            dataset = data.vision.CIFAR10(folder, train=False)
+            self.assertEqual(len(dataset), 6)
+            image, label = dataset[2]
+            self.assert_equal(image, pixels[2].transpose(1, 2, 0), np.uint8)
+            self.assertEqual((label, label.dtype), (2, np.int32))
+            self.assertEqual(data.vision.CIFAR100(folder)[2][1], 2)
+            self.assertEqual(data.vision.CIFAR100(folder, fine_label=True, transform=lambda x, y: y)[2], 12)
+            with self.assertRaisesRegex(FileNotFoundError, "neither data_batch_1.bin nor cifar-10-binary.tar.gz in .*kriz/cifar-10"):
+                data.vision.CIFAR10(folder)
+            with tarfile.open(os.path.join(folder, "cifar-10-binary.tar.gz"), "w:gz") as packed:
+                for i in range(1, 6):
+                    packed.add(os.path.join(folder, "test_batch.bin"), f"cifar-10-batches-bin/data_batch_{i}.bin")
+            dataset = data.vision.CIFAR10(folder)
+            self.assertEqual(len(dataset), 30)
+            (x, y), *_ = data.DataLoader(dataset.transform_first(transforms.ToTensor()), 6)
+            self.assert_close(x, pixels / 255)
+            self.assert_equal(y, np.arange(6), np.int32)
+            with open(os.path.join(folder, "test_batch.bin"), "r+b") as file:
+                file.truncate(100)
+            with self.assertRaisesRegex(ValueError, "test_batch.bin is cut off: 100 bytes"):
+                data.vision.CIFAR10(folder, train=False)
 
 
 class UtilsTest(ArrayCase):

@@ -126,6 +126,22 @@ class ParameterTest(ArrayCase):
         self.assertEqual(attributes["__lr_mult__"], "2.0")
         self.assertEqual(attributes["__init__"], "zeros")
 
+    def test_no_dtype_is_float32(self):
+        for data in (ready(dtype=None).data(), ready(dtype=np.float32).data()):
+            self.assert_equal(data, np.ones((2, 3)), np.float32)
+        params = gluon.ParameterDict()
+        self.assertIs(params.get("w", shape=(2,), dtype=None), params.get("w", shape=(2,), dtype=None))
+
+    def test_its_fields_can_be_another_s(self):
+        for p in (gluon.Parameter("w", shape=(2, 3)), gluon.Parameter("w", shape=(0, 3), allow_deferred_init=True)):
+            p.initialize(mx.init.One())
+            q = gluon.Parameter("q", shape=(2, 3))
+            for field in ("_deferred_init", "_data", "_grad", "_ctx_list", "_ctx_map", "_trainer"):
+                setattr(q, field, getattr(p, field))
+            self.assertEqual(q._deferred_init, p._deferred_init)
+            q._finish_deferred_init()
+            self.assert_equal(q.data(), np.ones((2, 3)))
+
 
 class ConstantTest(ArrayCase):
 

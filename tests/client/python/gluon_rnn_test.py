@@ -182,6 +182,24 @@ class CellTest(ArrayCase):
         with self.assertRaisesRegex(NotImplementedError, "Please use unroll"):
             cell(nd.ones((1, 2)), [])
 
+    def test_an_own_step_activates_as_the_cell_does(self):
+        class Cell(gluon.rnn.RNNCell):
+
+            def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
+                size = self._hidden_size
+                sums = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=size) + F.FullyConnected(
+                    states[0], h2h_weight, h2h_bias, num_hidden=size)
+                out = self._get_activation(F, sums, self._activation, name="out")
+                return out, [out]
+
+        for activation in ("relu", gluon.nn.LeakyReLU(0.1)):
+            cells = [kind(2, activation, input_size=3, prefix="cell_") for kind in (gluon.rnn.RNNCell, Cell)]
+            outs = []
+            for cell in cells:
+                cell.initialize(mx.init.Constant(-0.1))
+                outs.append(cell(nd.ones((1, 3)), cell.begin_state(1))[0].asnumpy())
+            np.testing.assert_array_equal(*outs)
+
 
 class LayerTest(ArrayCase):
 

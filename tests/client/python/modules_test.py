@@ -124,11 +124,13 @@ class OrderTest(ArrayCase):
 class ModulesTest(unittest.TestCase):
 
     def test_modules_that_are_not_here_say_what_to_use(self):
-        for module, name, hint in ((mx, "io", "gluon.data.DataLoader"), (mx, "np", "mx.nd.NDArray"),
-                                   (mx, "mod", "gluon.Trainer"), (gluon, "model_zoo", "SymbolBlock.imports"),
+        for module, name, hint in ((mx.io, "ImageRecordIter", "gluon.data.DataLoader"), (mx, "np", "mx.nd.NDArray"),
+                                   (mx, "kvstore", "gluon.Trainer"), (mx, "recordio", "mx.image.imread"),
+                                   (mx.image, "ImageDetIter", "ImageFolderDataset"),
                                    (gluon.contrib, "estimator", "Progress"), (nd, "sparse", "dense"), (nd, "np", "NDArray"),
                                    (nd.contrib, "np", "NDArray"), (mx.sym, "np", "NDArray"), (mx.sym.contrib, "np", "NDArray"),
-                                   (nd.op, "np", "NDArray"), (nd._internal, "np", "NDArray"), (mx.model, "module", "Trainer")):
+                                   (nd.op, "np", "NDArray"), (nd._internal, "np", "NDArray"),
+                                   (mx.model, "FeedForward", "mx.mod.Module")):
             with self.subTest(module=module.__name__, name=name):
                 with self.assertRaisesRegex(AttributeError, f"'{name}'.*{hint}"):
                     getattr(module, name)
@@ -140,17 +142,18 @@ class ModulesTest(unittest.TestCase):
 
     def test_imports_of_modules_that_are_not_here_say_it_too(self):
         for statement, missing, hint in (
-                ("import gluond.io", "gluond.io", "DataLoader"), ("import gluond.numpy", "gluond.numpy", "NDArray"),
-                ("import gluond.np.random", "gluond.np", "NDArray"), ("from gluond.contrib import amp", "gluond.contrib", ""),
-                ("from gluond.gluon.model_zoo import vision", "gluond.gluon.model_zoo", "SymbolBlock.imports"),
+                ("import gluond.kvstore", "gluond.kvstore", "gluon.Trainer"), ("import gluond.numpy", "gluond.numpy", "NDArray"),
+                ("import gluond.np.random", "gluond.np", "NDArray"),
+                ("import gluond.contrib.onnx", "gluond.contrib.onnx", "mx.contrib"),
+                ("from gluond.kvstore.base import KVStoreBase", "gluond.kvstore", "gluon.Trainer"),
                 ("from gluond.gluon.contrib.estimator import Estimator", "gluond.gluon.contrib.estimator", "Progress")):
             with self.subTest(statement):
                 with self.assertRaisesRegex(ModuleNotFoundError, f"No module.*not part of gluond; .*{hint}") as caught:
                     exec(statement, {})
                 self.assertEqual(caught.exception.name, missing)
         for statement, package, hint in (
-                ("from gluond import image", "gluond", "another library"), ("from gluond import np, npx", "gluond", "NDArray"),
-                ("from gluond.gluon import model_zoo", "gluond.gluon", "SymbolBlock.imports"),
+                ("from gluond import recordio", "gluond", "mx.image.imread"), ("from gluond import np, npx", "gluond", "NDArray"),
+                ("from gluond.gluon.data.vision import ImageRecordDataset", "gluond.gluon.data.vision", "ImageFolderDataset"),
                 ("from gluond.ndarray import sparse", "gluond.ndarray", "dense")):
             with self.subTest(statement):
                 with self.assertRaisesRegex(ImportError, f"cannot import name.*not part of gluond; .*{hint}") as caught:
@@ -209,6 +212,33 @@ class ModulesTest(unittest.TestCase):
         values = pickle.dumps((np.ones(2, np.float32), mx.cpu()), 0)
         x = pickle.loads(b"cgluond.ndarray._transfer\nrestore\n" + values[:-1] + b"R.")
         self.assertEqual(x.asnumpy().tolist(), [1, 1])
+
+    def test_names_that_programs_take_from_everywhere(self):
+        from gluond.base import data_dir, mx_real_t, py_str
+
+        self.assertEqual((mx_real_t, py_str(b"x")), (np.float32, "x"))
+        with mx.test_utils.environment("MXNET_HOME", "/data"):
+            self.assertEqual(data_dir(), "/data")
+        with mx.test_utils.environment("MXNET_HOME", None):
+            self.assertEqual(data_dir(), os.path.expanduser("~/.mxnet"))
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = (os.path.join(folder, name) for name in "ab")
+            for path in (one, other):
+                with open(path, "w") as file:
+                    file.write(path)
+            gluon.utils.replace_file(one, other)
+            self.assertEqual(os.listdir(folder), ["b"])
+        self.assertIs(mx.contrib.nd, nd.contrib)
+        self.assertIs(nd.linalg_gemm, nd.linalg.gemm)
+        self.assertIs(mx.sym.linalg_syrk, mx.sym.linalg.syrk)
+
+    def test_a_dtype_that_mxnet_ignores(self):
+        x = nd.array([1, 2])
+        for function, value in ((nd.zeros_like, 0), (nd.ones_like, 1)):
+            for dtype in ("int32", None, np.float64):
+                out = function(x, dtype=dtype)
+                self.assertEqual((out.dtype, out.asnumpy().tolist()), (np.float32, [value] * 2))
+        self.assertEqual(mx.sym.ones_like(mx.sym.var("x"), dtype="int32").eval(x=x)[0].dtype, np.float32)
 
     def test_other_names(self):
         self.assertIs(gluon.rnn.rnn_cell.LSTMCell, gluon.rnn.LSTMCell)

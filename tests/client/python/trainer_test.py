@@ -27,6 +27,9 @@ def step(net, trainer, x, batch_size=1, **kwargs):
 
 class StepTest(ArrayCase):
 
+    def test_there_is_no_kvstore_to_start(self):
+        self.assertTrue(gluon.Trainer(gluon.ParameterDict(), "sgd")._kv_initialized)
+
     def test_a_step_divides_by_the_batch(self):
         net = dense()
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})

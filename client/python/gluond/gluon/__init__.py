@@ -2,14 +2,14 @@
 from typing import TYPE_CHECKING
 
 from .. import _elsewhere
-from . import block, contrib, data, loss, nn, parameter, rnn, trainer, utils
+from . import block, contrib, data, loss, model_zoo, nn, parameter, rnn, trainer, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .trainer import Trainer
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "ParameterDict",
-           "DeferredInitializationError", "Trainer", "block", "contrib", "data", "loss", "nn", "parameter", "rnn",
-           "trainer", "utils"]
+           "DeferredInitializationError", "Trainer", "block", "contrib", "data", "loss", "model_zoo", "nn", "parameter",
+           "rnn", "trainer", "utils"]
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.

@@ -36,6 +36,11 @@ class Parameter:
     learning rate and weight decay. `init` is an initializer, its name, or None for the one of `initialize`.
     """
 
+    # Fields of MXNet's that libraries copy from one Parameter to another. Here `_data` has the contexts.
+    _ctx_list: Any = None
+    _ctx_map: Any = None
+    _trainer: Any = None
+
     def __init__(self, name: str, grad_req: str = "write", shape: Union[int, Sequence[int], None] = None,
                  dtype: Any = np.float32, lr_mult: float = 1.0, wd_mult: float = 1.0, init: Any = None,
                  allow_deferred_init: bool = False, differentiable: bool = True, stype: str = "default",
@@ -48,7 +53,7 @@ class Parameter:
         self._allow_deferred_init = allow_deferred_init
         self._grad_req = ""
         self._shape: Any = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
-        self._dtype = dtype
+        self._dtype = np.float32 if dtype is None else dtype
         self.name = name
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
@@ -137,6 +142,10 @@ class Parameter:
     @property
     def _deferred_init(self) -> Tuple[Any, ...]:
         return () if self._deferred is None else tuple(self._deferred)
+
+    @_deferred_init.setter
+    def _deferred_init(self, deferred: Tuple[Any, ...]) -> None:
+        self._deferred = _Deferred(*deferred) if deferred else None
 
     def _finish_deferred_init(self) -> None:
         """Draws the value that `initialize` asked for, now that the shape is known."""

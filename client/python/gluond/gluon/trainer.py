@@ -30,6 +30,8 @@ class Trainer:
     Gradients on several devices of the one server are summed. `kvstore` names of one machine are accepted, and mean that.
     """
 
+    _kv_initialized = True  # Programs start MXNet's kvstore where this is false.
+
     def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
                  optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
                  kvstore: Optional[str] = "device", compression_params: Optional[Dict[str, Any]] = None,

@@ -15,7 +15,7 @@ from ..base import WrongValue
 from ..context import Context
 
 __all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "HookHandle",
-           "shape_is_known"]
+           "replace_file", "shape_is_known"]
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> List[NDArray]:
@@ -98,6 +98,11 @@ def download(url: str, path: Optional[str] = None, overwrite: bool = False, sha1
     state = "has another SHA-1 than expected" if os.path.exists(target) else "is not there"
     raise FileNotFoundError(f"{target} {state}, and gluond downloads nothing. Fetch {url} by other means "
                             f"(curl -Lo {target} {url}) and run again.")
+
+
+def replace_file(src: str, dst: str) -> None:
+    """Renames a file, in the place of another one if that is there, in one step."""
+    os.replace(src, dst)
 
 
 def shape_is_known(shape: Optional[Sequence[int]]) -> bool:

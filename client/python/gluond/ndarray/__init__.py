@@ -13,6 +13,7 @@ from .._custom.eager import Custom
 from .._documentation import fill_module
 from . import _internal, contrib, image, linalg, op, random
 from .cached_op import CachedOp
+from .linalg import gemm as linalg_gemm, syrk as linalg_syrk
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
                      shuffle, uniform)
 

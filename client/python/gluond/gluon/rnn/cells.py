@@ -67,7 +67,7 @@ class RNNCell(_GatedCell):
         """(N, C), [h] -> (h', [h'])."""
         step = f"t{self._counter}_"
         i2h, h2h = self._project(F, inputs, states[0], weights)
-        output = _activate(F, F.elemwise_add(i2h, h2h, name=step + "plus0"), self._activation, step + "out")
+        output = self._get_activation(F, F.elemwise_add(i2h, h2h, name=step + "plus0"), self._activation, name=step + "out")
         return output, [output]
 
 
@@ -91,13 +91,14 @@ class LSTMCell(_GatedCell):
         step = f"t{self._counter}_"
         i2h, h2h = self._project(F, inputs, states[0], weights)
         gates = F.SliceChannel(F.elemwise_add(i2h, h2h, name=step + "plus0"), num_outputs=4, name=step + "slice")
-        keep_in = _activate(F, gates[0], self._recurrent_activation, step + "i")
-        forget = _activate(F, gates[1], self._recurrent_activation, step + "f")
-        new = _activate(F, gates[2], self._activation, step + "c")
-        keep_out = _activate(F, gates[3], self._recurrent_activation, step + "o")
+        keep_in = self._get_activation(F, gates[0], self._recurrent_activation, name=step + "i")
+        forget = self._get_activation(F, gates[1], self._recurrent_activation, name=step + "f")
+        new = self._get_activation(F, gates[2], self._activation, name=step + "c")
+        keep_out = self._get_activation(F, gates[3], self._recurrent_activation, name=step + "o")
         c = F.elemwise_add(F.elemwise_mul(forget, states[1], name=step + "mul0"),
                            F.elemwise_mul(keep_in, new, name=step + "mul1"), name=step + "state")
-        h = F.elemwise_mul(keep_out, _activate(F, c, self._activation, step + "activation0"), name=step + "out")
+        of_c = self._get_activation(F, c, self._activation, name=step + "activation0")
+        h = F.elemwise_mul(keep_out, of_c, name=step + "out")
         return h, [h, c]
 
 
@@ -123,16 +124,14 @@ class GRUCell(_GatedCell):
         i2h = F.SliceChannel(i2h, num_outputs=3, name=step + "i2h_slice")
         h2h = F.SliceChannel(h2h, num_outputs=3, name=step + "h2h_slice")
         reset, update = (
-            _activate(F, F.elemwise_add(i2h[i], h2h[i], name=f"{step}plus{i}"), self._recurrent_activation, step + name)
+            self._get_activation(F, F.elemwise_add(i2h[i], h2h[i], name=f"{step}plus{i}"), self._recurrent_activation,
+                                 name=step + name)
             for i, name in enumerate(("r_act", "z_act")))
         of_state = F.elemwise_mul(reset, h2h[2], name=step + "mul0")
-        new = _activate(F, F.elemwise_add(i2h[2], of_state, name=step + "plus2"), self._activation, step + "h_act")
+        new = self._get_activation(F, F.elemwise_add(i2h[2], of_state, name=step + "plus2"), self._activation,
+                                   name=step + "h_act")
         ones = F.ones_like(update, name=step + "ones_like0")
         h = F.elemwise_add(
             F.elemwise_mul(F.elemwise_sub(ones, update, name=step + "minus0"), new, name=step + "mul1"),
             F.elemwise_mul(update, before, name=step + "mul20"), name=step + "out")
         return h, [h]
-
-
-def _activate(F: Any, x: Any, activation: Any, name: str) -> Any:  # noqa: N803
-    return F.Activation(x, act_type=activation, name=name) if isinstance(activation, str) else activation(x)

@@ -46,6 +46,10 @@ class RecurrentCell(Block):
             states.append(func(**arguments))
         return states
 
+    def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:  # noqa: N803
+        """The activation, a name that `Activation` takes, or a Block. `kwargs` are the operator's, as its `name`."""
+        return F.Activation(inputs, act_type=activation, **kwargs) if isinstance(activation, str) else activation(inputs)
+
     def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
                merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:
         """Runs `length` steps: (outputs, last states).

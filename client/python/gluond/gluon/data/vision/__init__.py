@@ -1,5 +1,5 @@
 """Images: datasets from local files, and transforms."""
 from . import transforms
-from .datasets import MNIST, FashionMNIST
+from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset
 
-__all__ = ["MNIST", "FashionMNIST", "transforms"]
+__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset", "transforms"]

@@ -1,0 +1,15 @@
+"""What MXNet kept in mx.contrib: text, and the contributed operators."""
+from typing import TYPE_CHECKING
+
+from .. import _elsewhere
+from ..ndarray import contrib as ndarray
+from ..ndarray import contrib as nd
+from ..symbol import contrib as sym
+from ..symbol import contrib as symbol
+from . import text
+
+__all__ = ["nd", "ndarray", "sym", "symbol", "text"]
+
+
+if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
+    __getattr__ = _elsewhere.getter(__name__)

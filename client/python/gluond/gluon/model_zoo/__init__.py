@@ -1,0 +1,4 @@
+"""Networks that are ready to use."""
+from . import model_store, vision
+
+__all__ = ["model_store", "vision"]

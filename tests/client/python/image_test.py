@@ -1,0 +1,213 @@
+"""Images: sizes, parts and augmenters as MXNet 1.9.1 has them, and files, which Pillow reads."""
+
+import importlib.util
+import os
+import random
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import gluond as mx
+import numpy as np
+from gluond import image, nd
+from gluond.gluon.data import DataLoader, vision
+from gluond.gluon.data.vision.transforms import ToTensor
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+GRAY = np.array([[172, 47, 117, 192], [67, 251, 195, 103], [9, 211, 21, 242], [36, 87, 70, 216], [88, 140, 58, 193]], np.uint8)
+# By interpolation, GRAY as MXNet resizes it to 3 by 7.
+RESIZED = {
+    0: [[172, 47, 117], [172, 47, 117], [67, 251, 195], [9, 211, 21], [9, 211, 21], [36, 87, 70], [88, 140, 58]],
+    1: [[151, 82, 179], [121, 162, 144], [82, 192, 143], [43, 116, 205], [44, 89, 195], [67, 87, 183], [97, 99, 170]],
+    2: [[157, 49, 188], [124, 185, 134], [74, 236, 133], [41, 114, 207], [35, 73, 204], [66, 74, 184], [101, 93, 170]],
+    3: [[141, 82, 173], [124, 167, 145], [102, 201, 138], [60, 116, 187], [51, 86, 181], [70, 87, 171], [101, 99, 159]],
+    4: [[157, 39, 195], [123, 189, 131], [76, 247, 124], [48, 114, 200], [39, 60, 208], [70, 80, 178], [105, 90, 170]]}
+COLORS = np.arange(9 * 7 * 3, dtype=np.uint8).reshape(9, 7, 3)
+
+
+class SizeTest(ArrayCase):
+
+    def setUp(self):
+        self.image = nd.array(COLORS, dtype="uint8")
+
+    def test_pixels_are_mxnet_s(self):
+        gray = nd.array(GRAY[..., None], dtype="uint8")
+        for interp, expected in RESIZED.items():
+            self.assert_equal(image.imresize(gray, 3, 7, interp)[:, :, 0], expected, np.uint8)
+        self.assert_equal(image.imresize(gray, 2, 3)[:, :, 0], [[126, 152], [110, 132], [96, 131]])
+        self.assert_equal(image.imresize(gray, 2, 3, interp=3)[:, :, 0], [[129, 152], [110, 137], [93, 132]])
+        self.assert_equal(image.imresize(gray, 4, 5)[:, :, 0], GRAY)
+        half = image.imresize(gray[:4], 2, 2)[:, :, 0]
+        self.assert_equal(half, [[134, 152], [86, 137]])
+
+    def test_numbers_of_other_dtypes(self):
+        line = nd.array([[[0], [10]]])
+        self.assert_close(image.imresize(line, 4, 1)[0, :, 0], [0, 2.5, 7.5, 10])
+        self.assert_close(image.imresize(nd.array([[[0], [3], [6]]]), 2, 1, interp=3)[0, :, 0], [1, 5])
+        pixels = image.imresize(COLORS, 3, 2)
+        self.assertIsInstance(pixels, np.ndarray)
+        self.assertEqual(pixels.shape, (2, 3, 3))
+
+    def test_the_shorter_edge(self):
+        self.assertEqual(image.resize_short(self.image, 5, 9).shape, (6, 5, 3))
+        self.assertEqual(image.resize_short(nd.transpose(self.image, (1, 0, 2)), 5, 10).shape, (5, 6, 3))
+        self.assertEqual(image.scale_down((640, 480), (720, 120)), (640, 106))
+        self.assertEqual(image.scale_down((360, 1000), (480, 500)), (360, 375))
+
+    def test_parts(self):
+        self.assert_equal(image.fixed_crop(self.image, 1, 2, 3, 4), COLORS[2:6, 1:4], np.uint8)
+        self.assertEqual(image.fixed_crop(self.image, 1, 2, 3, 4, size=(5, 6)).shape, (6, 5, 3))
+        part, place = image.center_crop(self.image, (3, 4))
+        self.assertEqual(place, (2, 2, 3, 4))
+        self.assert_equal(part, COLORS[2:6, 2:5])
+        self.assertEqual(image.center_crop(self.image, (5, 20))[1], (2, 0, 2, 9))
+        random.seed(1)
+        self.assertEqual([image.random_crop(self.image, (4, 3))[1],
+                          image.random_size_crop(self.image, (3, 3), (0.2, 0.9), (0.75, 1.3))[1],
+                          image.random_crop(self.image, (10, 3))[1]], [(1, 4, 4, 3), (1, 3, 5, 5), (0, 3, 7, 2)])
+
+    def test_wrong_arguments(self):
+        for arguments, text in (((0, 3), "a size of 0 by 3"), ((3, 3, 7), "Unknown interpolation method 7")):
+            with self.assertRaisesRegex(mx.MXNetError, text):
+                image.imresize(self.image, *arguments)
+        with self.assertRaisesRegex(ValueError, "Unknown interp method 5"):
+            image.resize_short(self.image, 3, 5)
+
+
+class AugmenterTest(ArrayCase):
+
+    def test_a_chain_gives_mxnet_s_numbers(self):
+        chain = image.CreateAugmenter((3, 4, 4), resize=5, rand_crop=True, rand_resize=True, rand_mirror=True, mean=True,
+                                      std=True, brightness=.1, contrast=.1, saturation=.1, hue=.1, pca_noise=.1, rand_gray=.1)
+        random.seed(5)
+        np.random.seed(5)
+        x = nd.array(COLORS, dtype="uint8")
+        for each in chain:
+            x = each(x)
+        self.assertEqual((x.shape, x.dtype), ((4, 4, 3), np.float32))
+        self.assert_close(x[0, 0], [-1.60501969, -1.50197053, -1.24444807])
+        self.assert_close(x[3, 3], [0.49085522, 0.64162010, 0.88239068])
+        self.assertAlmostEqual(float(x.mean().asscalar()), -0.38710177, 5)
+
+    def test_augmenters_write_what_they_are(self):
+        self.assertEqual([each.dumps() for each in image.CreateAugmenter((3, 4, 4), mean=np.array([1, 2, 3]), contrast=0.5)], [
+            '["centercropaug", {"size": [4, 4], "interp": 2}]', '["castaug", {"type": "float32"}]',
+            ["colorjitteraug", ['["contrastjitteraug", {"contrast": 0.5}]']],
+            '["colornormalizeaug", {"mean": [1, 2, 3], "std": null}]'])
+        self.assertEqual(image.SequentialAug([image.ResizeAug(3)]).dumps(),
+                         ["sequentialaug", ['["resizeaug", {"size": 3, "interp": 2}]']])
+
+    def test_each_changes_an_image(self):
+        pixels = nd.array(COLORS)
+        self.assertEqual(image.ForceResizeAug((4, 2))(pixels).shape, (2, 4, 3))
+        self.assertEqual(image.SequentialAug([image.RandomCropAug((3, 2)), image.CastAug("float64")])(pixels).dtype, np.float64)
+        self.assert_equal(image.HorizontalFlipAug(1)(pixels), COLORS[:, ::-1])
+        self.assert_close(image.RandomGrayAug(1)(pixels)[..., 1], COLORS @ [0.21, 0.72, 0.07], 1e-4)
+        self.assert_equal(image.HorizontalFlipAug(0)(image.RandomGrayAug(0)(pixels)), COLORS)
+        self.assert_equal(image.color_normalize(pixels, nd.array([1, 2, 3]), nd.array([2, 2, 2])), (COLORS - [1., 2, 3]) / 2)
+        with self.assertRaisesRegex(NotImplementedError, "Must override"):
+            image.Augmenter()(pixels)
+        with self.assertRaisesRegex(AssertionError, "mean has to be True"):
+            image.CreateAugmenter((3, 4, 4), mean=[1, 2, 3])
+        with self.assertRaisesRegex(AssertionError, "wants rand_crop"):
+            image.CreateAugmenter((3, 4, 4), rand_resize=True)
+
+
+class _Opened:
+    """Stands for Pillow's image of a file with three bytes of height, width and gray."""
+
+    def __init__(self, file):
+        content = file.read()
+        if len(content) != 3:
+            raise OSError("cannot identify image file")
+        self.pixels = np.full((content[0], content[1], 3), [content[2], 0, 1], np.uint8)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def convert(self, mode):
+        return self.pixels if mode == "RGB" else self.pixels[..., 0]
+
+
+class FilesTest(ArrayCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        pillow = mock.MagicMock()
+        pillow.Image.open = _Opened
+        patch = mock.patch.dict(sys.modules, {"PIL": pillow, "PIL.Image": pillow.Image})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(bytes(content))
+        return path
+
+    def test_pixels_of_files(self):
+        path = self.write("a.png", [2, 3, 7])
+        self.assert_equal(image.imread(path), [[[7, 0, 1]] * 3] * 2, np.uint8)
+        self.assert_equal(mx.img.imread(path, to_rgb=False), [[[1, 0, 7]] * 3] * 2)
+        self.assertEqual(image.imread(path, 0).shape, (2, 3, 1))
+        for content in (b"\2\3\7", bytearray(b"\2\3\7"), np.array([2, 3, 7], np.uint8), nd.array([2, 3, 7], dtype="uint8")):
+            self.assertEqual(image.imdecode(content).shape, (2, 3, 3))
+
+    def test_files_that_are_no_images(self):
+        for content, text in ((b"", "empty buffer"), (b"text", "Invalid image file")):
+            with self.assertRaisesRegex(mx.MXNetError, text):
+                image.imdecode(content)
+        with self.assertRaisesRegex(ValueError, "convert to bytes"):
+            image.imdecode("text")
+        with self.assertRaisesRegex(mx.MXNetError, "No such file.*nothing.png"):
+            image.imread(os.path.join(self.folder, "nothing.png"))
+
+    def test_without_pillow(self):
+        with mock.patch.dict(sys.modules, {"PIL": None}):
+            with self.assertRaisesRegex(ImportError, "pip install pillow"):
+                image.imdecode(b"123")
+
+    @unittest.skipUnless(importlib.util.find_spec("PIL"), "Pillow is not installed")
+    def test_pillow_reads_what_it_wrote(self):
+        with mock.patch.dict(sys.modules):
+            for name in ("PIL", "PIL.Image"):
+                del sys.modules[name]
+            from PIL import Image
+            path = os.path.join(self.folder, "a.png")
+            Image.fromarray(COLORS).save(path)
+            self.assert_equal(image.imread(path), COLORS, np.uint8)
+            self.assertEqual(image.imread(path, 0).shape, (9, 7, 1))
+
+    def test_a_folder_of_folders(self):
+        for name, content in (("b/2.png", [2, 2, 5]), ("b/1.JPG", [2, 2, 4]), ("a/1.png", [2, 2, 3])):
+            self.write(name, content)
+        dataset = vision.ImageFolderDataset(self.folder)
+        self.assertEqual(dataset.synsets, ["a", "b"])
+        self.assertEqual([(os.path.basename(path), label) for path, label in dataset.items],
+                         [("1.png", 0), ("1.JPG", 1), ("2.png", 1)])
+        pixels, label = dataset[1]
+        self.assert_equal(pixels, [[[4, 0, 1]] * 2] * 2, np.uint8)
+        self.assertEqual(label, 1)
+        (x, y), = DataLoader(dataset.transform_first(ToTensor()), 3)
+        self.assert_close(x[:, 0, 0, 0], np.array([3, 4, 5]) / 255)
+        self.assert_equal(y, [0, 1, 1])
+        self.assertEqual(vision.ImageFolderDataset(self.folder, 0, lambda x, y: (x.shape, y))[0], ((2, 2, 1), 0))
+        self.write("b/notes.txt", [])
+        with self.assertWarnsRegex(UserWarning, "notes.txt of type .txt. Only support .jpg, .jpeg, .png"):
+            self.assertEqual(len(vision.ImageFolderDataset(self.folder)), 3)
+        os.remove(os.path.join(self.folder, "b/notes.txt"))
+        self.write("c", [])
+        with self.assertWarnsRegex(UserWarning, "c, which is not a directory"):
+            vision.ImageFolderDataset(self.folder)
+
+
+if __name__ == "__main__":
+    case_runner.main()
