@@ -17,8 +17,11 @@ using grpc::health::v1::HealthCheckResponse;
 absl::Status Ask(const ServerOptions& server, const std::string& service) {
   CLIENT_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::NewChannel(server.address, server.access));
   grpc::ClientContext context;
-  context.set_wait_for_ready(true);
-  context.set_deadline(absl::ToChronoTime(absl::Now() + std::min(server.wait, server.timeout)));
+  // Without a wait there is one try, which has a call's time.
+  const bool waits = server.wait > absl::ZeroDuration();
+  const absl::Duration patience = waits ? std::min(server.wait, server.timeout) : server.timeout;
+  context.set_wait_for_ready(waits);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
   HealthCheckRequest request;
   request.set_service(service);
   HealthCheckResponse response;
@@ -26,11 +29,12 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
       grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response);
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::UnavailableError(absl::StrCat(
-        "no answer from ", server.address, " within ", absl::FormatDuration(server.wait),
+        "no answer from ", server.address, " within ", absl::FormatDuration(patience),
         ". Is the server running there? `gluond serve` starts one."));
   }
   if (!status.ok()) {
-    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                        absl::StrCat(server.address, ": ", status.error_message()));
   }
   std::cout << HealthCheckResponse::ServingStatus_Name(response.status()) << "\n";
   if (response.status() == HealthCheckResponse::SERVING) return absl::OkStatus();

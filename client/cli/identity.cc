@@ -8,11 +8,13 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +28,9 @@ namespace gluond::cli {
 namespace {
 
 constexpr size_t kTokenBytes = 32;
+constexpr size_t kLongestCaller = 64;
+// A certificate's times have years of four digits.
+constexpr int64_t kMostDays = 365'000;
 
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -130,6 +135,20 @@ absl::StatusOr<std::vector<std::string>> RolesOf(const std::string& roles) {
   return list;
 }
 
+// INVALID_ARGUMENT: no server takes the name, NAME or TENANT/NAME.
+absl::Status CheckCaller(const std::string& name) {
+  const std::vector<std::string> parts = absl::StrSplit(name, '/');
+  for (const std::string& part : parts) {
+    const bool good = std::all_of(part.begin(), part.end(), [](char c) {
+      return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+    });
+    if (good && !part.empty() && part.size() <= kLongestCaller && parts.size() <= 2) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no caller's name; want NAME or TENANT/NAME, each of 1 to ",
+                                                   kLongestCaller, " letters, digits, '-', '_' or '.'"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MakeToken(const std::string& name, const std::string& roles, const std::string& file) {
   std::string bytes(kTokenBytes, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kTokenBytes) != 1) {
@@ -173,6 +192,7 @@ absl::Status Token(const Arguments& arguments) {
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (name.empty()) return absl::InvalidArgumentError("whose token? Give a NAME");
+  CLIENT_RETURN_IF_ERROR(CheckCaller(name));
   if (file.empty()) file = absl::StrCat(absl::StrReplaceAll(name, {{"/", "."}}), ".token");
   CLIENT_ASSIGN_OR_RETURN(const std::vector<std::string> list, RolesOf(roles));
   if (key.empty()) {
@@ -203,6 +223,9 @@ absl::Status Certificates(const Arguments& arguments) {
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (folder.empty()) return absl::InvalidArgumentError("where to? Give a FOLDER");
+  if (days < -kMostDays || days > kMostDays) {
+    return absl::InvalidArgumentError(absl::StrCat("--days is ", days, "; want ", -kMostDays, " to ", kMostDays));
+  }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   CLIENT_ASSIGN_OR_RETURN(const auto authority, Make(folder, "ca", "gluond test authority", "", std::max<int64_t>(days, 1), nullptr));

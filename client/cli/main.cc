@@ -50,6 +50,10 @@ int Main(const Arguments& arguments) {
     PrintUsage(arguments.empty() ? std::cerr : std::cout);
     return arguments.empty() ? 2 : 0;
   }
+  if (arguments[0] == "--version" || arguments[0] == "version") {
+    std::cout << "gluond " << client::kRelease << "\n";
+    return 0;
+  }
   const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
                                      [&](const Command& c) { return arguments[0] == c.name; });
   if (command == std::end(kCommands)) {

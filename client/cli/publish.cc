@@ -2,6 +2,10 @@
 // gluond versions: lists the versions, routes requests to them, and retires one.
 
 #include <iostream>
+#include <limits>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -89,6 +93,14 @@ absl::Status Publish(const Arguments& arguments) {
   if (model.empty()) {
     return absl::InvalidArgumentError("which MODEL? `gluond models` lists them.");
   }
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (const auto& [option, number, most] :
+       {std::tuple("--max_batch_size", max_batch_size, kMost), std::tuple("--instances", instances, kMost),
+        std::tuple("--max_queue_delay_us", max_queue_delay_us, std::numeric_limits<int64_t>::max())}) {
+    if (number < 0 || number > most) {
+      return absl::InvalidArgumentError(absl::StrCat(option, " is ", number, "; want 0 to ", most));
+    }
+  }
   v1::ServingOptions serving;
   serving.set_max_batch_size(static_cast<int32_t>(max_batch_size));
   serving.set_max_queue_delay_us(static_cast<uint64_t>(max_queue_delay_us));
@@ -133,6 +145,13 @@ absl::Status Versions(const Arguments& arguments) {
     CLIENT_RETURN_IF_ERROR(client.RetireVersion(name, retire));
   }
   CLIENT_ASSIGN_OR_RETURN(const auto versions, client.ListVersions(name));
+  if (versions.empty() && !name.empty() && retire == 0) {
+    CLIENT_ASSIGN_OR_RETURN(const auto all, client.ListVersions(""));
+    std::set<std::string> names;
+    for (const v1::ServedVersion& version : all) names.insert(version.served());
+    return absl::NotFoundError(absl::StrCat("no model is served as '", name, "'; served: ",
+                                            names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
   Print(versions);
   return absl::OkStatus();
 }

@@ -58,7 +58,7 @@ absl::Status Serve(const Arguments& arguments) {
                  "  --devices=LIST        auto, cpu or gpu:0\n"
                  "  --serve=FILE          versions to serve, in YAML; SIGHUP has it read again\n"
                  "  --check               checks the flags and files, and ends\n\n"
-                 "`gluond serve --helpfull` lists them all.\n";
+                 "`gluond-server --help` lists them all.\n";
     return absl::OkStatus();
   }
   const std::optional<std::string> server = FindServer();

@@ -1,14 +1,18 @@
 #include "client/cpp/access.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "client/cpp/status_macros.h"
 #include "grpcpp/support/client_interceptor.h"
 
@@ -32,11 +36,23 @@ absl::StatusOr<std::string> Read(const char* what, const std::string& path) {
   return text.str();
 }
 
+// Whether nobody but this machine can have the address: a name may be anybody's, be it 127.example.org.
 bool IsLocal(const std::string& address) {
-  for (const char* host : {"unix:", "localhost:", "127.", "[::1]:"}) {
+  for (const char* host : {"unix:", "localhost:", "[::1]:"}) {
     if (absl::StartsWith(address, host)) return true;
   }
-  return false;
+  in_addr number;
+  return inet_pton(AF_INET, address.substr(0, address.rfind(':')).c_str(), &number) == 1 &&
+         ntohl(number.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+// The token of a file; of no file, an empty one.
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  CLIENT_ASSIGN_OR_RETURN(const std::string text, Read("token_file", path));
+  const std::string token(absl::StripAsciiWhitespace(text));
+  if (path.empty() || (!token.empty() && std::all_of(token.begin(), token.end(), absl::ascii_isgraph))) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("token_file=", path, " has no token: want one line of printable ASCII without blanks"));
 }
 
 // gRPC's call credentials demand encryption, which a Unix socket and a proxy on this machine need not have.
@@ -78,7 +94,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
   CLIENT_ASSIGN_OR_RETURN(const std::string authorities, Read("tls_ca", access.tls_ca));
   CLIENT_ASSIGN_OR_RETURN(const std::string certificate, Read("tls_cert", access.tls_cert));
   CLIENT_ASSIGN_OR_RETURN(const std::string key, Read("tls_key", access.tls_key));
-  CLIENT_ASSIGN_OR_RETURN(const std::string token, Read("token_file", access.token_file));
+  CLIENT_ASSIGN_OR_RETURN(const std::string token, ReadToken(access.token_file));
   if (certificate.empty() != key.empty() || (!certificate.empty() && authorities.empty())) {
     return absl::InvalidArgumentError("tls_cert, tls_key and tls_ca go together: give all three, or tls_ca alone");
   }
@@ -90,7 +106,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
                                                : grpc::SslCredentials({authorities, key, certificate});
   if (token.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(std::make_unique<TokenFactory>(absl::StripAsciiWhitespace(token)));
+  interceptors.push_back(std::make_unique<TokenFactory>(token));
   return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments, std::move(interceptors));
 }
 

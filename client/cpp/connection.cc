@@ -54,12 +54,14 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
 absl::Status Connection::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
   const bool answered = !status.error_details().empty();  // By the server, and not by gRPC for it.
-  absl::Status result(
-      static_cast<absl::StatusCode>(status.error_code()),
-      answered || status.error_code() != grpc::StatusCode::UNAVAILABLE
-          ? status.error_message()
-          : absl::StrCat("no answer from ", address_, ": ", status.error_message(),
-                         ". Is the server running there? `gluond serve` starts one."));
+  std::string message = status.error_message();
+  if (!answered && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    message = absl::StrCat("no answer from ", address_, ": ", message,
+                           ". Is the server running there? `gluond serve` starts one.");
+  } else if (!answered && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    message = absl::StrCat("no answer from ", address_, " in time: ", message);
+  }
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), message);
   google::rpc::Status details;
   if (!answered || !details.ParseFromString(status.error_details())) return result;
   for (const google::protobuf::Any& detail : details.details()) {

@@ -47,6 +47,10 @@ class HealthTest(unittest.TestCase):
     result = self.health(_SERVING, "--quiet")
     self.assertEqual((result.returncode, result.stdout), (0, "SERVING\n"))
 
+  def test_without_a_wait_it_is_asked_once(self):
+    result = self.health(_SERVING, "--quiet", "--wait=0s")
+    self.assertEqual((result.returncode, result.stdout), (0, "SERVING\n"), result.stderr)
+
   def test_one_that_does_not_serve_is_not(self):
     for flags in ((), ("--quiet",)):
       self.assertEqual(self.health(_NOT_SERVING, *flags).returncode, 1)

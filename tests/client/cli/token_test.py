@@ -105,7 +105,8 @@ class TokenTest(unittest.TestCase):
                        ("short", pem(rsa.generate_private_key(public_exponent=65537, key_size=1024)))):
       (self.folder / name).write_text(text)
     for arguments, says in (
-        ((), "Give a NAME"), (("a", "--roles=boss"), "'boss' is no role"), (("a", "--roles="), "'' is no role"),
+        ((), "Give a NAME"), (("a b",), "'a b' is no caller's name"), (("a/b/c",), "TENANT/NAME"), (("a/",), "TENANT/NAME"),
+        (("a", "--roles=boss"), "'boss' is no role"), (("a", "--roles="), "'' is no role"),
         (("a", "--issuer=me"), "--jwt_key"), (("a", "--jwt_key=curve"), "--issuer and --audience"),
         (("a", "--jwt_key=curve", "--issuer=me"), "--issuer and --audience"),
         *(((("a", f"--jwt_key={file}", *_CLAIMS)), says) for file, says in (
@@ -115,6 +116,19 @@ class TokenTest(unittest.TestCase):
       self.assertEqual((made.returncode, made.stdout), (1, ""), arguments)
       self.assertIn(says, made.stderr)
       self.assertFalse((self.folder / "a.token").exists(), arguments)
+
+  def test_certificates_have_a_life_that_they_can_tell(self):
+    made = self.command("certificates", "tls", "--days=99999999")
+    self.assertEqual(made.returncode, 1)
+    self.assertIn("--days is 99999999; want", made.stderr)
+
+  def test_a_client_sends_a_token_of_one_line_and_no_name_of_elsewhere_gets_it(self):
+    (self.folder / "one").write_text("abc\n")
+    (self.folder / "two").write_text("abc\ndef\n")
+    for file, address, says in (("two", "127.0.0.1:1", "token_file=two has no token"), ("one", "127.example.org:1", "in clear")):
+      asked = self.command("models", f"--address={address}", f"--token_file={file}")
+      self.assertEqual(asked.returncode, 1)
+      self.assertIn(says, asked.stderr)
 
 
 if __name__ == "__main__":

@@ -91,8 +91,12 @@ class AccessTest(unittest.TestCase):
                                 ({"tls_ca": authority, "tls_cert": authority}, "tls_key")):
             with self.assertRaisesRegex(mx.MXNetError, expected):
                 mx.connect(self.address, **given)
-        with self.assertRaisesRegex(mx.MXNetError, "in clear"):
-            mx.connect("192.0.2.1:1", token_file=alice)
+        for address in ("192.0.2.1:1", "127.example.org:1"):
+            with self.assertRaisesRegex(mx.MXNetError, "in clear"):
+                mx.connect(address, token_file=alice)
+        (self.folder / "two.token").write_text("abc\ndef\n")
+        with self.assertRaisesRegex(mx.MXNetError, "two.token has no token"):
+            mx.connect(self.address, tls_ca=authority, token_file=self.file("two.token"))
 
 
 if __name__ == "__main__":

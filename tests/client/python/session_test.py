@@ -1,8 +1,11 @@
 """One session: from many threads, over broken connections, with servers that go away."""
 
 import contextlib
+import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -93,6 +96,15 @@ class SessionTest(unittest.TestCase):
             with self.assertRaisesRegex(mx.MXNetError, "two sessions"):
                 nd.ones(2) + x
             connect.current().close()
+
+    def test_a_program_that_ends_ends_it_for_the_server_too(self):
+        code = "import gluond as mx; mx.nd.ones(2).asnumpy()"
+        variables = {**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": self.server.address}
+        for _ in range(3):
+            subprocess.run([sys.executable, "-c", code], env=variables, timeout=60, check=True)
+        connect.current().close()
+        status, _, log = self.server.stop()
+        self.assertEqual((status, log), (0, ""))
 
     def test_nobody_there_is_an_error_at_once(self):
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 import os
 import pathlib
+import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import grpc
@@ -12,6 +14,8 @@ import grpc
 from ..base import MXNetError
 
 Metadata = Optional[Tuple[Tuple[str, str], ...]]
+
+_TOKEN = re.compile(rb"[!-~]+")
 
 
 class Channel:
@@ -52,8 +56,10 @@ class Access(NamedTuple):
 
     def channel(self, address: str, options: List[Tuple[str, Any]]) -> Channel:
         """A channel to the server. MXNetError: a file cannot be read, or a token would travel in clear."""
-        token = _read("token_file", self.token_file)
-        metadata = (("authorization", f"Bearer {token.decode('latin-1').strip()}"),) if token else None
+        token = (_read("token_file", self.token_file) or b"").strip()
+        if self.token_file and not _TOKEN.fullmatch(token):
+            raise MXNetError(f"token_file={self.token_file} has no token: want one line of printable ASCII without blanks")
+        metadata = (("authorization", f"Bearer {token.decode()}"),) if token else None
         return Channel(self._plain(address, options), metadata)
 
     def _plain(self, address: str, options: List[Tuple[str, Any]]) -> grpc.Channel:
@@ -62,10 +68,20 @@ class Access(NamedTuple):
             raise MXNetError("tls_cert, tls_key and tls_ca go together: give all three, or tls_ca alone")
         if authorities:
             return grpc.secure_channel(address, grpc.ssl_channel_credentials(authorities, key, certificate), options)
-        if self.token_file and not address.startswith(("unix:", "localhost:", "127.", "[::1]:")):
+        if self.token_file and not _is_local(address):
             raise MXNetError(f"the token of token_file would travel to {address} in clear; give tls_ca, the authority of "
                              "the server's certificate")
         return grpc.insecure_channel(address, options=options)
+
+
+def _is_local(address: str) -> bool:
+    """Whether nobody but this machine can have the address: a name may be anybody's, be it 127.example.org."""
+    if address.startswith(("unix:", "localhost:", "[::1]:")):
+        return True
+    try:
+        return ipaddress.IPv4Address(address.rsplit(":", 1)[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def _read(name: str, path: str) -> Optional[bytes]:

@@ -56,6 +56,7 @@ class Connection:
         self._is_gone = is_gone
         self._lock = threading.RLock()  # Never taken twice; an RLock knows its owner.
         self._stopped: Optional[Exception] = None
+        self._finishing = False  # The stream's end is the session's.
         self._writing = True  # Until the stream stands.
         self._few = 0  # Commands that wait for others.
         self._waiters: Dict[int, Waiter] = {}
@@ -197,7 +198,9 @@ class Connection:
             link.stream = None
         # A link that was given up while it said hello may have come after this one.
         came_late = code == ABORTED and time.monotonic() - self._gave_up < GIVEN_UP_SECONDS
-        if code not in RETRY and not came_late:
+        if self._finishing:
+            self.stop(MXNetError("the session has ended"))
+        elif code not in RETRY and not came_late:
             self.stop(self._lost(code, details))
 
     def _give_up(self, link: Link) -> None:
@@ -233,6 +236,7 @@ class Connection:
         link = self._link
         if self._stopped is not None or link.stream is None:
             return
+        self._finishing = True
         link.stream.finish()
         end = time.monotonic() + seconds
         while link.stream is not None and time.monotonic() < end:
