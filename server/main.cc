@@ -12,11 +12,14 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
+#include "absl/flags/reflection.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -175,35 +178,9 @@ constexpr std::chrono::seconds kLastWords{2};
 
 Limits LimitsFromFlags() {
   Limits limits;
-  limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
-  limits.max_memory_bytes = absl::GetFlag(FLAGS_max_memory_bytes);
-  limits.max_connections = absl::GetFlag(FLAGS_max_connections);
-  limits.max_requests = absl::GetFlag(FLAGS_max_requests);
-  limits.max_request_bytes = absl::GetFlag(FLAGS_max_request_bytes);
-  limits.max_graph_nodes = absl::GetFlag(FLAGS_max_graph_nodes);
-  limits.max_model_bytes = absl::GetFlag(FLAGS_max_model_bytes);
-  limits.max_tensor_bytes = absl::GetFlag(FLAGS_max_tensor_bytes);
-  limits.max_models = absl::GetFlag(FLAGS_max_models);
-  limits.max_datasets = absl::GetFlag(FLAGS_max_datasets);
-  limits.max_clients = absl::GetFlag(FLAGS_max_clients);
-  limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes);
-  limits.answer_lease_seconds = absl::GetFlag(FLAGS_answer_lease_seconds);
-  limits.max_store_bytes = absl::GetFlag(FLAGS_max_store_bytes);
-  limits.max_checkpoints = absl::GetFlag(FLAGS_max_checkpoints);
-  limits.max_uploads = absl::GetFlag(FLAGS_max_uploads);
-  limits.upload_lease_seconds = absl::GetFlag(FLAGS_upload_lease_seconds);
-  limits.max_sessions = absl::GetFlag(FLAGS_max_sessions);
-  limits.max_session_queue_bytes = absl::GetFlag(FLAGS_max_session_queue_bytes);
-  limits.max_session_bytes = absl::GetFlag(FLAGS_max_session_bytes);
-  limits.max_session_arrays = absl::GetFlag(FLAGS_max_session_arrays);
-  limits.session_lease_seconds = absl::GetFlag(FLAGS_session_lease_seconds);
-  limits.session_grace_seconds = absl::GetFlag(FLAGS_session_grace_seconds);
-  limits.max_saved_sessions = absl::GetFlag(FLAGS_max_saved_sessions);
-  limits.max_served_versions = absl::GetFlag(FLAGS_max_served_versions);
-  limits.max_named_session_bytes = absl::GetFlag(FLAGS_max_named_session_bytes);
-  limits.stream_idle_seconds = absl::GetFlag(FLAGS_stream_idle_seconds);
-  limits.callback_seconds = absl::GetFlag(FLAGS_callback_seconds);
-  limits.max_callbacks = absl::GetFlag(FLAGS_max_callbacks);
+  for (const LimitFlag& flag : LimitFlags()) {
+    limits.*flag.limit = absl::FindCommandLineFlag(flag.name)->TryGet<int64_t>().value();
+  }
   return limits;
 }
 
@@ -243,6 +220,10 @@ absl::Status AddIdentity(ServerOptions* options) {
                   .leeway = absl::Seconds(absl::GetFlag(FLAGS_jwt_leeway_seconds)),
                   .name_claim = absl::GetFlag(FLAGS_jwt_name_claim),
                   .roles_claim = absl::GetFlag(FLAGS_jwt_roles_claim)};
+  if (options->jwt.keys.empty() && !(options->jwt.issuer.empty() && options->jwt.audience.empty())) {
+    return absl::InvalidArgumentError("--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that "
+                                      "sign these by --jwt_keys=FILE");
+  }
   options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
   const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
@@ -289,9 +270,11 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
 }
 
-// The exit status of a server that was told to stop and had to cut calls, and of one whose GPU has failed.
+// The exit status of a server that was told to stop and had to cut calls, of one whose GPU has failed, and of one that was
+// told to stop and could not save its models.
 constexpr int kCut = 3;
 constexpr int kDeviceError = 4;
+constexpr int kUnsaved = 5;
 
 void OnDeviceError(const absl::Status& why) {
   LogToStderr(absl::StrCat("gluond-server: ", why.message(), "\n"));
@@ -300,10 +283,10 @@ void OnDeviceError(const absl::Status& why) {
   _exit(kDeviceError);
 }
 
-int ExitStatus(int64_t cut) {
-  if (cut == 0) return 0;
-  LogToStderr(absl::StrCat("gluond-server: ", cut, " calls or sessions had not ended and were cut\n"));
-  return kCut;
+int ExitStatus(int64_t cut, int64_t unsaved) {
+  if (cut > 0) LogToStderr(absl::StrCat("gluond-server: ", cut, " calls or sessions had not ended and were cut\n"));
+  if (unsaved > 0) LogToStderr(absl::StrCat("gluond-server: ", unsaved, " models were not saved as they were at the end\n"));
+  return unsaved > 0 ? kUnsaved : cut > 0 ? kCut : 0;
 }
 
 // A server that is being stopped; null when it has been.
@@ -327,6 +310,9 @@ void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time
 
 // SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.
 void Reload(Server* server) {
+  if (absl::GetFlag(FLAGS_serve).empty()) {
+    return LogToStderr("gluond-server: SIGHUP: there is no file --serve to read again; all goes on as before\n");
+  }
   server->ReloadServing([](const absl::StatusOr<Declaration>& served) {
     const std::string outcome = served.ok() ? absl::StrCat("it serves ", Summary(*served))
                                             : absl::StrCat(served.status().message(), "; all goes on as before");
@@ -334,7 +320,19 @@ void Reload(Server* server) {
   });
 }
 
-std::chrono::seconds SecondsOf(int flag) { return std::chrono::seconds(std::max(0, flag)); }
+// How the server stops.
+struct Stop {
+  std::chrono::seconds lame_duck;
+  std::chrono::seconds grace;
+};
+
+absl::StatusOr<Stop> StopFromFlags() {
+  const int lame_duck = absl::GetFlag(FLAGS_lame_duck_seconds), drain = absl::GetFlag(FLAGS_drain_seconds);
+  for (const auto& [flag, seconds] : {std::pair("--lame_duck_seconds", lame_duck), std::pair("--drain_seconds", drain)}) {
+    if (seconds < 0) return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 or more"));
+  }
+  return Stop{std::chrono::seconds(lame_duck), std::chrono::seconds(drain)};
+}
 
 // The exit status of a server that has listened.
 absl::StatusOr<int> Main() {
@@ -358,41 +356,43 @@ absl::StatusOr<int> Main() {
   RETURN_IF_ERROR(AddIdentity(&options));
   RETURN_IF_ERROR(AddLogs(&options));
   options.connections = LifeFromFlags();
+  ASSIGN_OR_RETURN(const Stop stop, StopFromFlags());
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
     ASSIGN_OR_RETURN(options.metrics_address,
                      CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public), !options.metrics_token_file.empty()));
   }
-  if (absl::GetFlag(FLAGS_check)) {
-    ASSIGN_OR_RETURN(const std::string found, Server::Check(options));
-    LogToStdout(absl::StrCat("gluond-server: the flags and files are good; ", found, "\n"));
-    return 0;
-  }
-  if (!options.serve.empty()) CatchHangup();
-  if (options.devices == "auto" || absl::StrContains(options.devices, "gpu")) {
+  const std::string port_file = absl::GetFlag(FLAGS_port_file);
+  if (!port_file.empty()) RETURN_IF_ERROR(CheckFolderOf(port_file, "--port_file"));
+  const bool checks = absl::GetFlag(FLAGS_check);
+  // A check of "auto" is good with any GPU and with none.
+  if (absl::StrContains(options.devices, "gpu") || (options.devices == "auto" && !checks)) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;
     if (!loaded.ok()) LogToStderr(absl::StrCat("gluond-server: ", loaded.message(), "; computing on the CPU\n"));
   }
+  if (checks) {
+    ASSIGN_OR_RETURN(const std::string found, Server::Check(options));
+    LogToStdout(absl::StrCat("gluond-server: the flags and files are good; ", found, "\n"));
+    return 0;
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options));
   LogToStdout(Started(*server, options));
-  if (!absl::GetFlag(FLAGS_port_file).empty()) {
-    RETURN_IF_ERROR(WritePort(absl::GetFlag(FLAGS_port_file), server->port()));
-  }
+  if (!port_file.empty()) RETURN_IF_ERROR(WritePort(port_file, server->port()));
   const int signal = WaitForStop([&server] { Reload(server.get()); });
-  const std::chrono::seconds lame_duck = SecondsOf(absl::GetFlag(FLAGS_lame_duck_seconds));
-  const std::chrono::seconds grace = SecondsOf(absl::GetFlag(FLAGS_drain_seconds));
-  LogToStdout(absl::StrCat("signal ", signal, ": no new calls", lame_duck.count() == 0 ? "" : " after ",
-                           lame_duck.count() == 0 ? "" : absl::StrCat(lame_duck.count(), " s"), "; those under way have ",
-                           grace.count(), " s; another signal ends at once\n"));
+  const std::string after = stop.lame_duck.count() == 0 ? "" : absl::StrCat(" after ", stop.lame_duck.count(), " s");
+  const std::string stops = absl::StrCat("signal ", signal, ": no new calls", after, "; those under way have ",
+                                         stop.grace.count(), " s; another signal ends at once\n");
+  LogToStdout({stops, /*is_kept=*/true});
   const auto stopping = std::make_shared<Stopping>(server.get());
-  StartWatchdog(stopping, lame_duck + grace + kLastWords + std::chrono::seconds(1));
-  const int status = ExitStatus(server->Drain(grace, lame_duck));
+  StartWatchdog(stopping, stop.lame_duck + stop.grace + kLastWords + std::chrono::seconds(1));
+  const int64_t cut = server->Drain(stop.grace, stop.lame_duck);
+  const int status = ExitStatus(cut, server->unsaved());
   {
     MutexLock lock(stopping->mu);
     stopping->server = nullptr;
   }
-  LogToStdout("stopped\n");
+  LogToStdout({"stopped\n", /*is_kept=*/true});
   return status;
 }
 
@@ -424,6 +424,12 @@ class FreedMemory {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = usage.contains_helpshort_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "server/main.cc");  // Where this program's flags are, all of them.
+  };
+  usage.version_string = [] { return absl::StrCat("gluond-server ", gluond::server::kVersion, "\n"); };
+  absl::SetFlagsUsageConfig(usage);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     std::cerr << "gluond-server: '" << rest[1] << "' is no flag; --help lists them\n";

@@ -1,11 +1,12 @@
 #include "server/server.h"
 
 #include <algorithm>
-#include <array>
-#include <climits>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
@@ -21,6 +22,7 @@
 #include "server/services/serving_service.h"
 #include "server/services/session_service.h"
 #include "server/services/training_service.h"
+#include "server/start/address.h"
 
 // Newer releases of protobuf log by Abseil (server/rpc/log.h).
 #if __has_include("google/protobuf/stubs/logging.h")
@@ -44,7 +46,7 @@ constexpr char kSessions[] = ".sessions";
 constexpr char kVersions[] = ".versions";
 constexpr std::chrono::milliseconds kLiveLook{50};
 
-constexpr int64_t kLargestMessage = int64_t{1} << 30;
+constexpr int kMostComputeThreads = 1024;
 constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kAcceptThreads = 32;
@@ -66,59 +68,17 @@ int64_t MostUnread(const Limits& limits, const Budget& memory) {
 }
 constexpr std::chrono::milliseconds kUnreadLook{50};
 
-absl::Status CheckLimits(const Limits& limits) {
-  for (const int64_t limit : {limits.max_requests, limits.max_request_bytes, limits.max_graph_nodes,
-                              limits.max_model_bytes, limits.max_tensor_bytes, limits.max_models, limits.max_datasets,
-                              limits.max_connections, limits.max_clients, limits.max_answer_bytes,
-                              limits.answer_lease_seconds, limits.max_checkpoints, limits.max_uploads,
-                              limits.upload_lease_seconds, limits.max_sessions,
-                              limits.max_session_queue_bytes, limits.max_session_bytes, limits.max_session_arrays,
-                              limits.session_lease_seconds, limits.session_grace_seconds, limits.max_saved_sessions,
-                              limits.max_served_versions,
-                              limits.callback_seconds, limits.max_callbacks}) {
-    if (limit < 1) return absl::InvalidArgumentError(absl::StrCat("a limit is ", limit, "; want 1 or more"));
-  }
-  for (const auto& [flag, limit] : {std::pair("--max_store_bytes", limits.max_store_bytes),
-                                    std::pair("--max_named_session_bytes", limits.max_named_session_bytes),
-                                    std::pair("--stream_idle_seconds", limits.stream_idle_seconds)}) {
-    if (limit < 0) return absl::InvalidArgumentError(absl::StrCat(flag, " is ", limit, "; want 0 or more"));
-  }
-  if (limits.max_message_bytes < 1 || limits.max_message_bytes > kLargestMessage) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--max_message_bytes is ", limits.max_message_bytes, "; want 1 to ", kLargestMessage));
-  }
-  return absl::OkStatus();
-}
-
-struct Age {
-  const char* flag;
-  const char* argument;  // gRPC's.
-  int64_t seconds;
-};
-
-std::array<Age, 4> AgesOf(const ConnectionLife& life) {
-  return {{{"--max_connection_age_seconds", GRPC_ARG_MAX_CONNECTION_AGE_MS, life.age},
-           {"--max_connection_age_grace_seconds", GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, life.age_grace},
-           // A client whose machine is gone does not hold its connection for ever, and a client may ask likewise.
-           {"--keepalive_seconds", GRPC_ARG_KEEPALIVE_TIME_MS, life.keepalive},
-           {"--keepalive_timeout_seconds", GRPC_ARG_KEEPALIVE_TIMEOUT_MS, life.keepalive_timeout}}};
-}
-
-void LimitConnections(const ConnectionLife& life, grpc::ServerBuilder* builder) {
-  for (const Age& age : AgesOf(life)) {
-    builder->AddChannelArgument(age.argument, age.seconds == 0 ? INT_MAX : static_cast<int>(age.seconds * 1000));
-  }
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-}
-
 // Options that are wrong on any machine, with any files.
 absl::Status CheckOptions(const ServerOptions& options) {
-  constexpr int64_t kLongest = 24 * 24 * 3600;  // gRPC counts milliseconds in 31 bits; the largest number means "for ever".
   RETURN_IF_ERROR(CheckLimits(options.limits));
-  for (const Age& age : AgesOf(options.connections)) {
-    if (age.seconds < 0 || age.seconds > kLongest) {
-      return absl::InvalidArgumentError(absl::StrCat(age.flag, " is ", age.seconds, "; want 0 to ", kLongest));
-    }
+  RETURN_IF_ERROR(CheckConnectionLife(options.connections));
+  if (options.cpu_threads < 0 || options.cpu_threads > kMostComputeThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpu_threads is ", options.cpu_threads, "; want 0 to ", kMostComputeThreads));
+  }
+  if (options.serve_share < 1 || options.serve_share > 99) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--serve_share is ", options.serve_share, "; want percents, 1 to 99"));
   }
   if (options.access_every < 1) {
     return absl::InvalidArgumentError(absl::StrCat("--access_log_every is ", options.access_every, "; want 1 or more"));
@@ -186,7 +146,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
 absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options,
                                                                  Tenants& tenants) {
-  if (options.tls.any()) RETURN_IF_ERROR(CheckTlsFiles(options.tls));
+  if (options.tls.any()) RETURN_IF_ERROR(TlsCertificates::Load(options.tls).status());
   std::unique_ptr<Identities> identities;
   std::unique_ptr<Jwt> jwt;
   if (!options.identities.empty()) {
@@ -213,7 +173,9 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
   for (const LogLevel level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     runner_->log.levels().Set(level, level >= options.log_level);
   }
-  log_ = options.log;
+  if (options.tls.any()) {
+    ASSIGN_OR_RETURN(tls_, TlsCertificates::Load(options.tls));
+  }
   ASSIGN_OR_RETURN(gatekeeper_, NewGatekeeper(options, runner_->tenants));
   return absl::OkStatus();
 }
@@ -222,15 +184,26 @@ absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
   Tenants tenants;
   RETURN_IF_ERROR(NewGatekeeper(options, tenants).status());
+  RETURN_IF_ERROR(Devices::Open(options.devices, options.cpu_threads, options.limits, options.serve_share).status());
+  RETURN_IF_ERROR(MetricsServer::Check({options.metrics_address, options.metrics_token_file}));
+  if (absl::StartsWith(options.address, "unix:")) RETURN_IF_ERROR(CheckFolderOf(options.address.substr(5), "--address"));
+  const std::string store = absl::StrCat(options.store_dir, "/");
+  if (!options.store_dir.empty() && !LocalFileSystem().IsDirectory(store)) {
+    std::error_code error;
+    if (std::filesystem::exists(options.store_dir, error)) {
+      return absl::FailedPreconditionError(absl::StrCat("--store_dir=", options.store_dir, " is no folder"));
+    }
+    RETURN_IF_ERROR(CheckFolderOf(options.store_dir, "--store_dir"));
+  }
   if (options.serve.empty()) return "no file --serve";
   ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
   if (!declaration.empty()) {
-    if (!LocalFileSystem().IsDirectory(options.store_dir)) {
+    if (!LocalFileSystem().IsDirectory(store)) {
       return absl::FailedPreconditionError(absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=",
                                                         options.store_dir, " is no folder"));
     }
-    ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
-    RETURN_IF_ERROR(CheckCheckpoints(declaration, *store));
+    ASSIGN_OR_RETURN(const auto checkpoints, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
+    RETURN_IF_ERROR(CheckCheckpoints(declaration, *checkpoints));
   }
   return absl::StrCat(options.serve, ": ", Summary(declaration));
 }
@@ -250,9 +223,14 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
     keep(nullptr, nullptr);
     return absl::OkStatus();
   }
+  if (const absl::Status made = LocalFileSystem().MakeDirectory(absl::StrCat(options.store_dir, "/")); !made.ok()) {
+    return Annotate(made, absl::StrCat("--store_dir=", options.store_dir));
+  }
+  ASSIGN_OR_RETURN(store_claim_, StoreClaim::Take(options.store_dir));
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
                                                  {.max_store_bytes = options.limits.max_store_bytes,
                                                   .max_checkpoints = options.limits.max_checkpoints,
+                                                  .has_tenants = runner_->tenants.any(),
                                                   .keep_reserve = true,
                                                   .tenant_bytes = [this](absl::string_view name) {
                                                     const TenantPtr tenant = runner_->tenants.Find(name);
@@ -275,14 +253,15 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   const Limits& limits = options.limits;
   models_ = std::make_unique<Models>(limits.max_models, &runner_->tenants);
   datasets_ = std::make_unique<Datasets>(limits.max_datasets, &runner_->tenants);
-  uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads);
-  hosts_ = std::make_unique<HostStreams>();
+  uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads,
+                                                &runner_->tenants);
+  hosts_ = std::make_unique<HostStreams>(limits);
   devices_->SetCustomHost(hosts_->hosts(), [hosts = hosts_->hosts()](absl::string_view tenant) {
     return std::make_shared<TenantHosts>(hosts, std::string(tenant));
   });
   RETURN_IF_ERROR(OpenStore(options));
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
-  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit);
+  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit, runner_->log);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this](const Reach& reach) {
@@ -336,22 +315,28 @@ void Server::LookAtDevices() {
 }
 
 void Server::TakeUpIdentities() {
-  const absl::Status tenants = runner_->tenants.Reload();
-  const absl::StatusOr<bool> changed = gatekeeper_->Reload();
-  for (const absl::Status& status : {tenants, changed.status()}) {
-    if (!status.ok()) log_(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
+  const absl::Status certificates = tls_ == nullptr ? absl::OkStatus() : tls_->Reload();
+  const absl::StatusOr<bool> tenants = runner_->tenants.Reload();
+  const absl::StatusOr<bool> identities = gatekeeper_ == nullptr ? false : gatekeeper_->ReloadIdentities();
+  const absl::Status keys = gatekeeper_ == nullptr ? absl::OkStatus() : gatekeeper_->ReloadKeys();
+  for (const absl::Status& status : {certificates, tenants.status(), identities.status(), keys}) {
+    if (!status.ok()) LogToStderr(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
   }
+  if (gatekeeper_ == nullptr) return;
   // A second look finds calls that were admitted by the old file and had not begun at the first.
-  if (changed.value_or(false)) looks_for_revoked_ = 2;
+  if (tenants.value_or(false) || identities.value_or(false)) looks_for_revoked_ = 2;
   if (looks_for_revoked_ == 0 && !gatekeeper_->credentials_end()) return;
   looks_for_revoked_ = std::max(0, looks_for_revoked_ - 1);
   router_->EndRevoked();
+  sessions_->HoldUnless([this](absl::string_view method, const Identity& owner, const Reach& reach) {
+    return gatekeeper_->MayGoOn(method, owner, reach);
+  });
 }
 
 void Server::Sweep() {
   LookAtDevices();
   runner_->peers.Sweep();
-  if (gatekeeper_ != nullptr) TakeUpIdentities();
+  TakeUpIdentities();
   runner_->unsent.Sweep(Unsent::Clock::now());
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
@@ -411,10 +396,10 @@ absl::Status Server::Listen(const ServerOptions& options) {
   if (!options.address.empty()) {
     ASSIGN_OR_RETURN(listener_, Listener::Open(options.address, options.limits.max_connections, options.unix_users));
     const bool encrypted = options.tls.any() && listener_->port() > 0;
-    const auto credentials = WatchedCredentials(
-        encrypted ? TlsCredentials(options.tls) : grpc_insecure_server_credentials_create(), router_->arrivals());
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
     for (int i = 0; i < kAcceptThreads; ++i) {
+      const auto credentials = WatchedCredentials(
+          encrypted ? tls_->NewCredentials() : grpc_insecure_server_credentials_create(), router_->arrivals());
       acceptors.push_back(builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials));
     }
@@ -444,7 +429,8 @@ absl::Status Server::ShowMetrics(const ServerOptions& options) {
       .runner = *runner_, .services = services_, .router = *router_, .listener = listener_.get(), .devices = *devices_,
       .models = *models_, .served = *served_, .hosts = *hosts_->hosts(), .store = store_.get(),
       .sessions = [this] { return sessions_->size(); },
-      .datasets = [this] { return static_cast<int64_t>(datasets_->size()); }});
+      .datasets = [this] { return static_cast<int64_t>(datasets_->size()); },
+      .failed_saves = [this] { return live_ == nullptr ? 0 : live_->failures(); }});
   ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start({options.metrics_address, options.metrics_token_file},
                                                          {.metrics = [this] { return metrics_->Look(); },
                                                           .why_not_ready = [this] { return health_->WhyNotServing(); }}));
@@ -470,6 +456,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   runner_->calls.Drain();
   sessions_->Drain();
   infer_streams_->Drain();
+  served_->Hurry();
   const auto time = std::chrono::duration_cast<Clock::duration>(grace);
   const Clock::time_point end = Clock::now() + time;
   const auto wait = [&](Clock::time_point until, auto waits_for) {
@@ -489,7 +476,10 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   server_->Shutdown(std::chrono::system_clock::now() + (cut == 0 ? kFarewell : std::chrono::seconds(0)));
   router_->Wait();
   sessions_->End();
-  if (live_ != nullptr) live_->Stop();
+  if (live_ != nullptr) {
+    live_->Stop();
+    unsaved_ = time.count() > 0 ? live_->unsaved() : 0;
+  }
   if (stored_datasets_ != nullptr) stored_datasets_->Stop();
   saved_sessions_->Stop();
   served_->Stop();

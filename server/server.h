@@ -45,18 +45,12 @@
 #include "server/sight/metrics.h"
 #include "server/sight/metrics_server.h"
 #include "server/start/checkpoint_schedule.h"
+#include "server/start/connection_life.h"
 #include "server/start/limits.h"
+#include "server/start/store_claim.h"
 #include "server/wire/shared_regions.h"
 
 namespace gluond::server {
-
-// The life of connections, in seconds; 0: no limit.
-struct ConnectionLife {
-  int64_t age = 0;        // A connection that is so old takes no new calls: its client makes another one.
-  int64_t age_grace = 0;  // Its calls have so long after that.
-  int64_t keepalive = 60;  // One that is silent for so long is asked whether its client is still there,
-  int64_t keepalive_timeout = 20;  // which has so long to answer.
-};
 
 struct ServerOptions {
   std::string address;           // "127.0.0.1:50051", "unix:PATH"; empty: in process only, for tests.
@@ -92,8 +86,8 @@ class Server {
   // UNAVAILABLE.
   // INVALID_ARGUMENT, FAILED_PRECONDITION: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
-  // Reads the files that the options name, as Start would, and changes nothing and listens nowhere. Says in the end what is
-  // to be served. A store that another server uses may be named.
+  // Reads the files that the options name and looks for the devices and folders, as Start would, and changes nothing and
+  // listens nowhere. Says in the end what is to be served. A store that another server uses may be named.
   // The errors of Start about options and files. NOT_FOUND: a checkpoint that the file `serve` names.
   static absl::StatusOr<std::string> Check(const ServerOptions& options);
   ~Server();
@@ -116,6 +110,8 @@ class Server {
   //      under way. Without any `grace` none is.
   //   4. These streams end, then the connections, then the sessions.
   int64_t Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck = {});
+  // Models that a Drain with some `grace` could not save as they were, of which the log tells why.
+  int64_t unsaved() const { return unsaved_; }
   // Reads the file `serve` again, and serves what it declares: all of it or nothing. `done` is called on another thread.
   // Requires: the options name one.
   void ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done);
@@ -138,7 +134,8 @@ class Server {
 
   // Members stand in the order of use: the last is destroyed first.
   std::unique_ptr<Devices> devices_;
-  std::unique_ptr<CheckpointStore> store_;  // Null without --store_dir.
+  std::unique_ptr<StoreClaim> store_claim_;  // Null without --store_dir, as store_.
+  std::unique_ptr<CheckpointStore> store_;
   std::unique_ptr<Models> models_;
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
@@ -151,12 +148,13 @@ class Server {
   std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<StoredDatasets> stored_datasets_;  // Null without --store_dir, as live_.
   std::unique_ptr<LiveModels> live_;
+  int64_t unsaved_ = 0;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;
   HealthService* health_ = nullptr;  // One of services_.
   std::function<void(const absl::Status& why)> on_device_error_;
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
-  LogSink log_;
+  std::unique_ptr<TlsCertificates> tls_;    // Null without `tls`.
   std::unique_ptr<Gatekeeper> gatekeeper_;  // Null where everybody may call everything.
   int looks_for_revoked_ = 0;               // The sweeper's: it looks so many more times.
   std::unique_ptr<Router> router_;

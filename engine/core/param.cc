@@ -110,8 +110,8 @@ absl::Status SchemaBase::Parse(void* param, const AttrDict& dict) const {
     std::vector<std::string> names;
     for (const FieldSpec& field : fields_) names.push_back(field.doc.name);
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown attribute '", Excerpt(key), "'", DidYouMean(key, names), " Possible attributes: ",
-                     names.empty() ? "none" : absl::StrJoin(names, ", ")));
+        absl::StrCat("unknown attribute '", Excerpt(key), "'", DidYouMean(key, names), " (possible attributes: ",
+                     names.empty() ? "none" : absl::StrJoin(names, ", "), ")"));
   }
   for (const FieldSpec& field : fields_) {
     const auto it = dict.find(field.doc.name);

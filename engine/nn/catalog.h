@@ -77,7 +77,7 @@ class Catalog {
       names.push_back(entry.name);
     }
     return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
-                                            DidYouMean(name, names), " Known: ", absl::StrJoin(names, ", ")));
+                                            DidYouMean(name, names), " (known: ", absl::StrJoin(names, ", "), ")"));
   }
 
   // Finds and makes; the message of a wrong attribute starts with the entry's name.

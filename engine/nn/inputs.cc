@@ -25,7 +25,7 @@ absl::Status NoSuchInput(absl::string_view name, absl::Span<const ModelInput> in
   for (const ModelInput& input : inputs) names.push_back(input.name);
   return InField(FieldOf(name),
                  absl::InvalidArgumentError(absl::StrCat("there is no input '", Excerpt(name), "'", DidYouMean(name, names),
-                                                         " Inputs: ", absl::StrJoin(names, ", "))));
+                                                         " (inputs: ", absl::StrJoin(names, ", "), ")")));
 }
 
 }  // namespace

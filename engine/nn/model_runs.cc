@@ -29,7 +29,7 @@ absl::Status NoSuchOutput(absl::string_view name, const std::vector<ModelOutput>
   std::vector<std::string> known;
   for (const ModelOutput& output : outputs) known.push_back(output.name);
   return absl::NotFoundError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
-                                          " Outputs: ", absl::StrJoin(known, ", ")));
+                                          " (outputs: ", absl::StrJoin(known, ", "), ")"));
 }
 
 }  // namespace

@@ -105,6 +105,13 @@ ABSL_NO_THREAD_SAFETY_ANALYSIS std::shared_ptr<Budget> Budget::PartOf(const std:
   return PartLocked(groups, account, nullptr);
 }
 
+int64_t Budget::UsedBy(const AccountGroup& group) const {
+  std::shared_ptr<Budget> part;  // Outlives the lock, which its end would take.
+  MutexLock lock(outermost_.mu_);
+  if (const auto known = parts_.find(&group); known != parts_.end()) part = known->second.lock();
+  return part == nullptr ? 0 : part->used();
+}
+
 int64_t Budget::Available(const Budget& budget, const Budget* part, int64_t bytes) const {
   const int64_t limit = budget.limit(), left = budget.left();
   if (part == nullptr) return left;
@@ -141,8 +148,8 @@ const AccountGroup* Budget::Owners() const {
 
 std::string Budget::Holder() const {
   const AccountPtr& caller = CurrentAccount();
-  // One tenant hears no names of another's.
-  if (caller != nullptr && caller->group().get() != Owners()) return "others' things";
+  // One tenant hears no names of another's. Work of nobody's account is the server's own, whose errors the default tenant sees.
+  if ((caller == nullptr ? nullptr : caller->group().get()) != Owners()) return "others' things";
   if (account_ != nullptr) return IsOwn() ? "this connection's calls" : "another connection's calls";
   return absl::StrCat(name_, IsOwn() ? "" : " of another connection");
 }

@@ -47,6 +47,8 @@ class Budget {
   // Requires: `bytes` were charged.
   void Refund(int64_t bytes);
 
+  // The part of used() that the group's accounts have charged.
+  int64_t UsedBy(const AccountGroup& group) const;
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   // The most that was in use at once.
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }

@@ -370,4 +370,17 @@ absl::Status CheckpointStore::Delete(absl::string_view name) {
   return files_.SyncDirectory(directory_);
 }
 
+absl::StatusOr<std::string> CheckpointStore::SetAside(absl::string_view name) {
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
+  if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);
+  ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
+  std::string aside;
+  for (int number = 1; aside.empty() || files_.IsDirectory(aside); ++number) {
+    aside = absl::StrCat(directory_, ".", FileOf(name), ".", number);
+  }
+  RETURN_IF_ERROR(At(name, files_.Rename(Path(name), aside)));
+  RETURN_IF_ERROR(files_.SyncDirectory(directory_));
+  return aside;
+}
+
 }  // namespace gluond

@@ -92,6 +92,9 @@ class CheckpointStore {
   absl::StatusOr<std::vector<std::string>> Names() const;
   // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
+  // Makes room for another checkpoint of that name: renames its folder, damaged or not, to .NAME.1, or the next number that is
+  // free, which is no checkpoint and which nothing here deletes. Returns the new path. NOT_FOUND lists the closest names.
+  absl::StatusOr<std::string> SetAside(absl::string_view name);
   // The bytes of this store, those in its directory that lie apart, and those that are being saved.
   absl::StatusOr<int64_t> UsedBytes() const { return quota_->UsedBytes(); }
 

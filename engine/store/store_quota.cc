@@ -31,14 +31,10 @@ void StoreQuota::AddFolder(const std::string& folder) {
 absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, int64_t bytes) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(name));
-  if (!IsInFolder(name) && used.checkpoints >= limits_.max_checkpoints) {
-    return absl::ResourceExhaustedError(absl::StrCat("the store has ", used.checkpoints, " other checkpoints, the limit of "
-                                                     "--max_checkpoints; delete some"));
-  }
+  if (!IsInFolder(name)) RETURN_IF_ERROR(CheckCount(used));
   if (limits_.max_store_bytes > 0 && bytes > limits_.max_store_bytes - used.bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the checkpoint takes about ", bytes, " bytes, the store's others ",
-                                                     used.bytes, ", together more than --max_store_bytes=",
-                                                     limits_.max_store_bytes, "; delete some"));
+    return OverLimit("--max_store_bytes", "the checkpoint takes about ", bytes, " bytes, the store's others ", used.bytes,
+                     ", together more than --max_store_bytes=", limits_.max_store_bytes, "; delete some");
   }
   RETURN_IF_ERROR(CheckTenant(OwnerOf(name), bytes, used));
   RETURN_IF_ERROR(CheckDiskLocked(bytes));
@@ -63,9 +59,11 @@ absl::StatusOr<StoreQuota::Used> StoreQuota::UsedByOthersLocked(const std::strin
   std::string last = name;
   for (const auto& [other, bytes] : reserved_) {
     if (other == name) continue;
-    used.checkpoints += other != last && !IsInFolder(other);
+    const bool is_counted = other != last && !IsInFolder(other), is_its = OwnerOf(other) == OwnerOf(name);
+    used.checkpoints += is_counted;
+    used.tenant_checkpoints += is_counted && is_its;
     used.bytes += bytes;
-    if (OwnerOf(other) == OwnerOf(name)) used.tenant_bytes += bytes;
+    if (is_its) used.tenant_bytes += bytes;
     last = other;
   }
   RETURN_IF_ERROR(files_.List(directory_).status());
@@ -84,9 +82,22 @@ void StoreQuota::AddUsedLocked(const std::string& folder, const std::string& but
     const absl::StatusOr<int64_t> bytes = files_.TreeBytes(path);
     if (!bytes.ok()) continue;  // It may just have been deleted.
     used->bytes += *bytes;
-    if (OwnerOf(entry) == OwnerOf(but_for)) used->tenant_bytes += *bytes;
+    const bool is_its = OwnerOf(entry) == OwnerOf(but_for);
+    if (is_its) used->tenant_bytes += *bytes;
     used->checkpoints += folder.empty();
+    used->tenant_checkpoints += folder.empty() && is_its;
   }
+}
+
+absl::Status StoreQuota::CheckCount(const Used& used) const {
+  const int64_t most = limits_.max_checkpoints;
+  if (used.checkpoints >= most) {
+    return OverLimit("--max_checkpoints", "the store has ", used.checkpoints, " other checkpoints, the limit of "
+                     "--max_checkpoints; delete some");
+  }
+  if (!limits_.has_tenants || used.tenant_checkpoints < most / 2 + most % 2) return absl::OkStatus();
+  return OverLimit("--max_checkpoints", "the caller's tenant has ", used.tenant_checkpoints, " other checkpoints, half of the ",
+                   most, " of --max_checkpoints, and none may have more; delete some");
 }
 
 absl::Status StoreQuota::CheckTenant(absl::string_view tenant, int64_t bytes, const Used& used) const {

@@ -31,6 +31,7 @@ namespace gluond {
 struct StoreLimits {
   int64_t max_store_bytes = 0;  // 0: as much as the disk has.
   int64_t max_checkpoints = std::numeric_limits<int64_t>::max();
+  bool has_tenants = false;     // Then each, and those who are of none, have half of the checkpoints at most.
   bool keep_reserve = false;    // Leaves 1 GiB of the disk, or a twentieth of a small one, to others.
   // The most bytes of a tenant; 0: as many as there are. Null: tenants have no limits.
   std::function<int64_t(absl::string_view tenant)> tenant_bytes = nullptr;
@@ -58,11 +59,13 @@ class StoreQuota {
   struct Used {
     int64_t bytes = 0;
     int64_t checkpoints = 0;
-    int64_t tenant_bytes = 0;  // The part of the tenant who saves.
+    int64_t tenant_bytes = 0;  // The part of the tenant who saves,
+    int64_t tenant_checkpoints = 0;  // likewise.
   };
   absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddUsedLocked(const std::string& folder, const std::string& but_for, Used* used) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckCount(const Used& used) const;
   absl::Status CheckTenant(absl::string_view tenant, int64_t bytes, const Used& used) const;
   absl::Status CheckDiskLocked(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(std::multimap<std::string, int64_t>::iterator reserved);

@@ -37,8 +37,8 @@ absl::Status Trainer::Initialize() {
   const auto found = std::find(outputs.begin(), outputs.end(), options_.prediction);
   if (!options_.prediction.empty() && found == outputs.end()) {
     return absl::NotFoundError(absl::StrCat("prediction: the model has no output '", Excerpt(options_.prediction), "'",
-                                            DidYouMean(options_.prediction, outputs), " Outputs: ",
-                                            absl::StrJoin(outputs, ", ")));
+                                            DidYouMean(options_.prediction, outputs), " (outputs: ",
+                                            absl::StrJoin(outputs, ", "), ")"));
   }
   prediction_ = options_.prediction.empty() ? 0 : static_cast<size_t>(found - outputs.begin());
   inputs_ = model_->inputs();

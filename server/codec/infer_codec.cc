@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -131,14 +132,16 @@ absl::Status InInput(const inference::ModelInferRequest& request, int index, con
                  Annotate(status, absl::StrCat("input '", Excerpt(request.inputs(index).name()), "'")));
 }
 
+// The type in which values are compared and printed: each of T's is there.
+template <class T>
+using Key = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+
 std::string ValueText(const Tensor& tensor, int64_t i) {
-  std::string text;
-  (void)DispatchType(tensor.dtype(), [&](auto t) {
+  return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
-    text = absl::StrFormat("%f", Convert<double>(tensor.data<T>()[i]));
-    return absl::OkStatus();
+    const auto value = Convert<Key<T>>(tensor.data<T>()[i]);
+    return std::is_integral_v<T> ? absl::StrCat(value) : absl::StrFormat("%f", static_cast<double>(value));
   });
-  return text;
 }
 
 // Places of the largest values among [begin, begin + size), the largest first.
@@ -149,10 +152,12 @@ absl::Status Largest(const Tensor& tensor, int64_t begin, int64_t size, int64_t 
     using T = decltype(t);
     const T* values = tensor.data<T>() + begin;
     const auto middle = places->begin() + std::min(size, count);
-    // NaN counts as the smallest: sorting wants an order.
     const auto key = [values](int64_t i) {
-      const double value = Convert<double>(values[i]);
-      return value == value ? value : -std::numeric_limits<double>::infinity();
+      const auto value = Convert<Key<T>>(values[i]);
+      if constexpr (!std::is_integral_v<T>) {  // NaN counts as the smallest: sorting wants an order.
+        if (value != value) return -std::numeric_limits<double>::infinity();
+      }
+      return value;
     };
     std::partial_sort(places->begin(), middle, places->end(), [&](int64_t a, int64_t b) {
       return key(a) != key(b) ? key(a) > key(b) : a < b;

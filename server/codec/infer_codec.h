@@ -50,7 +50,8 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
 // Writes the output's values to shared memory and adds it without them. INVALID_ARGUMENT: the place has too few bytes.
 absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, const SharedPlace& place,
                                 const SharedRegions& regions, inference::ModelInferResponse* response);
-// Adds, in the output's place, its `count` largest values and their places: texts "0.98:7". `by_row`: of each row.
+// Adds, in the output's place, its `count` largest values and their places: texts "0.980000:7", of integers "98:7".
+// `by_row`: of each row.
 // RESOURCE_EXHAUSTED: the texts have more than `most_bytes`.
 absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_t count, bool by_row, int64_t most_bytes,
                            inference::ModelInferResponse* response);

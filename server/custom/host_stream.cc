@@ -15,26 +15,19 @@
 
 namespace gluond::server {
 
-absl::Status HostStreams::Add(std::shared_ptr<HostStream> stream, int64_t most) {
-  ASSIGN_OR_RETURN(const int64_t count, streams_.Add(std::move(stream)));
-  if (count <= most) return absl::OkStatus();
-  return OverLimit("--max_sessions", "the server has ", count - 1, " clients that host operators, the limit of "
-                   "--max_sessions");
-}
-
 void HostStreams::Sweep() {
   const auto now = HostStream::Clock::now();
-  for (const auto& stream : streams_.List()) stream->Sweep(now);
+  for (const auto& stream : List()) stream->Sweep(now);
   hosts_->Sweep(now);
 }
 
 void HostStreams::Drain() {
-  for (const auto& stream : streams_.Drain()) stream->End(Draining());
+  for (const auto& stream : SharedStreams::Drain()) stream->End(Draining());
 }
 
 HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening) {
   const auto stream = std::make_shared<HostStream>(streams, runner, method, opening);
-  const absl::Status status = streams.Add(stream, runner.limits.max_sessions);
+  const absl::Status status = streams.Add(stream);
   status.ok() ? stream->Read() : stream->End(status);
   return stream.get();
 }
@@ -138,7 +131,7 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
   RETURN_IF_ERROR(SetClient("OpenHost", open.client_id()));
   RETURN_IF_ERROR(CheckScope(open));
   if (!reach().is_everything() && absl::StrContains(open.scope(), '/')) {
-    return absl::InvalidArgumentError("OpenHost.scope has a '/', which would be another tenant's on this server; leave it out");
+    return absl::InvalidArgumentError("OpenHost.scope has a slash, which would be another tenant's on this server; leave it out");
   }
   is_open_ = true;
   const std::chrono::seconds callback(limits().callback_seconds);
@@ -154,7 +147,7 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
   }
   const std::string tenant(reach().owner());
   hosts_.Attach(absl::StrCat(tenant, open.scope()), std::static_pointer_cast<HostStream>(shared_from_this()),
-                {callback, limits().max_callbacks}, tenant);
+                {callback, limits().max_callbacks}, tenant, NewReservation());
   WriteNext();
   if (finished()) hosts_.Detach(this);
   return absl::OkStatus();

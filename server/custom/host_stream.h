@@ -18,11 +18,11 @@ namespace gluond::server {
 class HostStream;
 
 // Thread-safe. Outlives the gRPC server.
-class HostStreams {
+class HostStreams : public SharedStreams<HostStream> {
  public:
-  // RESOURCE_EXHAUSTED names --max_sessions. UNAVAILABLE: the server is stopping.
-  absl::Status Add(std::shared_ptr<HostStream> stream, int64_t most);
-  void Remove(HostStream* stream) { streams_.Remove(stream); }
+  explicit HostStreams(const Limits& limits)
+      : SharedStreams("clients that host operators", limits.max_sessions, "--max_sessions", &Quotas::sessions) {}
+
   // Ends silent streams, and calls whose time is over.
   void Sweep();
   // Ends all with UNAVAILABLE.
@@ -32,7 +32,6 @@ class HostStreams {
 
  private:
   const std::shared_ptr<CustomHosts> hosts_ = std::make_shared<CustomHosts>();
-  Streams<HostStream> streams_;
 };
 
 class HostStream final : public Conversation, public HostChannel {

@@ -16,6 +16,7 @@ namespace gluond::server {
 namespace {
 
 constexpr size_t kLongestName = 128, kMostOffers = 10'000;
+constexpr int64_t kOfferBytes = 512;  // Memory that one takes, by which its name is found.
 constexpr std::chrono::seconds kFailureLasts{5};
 constexpr int kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
 constexpr int kInstanceBits = 40;  // Bits of a forward pass's own number; the rest tells its client.
@@ -49,9 +50,10 @@ void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time
 }  // namespace
 
 void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits,
-                         const std::string& tenant) {
+                         const std::string& tenant, Reservation memory) {
   HostChannel* const key = channel.get();
-  auto provider = std::make_unique<Provider>(Provider{std::move(channel), scope, tenant, TagOf(scope), limits, 0, {}, {}});
+  auto provider = std::make_unique<Provider>(
+      Provider{std::move(channel), scope, tenant, TagOf(scope), limits, 0, {}, std::move(memory), {}});
   std::shared_ptr<HostChannel> replaced;
   {
     MutexLock lock(mu_);
@@ -78,8 +80,11 @@ absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& o
     const auto found = providers_.find(channel);
     if (found == providers_.end()) return absl::OkStatus();  // It has ended.
     Provider& provider = *found->second;
-    if (provider.offered.size() >= kMostOffers && !provider.offered.contains(name)) {
-      return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
+    if (!provider.offered.contains(name)) {
+      if (provider.offered.size() >= kMostOffers) {
+        return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
+      }
+      RETURN_IF_ERROR(provider.memory.Grow(kOfferBytes));
     }
     uint64_t& shared_at = provider.offered[name];
     facts_.Forget(provider.scope, name);

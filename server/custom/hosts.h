@@ -22,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/mutex.h"
+#include "engine/runtime/budget.h"
 #include "gluond/v1/custom_operator.pb.h"
 #include "server/custom/facts.h"
 #include "server/rpc/latency.h"
@@ -50,9 +51,10 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   using Clock = std::chrono::steady_clock;
 
   // The life of a stream. The inside scope is the client's (scope.h), and what it shares is for all of `tenant`, "acme/".
+  // `memory` pays for what it offers.
   void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits,
-              const std::string& tenant = {});
-  // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many.
+              const std::string& tenant = {}, Reservation memory = {});
+  // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many, or no memory.
   absl::Status Offer(HostChannel* channel, const v1::OfferOperator& offer);
   void Detach(HostChannel* channel);
 
@@ -99,6 +101,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     HostLimits limits;
     int64_t calls = 0;   // Those that wait.
     absl::flat_hash_map<std::string, uint64_t> offered;  // By op_type: when it was shared, 0 where it was not.
+    Reservation memory;                                  // For these offers.
     v1::HostResponse released;                           // Functions that the client has not been told of yet.
   };
   struct Waiting {

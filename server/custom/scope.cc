@@ -30,8 +30,12 @@ std::string ScopeOf(absl::string_view key) {
   return absl::StrCat(kKeyed, HashOf(key).substr(0, kHashDigits));
 }
 
-absl::Status CheckHost(absl::string_view field, absl::string_view host) {
-  return host.empty() ? absl::OkStatus() : CheckForm(field, host);
+absl::Status CheckHost(absl::string_view field, absl::string_view host, const Reach& reach) {
+  if (host.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckForm(field, host));
+  if (reach.is_everything() || !absl::StrContains(host, '/')) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " has a slash, which would be another tenant's on this server; leave it "
+                                                 "out"));
 }
 
 absl::Status CheckScope(const v1::OpenHost& open) {

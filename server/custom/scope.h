@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "gluond/v1/custom_operator.pb.h"
+#include "server/identity/reach.h"
 
 namespace gluond::server {
 
@@ -23,9 +24,10 @@ std::string ScopeOf(absl::string_view key);
 // Whether an inside scope is a tenant's, and no client's.
 inline bool IsOfNoClient(absl::string_view scope) { return scope.empty() || scope.back() == '/'; }
 
-// Whether a field that says which client computes (`OpenSession.host`) holds a scope, or nothing. INVALID_ARGUMENT: too
-// short or too long for one, or with a '/' at its end; does not repeat it.
-absl::Status CheckHost(absl::string_view field, absl::string_view host);
+// Whether a field that says which client computes (`OpenSession.host`) holds a scope that the caller may say, or nothing.
+// INVALID_ARGUMENT: too short or too long for one, or with a '/' at its end, or anywhere where the caller does not reach
+// everything: it would be a tenant's; does not repeat it.
+absl::Status CheckHost(absl::string_view field, absl::string_view host, const Reach& reach);
 
 // Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long, or the
 // scope has a '/' at its end.

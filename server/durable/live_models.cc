@@ -12,7 +12,7 @@
 namespace gluond::server {
 namespace {
 
-// A save that has failed is tried again after so long: a full disk fills no log.
+// A save or deletion that has failed is tried again after so long: a full disk fills no log.
 constexpr std::chrono::seconds kAfterFailure{10};
 
 Hosting HostingOf(const HostedModel& hosted, Sequences::Numbers applied) {
@@ -60,7 +60,7 @@ void LiveModels::Look() {
     if (known < entries_.size()) {
       const std::map<std::string, HostedModelPtr> there(models.begin(), models.end());
       for (const auto& [name, entry] : entries_) {
-        if (!there.contains(name) && !entry.busy) gone.push_back(name);
+        if (!there.contains(name) && !entry.busy && now >= entry.not_before) gone.push_back(name);
       }
     }
   }
@@ -120,16 +120,38 @@ void LiveModels::Write(const std::string& name, const Mark& mark, const Checkpoi
   Saved(name, wanted && status.ok() ? &mark : nullptr, status);
 }
 
-// A checkpoint that was damaged when the server began gives way to the first good one of that name.
 absl::Status LiveModels::WriteToStore(const std::string& name, const Checkpoint& checkpoint) {
-  absl::Status status = store_->Save(name, checkpoint).status();
+  if (IsUnread(name)) RETURN_IF_ERROR(SetAside(name));
+  const absl::Status status = store_->Save(name, checkpoint).status();
   if (!absl::IsDataLoss(status)) return status;
-  RETURN_IF_ERROR(store_->Delete(name));
+  RETURN_IF_ERROR(SetAside(name));  // It was damaged since.
   return store_->Save(name, checkpoint).status();
 }
 
+absl::Status LiveModels::SetAside(const std::string& name) {
+  const absl::StatusOr<std::string> path = store_->SetAside(name);
+  if (!path.ok() && !absl::IsNotFound(path.status())) return path.status();
+  MutexLock lock(mu_);
+  unread_.erase(name);
+  if (path.ok()) {
+    log_(absl::StrCat("gluond-server: the live checkpoint of model '", name, "' that was not loaded is now ", *path,
+                      ": a model of that name is saved in its place\n"));
+  }
+  return absl::OkStatus();
+}
+
+bool LiveModels::IsUnread(const std::string& name) const {
+  MutexLock lock(mu_);
+  return unread_.contains(name);
+}
+
+int64_t LiveModels::unsaved() const {
+  MutexLock lock(mu_);
+  return std::count_if(entries_.begin(), entries_.end(), [](const auto& each) { return each.second.failed; });
+}
+
 void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::Status& status) {
-  if (!status.ok()) Log("was not saved", name, status);
+  failures_ += status.ok() ? 0 : 1;
   std::vector<Done> forget;
   {
     MutexLock lock(mu_);
@@ -141,6 +163,11 @@ void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::St
       if (forget.empty()) runner_.sequences.MadeDurable(name, mark->applied);
     }
     if (!status.ok()) entry.not_before = Clock::now() + kAfterFailure;
+    // Many tries that fail alike are one line.
+    const std::string told(status.message());
+    if (!status.ok() && entry.told != told) Log("was not saved", name, status);
+    entry.told = told;
+    entry.failed = mark == nullptr && forget.empty();
     entry.busy = !forget.empty();
     if (!entry.busy) {
       --under_way_;
@@ -175,6 +202,7 @@ void LiveModels::Forget(const std::string& model, Done done) {
 }
 
 absl::Status LiveModels::DeleteFromStore(const std::string& name) {
+  if (IsUnread(name)) return absl::OkStatus();  // It is another model's than the one that is no more.
   runner_.sequences.ForgetDurable(name);
   const absl::Status status = store_->Delete(name);
   if (status.ok() || absl::IsNotFound(status)) return absl::OkStatus();
@@ -188,7 +216,13 @@ void LiveModels::DeleteNow(const std::string& name, std::vector<Done> done) {
     MutexLock lock(mu_);
     Entry& entry = entries_.at(name);
     for (Done& also : entry.forget) done.push_back(std::move(also));
-    entries_.erase(name);
+    if (status.ok()) {
+      entries_.erase(name);
+    } else {  // The checkpoint is there. Its model may be put back, or Look tries again.
+      entry.busy = false;
+      entry.forget.clear();
+      entry.not_before = Clock::now() + kAfterFailure;
+    }
     --under_way_;
     ended_.NotifyAll();
   }
@@ -209,7 +243,10 @@ void LiveModels::Load() {
   for (const std::string& name : *names) {
     const ScopedAccount owner(runner_.tenants.AccountOf(name));
     const absl::Status status = LoadOne(name);
-    if (!status.ok()) Log("was not loaded and stays on the disk", name, status);
+    if (status.ok()) continue;
+    Log("was not loaded and stays on the disk", name, status);
+    MutexLock lock(mu_);
+    unread_.insert(name);
   }
 }
 

@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ class LiveModels {
         log_(std::move(log)) {}
 
   // Makes the models that the store has, and restores their sequence numbers. Waits until all are there. One that is
-  // damaged, or that this server cannot hold, is logged and stays on the disk until a model of its name is saved.
+  // damaged, of a newer format, or that this server cannot hold, is logged and stays on the disk: the first save of a model of
+  // its name sets it aside under another one (CheckpointStore::SetAside), and nothing here deletes it.
   void Load();
 
   // Begins to save each model that is due: a new one, one with another trainer than at its last checkpoint, and one that
@@ -56,6 +58,9 @@ class LiveModels {
   void SaveAll();
   // Whether saves or deletions are under way.
   bool busy() const { return under_way_ > 0; }
+  // Saves that failed, and the models whose last save did.
+  int64_t failures() const { return failures_; }
+  int64_t unsaved() const;
 
   // Calls `done` when the model's checkpoint is deleted: the model is no more. On any thread.
   using Done = std::function<void(const absl::Status&)>;
@@ -82,6 +87,8 @@ class LiveModels {
     Mark mark;
     Clock::time_point since = {};        // The checkpoint's moment.
     Clock::time_point not_before = {};   // The next try after a failure.
+    bool failed = false;                 // The last save made no checkpoint.
+    std::string told;                    // The log's last line on that.
     std::vector<Done> forget;            // To be deleted for these when it is not busy.
   };
 
@@ -90,6 +97,8 @@ class LiveModels {
   void Save(const std::string& name, HostedModelPtr hosted);
   void Write(const std::string& name, const Mark& mark, const Checkpoint& checkpoint);
   absl::Status WriteToStore(const std::string& name, const Checkpoint& checkpoint);
+  absl::Status SetAside(const std::string& name);
+  bool IsUnread(const std::string& name) const;
   // Ends a save. `mark` is null where there is no new checkpoint.
   void Saved(const std::string& name, const Mark* mark, const absl::Status& status);
   absl::Status DeleteFromStore(const std::string& name);
@@ -104,11 +113,13 @@ class LiveModels {
   const CheckpointSchedule schedule_;
   const LogSink log_;
   std::atomic<int64_t> under_way_ = 0;
+  std::atomic<int64_t> failures_ = 0;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar ended_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mu_);  // By model.
+  std::set<std::string> unread_ ABSL_GUARDED_BY(mu_);  // Checkpoints that Load could not load, where they were.
 };
 
 }  // namespace gluond::server

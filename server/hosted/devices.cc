@@ -19,9 +19,6 @@ constexpr int kMostAtWork = 17;
 
 absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted, int cpu_threads, const Limits& limits,
                                                        int serve_share) {
-  if (serve_share < 1 || serve_share > 99) {
-    return absl::InvalidArgumentError(absl::StrCat("--serve_share is ", serve_share, "; want percents, 1 to 99"));
-  }
   std::vector<Device> list;
   if (wanted == "auto") {
     for (int i = 0; i < NumGpus(); ++i) list.push_back({DeviceType::kGpu, i});

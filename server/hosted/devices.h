@@ -39,9 +39,8 @@ struct Place {
 class Devices {
  public:
   // `wanted` is "auto" (every GPU, then the CPU), "cpu", or a list like "gpu:0,cpu", the default first.
-  // `serve_share`: percent of a CPU's threads that published versions have while models train as well.
-  // INVALID_ARGUMENT: a name that no device can have, a share that is not from 1 to 99. UNAVAILABLE: a GPU was named and
-  // is not there.
+  // `serve_share`: percent of a CPU's threads that published versions have while models train as well, 1 to 99.
+  // INVALID_ARGUMENT: a name that no device can have. UNAVAILABLE: a GPU was named and is not there.
   static absl::StatusOr<std::unique_ptr<Devices>> Open(const std::string& wanted, int cpu_threads, const Limits& limits,
                                                        int serve_share = kServeShare);
   static constexpr int kServeShare = 50;

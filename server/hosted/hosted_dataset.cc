@@ -247,7 +247,6 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
                                                      HostedDataset::Stored stored, HostedDatasetPtr* to_store,
                                                      v1::UploadDatasetResponse* response) {
   RETURN_IF_ERROR(CheckOwnedName(tenants_, "dataset", request.dataset()));
-  RETURN_IF_ERROR(CheckClientId(request.call().client_id()));
   ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
   absl::StatusOr<HostedDatasetPtr> hosted = Find(request.dataset());
   if (hosted.ok()) {

@@ -1,11 +1,13 @@
 #include "server/hosted/parameter_uploads.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/codec/tensor_codec.h"
 #include "server/wire/chunk.h"
 
@@ -49,7 +51,6 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
                                                                      const Attachments& attachments,
                                                                      HostedModel& model) {
   if (request.call().client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
-  RETURN_IF_ERROR(CheckClientId(request.call().client_id()));
   ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
   const Bytes bytes = attachments.Get(request.chunk().data());
   ASSIGN_OR_RETURN(const int64_t total, CheckedBytes(whole.shape, SizeOf(whole.dtype)));
@@ -67,6 +68,7 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
   if (begins) {
     ASSIGN_OR_RETURN(upload->tensor, Tensor::Empty(model.host_allocator(), whole.shape, whole.dtype));
     upload->model = model.weak_from_this();
+    upload->tenant = std::string(TenantOf(request.model()));
     RETURN_IF_ERROR(Add(key, upload));
   }
   CopyFrom(bytes, known, upload->tensor.data<char>() + request.chunk().offset() + known);
@@ -86,13 +88,25 @@ ParameterUploads::UploadPtr ParameterUploads::Use(const Key& key) {
 
 absl::Status ParameterUploads::Add(const Key& key, const UploadPtr& upload) {
   MutexLock lock(mu_);
-  if (!uploads_.contains(key) && uploads_.size() >= most_) {
-    return OverLimit("--max_uploads", "the server holds ", uploads_.size(), " uploads of parameters, the limit of "
-                     "--max_uploads; apply some, or wait until they expire");
-  }
+  if (!uploads_.contains(key)) RETURN_IF_ERROR(CheckCount(upload->tenant));
   upload->last_used = Clock::now();
   uploads_[key] = upload;
   return absl::OkStatus();
+}
+
+absl::Status ParameterUploads::CheckCount(const std::string& tenant) const {
+  const auto count = static_cast<int64_t>(uploads_.size());
+  if (count >= most_) {
+    return OverLimit("--max_uploads", "the server holds ", count, " uploads of parameters, the limit of "
+                     "--max_uploads; apply some, or wait until they expire");
+  }
+  const int64_t part = most_ / 2 + most_ % 2;
+  if (tenants_ == nullptr || !tenants_->any() || count < part) return absl::OkStatus();
+  const int64_t its = std::count_if(uploads_.begin(), uploads_.end(),
+                                    [&tenant](const auto& entry) { return entry.second->tenant == tenant; });
+  if (its < part) return absl::OkStatus();
+  return OverLimit("--max_uploads", its, " uploads of parameters are ", tenant.empty() ? "of no tenant" : "the tenant's",
+                   ", half of the ", most_, " of --max_uploads, and nobody may have more; apply some, or wait until they expire");
 }
 
 absl::StatusOr<ParameterUploads::UploadPtr> ParameterUploads::Find(const std::string& client, HostedModel& model,

@@ -16,6 +16,7 @@
 #include "engine/core/mutex.h"
 #include "gluond/v1/model.pb.h"
 #include "server/hosted/hosted_model.h"
+#include "server/identity/tenants.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
@@ -24,8 +25,10 @@ class ParameterUploads {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // There are at most `most` uploads: client_ids are free, and a small parameter is charged next to nothing.
-  ParameterUploads(Clock::duration lease, int64_t most) : lease_(lease), most_(static_cast<size_t>(most)) {}
+  // There are at most `most` uploads: client_ids are free, and a small parameter is charged next to nothing. Where there are
+  // tenants, the models of each, and those of none, have half of them at most. `tenants`: null where there are none.
+  ParameterUploads(Clock::duration lease, int64_t most, const Tenants* tenants = nullptr)
+      : lease_(lease), most_(most), tenants_(tenants) {}
 
   struct Progress {
     uint64_t received;
@@ -45,7 +48,8 @@ class ParameterUploads {
   using Key = std::tuple<std::string, const HostedModel*, std::string>;
   struct Upload {
     std::weak_ptr<HostedModel> model;  // An upload does not keep a deleted model.
-    Tensor tensor;                     // Both are set before others know the upload.
+    std::string tenant;                // The model's.
+    Tensor tensor;                     // These are set before others know the upload.
     Clock::time_point last_used;       // Guarded by the map's mutex.
     Mutex mu;                          // Taken before the map's. Guards the tensor's values, too.
     uint64_t received ABSL_GUARDED_BY(mu) = 0;
@@ -56,11 +60,14 @@ class ParameterUploads {
   UploadPtr Use(const Key& key);
   // Adds the upload, in the place of an earlier one if there is one.
   absl::Status Add(const Key& key, const UploadPtr& upload);
+  // Whether one more is within the limits.
+  absl::Status CheckCount(const std::string& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // NOT_FOUND: there is none.
   absl::StatusOr<UploadPtr> Find(const std::string& client, HostedModel& model, const std::string& parameter) const;
 
   const Clock::duration lease_;
-  const size_t most_;
+  const int64_t most_;
+  const Tenants* const tenants_;
   mutable Mutex mu_;
   std::map<Key, UploadPtr> uploads_ ABSL_GUARDED_BY(mu_);
 };

@@ -67,7 +67,7 @@ const absl::flat_hash_map<absl::string_view, MethodAccess>& Table() {
       {"/gluond.v1.TrainingService/GetOptimizerState", {Access::kTrain}},
       {"/gluond.v1.TrainingService/SetOptimizerState", {Access::kTrain, kAudited}},
       {"/gluond.v1.TrainingService/Evaluate", {Access::kTrain}},
-      {"/gluond.v1.TrainingService/UploadDataset", {Access::kTrain}},
+      {"/gluond.v1.TrainingService/UploadDataset", {Access::kTrain, kAudited}},
       {"/gluond.v1.TrainingService/ListDatasets", {Access::kTrain}},
       {"/gluond.v1.TrainingService/DeleteDataset", {Access::kTrain, kAudited}},
       {"/gluond.v1.TrainingService/GetSequence", {Access::kTrain}},

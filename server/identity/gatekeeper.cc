@@ -13,6 +13,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
+#include "grpc/grpc_security.h"
 
 namespace gluond::server {
 namespace {
@@ -30,30 +31,30 @@ std::vector<std::string> CertifiedNames(const grpc::AuthContext& context) {
   std::vector<std::string> names;
   if (!context.IsPeerAuthenticated()) return names;
   for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME}) {
-    for (const grpc::string_ref& value : context.FindPropertyValues(property)) names.emplace_back(value.data(), value.size());
+    for (const grpc::string_ref& value : context.FindPropertyValues(property)) {
+      if (!value.empty()) names.emplace_back(value.data(), value.size());  // A certificate without the name has an empty one.
+    }
   }
   return names;
 }
 
-}  // namespace
-
-absl::StatusOr<bool> Gatekeeper::Reload() {
-  absl::StatusOr<bool> changed = false;
-  if (identities_ != nullptr) changed = identities_->Reload();
-  // A mistake in one file does not keep the other one from being taken up.
-  const absl::Status keys = jwt_ == nullptr ? absl::OkStatus() : jwt_->Reload();
-  if (changed.ok() && !keys.ok()) return keys;
-  return changed;
+// Tells connections apart, as Peers does: those of a Unix socket have one name. Null for calls within the process.
+const void* ConnectionOf(grpc::ServerContextBase& context) {
+  grpc_auth_context* const connection = grpc_call_auth_context(context.c_call());
+  if (connection != nullptr) grpc_auth_context_release(connection);  // The connection's own reference stays.
+  return connection;
 }
 
-absl::StatusOr<IdentityPtr> Gatekeeper::WithToken(absl::string_view token, const grpc::ServerContextBase& context) const {
-  if (jwt_ != nullptr && Jwt::HasShape(token)) return jwt_->Verify(token, context.peer(), absl::Now());
+}  // namespace
+
+absl::StatusOr<IdentityPtr> Gatekeeper::WithToken(absl::string_view token, grpc::ServerContextBase& context) const {
+  if (jwt_ != nullptr && Jwt::HasShape(token)) return jwt_->Verify(token, ConnectionOf(context), absl::Now());
   IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
   if (identity == nullptr) return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
   return identity;
 }
 
-absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& context) const {
+absl::StatusOr<IdentityPtr> Gatekeeper::Caller(grpc::ServerContextBase& context) const {
   const auto [first, last] = context.client_metadata().equal_range(kAuthorization);
   if (first != last) {
     if (std::next(first) != last) return Unauthenticated("the metadata has several `authorization`; send one");
@@ -65,7 +66,12 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(const grpc::ServerContextBase& co
     return WithToken(token, context);
   }
   if (const auto auth = context.auth_context(); auth != nullptr) {
-    for (const std::string& name : CertifiedNames(*auth)) {
+    const std::vector<std::string> names = CertifiedNames(*auth);
+    if (names.empty() && auth->IsPeerAuthenticated()) {
+      return Unauthenticated("the certificate of this connection has neither a common name nor a DNS name, which would say who "
+                             "calls; connect with one that has");
+    }
+    for (const std::string& name : names) {
       if (identities_ == nullptr && jwt_ == nullptr) return std::make_shared<const Identity>(Identity{name, Roles::All()});
       if (identities_ == nullptr) continue;
       if (IdentityPtr identity = identities_->WithCertificate(name); identity != nullptr) return identity;
@@ -97,7 +103,7 @@ absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
 }
 
-absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerContextBase& context, Admitted* caller) const {
+absl::Status Gatekeeper::Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const {
   const std::optional<MethodAccess> access = AccessOf(method);
   if (access.has_value() && access->access == Access::kOpen) return absl::OkStatus();
   ASSIGN_OR_RETURN(caller->identity, Caller(context));
@@ -113,16 +119,22 @@ absl::Status Gatekeeper::Admit(absl::string_view method, const grpc::ServerConte
                   reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
 }
 
-absl::Status Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller) const {
-  if (!caller.signer.empty()) return jwt_->CheckStill(caller, absl::Now());
-  if (identities_ == nullptr || caller.credential.empty()) return absl::OkStatus();
-  const IdentityPtr now = identities_->Now(caller);
-  const std::optional<MethodAccess> access = AccessOf(method);
-  if (now != nullptr && now->name == caller.name && access.has_value() && Allows(access->access, now->roles)) {
-    return absl::OkStatus();
+absl::Status Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller, const Reach& reach) const {
+  if (!caller.signer.empty()) RETURN_IF_ERROR(jwt_->CheckStill(caller, absl::Now()));
+  Roles roles = caller.roles;
+  bool is_known = true;
+  if (identities_ != nullptr && !caller.credential.empty()) {
+    const IdentityPtr now = identities_->Now(caller);
+    is_known = now != nullptr && now->name == caller.name;
+    if (is_known) roles = now->roles;
   }
-  return Unauthenticated("the credential with which this call was made has been revoked since; ask the server's operator for "
-                         "another one");
+  const std::optional<MethodAccess> access = AccessOf(method);
+  if (is_known && access.has_value() && Allows(access->access, roles)) {
+    ASSIGN_OR_RETURN(const Reach by_now, ReachOf({.name = caller.name, .roles = roles}));
+    if (by_now.Covers(reach)) return absl::OkStatus();
+  }
+  return Unauthenticated("the credential with which this call was made, or a role of it, has been revoked since; ask the "
+                         "server's operator for another one");
 }
 
 }  // namespace gluond::server

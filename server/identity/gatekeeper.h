@@ -33,19 +33,21 @@ class Gatekeeper {
   // Sets `caller`. A method that is open wants no identity, and gets none.
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
   // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
-  absl::Status Admit(absl::string_view method, const grpc::ServerContextBase& context, Admitted* caller) const;
-  // Whether `caller`, whom Admit has admitted to the method, would be by now. UNAUTHENTICATED tells why not.
-  absl::Status MayGoOn(absl::string_view method, const Identity& caller) const;
+  absl::Status Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const;
+  // Whether `caller`, whom Admit has admitted to the method with `reach`, would be by now. UNAUTHENTICATED tells why not;
+  // PERMISSION_DENIED: his tenant is none of `tenants` any more.
+  absl::Status MayGoOn(absl::string_view method, const Identity& caller, const Reach& reach) const;
 
   // Whether callers have credentials that end by themselves: MayGoOn may change its mind without a Reload.
   bool credentials_end() const { return jwt_ != nullptr; }
 
-  // Takes up changed files of identities and keys; returns whether the identities have changed.
-  absl::StatusOr<bool> Reload();
+  // Take up a changed file of identities, and of keys. Without the file there is no change.
+  absl::StatusOr<bool> ReloadIdentities() { return identities_ == nullptr ? false : identities_->Reload(); }
+  absl::Status ReloadKeys() { return jwt_ == nullptr ? absl::OkStatus() : jwt_->Reload(); }
 
  private:
-  absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, const grpc::ServerContextBase& context) const;
-  absl::StatusOr<IdentityPtr> Caller(const grpc::ServerContextBase& context) const;
+  absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, grpc::ServerContextBase& context) const;
+  absl::StatusOr<IdentityPtr> Caller(grpc::ServerContextBase& context) const;
   absl::StatusOr<Reach> ReachOf(const Identity& identity) const;
 
   const std::unique_ptr<Identities> identities_;

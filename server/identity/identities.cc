@@ -75,14 +75,11 @@ absl::StatusOr<std::unique_ptr<Identities>> Identities::Load(std::string path) {
 }
 
 absl::StatusOr<bool> Identities::Reload() {
-  ASSIGN_OR_RETURN(std::string text, ReadLines("--identities", path_));
-  {
-    MutexLock lock(mu_);
-    if (text == text_) return false;
-    text_ = text;
-  }
-  ASSIGN_OR_RETURN(ByCredential by_credential, Parse(text));
+  ASSIGN_OR_RETURN(const bool changed, file_.Look());
+  if (!changed) return false;
+  ASSIGN_OR_RETURN(ByCredential by_credential, Parse(file_.text()));
   MutexLock lock(mu_);
+  if (by_credential.empty() && !by_credential_.empty()) return NoLinesAnyMore(file_.flag());
   by_credential_ = std::move(by_credential);
   return true;
 }

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "engine/core/mutex.h"
 #include "server/identity/access.h"
+#include "server/identity/lines.h"
 
 namespace gluond::server {
 
@@ -43,7 +44,8 @@ class Identities {
   // NOT_FOUND: no such file. INVALID_ARGUMENT: a line, which the message quotes by number and never by its credential.
   static absl::StatusOr<std::unique_ptr<Identities>> Load(std::string path);
 
-  // Takes up a file that has changed; returns whether it has. One that is broken changes nothing, and the error is told once.
+  // Takes up a file that has changed; returns whether it has. One that is broken, or has lost all its lines, changes nothing,
+  // and the error is told once. For one thread at a time.
   absl::StatusOr<bool> Reload();
 
   // The identity that has its credential by now, if any.
@@ -57,13 +59,12 @@ class Identities {
  private:
   using ByCredential = absl::flat_hash_map<std::string, IdentityPtr>;
 
-  explicit Identities(std::string path) : path_(std::move(path)) {}
+  explicit Identities(std::string path) : file_("--identities", std::move(path)) {}
   static absl::StatusOr<ByCredential> Parse(absl::string_view text);
   IdentityPtr Find(const std::string& credential) const;
 
-  const std::string path_;
+  WatchedFile file_;  // Reload's.
   mutable Mutex mu_;
-  std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
   ByCredential by_credential_ ABSL_GUARDED_BY(mu_);
 };
 

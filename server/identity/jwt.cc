@@ -96,14 +96,12 @@ absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
   return jwt;
 }
 
+Jwt::Jwt(JwtOptions options) : options_(std::move(options)), file_("--jwt_keys", options_.keys, kLargestFileMib) {}
+
 absl::Status Jwt::Reload() {
-  ASSIGN_OR_RETURN(std::string text, ReadLines("--jwt_keys", options_.keys, kLargestFileMib));
-  {
-    MutexLock lock(mu_);
-    if (keys_ != nullptr && text == text_) return absl::OkStatus();
-    text_ = text;
-  }
-  ASSIGN_OR_RETURN(std::vector<JwtKey> keys, ParseJwtKeys(text));
+  ASSIGN_OR_RETURN(const bool changed, file_.Look());
+  if (!changed) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<JwtKey> keys, ParseJwtKeys(file_.text()));
   MutexLock lock(mu_);
   keys_ = std::make_shared<const std::vector<JwtKey>>(std::move(keys));
   good_.clear();
@@ -112,13 +110,13 @@ absl::Status Jwt::Reload() {
 
 bool Jwt::HasShape(absl::string_view token) { return std::count(token.begin(), token.end(), '.') == 2; }
 
-absl::Status Jwt::CountNew(absl::string_view peer, absl::Time now) {
+absl::Status Jwt::CountNew(const void* connection, absl::Time now) {
   if (const int64_t second = absl::ToUnixSeconds(now); second != second_) {
     second_ = second;
     new_.clear();
   }
-  if (new_.size() < kMostConnections || new_.contains(peer)) {
-    if (++new_[peer] <= kMostNewInASecond) return absl::OkStatus();
+  if (new_.size() < kMostConnections || new_.contains(connection)) {
+    if (++new_[connection] <= kMostNewInASecond) return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostNewInASecond, " new tokens came within a second by this "
                                                    "connection; use one for many calls"));
@@ -184,7 +182,7 @@ void Jwt::Remember(const std::string& hash, const IdentityPtr& identity, absl::T
   good_[hash] = identity;
 }
 
-absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, absl::string_view peer, absl::Time now) {
+absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, const void* connection, absl::Time now) {
   if (token.size() > kMostBytes) return Refused(absl::StrCat("it has more than ", kMostBytes, " bytes"));
   const std::string hash = HashOf(token);
   std::shared_ptr<const std::vector<JwtKey>> keys;
@@ -195,7 +193,7 @@ absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, absl::string_vi
       good_.erase(found);
       return Refused("it has expired; ask its issuer for a new one");
     }
-    RETURN_IF_ERROR(CountNew(peer, now));
+    RETURN_IF_ERROR(CountNew(connection, now));
     keys = keys_;
   }
   ASSIGN_OR_RETURN(const Signed its, CheckSignature(token, *keys));

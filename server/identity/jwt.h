@@ -3,7 +3,7 @@
 // has come and is not over. Its claims say the caller's name and roles. Thread-safe; for gRPC's threads: nothing waits.
 //
 //   ASSIGN_OR_RETURN(auto jwt, Jwt::Load({.keys = "keys.pem", .issuer = "https://login.example.org", .audience = "gluond"}));
-//   ASSIGN_OR_RETURN(IdentityPtr caller, jwt->Verify(token, peer, absl::Now()));
+//   ASSIGN_OR_RETURN(IdentityPtr caller, jwt->Verify(token, connection, absl::Now()));
 //
 // A good token is remembered by its hash until it is over, so that a signature is checked once. A connection that brings
 // new tokens faster than anybody has use for is refused before the next signature is checked.
@@ -25,6 +25,7 @@
 #include "engine/store/json.h"
 #include "server/identity/identities.h"
 #include "server/identity/jwt_keys.h"
+#include "server/identity/lines.h"
 
 namespace gluond::server {
 
@@ -48,15 +49,15 @@ class Jwt {
   static absl::StatusOr<std::unique_ptr<Jwt>> Load(JwtOptions options);
 
   // Takes up a file that has changed, and forgets what the old keys have signed. One that is broken changes nothing, and
-  // the error is told once.
+  // the error is told once. For one thread at a time.
   absl::Status Reload();
 
   // Whether it looks like one: three parts with dots between. Other bearer tokens have none.
   static bool HasShape(absl::string_view token);
 
-  // UNAUTHENTICATED says which check failed, and nothing that the token has. RESOURCE_EXHAUSTED: too many new tokens come
-  // from this peer.
-  absl::StatusOr<IdentityPtr> Verify(absl::string_view token, absl::string_view peer, absl::Time now);
+  // `connection` tells connections apart. UNAUTHENTICATED says which check failed, and nothing that the token has.
+  // RESOURCE_EXHAUSTED: too many new tokens come by this connection.
+  absl::StatusOr<IdentityPtr> Verify(absl::string_view token, const void* connection, absl::Time now);
   // Whether the token of an identity that Verify returned is good still. UNAUTHENTICATED: it is over, or its key is gone.
   absl::Status CheckStill(const Identity& identity, absl::Time now) const;
 
@@ -67,19 +68,19 @@ class Jwt {
     std::string pem;
   };
 
-  explicit Jwt(JwtOptions options) : options_(std::move(options)) {}
-  absl::Status CountNew(absl::string_view peer, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  explicit Jwt(JwtOptions options);
+  absl::Status CountNew(const void* connection, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static absl::StatusOr<Signed> CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys);
   absl::StatusOr<IdentityPtr> ReadClaims(const Signed& token, absl::Time now) const;
   absl::StatusOr<Roles> ReadRoles(const Json& claims) const;
   void Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JwtOptions options_;
+  WatchedFile file_;  // Reload's.
   mutable Mutex mu_;
-  std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
   std::shared_ptr<const std::vector<JwtKey>> keys_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, IdentityPtr> good_ ABSL_GUARDED_BY(mu_);  // By the token's hash.
-  absl::flat_hash_map<std::string, int> new_ ABSL_GUARDED_BY(mu_);           // By peer: new tokens in this second.
+  absl::flat_hash_map<const void*, int> new_ ABSL_GUARDED_BY(mu_);           // By connection: new tokens in this second.
   int64_t second_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

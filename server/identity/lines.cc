@@ -1,7 +1,9 @@
 #include "server/identity/lines.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -15,14 +17,32 @@ constexpr size_t kLongestName = 64;
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadLines(absl::string_view flag, const std::string& path, size_t most_mib) {
-  std::ifstream file(path, std::ios::binary);
+absl::StatusOr<std::string> WatchedFile::Read() const {
+  std::error_code error;
+  if (std::filesystem::is_directory(path_, error)) {
+    return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read: it is a folder; want a file"));
+  }
+  std::ifstream file(path_, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
-  if (!file || text.str().size() > most_mib << 20) {
-    return absl::NotFoundError(absl::StrCat(flag, "=", path, " cannot be read, or has more than ", most_mib, " MiB"));
+  if (!file || text.str().size() > most_mib_ << 20) {
+    return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read, or has more than ", most_mib_, " MiB"));
   }
   return text.str();
+}
+
+absl::StatusOr<bool> WatchedFile::Look() {
+  absl::StatusOr<std::string> text = Read();
+  if (!text.ok() && text.status() == told_) return false;
+  told_ = text.status();
+  RETURN_IF_ERROR(told_);
+  if (text_ == *text) return false;
+  text_ = *std::move(text);
+  return true;
+}
+
+absl::Status NoLinesAnyMore(absl::string_view flag) {
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": the file has no lines any more, want one at least"));
 }
 
 absl::Status ForEachLine(absl::string_view flag, absl::string_view text,

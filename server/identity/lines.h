@@ -5,7 +5,9 @@
 #define SERVER_IDENTITY_LINES_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -15,8 +17,31 @@
 
 namespace gluond::server {
 
-// The text of such a file, of `most_mib` MiB at most. NOT_FOUND names the flag and the path.
-absl::StatusOr<std::string> ReadLines(absl::string_view flag, const std::string& path, size_t most_mib = 16);
+// A file that is looked at again and again, of `most_mib` MiB at most. For one thread at a time.
+class WatchedFile {
+ public:
+  WatchedFile(std::string flag, std::string path, size_t most_mib = 16)
+      : flag_(std::move(flag)), path_(std::move(path)), most_mib_(most_mib) {}
+
+  // Reads the file. Whether its text is another than it was at the last look that could read it.
+  // NOT_FOUND names the flag and the path: it cannot be read. Told once: until that changes, further looks find no change.
+  absl::StatusOr<bool> Look();
+  // As it was read last.
+  const std::string& text() const { return *text_; }
+  const std::string& flag() const { return flag_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  absl::StatusOr<std::string> Read() const;
+
+  std::string flag_, path_;
+  size_t most_mib_;
+  std::optional<std::string> text_ = std::nullopt;
+  absl::Status told_;  // The error of the last look; OK: it read the file.
+};
+
+// INVALID_ARGUMENT: a file that had lines has none any more, as while somebody writes it.
+absl::Status NoLinesAnyMore(absl::string_view flag);
 
 // Calls `take` with the words of each line, of which there is one at least. Ends with the first error of `take`, with
 // the flag and the number of the line before it.

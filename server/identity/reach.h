@@ -37,6 +37,8 @@ class Reach {
   const TenantPtr& tenant() const { return tenant_; }
   // The beginning of the names of the caller's own things: "acme/", or nothing.
   absl::string_view owner() const { return tenant_ == nullptr ? absl::string_view() : prefix_; }
+  // Whether all that the other one reaches is within this one.
+  bool Covers(const Reach& other) const { return is_everything() || prefix_ == other.prefix_; }
   bool Has(absl::string_view name) const { return is_everything() || TenantPrefix(name) == owner(); }
 
   // A name that the caller says, as it is inside. There it is one that he may say, or nobody's.

@@ -15,6 +15,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
+#include "engine/store/stored_name.h"
 #include "server/identity/lines.h"
 
 namespace gluond::server {
@@ -85,6 +86,10 @@ absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
   std::map<std::string, Quotas> tenants;
   const absl::Status read = ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
     RETURN_IF_ERROR(CheckIdentityName(words[0]));
+    if (words[0].size() > kLongestTenant) {
+      return absl::InvalidArgumentError(absl::StrCat("the name has ", words[0].size(), " letters; want ", kLongestTenant,
+                                                     " at most, as a tenant's name leads those of its models and files"));
+    }
     if (!absl::ascii_isalnum(words[0][0])) return absl::InvalidArgumentError("the name has to begin with a letter or digit");
     const auto [found, is_new] = tenants.try_emplace(words[0]);
     if (!is_new) return absl::InvalidArgumentError("an earlier line has the same name");
@@ -166,27 +171,25 @@ std::map<std::pair<std::string, absl::StatusCode>, int64_t> Tenant::ended() cons
 }
 
 absl::Status Tenants::Load(std::string path) {
-  path_ = std::move(path);
-  return Reload();
+  file_.emplace("--tenants", std::move(path));
+  return Reload().status();
 }
 
-absl::Status Tenants::Reload() {
-  if (!any()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::string text, ReadLines("--tenants", path_));
-  {
-    MutexLock lock(mu_);
-    if (text == text_) return absl::OkStatus();
-    text_ = text;
-  }
-  ASSIGN_OR_RETURN(const auto quotas, Parse(text));
+absl::StatusOr<bool> Tenants::Reload() {
+  if (!any()) return false;
+  ASSIGN_OR_RETURN(const bool changed, file_->Look());
+  if (!changed) return false;
+  ASSIGN_OR_RETURN(const auto quotas, Parse(file_->text()));
   MutexLock lock(mu_);
-  std::erase_if(tenants_, [&quotas](const auto& entry) { return !quotas.contains(entry.first); });
+  if (quotas.empty() && !tenants_.empty()) return NoLinesAnyMore(file_->flag());
+  gone_.merge(tenants_);
   for (const auto& [name, each] : quotas) {
+    if (auto known = gone_.extract(name); !known.empty()) tenants_.insert(std::move(known));
     TenantPtr& tenant = tenants_[name];
     if (tenant == nullptr) tenant = std::make_shared<Tenant>(name);
     tenant->Set(each);
   }
-  return absl::OkStatus();
+  return true;
 }
 
 TenantPtr Tenants::Find(absl::string_view name) const {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
+#include "server/identity/lines.h"
 
 namespace gluond::server {
 
@@ -89,12 +91,13 @@ class Tenants {
 
   // Reads the file. Before the first call. NOT_FOUND: no such file. INVALID_ARGUMENT: a line, by its number.
   absl::Status Load(std::string path);
-  // Takes up a file that has changed: all of it, or, where it is broken, nothing; the error is told once. Quotas hold for
-  // what comes from then on. A tenant whose line is gone lets nobody in.
-  absl::Status Reload();
+  // Takes up a file that has changed; returns whether it has. One that is broken, or has lost all its lines, changes nothing,
+  // and the error is told once. Quotas hold for what comes from then on. A tenant whose line is gone lets nobody in; it is
+  // the same one, with what it uses, when the line comes back. For one thread at a time.
+  absl::StatusOr<bool> Reload();
 
   // Whether there is a file.
-  bool any() const { return !path_.empty(); }
+  bool any() const { return file_.has_value(); }
   // Null: there is no such tenant.
   TenantPtr Find(absl::string_view name) const;
   // The tenant who owns a name, as "acme/digits"; null: the default one does, or nobody.
@@ -109,10 +112,10 @@ class Tenants {
   absl::Status CheckCount(absl::string_view name, absl::string_view kind, int64_t Quotas::*quota, int64_t count) const;
 
  private:
-  std::string path_;  // Set before the first call.
+  std::optional<WatchedFile> file_;  // Set before the first call; the rest is Reload's.
   mutable Mutex mu_;
-  std::string text_ ABSL_GUARDED_BY(mu_);  // As it was read last.
-  std::map<std::string, TenantPtr, std::less<>> tenants_ ABSL_GUARDED_BY(mu_);
+  using ByName = std::map<std::string, TenantPtr, std::less<>>;
+  ByName tenants_ ABSL_GUARDED_BY(mu_), gone_ ABSL_GUARDED_BY(mu_);  // Those with a line, and those that had one.
 };
 
 }  // namespace gluond::server

@@ -5,80 +5,109 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <memory>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/status_macros.h"
-#include "grpcpp/security/tls_certificate_provider.h"
-#include "grpcpp/security/tls_credentials_options.h"
 
 namespace gluond::server {
 namespace {
-
-// The watcher looks at the files so often.
-constexpr unsigned kSeconds = 2;
 
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free_all)>;
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
-absl::Status Bad(absl::string_view flag, const std::string& path, absl::string_view why) {
+absl::Status Bad(const WatchedFile& file, absl::string_view why) {
   ERR_clear_error();
-  return absl::FailedPreconditionError(absl::StrCat(flag, "=", path, " ", why));
+  return absl::FailedPreconditionError(absl::StrCat(file.flag(), "=", file.path(), " ", why));
 }
 
-absl::StatusOr<Bio> Open(absl::string_view flag, const std::string& path) {
-  Bio file(BIO_new_file(path.c_str(), "r"), &BIO_free_all);
-  if (file == nullptr) return Bad(flag, path, "cannot be read");
-  return file;
+Bio Open(const WatchedFile& file) {
+  return Bio(BIO_new_mem_buf(file.text().data(), static_cast<int>(file.text().size())), &BIO_free_all);
 }
 
-absl::StatusOr<Certificate> ReadCertificate(absl::string_view flag, const std::string& path) {
-  ASSIGN_OR_RETURN(const Bio file, Open(flag, path));
-  Certificate certificate(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), &X509_free);
-  if (certificate == nullptr) return Bad(flag, path, "has no certificate in the format PEM");
-  return certificate;
+// The first of the certificates. All are to be good, as gRPC wants them.
+absl::StatusOr<Certificate> ReadCertificates(const WatchedFile& file) {
+  const Bio text = Open(file);
+  const auto read = [&text] { return Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr), &X509_free); };
+  Certificate first = read();
+  if (first == nullptr) return Bad(file, "has no certificate in the format PEM");
+  while (read() != nullptr) continue;
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!ended) return Bad(file, "has a certificate that is damaged");
+  return first;
 }
 
 // A key with a password would be asked for on the terminal.
 int NoPassword(char*, int, int, void*) { return 0; }
 
-absl::StatusOr<Key> ReadKey(absl::string_view flag, const std::string& path) {
-  ASSIGN_OR_RETURN(const Bio file, Open(flag, path));
-  Key key(PEM_read_bio_PrivateKey(file.get(), nullptr, &NoPassword, nullptr), &EVP_PKEY_free);
-  if (key == nullptr) return Bad(flag, path, "has no private key in the format PEM, or one with a password");
+absl::StatusOr<Key> ReadKey(const WatchedFile& file) {
+  Key key(PEM_read_bio_PrivateKey(Open(file).get(), nullptr, &NoPassword, nullptr), &EVP_PKEY_free);
+  if (key == nullptr) return Bad(file, "has no private key in the format PEM, or one with a password");
   return key;
 }
 
 }  // namespace
 
-absl::Status CheckTlsFiles(const TlsFiles& files) {
+TlsCertificates::TlsCertificates(const TlsFiles& files)
+    : certificate_("--tls_cert", files.certificate), key_("--tls_key", files.key),
+      client_authority_("--tls_client_ca", files.client_authority), asks_clients_(!files.client_authority.empty()) {}
+
+absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty()) {
     return absl::FailedPreconditionError("TLS needs both --tls_cert and --tls_key");
   }
-  ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificate("--tls_cert", files.certificate));
-  ASSIGN_OR_RETURN(const Key key, ReadKey("--tls_key", files.key));
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Bad("--tls_key", files.key, absl::StrCat("is not the key of --tls_cert=", files.certificate));
-  }
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
-    return Bad("--tls_cert", files.certificate, "has expired");
-  }
-  if (files.client_authority.empty()) return absl::OkStatus();
-  return ReadCertificate("--tls_client_ca", files.client_authority).status();
+  std::unique_ptr<TlsCertificates> certificates(new TlsCertificates(files));
+  RETURN_IF_ERROR(certificates->Reload());
+  return certificates;
 }
 
-grpc_server_credentials* TlsCredentials(const TlsFiles& files) {
-  namespace tls = grpc::experimental;
-  const bool asks = !files.client_authority.empty();
-  tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
-      files.key, files.certificate, files.client_authority, kSeconds));
-  options.watch_identity_key_cert_pairs();
-  if (asks) options.watch_root_certs();
-  options.set_cert_request_type(asks ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                     : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  return grpc_tls_server_credentials_create(options.c_credentials_options());
+absl::Status TlsCertificates::Reload() {
+  for (WatchedFile* const file : {&certificate_, &key_, &client_authority_}) {
+    if (file == &client_authority_ && !asks_clients_) continue;
+    ASSIGN_OR_RETURN(const bool changed, file->Look());
+    changed_ = changed_ || changed;
+  }
+  if (!changed_) return absl::OkStatus();
+  changed_ = false;
+  RETURN_IF_ERROR(Check());
+  MutexLock lock(mu_);
+  good_ = {certificate_.text(), key_.text(), asks_clients_ ? client_authority_.text() : ""};
+  ++version_;
+  return absl::OkStatus();
+}
+
+absl::Status TlsCertificates::Check() const {
+  ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificates(certificate_));
+  ASSIGN_OR_RETURN(const Key key, ReadKey(key_));
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return Bad(key_, absl::StrCat("is not the key of --tls_cert=", certificate_.path()));
+  }
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) return Bad(certificate_, "has expired");
+  return asks_clients_ ? ReadCertificates(client_authority_).status() : absl::OkStatus();
+}
+
+grpc_server_credentials* TlsCertificates::NewCredentials() {
+  MutexLock lock(mu_);
+  Port* const port = ports_.emplace_back(std::make_unique<Port>(Port{.certificates = this})).get();
+  return grpc_ssl_server_credentials_create_with_options(grpc_ssl_server_credentials_create_options_using_config_fetcher(
+      asks_clients_ ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+      &TlsCertificates::Fetch, port));
+}
+
+grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(void* port, grpc_ssl_server_certificate_config** config) {
+  return static_cast<Port*>(port)->certificates->Fetch(static_cast<Port*>(port), config);
+}
+
+grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(Port* port, grpc_ssl_server_certificate_config** config) {
+  MutexLock lock(mu_);
+  if (port->version == version_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+  port->version = version_;
+  const grpc_ssl_pem_key_cert_pair pair = {good_.key.c_str(), good_.certificate.c_str()};
+  // gRPC wants some authority here even where it asks no client for a certificate.
+  const std::string& authority = asks_clients_ ? good_.client_authority : good_.certificate;
+  *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
+  return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }
 
 }  // namespace gluond::server

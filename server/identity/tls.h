@@ -1,13 +1,19 @@
-// TLS on TCP, by gRPC's own watcher of files: certificates that change are taken up within seconds, by new connections.
+// TLS on TCP. The certificates are looked at by this server and not by gRPC's watcher of files, which would use whatever it
+// found: those that change are taken up by new connections, once they are good.
 
 #ifndef SERVER_IDENTITY_TLS_H_
 #define SERVER_IDENTITY_TLS_H_
 
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
 #include "grpc/grpc_security.h"
+#include "server/identity/lines.h"
 
 namespace gluond::server {
 
@@ -20,11 +26,47 @@ struct TlsFiles {
   bool any() const { return !certificate.empty() || !key.empty() || !client_authority.empty(); }
 };
 
-// FAILED_PRECONDITION: a flag is missing, or a file cannot be read, is not what it should be, or does not fit the others.
-absl::Status CheckTlsFiles(const TlsFiles& files);
+// The certificates and the key of a server, as its files had them when they were last good. Thread-safe.
+class TlsCertificates {
+ public:
+  // FAILED_PRECONDITION: a flag is missing, or a file is not what it should be, or does not fit the others. NOT_FOUND: a file
+  // cannot be read.
+  static absl::StatusOr<std::unique_ptr<TlsCertificates>> Load(const TlsFiles& files);
 
-// The caller owns them. Requires: CheckTlsFiles.
-grpc_server_credentials* TlsCredentials(const TlsFiles& files);
+  // Takes up files that have changed: all of them, or, where one is wrong, none; the error is told once. For one thread at a
+  // time.
+  absl::Status Reload();
+
+  // Credentials that give each new connection the certificates as they are then. For one port of a server, which this
+  // outlives. The caller owns them.
+  grpc_server_credentials* NewCredentials();
+
+ private:
+  // Texts of the files.
+  struct Texts {
+    std::string certificate, key, client_authority;
+  };
+  // Credentials, and the version of the certificates that gRPC has for them.
+  struct Port {
+    TlsCertificates* certificates;
+    int64_t version = 0;
+  };
+
+  explicit TlsCertificates(const TlsFiles& files);
+  absl::Status Check() const;
+  static grpc_ssl_certificate_config_reload_status Fetch(void* port, grpc_ssl_server_certificate_config** config);
+  grpc_ssl_certificate_config_reload_status Fetch(Port* port, grpc_ssl_server_certificate_config** config);
+
+  // Reload's.
+  WatchedFile certificate_, key_, client_authority_;
+  const bool asks_clients_;
+  bool changed_ = false;  // Since the last Check.
+
+  Mutex mu_;
+  Texts good_ ABSL_GUARDED_BY(mu_);
+  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mu_);
+};
 
 }  // namespace gluond::server
 

@@ -4,8 +4,9 @@
 //   {"time":"...","event":"audit","caller":"alice","method":"/gluond.v1.ModelService/DeleteModel","target":"digits",
 //    "code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
 //
-// Changes are all there. Refusals come from anybody, as fast as he likes: of one method and code some have a line, and the
-// others are counted, in `left_out` of the next such line or in one of the event "audit_left_out". Thread-safe.
+// Changes are all there, and lines of failures leave room for those that were made (log_writer.h). Refusals come from
+// anybody, as fast as he likes: of one method and code some have a line, and the others are counted, in `left_out` of the
+// next such line or in one of the event "audit_left_out". A target is cut off behind 200 bytes. Thread-safe.
 
 #ifndef SERVER_RPC_AUDIT_LOG_H_
 #define SERVER_RPC_AUDIT_LOG_H_
@@ -30,6 +31,11 @@ struct Audited {
   std::string request_id;
   absl::string_view command = {};  // The session's, where the method is a session's stream: "SaveAsModel".
 };
+
+// Whether a call that ends so was refused for whoever made it.
+inline bool IsRefusal(absl::StatusCode code) {
+  return code == absl::StatusCode::kUnauthenticated || code == absl::StatusCode::kPermissionDenied;
+}
 
 class AuditLog {
  public:

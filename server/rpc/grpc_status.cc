@@ -94,6 +94,14 @@ google::rpc::Status ToProto(const absl::Status& status) {
   return proto;
 }
 
+std::string LimitOf(const google::rpc::Status& proto) {
+  google::rpc::ErrorInfo info;
+  if (proto.code() != static_cast<int32_t>(absl::StatusCode::kResourceExhausted)) return "";
+  if (proto.details().empty() || !proto.details(0).UnpackTo(&info) || info.reason() != reason::kLimit) return "";
+  const auto flag = info.metadata().find("flag");
+  return flag == info.metadata().end() ? "" : flag->second;
+}
+
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const auto code = static_cast<grpc::StatusCode>(status.code());

@@ -3,6 +3,8 @@
 #ifndef SERVER_RPC_GRPC_STATUS_H_
 #define SERVER_RPC_GRPC_STATUS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/status.h"
@@ -18,6 +20,8 @@ google::rpc::Status ToProto(const absl::Status& status);
 // The same with ToProto as its details. It travels in a header, so a long message loses its end, and a long traceback its
 // beginning.
 grpc::Status ToGrpc(const absl::Status& status);
+// The flag of the limit that refused something, "--max_models"; empty: none did.
+std::string LimitOf(const google::rpc::Status& proto);
 
 }  // namespace gluond::server
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/core/error_info.h"
@@ -16,6 +17,7 @@
 #include "server/rpc/json_line.h"
 #include "server/rpc/log_file.h"
 #include "server/rpc/log_writer.h"
+#include "server/start/limits.h"
 
 // From 1.65 on gRPC logs by Abseil.
 #if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65
@@ -93,9 +95,9 @@ std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
-void LogToStderr(absl::string_view line) { Stderr().Write(line); }
+void LogToStderr(const LogLine& line) { Stderr().Write(line, line.is_kept); }
 
-void LogToStdout(absl::string_view line) { Stdout().Write(line); }
+void LogToStdout(const LogLine& line) { Stdout().Write(line, line.is_kept); }
 
 absl::StatusOr<LogSink> LogToFile(const std::string& path, absl::string_view name, std::chrono::milliseconds linger) {
   if (path == "-") {
@@ -106,7 +108,7 @@ absl::StatusOr<LogSink> LogToFile(const std::string& path, absl::string_view nam
   LogFile& file = *opened.release();  // Never destroyed, as the others.
   MutexLock lock(FilesMutex());
   Files().push_back(&file);
-  return LogSink([&file](absl::string_view line) { file.writer().Write(line); });
+  return LogSink([&file](const LogLine& line) { file.writer().Write(line, line.is_kept); });
 }
 
 void FollowMovedLogs() {
@@ -168,18 +170,27 @@ uint32_t GrpcVerbosity() {
 #endif
 }
 
+FailureLog::FailureLog(LogSink sink) : sink_(std::move(sink)) {
+  for (const LimitFlag& flag : LimitFlags()) {
+    if (absl::StartsWith(flag.name, "max_")) refusals_[absl::StrCat("--", flag.name)] = 0;
+  }
+}
+
 void FailureLog::Failed(const FailedRequest& request) {
-  if (absl::IsResourceExhausted(request.status)) CountRefusal(request.status);
+  if (absl::IsResourceExhausted(request.status)) {
+    const std::optional<ErrorInfo> info = InfoOf(request.status);
+    if (info.has_value() && info->reason == reason::kLimit && !info->metadata.empty()) {
+      CountRefusal(info->metadata.front().second);
+    }
+  }
   if (!levels_.On(LevelOf(request.status.code()))) return;
   const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
 }
 
-void FailureLog::CountRefusal(const absl::Status& status) {
-  const std::optional<ErrorInfo> info = InfoOf(status);
-  if (!info.has_value() || info->reason != reason::kLimit || info->metadata.empty()) return;
+void FailureLog::CountRefusal(const std::string& flag) {
   MutexLock lock(mu_);
-  ++refusals_[info->metadata.front().second];
+  ++refusals_[flag];
 }
 
 std::map<std::string, int64_t> FailureLog::Refusals() const {

@@ -15,6 +15,7 @@
 #define SERVER_RPC_LOG_H_
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -49,10 +50,21 @@ std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
 // "INVALID_ARGUMENT" and the like.
 absl::string_view CodeName(absl::StatusCode code);
 
+// A line for a log, or some that belong together. Made of any text, which outlives it.
+struct LogLine {
+  template <class Text>
+    requires std::convertible_to<const Text&, absl::string_view>
+  LogLine(const Text& text, bool is_kept = false) : text(text), is_kept(is_kept) {}
+  operator absl::string_view() const { return text; }
+
+  absl::string_view text;
+  bool is_kept;  // As LogWriter::Write.
+};
+
 // The destination of lines; tests listen in. Takes each line whole, and does not block.
-using LogSink = std::function<void(absl::string_view line)>;
-void LogToStderr(absl::string_view line);
-void LogToStdout(absl::string_view line);
+using LogSink = std::function<void(const LogLine& line)>;
+void LogToStderr(const LogLine& line);
+void LogToStdout(const LogLine& line);
 // Adds lines to a file, which is made where there is none; "-" is the standard output. A line may wait for others for as
 // long as `linger`, so that many are written together. PERMISSION_DENIED: it cannot be written.
 // `name`: the log's for CountDroppedLines.
@@ -74,12 +86,14 @@ uint32_t GrpcVerbosity();
 
 class FailureLog {
  public:
-  explicit FailureLog(LogSink sink) : sink_(std::move(sink)) {}
+  explicit FailureLog(LogSink sink);
 
   // The lines that are wanted; at first all.
   LogLevels& levels() { return levels_; }
   void Failed(const FailedRequest& request);
-  // Requests that a limit has refused, by the limit's flag, "--max_requests".
+  // Counts a refusal by the limit of a flag, "--max_requests". Failed does so for requests.
+  void CountRefusal(const std::string& flag);
+  // How many refusals each flag has caused. All flags that limit a number or bytes are there.
   std::map<std::string, int64_t> Refusals() const;
   // `reason`: one of few texts.
   void Ended(absl::string_view peer, absl::string_view reason);
@@ -88,7 +102,6 @@ class FailureLog {
   void Flush();
 
  private:
-  void CountRefusal(const absl::Status& status);
   void Tell(const LogLimit::Counts& counts);
 
   const LogSink sink_;

@@ -63,6 +63,7 @@ struct LogWriter::State {
   bool hurries() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     return ending || flushing > 0 || queue.size() > most_bytes / 2;
   }
+  size_t BytesFor(bool is_kept) const { return is_kept ? most_bytes : most_bytes - most_bytes / 4; }
   // Waits until there is something to write, and for more that may come with it.
   void Await() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     while (!ending && idle()) changed.Wait(mu);
@@ -88,12 +89,12 @@ LogWriter::~LogWriter() {
   state_->changed.NotifyAll();
 }
 
-void LogWriter::Write(absl::string_view line) {
+void LogWriter::Write(absl::string_view line, bool is_kept) {
   bool wakes = false;
   {
     MutexLock lock(state_->mu);
     const bool was_idle = state_->idle(), hurried = state_->hurries();
-    if (state_->queue.size() + state_->writing_bytes + line.size() > state_->most_bytes) {
+    if (state_->queue.size() + state_->writing_bytes + line.size() > state_->BytesFor(is_kept)) {
       ++state_->dropped;
       ++state_->all_dropped;
     } else {

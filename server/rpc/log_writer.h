@@ -1,6 +1,6 @@
 // LogWriter writes lines to a file descriptor on a thread of its own, so that no caller waits for their reader: a pipe
 // that nobody empties stops that thread alone. Lines beyond the queue's bytes are dropped; when there is room again,
-// one line says how many. Thread-safe.
+// one line says how many. The queue's last quarter is for lines that are to be kept. Thread-safe.
 //
 // A writer that lingers waits for so long after a first line, so that those that follow are written together: a thread that
 // is woken for each line, and a write for each, cost more than the rest of a short call.
@@ -29,8 +29,9 @@ class LogWriter {
   // Drops lines that Flush did not see written.
   ~LogWriter();
 
-  // Takes a line, or some that belong together. Never blocks on the descriptor.
-  void Write(absl::string_view line);
+  // Takes a line, or some that belong together. Never blocks on the descriptor. `is_kept`: where others are dropped, there is
+  // room for it yet.
+  void Write(absl::string_view line, bool is_kept = false);
 
   // From here on it lingers for so long.
   void SetLinger(std::chrono::milliseconds linger);

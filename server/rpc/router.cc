@@ -75,7 +75,7 @@ void Router::Gone() {
 
 void Router::Accept(GenericCall* call) {
   Await();
-  const grpc::GenericServerContext& context = call->context();
+  grpc::GenericServerContext& context = call->context();
   Gatekeeper::Admitted caller;
   absl::Status status;
   if (gatekeeper_ != nullptr) status = gatekeeper_->Admit(context.method(), context, &caller);
@@ -87,6 +87,7 @@ void Router::Accept(GenericCall* call) {
   const Stream::Opening opening = {.call = call, .counts = is_known ? row->second->counts.get() : &unknown_,
                                    .caller = caller.identity, .reach = caller.reach, .method = is_known ? row->first : kUnknown,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
+                                   .audit = status.ok() && runner_.audit.is_open() ? &runner_.audit : nullptr,
                                    .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
   if (status.ok()) {
     Stream* const stream = row->second->start(opening);
@@ -94,19 +95,21 @@ void Router::Accept(GenericCall* call) {
     return stream->Begin();
   }
   auto* const refusal = new Refusal(runner_.peers, opening, status);
-  if (is_refused) Tell(*refusal, status);
+  Tell(*refusal, status, is_refused);
   refusal->Begin();
 }
 
-void Router::Tell(Stream& refused, const absl::Status& why) {
+void Router::Tell(Stream& refused, const absl::Status& why, bool for_caller) {
   runner_.log.Failed({.method = refused.method(), .status = why, .peer = refused.peer()->name(),
                       .request_id = refused.request_id(), .traceparent = refused.traceparent()});
+  if (!for_caller) return;
   runner_.audit.Refused({refused.method(), why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
                          /*target=*/"", refused.peer()->name(), refused.request_id()});
 }
 
 void Router::EndRevoked() {
-  open_calls_.RevokeUnless([this](const Stream& call) { return gatekeeper_->MayGoOn(call.method(), *call.caller()); });
+  open_calls_.RevokeUnless(
+      [this](const Stream& call) { return gatekeeper_->MayGoOn(call.method(), *call.caller(), call.reach()); });
 }
 
 }  // namespace gluond::server

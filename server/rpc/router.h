@@ -51,8 +51,8 @@ class Router final : private GenericCall::Acceptor {
   void Gone() override;
   // Takes one more call.
   void Await();
-  // Logs that a call was refused for whoever made it.
-  void Tell(Stream& refused, const absl::Status& why);
+  // Logs that a call was refused. `for_caller`: for whoever made it.
+  void Tell(Stream& refused, const absl::Status& why, bool for_caller);
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;

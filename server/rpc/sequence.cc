@@ -57,16 +57,14 @@ void Sequences::ForgetIfNew(const Key& key) {
 
 void Sequences::Forget(Streams::iterator stream) {
   while (!stream->second.answers.empty()) DropOldestOf(stream->second);
-  if (const auto its = of_tenants_.find(TenantOf(stream->first.first)); its != of_tenants_.end()) {
-    its->second.erase(stream->second.age_in_tenant);
-    if (its->second.empty()) of_tenants_.erase(its);
-  }
-  by_age_.erase(stream->second.age);
+  const Owners::iterator owner = stream->second.owner;
+  owner->second.streams.erase(stream->second.age);
+  if (owner->second.streams.empty()) owners_.erase(owner);
   streams_.erase(stream);
 }
 
-bool Sequences::ForgetOldest(const std::list<Key>& ages) {
-  for (const Key& key : ages) {
+bool Sequences::ForgetOldest(const Owner& owner) {
+  for (const Key& key : owner.streams) {
     const auto stream = streams_.find(key);
     if (stream->second.running || !stream->second.waiting.empty()) continue;
     Forget(stream);
@@ -75,17 +73,20 @@ bool Sequences::ForgetOldest(const std::list<Key>& ages) {
   return false;
 }
 
-absl::Status Sequences::MakeRoomFor(const Key& key) {
-  const absl::string_view tenant = TenantOf(key.first);
-  const auto its = of_tenants_.find(tenant);
-  if (its != of_tenants_.end() && most_of_tenant_ != nullptr) {
-    const int64_t most = most_of_tenant_(tenant);
-    if (static_cast<int64_t>(its->second.size()) >= most && !ForgetOldest(its->second)) {
-      return OverLimit("--tenants:clients", "numbered calls of ", its->second.size(), " clients of tenant '", tenant,
-                       "' run, and its quota is clients=", most, "; try again later");
-    }
+absl::Status Sequences::MakeRoomFor(absl::string_view owner, std::optional<int64_t> most) {
+  const auto found = owners_.find(owner);
+  const size_t own = found == owners_.end() ? 0 : found->second.streams.size();
+  if (most.has_value() && own > 0 && static_cast<int64_t>(own) >= *most && !ForgetOldest(found->second)) {
+    return OverLimit("--tenants:clients", "numbered calls of ", own, " clients of tenant '", owner,
+                     "' run, and its quota is clients=", *most, "; try again later");
   }
-  if (streams_.size() < max_streams_ || ForgetOldest(by_age_)) return absl::OkStatus();
+  if (streams_.size() < max_streams_) return absl::OkStatus();
+  const size_t owners = owners_.size() + (own == 0);
+  if (own < std::max<size_t>(1, max_streams_ / owners)) {
+    const auto has_less = [](const auto& a, const auto& b) { return a.second.streams.size() < b.second.streams.size(); };
+    if (ForgetOldest(std::max_element(owners_.begin(), owners_.end(), has_less)->second)) return absl::OkStatus();
+  }
+  if (own > 0 && ForgetOldest(found->second)) return absl::OkStatus();
   return OverLimit("--max_clients", "numbered calls of ", streams_.size(), " clients run, the limit of --max_clients; "
                    "try again later");
 }
@@ -259,23 +260,31 @@ void Sequences::Restore(const std::string& model, const Numbers& applied) {
 }
 
 void Sequences::Keep(Stream& stream, Answer answer) {
+  Owner& owner = stream.owner->second;
   stream.answer_bytes += answer.bytes();
+  owner.answer_bytes += answer.bytes();
   answer_bytes_ += answer.bytes();
-  answer.age = answers_by_age_.insert(answers_by_age_.end(), {&stream, Clock::now()});
+  answer.age = owner.answers.insert(owner.answers.end(), {&stream, Clock::now()});
   stream.answers.push_back(std::move(answer));
   while (stream.answers.size() > kAnswersKept ||
          (stream.answers.size() > 1 && stream.answer_bytes > kAnswerBytesKept)) {
     DropOldestOf(stream);
   }
-  // The oldest of all is the oldest of its stream, too. An answer that is itself over the budget goes with the others.
-  while (answer_bytes_ > max_answer_bytes_) DropOldestOf(*answers_by_age_.front().stream);
+  // The oldest of all of an owner's is the oldest of its stream, too. An answer that is itself over the budget goes with the
+  // owner's others.
+  const auto has_less = [](const auto& a, const auto& b) { return a.second.answer_bytes < b.second.answer_bytes; };
+  while (answer_bytes_ > max_answer_bytes_) {
+    DropOldestOf(*std::max_element(owners_.begin(), owners_.end(), has_less)->second.answers.front().stream);
+  }
 }
 
 void Sequences::DropOldestOf(Stream& stream) {
   const Answer& oldest = stream.answers.front();
+  Owner& owner = stream.owner->second;
   stream.answer_bytes -= oldest.bytes();
+  owner.answer_bytes -= oldest.bytes();
   answer_bytes_ -= oldest.bytes();
-  answers_by_age_.erase(oldest.age);
+  owner.answers.erase(oldest.age);
   stream.answers.pop_front();
 }
 
@@ -289,8 +298,8 @@ void Sequences::DropAnswersOf(const std::string& model) {
 
 void Sequences::DropAnswersOlderThan(Clock::duration age, Clock::time_point now) {
   MutexLock lock(mu_);
-  while (!answers_by_age_.empty() && now - answers_by_age_.front().since > age) {
-    DropOldestOf(*answers_by_age_.front().stream);
+  for (auto& [name, owner] : owners_) {
+    while (!owner.answers.empty() && now - owner.answers.front().since > age) DropOldestOf(*owner.answers.front().stream);
   }
 }
 
@@ -302,19 +311,18 @@ size_t Sequences::answer_bytes() const {
 absl::StatusOr<Sequences::Stream*> Sequences::FindOrAdd(const Key& key) {
   const auto found = streams_.find(key);
   if (found != streams_.end()) {
-    by_age_.splice(by_age_.end(), by_age_, found->second.age);
-    if (const auto its = of_tenants_.find(TenantOf(key.first)); its != of_tenants_.end()) {
-      its->second.splice(its->second.end(), its->second, found->second.age_in_tenant);
-    }
+    std::list<Key>& its = found->second.owner->second.streams;
+    its.splice(its.end(), its, found->second.age);
     return &found->second;
   }
-  RETURN_IF_ERROR(MakeRoomFor(key));
+  absl::string_view owner = TenantOf(key.first);
+  const std::optional<int64_t> most = most_of_tenant_ == nullptr || owner.empty() ? std::nullopt : most_of_tenant_(owner);
+  if (!most.has_value()) owner = "";
+  RETURN_IF_ERROR(MakeRoomFor(owner, most));
   Stream& stream = streams_[key];
-  stream.age = by_age_.insert(by_age_.end(), key);
-  if (const absl::string_view tenant = TenantOf(key.first); !tenant.empty()) {
-    std::list<Key>& its = of_tenants_[std::string(tenant)];
-    stream.age_in_tenant = its.insert(its.end(), key);
-  }
+  stream.owner = owners_.try_emplace(std::string(owner)).first;
+  std::list<Key>& its = stream.owner->second.streams;
+  stream.age = its.insert(its.end(), key);
   return &stream;
 }
 

@@ -7,6 +7,9 @@
 // Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
 // The numbers applied stay known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
 //
+// Tenants are owners of streams, and so are all other clients together. Where there are too many streams, or too many bytes
+// of answers, the owner who takes most loses some; one who has his equal share of the streams loses his own for more.
+//
 // A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
 // runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
 // take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied.
@@ -23,6 +26,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +50,9 @@ class Sequences {
 
   // `post` runs the calls that waited, since they would begin where another one ends: on a lane, perhaps.
   using Post = std::function<void(std::function<void()>)>;
-  // The most streams of a tenant, which owns the clients whose names begin with its own (engine/runtime/tenant_name.h).
-  using MostOfTenant = std::function<int64_t(absl::string_view tenant)>;
+  // The most streams of a tenant, which owns the clients whose names begin with its own (engine/runtime/tenant_name.h);
+  // nothing: there is no such tenant.
+  using MostOfTenant = std::function<std::optional<int64_t>(absl::string_view tenant)>;
   explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); },
                      int64_t max_answer_bytes = int64_t{256} << 20, MostOfTenant most_of_tenant = nullptr)
       : max_streams_(static_cast<size_t>(max_streams)), max_answer_bytes_(static_cast<size_t>(max_answer_bytes)),
@@ -121,7 +126,7 @@ class Sequences {
  private:
   using Key = std::pair<std::string, std::string>;
   struct Stream;
-  // An answer's place among all streams'.
+  // An answer's place among all of its owner's.
   struct Age {
     Stream* stream;
     Clock::time_point since;
@@ -134,6 +139,13 @@ class Sequences {
 
     size_t bytes() const { return text->size() + kAnswerOverhead; }
   };
+  struct Owner {
+    std::list<Key> streams;  // Least recently used first.
+    std::list<Age> answers;  // Oldest first; points into streams_.
+    size_t answer_bytes = 0;
+  };
+  // By the tenant's name; those of no tenant have an empty one. Each has streams.
+  using Owners = std::map<std::string, Owner, std::less<>>;
   struct Stream {
     uint64_t last = 0;
     uint64_t durable = 0;
@@ -143,8 +155,8 @@ class Sequences {
     bool running = false;
     std::function<void()> go_on;  // Set where the call that runs is between two steps, while the model is paused.
     std::multimap<uint64_t, Arrival> waiting;
-    std::list<Key>::iterator age;
-    std::list<Key>::iterator age_in_tenant;  // Where it has a tenant.
+    Owners::iterator owner;
+    std::list<Key>::iterator age;  // Among its owner's.
   };
   using Streams = std::map<Key, Stream>;
 
@@ -162,9 +174,10 @@ class Sequences {
   absl::StatusOr<Stream*> FindOrAdd(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ForgetIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Forget(Streams::iterator stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Forgets the stream of these that was silent longest and has no call under way. Whether there was one.
-  bool ForgetOldest(const std::list<Key>& ages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status MakeRoomFor(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Forgets the owner's stream that was silent longest and has no call under way. Whether there was one.
+  bool ForgetOldest(const Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes room for one more stream of the owner.
+  absl::Status MakeRoomFor(absl::string_view owner, std::optional<int64_t> most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Between(const Key& key, Turn::GoOn go_on);
   void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
   void Keep(Stream& stream, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -178,9 +191,7 @@ class Sequences {
   mutable Mutex mu_;
   Streams streams_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Pauses> pauses_ ABSL_GUARDED_BY(mu_);  // By model; none without a pause.
-  std::list<Key> by_age_ ABSL_GUARDED_BY(mu_);          // Least recently used first.
-  std::map<std::string, std::list<Key>, std::less<>> of_tenants_ ABSL_GUARDED_BY(mu_);  // Likewise, those of each tenant.
-  std::list<Age> answers_by_age_ ABSL_GUARDED_BY(mu_);  // Oldest first; points into streams_.
+  Owners owners_ ABSL_GUARDED_BY(mu_);
   size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

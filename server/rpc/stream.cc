@@ -43,7 +43,8 @@ Stream::Clock::time_point SteadyDeadline(const grpc::ServerContext& context) {
 
 Stream::Stream(Peers& peers, const Opening& opening)
     : peers_(peers), call_(*opening.call), counts_(*opening.counts), caller_(opening.caller),
-      reach_(opening.reach), method_(opening.method), access_(opening.access), open_calls_(opening.open_calls),
+      reach_(opening.reach), method_(opening.method), access_(opening.access), audit_(opening.audit),
+      open_calls_(opening.open_calls),
       guest_(peers, call_.context().c_call()),
       account_(reach_.tenant() == nullptr ? peer()->account() : peer()->AccountIn(reach_.tenant()->group())),
       deadline_(SteadyDeadline(call_.context())) {
@@ -113,6 +114,9 @@ void Stream::SetSent(const Slices& message) {
 // The stream may be over before the call's function returns.
 void Stream::Finish(const absl::Status& status) {
   Leave(status.code());
+  if (audit_ != nullptr && IsRefusal(status.code())) {
+    audit_->Refused({method_, status.code(), caller_ == nullptr ? "" : caller_->name, target_, peer()->name(), request_id()});
+  }
   AddTrailingMetadata(/*fails=*/!status.ok());
   call_.Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
 }

@@ -19,6 +19,7 @@
 #include "server/identity/reach.h"
 #include "server/net/peers.h"
 #include "server/rpc/access_log.h"
+#include "server/rpc/audit_log.h"
 #include "server/rpc/call_counts.h"
 #include "server/rpc/generic_call.h"
 #include "server/rpc/trace_context.h"
@@ -40,6 +41,7 @@ class Stream : private GenericCall::Reactor {
     Reach reach;
     absl::string_view method = {};   // The path; of a method that there is not, another word.
     AccessLog* access = nullptr;     // Null: nobody wants a line of each call.
+    AuditLog* audit = nullptr;       // Null: nobody wants a line of a call that is refused.
     OpenCalls* open_calls = nullptr;  // Has the call until OnOver. Null: nobody's credentials can be revoked.
   };
 
@@ -142,6 +144,7 @@ class Stream : private GenericCall::Reactor {
   const Reach reach_;
   const absl::string_view method_;
   AccessLog* const access_;
+  AuditLog* const audit_;
   OpenCalls* const open_calls_;
   std::string request_id_, target_;
   std::optional<TraceContext> trace_;

@@ -1,5 +1,5 @@
 // Streams keeps the conversations of one kind that a server has, until gRPC is done with each; SharedStreams divides
-// their number among peers. Thread-safe.
+// their number among peers and tenants. Thread-safe.
 //
 //   const absl::Status status = streams.Add(stream);
 //   status.ok() ? stream->Read() : stream->End(status);
@@ -25,14 +25,12 @@ namespace gluond::server {
 template <class T>
 class Streams {
  public:
-  // Keeps the stream, and what it holds of a limit, until Remove. Returns how many there are. UNAVAILABLE: it is to be
-  // finished at once.
-  absl::StatusOr<int64_t> Add(std::shared_ptr<T> stream, Shares::Permit permit = {}) {
+  // Keeps the stream, and what it holds of a limit, until Remove. UNAVAILABLE: it is to be finished at once.
+  absl::Status Add(std::shared_ptr<T> stream, Shares::Permit permit = {}) {
     MutexLock lock(mu_);
     T* const key = stream.get();
     streams_[key] = {std::move(stream), std::move(permit)};
-    if (draining_) return Draining();
-    return static_cast<int64_t>(streams_.size());
+    return draining_ ? Draining() : absl::OkStatus();
   }
   void Remove(T* stream) {
     Entry removed;  // Ends without the lock.
@@ -74,14 +72,14 @@ template <class T>
 class SharedStreams : public Streams<T> {
  public:
   // As Shares.
-  SharedStreams(std::string what, int64_t limit, std::string flag)
-      : shares_(std::move(what), limit, std::move(flag)) {}
+  SharedStreams(std::string what, int64_t limit, std::string flag, int64_t Quotas::*quota = nullptr)
+      : shares_(std::move(what), limit, std::move(flag), quota) {}
 
   // As Streams::Add, and RESOURCE_EXHAUSTED.
   absl::Status Add(std::shared_ptr<T> stream) {
-    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1);
+    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1, stream->reach().tenant());
     const absl::Status entered = permit.status();
-    RETURN_IF_ERROR(Streams<T>::Add(std::move(stream), entered.ok() ? *std::move(permit) : Shares::Permit()).status());
+    RETURN_IF_ERROR(Streams<T>::Add(std::move(stream), entered.ok() ? *std::move(permit) : Shares::Permit()));
     return entered;
   }
 

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
+#include "engine/runtime/tenant_name.h"
+#include "engine/store/stored_name.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/rpc/inflate_in_turn.h"
@@ -24,6 +26,7 @@ constexpr char kCallWasApplied[] = " (the call itself was applied)";
 constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 32;
+constexpr size_t kLongestModel = 128;
 // A byte takes so many times longer to be compressed than to be parsed.
 constexpr int64_t kTimesSlower = 16;
 
@@ -223,7 +226,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   bytes_permit_ = Shares::Permit();
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
-  if (method_.audited && runner_.audit.is_open()) Audit(outcome);
+  if (audited_ && !IsRefusal(outcome.code()) && runner_.audit.is_open()) Audit(outcome);  // Stream tells of refusals.
   stream_->SetTarget(std::move(target_));
   stream_->SetPhases(phases_);
   Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), std::move(reply));
@@ -290,15 +293,20 @@ void Rpc::Audit(const absl::Status& status) {
                          peer_->name(), stream_->request_id()});
 }
 
-absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& request,
-                                             const Attachments& attachments) {
-  if (numbered.client.empty() || numbered.client.size() > kLongestClientId) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs a client_id of 1 to ",
-                                                   kLongestClientId, " bytes, got ", numbered.client.size()));
+absl::Status CheckNumbered(const Numbered& said) {
+  if (said.client.empty() || said.client.size() > kLongestClientId) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", said.number, " needs a client_id of 1 to ", kLongestClientId,
+                                                   " bytes, got ", said.client.size()));
   }
-  if (numbered.model.empty() || numbered.model.size() > 128) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence ", numbered.number, " needs the name of a model"));
+  // An admin's names begin with a tenant's name, which is no part of their length.
+  const size_t tenant = TenantPrefix(said.model).size();
+  if (said.model.size() == tenant || said.model.size() - tenant > kLongestModel || tenant > kLongestTenant + 1) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence ", said.number, " needs the name of a model"));
   }
+  return absl::OkStatus();
+}
+
+Sequences::Arrival ToArrival(Numbered numbered, const Message& request, const Attachments& attachments) {
   Sequences::Arrival arrival;
   arrival.client = std::move(numbered.client);
   arrival.model = std::move(numbered.model);
@@ -306,4 +314,5 @@ absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const Message& r
   arrival.payload = Fingerprint(request, attachments);
   return arrival;
 }
+
 }  // namespace gluond::server

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -47,6 +48,7 @@
 #include "server/rpc/unsent.h"
 #include "server/start/limits.h"
 #include "server/wire/attachments.h"
+#include "server/wire/chunk.h"
 
 namespace gluond::server {
 
@@ -60,10 +62,11 @@ struct Runner {
         sequences(limits.max_clients, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
                   limits.max_answer_bytes, [this](absl::string_view tenant) { return MostClients(tenant); }) {}
 
-  // The most clients of a tenant whose numbers are remembered; of one that there is not, as many as of all.
-  int64_t MostClients(absl::string_view tenant) const {
+  // The most clients of a tenant whose numbers are remembered; nothing: there is no such tenant.
+  std::optional<int64_t> MostClients(absl::string_view tenant) const {
     const TenantPtr found = tenants.Find(tenant);
-    return found == nullptr ? limits.max_clients : found->Most(&Quotas::clients, limits.max_clients);
+    if (found == nullptr) return std::nullopt;
+    return found->Most(&Quotas::clients, limits.max_clients);
   }
 
   const Limits limits;
@@ -129,6 +132,8 @@ class Rpc {
   // The model, or whatever else it is, that the call is about: for the logs.
   void SetTarget(std::string name) { target_ = std::move(name); }
   CallPhases& phases() { return phases_; }
+  // The call changes nothing for others to find: the audit log has no line of it.
+  void SetUnaudited() { audited_ = false; }
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
   void Scope(std::string* client_id) const;
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
@@ -165,6 +170,7 @@ class Rpc {
   int64_t request_bytes_ = 0;
   std::string client_, target_;
   CallPhases phases_;
+  bool audited_ = method_.audited;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
   Reservation memory_;  // The request's and the reply's.
@@ -265,8 +271,9 @@ struct Numbered {
   std::string model;
   uint64_t number;
 };
-absl::StatusOr<Sequences::Arrival> ToArrival(Numbered numbered, const google::protobuf::Message& request,
-                                             const Attachments& attachments);
+Sequences::Arrival ToArrival(Numbered numbered, const google::protobuf::Message& request, const Attachments& attachments);
+// Checks what the client said, before the names of its tenant and its caller come before it. INVALID_ARGUMENT.
+absl::Status CheckNumbered(const Numbered& said);
 
 namespace unary_internal {
 
@@ -300,22 +307,34 @@ Weight WeightOfTensors(const Request& request) {
   return large ? Weight::kHeavy : Weight::kLight;
 }
 
+// A client's name for itself matters to numbered calls and to uploads.
+template <class Request, class Response>
+absl::Status CheckSaid(const Request& request, const Response& response) {
+  if constexpr (requires { response.replayed(); }) {
+    const auto& call = request.call();
+    return call.sequence() == 0 ? absl::OkStatus() : CheckNumbered({call.client_id(), request.model(), call.sequence()});
+  } else if constexpr (requires { request.call(); }) {
+    return CheckClientId(request.call().client_id());
+  } else {
+    return absl::OkStatus();
+  }
+}
+
 template <class State, class Handler>
 void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
   if constexpr (requires { state->response->replayed(); }) {
     if (state->request->call().sequence() != 0) {
-      absl::StatusOr<Sequences::Arrival> arrival =
+      Sequences::Arrival arrival =
           ToArrival({state->request->call().client_id(), state->request->model(), state->request->call().sequence()},
                     *state->request, state->attachments());
-      if (!arrival.ok()) return state->Finish(arrival.status(), nullptr);
-      arrival->refuse = [state](const absl::Status& status) { state->Finish(status, nullptr); };
-      arrival->replay = [state](const std::string& answer) { state->FinishWithStoredAnswer(answer, state->response); };
-      arrival->run = [state, handler](std::unique_ptr<Sequences::Turn> turn) {
+      arrival.refuse = [state](const absl::Status& status) { state->Finish(status, nullptr); };
+      arrival.replay = [state](const std::string& answer) { state->FinishWithStoredAnswer(answer, state->response); };
+      arrival.run = [state, handler](std::unique_ptr<Sequences::Turn> turn) {
         state->SetTurn(std::move(turn));
         const absl::Status status = state->cancellation()->Check();
         status.ok() ? handler(state) : state->Finish(status, nullptr);
       };
-      return state->runner().sequences.Arrive(*std::move(arrival));
+      return state->runner().sequences.Arrive(std::move(arrival));
     }
   } else if constexpr (requires { state->request->call(); }) {
     if (state->request->call().sequence() != 0) {
@@ -342,6 +361,9 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
     if (absl::Status status = state->Parse(slices, state->request); !status.ok()) {
       return state->Finish(status, nullptr);
     }
+    if (absl::Status status = unary_internal::CheckSaid(*state->request, *state->response); !status.ok()) {
+      return state->Finish(status, nullptr);
+    }
     if (!state->reach().is_everything()) Qualify(state->reach(), state->request);
     if constexpr (requires { state->request->call().client_id(); }) {
       state->SetClient(state->request->call().client_id());
@@ -350,6 +372,9 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
       state->Scope(state->request->mutable_client_id());
     }
     state->SetTarget(unary_internal::TargetOf(*state->request));
+    if constexpr (requires { state->request->commit(); }) {
+      if (!state->request->commit()) state->SetUnaudited();
+    }
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
     state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
                                  [state, answer] { unary_internal::RunInOrder(state, answer); });

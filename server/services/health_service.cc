@@ -1,5 +1,6 @@
 #include "server/services/health_service.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,7 +119,7 @@ void HealthService::TellAll() {
 
 HealthService::Status HealthService::StatusOfModel(absl::string_view name) const {
   const std::pair<std::string, std::string> parts = absl::StrSplit(name, absl::MaxSplits(':', 1));
-  const absl::Status chosen = served_.Choose(parts.first, parts.second, "").status();
+  const absl::Status chosen = served_.Choose(parts.first, parts.second, std::nullopt).status();
   if (absl::IsNotFound(chosen)) return HealthCheckResponse::SERVICE_UNKNOWN;
   return chosen.ok() && why_not_.empty() ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }

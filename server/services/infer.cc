@@ -18,6 +18,8 @@ namespace {
 constexpr char kClassification[] = "classification";
 // A request's parameter that asks where its time went.
 constexpr char kTiming[] = "timing";
+// Asks for what each answer on a stream has anyway.
+constexpr char kFinalResponse[] = "triton_enable_empty_final_response";
 constexpr size_t kLongestId = 1024;
 
 absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRequest* to) {
@@ -34,11 +36,17 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
                        absl::InvalidArgumentError("the parameter 'timing' wants true or false, in bool_param"));
       }
       to->tells_times = parameter.bool_param();
-    } else if (absl::StartsWith(name, "sequence_")) {
+    } else if (name == kFinalResponse) {
+      if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
+        return InField(absl::StrCat("parameters[\"", kFinalResponse, "\"]"),
+                       absl::InvalidArgumentError(absl::StrCat("the parameter '", kFinalResponse, "' wants true or false, in "
+                                                               "bool_param")));
+      }
+    } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
       return InField(absl::StrCat("parameters[\"", name, "\"]"),
                      absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name,
                                                              "' out")));
-    } else if (absl::StartsWith(name, "triton_") && name != "triton_enable_empty_final_response") {
+    } else if (absl::StartsWith(name, "triton_")) {
       return InField("parameters", absl::InvalidArgumentError(absl::StrCat("the parameter '", Excerpt(name), "' is Triton's "
                                                                            "own; leave it out")));
     }
@@ -91,7 +99,13 @@ absl::Status Answer(const Inference& inference, const ServedVersion& version, co
       RETURN_IF_ERROR(EncodeInferOutput(name, tensor, &response, &inference.reply_attachments));
     }
   }
-  return absl::OkStatus();
+  size_t bytes = response.ByteSizeLong();
+  for (const std::string& raw : response.raw_output_contents()) {
+    bytes += inference.reply_attachments.Get(raw).size() - raw.size();  // Some are placeholders.
+  }
+  if (static_cast<int64_t>(bytes) <= most_bytes) return absl::OkStatus();
+  return OverLimit("--max_message_bytes", "the answer has ", bytes, " bytes, the limit of --max_message_bytes is ", most_bytes,
+                   "; ask for fewer rows or outputs at once");
 }
 
 // The names are those of ModelStatistics.
@@ -134,11 +148,12 @@ void Infer(const ServedModels& served, Runner& runner, Inference inference, std:
     if (inference.phases != nullptr) {
       *inference.phases = {.queue = times.queue, .compute = times.input + times.infer + times.output};
     }
-    auto answer = [version, inference, wanted, times, tells_times = request->tells_times, done, outputs = *std::move(outputs),
-                   most_bytes = runner.limits.max_message_bytes] {
+    auto answer = [version, inference, wanted, times, arrived = request->arrived, tells_times = request->tells_times, done,
+                   outputs = *std::move(outputs), most_bytes = runner.limits.max_message_bytes] {
       const InferRequest::Clock::time_point begun = InferRequest::Clock::now();
       const absl::Status status = Answer(inference, *version, wanted, outputs, most_bytes);
       if (tells_times) Tell(times, InferRequest::Clock::now() - begun, &inference.response);
+      version->Count(arrived, times, status);  // Before the client may ask.
       done(status);
     };
     const bool is_light = wanted.classes.empty() && wanted.places.empty();

@@ -34,7 +34,7 @@ struct Inference {
 
 // Calls `done` once, on any thread; with OK the response is complete. NOT_FOUND: there is no such version.
 // INVALID_ARGUMENT: the request. UNAVAILABLE: the version is not ready, too many requests wait, or this one has waited for
-// too long.
+// too long. RESOURCE_EXHAUSTED: the answer is larger than a message may be.
 void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done);
 
 }  // namespace gluond::server

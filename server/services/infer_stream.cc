@@ -19,6 +19,11 @@ constexpr int64_t kJobBytes = 8 << 10;
 // An answer that tells an error is always small.
 constexpr size_t kLongestError = 16 << 10, kLongestName = 1024;
 
+// Each request has one answer, which is its last.
+void MarkFinal(inference::ModelStreamInferResponse* response) {
+  (*response->mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
+}
+
 }  // namespace
 
 struct InferStream::Job {
@@ -77,6 +82,7 @@ void InferStream::Drain() {
 
 absl::Status InferStream::Enter(const Slices& message, int64_t bytes, Job* job) {
   Runner& runner = streams_.runner();
+  if (reach().tenant() != nullptr) RETURN_IF_ERROR(reach().tenant()->TakeRequest());
   ASSIGN_OR_RETURN(job->permit, runner.requests.Enter(peer(), 1, reach().tenant()));
   ASSIGN_OR_RETURN(job->bytes_permit, runner.request_bytes.Enter(peer(), bytes));
   RETURN_IF_ERROR(job->memory.Grow(bytes + kJobBytes));
@@ -105,9 +111,7 @@ void InferStream::Receive(const Slices& message, int64_t bytes) {
 }
 
 absl::Status InferStream::Encode(Job* job) {
-  if (job->request->parameters().contains("triton_enable_empty_final_response")) {
-    (*job->response->mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(true);
-  }
+  MarkFinal(job->response);
   if (!reach().is_everything()) Unqualify(reach(), job->response);
   RETURN_IF_ERROR(job->memory.Grow(static_cast<int64_t>(job->response->ByteSizeLong())));
   job->reply = Weave(job->response->SerializeAsString(), *job->response->GetDescriptor(), job->reply_attachments);
@@ -125,6 +129,7 @@ void InferStream::Done(const JobPtr& job, absl::Status status) {
     response.set_error_message(std::string(status.message().substr(0, kLongestError)));
     response.mutable_infer_response()->set_id(job->request->id().substr(0, kLongestName));
     response.mutable_infer_response()->set_model_name(job->request->model_name().substr(0, kLongestName));
+    MarkFinal(&response);
     if (!reach().is_everything()) Unqualify(reach(), &response);
     job->reply = {grpc::Slice(response.SerializeAsString())};
   }

@@ -29,7 +29,7 @@ class InferStreams : public SharedStreams<InferStream> {
   InferStream* Start(const Method& method, Stream::Opening opening);
   // Ends streams whose clients do not take their answers, or send no requests.
   void Sweep();
-  // The streams end with UNAVAILABLE when their requests are answered.
+  // The streams end with UNAVAILABLE when their requests are answered, which no batch delays from here on.
   void Drain();
 
   Runner& runner() { return runner_; }

@@ -1,6 +1,7 @@
 #include "server/services/inference_service.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -168,7 +169,7 @@ void InferenceService::ServerMetadata(Call<inference::ServerMetadataRequest, inf
 // Versions.
 
 void InferenceService::ModelReady(Call<inference::ModelReadyRequest, inference::ModelReadyResponse> call) {
-  FINISH_IF_ERROR(call, served_.Choose(call.request().name(), call.request().version(), "").status());
+  FINISH_IF_ERROR(call, served_.Choose(call.request().name(), call.request().version(), std::nullopt).status());
   call.response().set_ready(true);
   call.Finish();
 }
@@ -176,7 +177,7 @@ void InferenceService::ModelReady(Call<inference::ModelReadyRequest, inference::
 void InferenceService::ModelMetadata(Call<inference::ModelMetadataRequest, inference::ModelMetadataResponse> call) {
   const std::string& name = call.request().name();
   inference::ModelMetadataResponse& response = call.response();
-  ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(name, call.request().version(), ""));
+  ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(name, call.request().version(), std::nullopt));
   ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(name));
   response.set_name(name);
   response.set_platform(kName);
@@ -191,7 +192,7 @@ void InferenceService::ModelMetadata(Call<inference::ModelMetadataRequest, infer
 
 void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference::ModelConfigResponse> call) {
   ASSIGN_OR_FINISH(call, const ServedVersionPtr version,
-                   served_.Choose(call.request().name(), call.request().version(), ""));
+                   served_.Choose(call.request().name(), call.request().version(), std::nullopt));
   Configure(call.request().name(), *version, call.response().mutable_config());
   call.Finish();
 }
@@ -211,7 +212,7 @@ void InferenceService::ModelStatistics(
     Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call) {
   const inference::ModelStatisticsRequest& request = call.request();
   if (!request.name().empty() && !request.version().empty()) {
-    ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(request.name(), request.version(), ""));
+    ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(request.name(), request.version(), std::nullopt));
     Count(request.name(), *version, call.response().add_model_stats());
     return call.Finish();
   }

@@ -50,7 +50,7 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   const v1::DefineModelRequest& request = call.request();
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
-  FINISH_IF_ERROR(call, CheckHost("DefineModelRequest.host", request.host()));
+  FINISH_IF_ERROR(call, CheckHost("DefineModelRequest.host", request.host(), call.reach()));
   if (request.call().has_expected_version()) {
     ASSIGN_OR_FINISH(call, HostedModelPtr replaced, models_.Find(request.model()));
     FINISH_IF_ERROR(call, CheckExpectedVersion(call, replaced));
@@ -102,12 +102,18 @@ void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelRespo
   FINISH_IF_ERROR(call, CheckExpectedVersion(call, hosted));
   FINISH_IF_ERROR(call, models_.Remove(call.request().model()).status());
   runner().sequences.DropAnswersOf(call.request().model());
-  // Answered when the calls before it have ended, so that its memory is free, and its live checkpoint is deleted.
+  // Answered when the calls before it have ended, its live checkpoint is deleted, and its memory is free. A model whose
+  // checkpoint cannot be deleted, and would be there again in the next server, is put back.
   Model& model = hosted->model();
-  model.strand().Do<absl::Status>([hosted = std::move(hosted)] { return absl::OkStatus(); },
-                                  [this, call](const absl::Status&) {
-    if (live_ == nullptr) return call.Finish();
-    live_->Forget(call.request().model(), [call](const absl::Status& status) { call.Finish(status); });
+  const auto removed = std::make_shared<HostedModelPtr>(std::move(hosted));
+  const auto finish = [this, call, removed](const absl::Status& status) {
+    if (!status.ok()) models_.Add(call.request().model(), *removed, /*replace=*/false).IgnoreError();
+    removed->reset();
+    call.Finish(status);
+  };
+  model.strand().Do<absl::Status>([] { return absl::OkStatus(); }, [this, call, finish](const absl::Status&) {
+    if (live_ == nullptr) return finish(absl::OkStatus());
+    live_->Forget(call.request().model(), finish);
   });
 }
 

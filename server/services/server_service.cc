@@ -32,10 +32,8 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
     device->set_description(place->description);
     device->set_threads(place->lanes->compute_threads());
     device->set_memory_bytes(place->memory_bytes);
-    device->set_tensor_bytes(place->budget->used());
-    device->set_memory_peak_bytes(place->budget->peak());
-    device->set_memory_used_bytes(place->lanes->driver().used_bytes());
   }
+  SetBytes(call.reach(), &info);
   const Limits& limits = runner().limits;
   info.mutable_limits()->set_max_message_bytes(limits.max_message_bytes);
   info.mutable_limits()->set_max_chunk_bytes(limits.max_chunk_bytes());
@@ -55,13 +53,30 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
   info.mutable_uptime()->set_seconds(uptime.count() / 1000);
   info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);
   info.set_models(count_models_(call.reach()));
-  info.set_tensor_bytes(devices_.tensor_bytes());
   info.set_has_store(has_store_);
   info.set_incarnation(incarnation_);
   info.set_protocol(kProtocol);
   for (const char* feature : kFeatures) info.add_features(feature);
   info.set_registry_hash(RegistryHash());
   call.Finish();
+}
+
+void ServerService::SetBytes(const Reach& reach, v1::GetServerInfoResponse* info) const {
+  const auto tensors = [&reach](const Budget& budget) {
+    if (reach.is_everything()) return budget.used();
+    return reach.tenant() == nullptr ? 0 : budget.UsedBy(*reach.tenant()->group());
+  };
+  int64_t sum = 0;
+  for (const auto& place : devices_.all()) sum += tensors(*place->budget);
+  info->set_tensor_bytes(sum);
+  for (int i = 0; i < info->devices_size(); ++i) {
+    const Place& place = *devices_.offered()[static_cast<size_t>(i)];
+    v1::Device& device = *info->mutable_devices(i);
+    device.set_tensor_bytes(tensors(*place.budget));
+    if (!reach.is_everything()) continue;
+    device.set_memory_peak_bytes(place.budget->peak());
+    device.set_memory_used_bytes(place.lanes->driver().used_bytes());
+  }
 }
 
 }  // namespace gluond::server

@@ -19,6 +19,9 @@ class ServerService final : public RawService {
 
  private:
   void GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call);
+  // Fills the bytes that are in use now: all for who reaches everything, else the own tenant's, and none where nobody counts
+  // them by tenant.
+  void SetBytes(const Reach& reach, v1::GetServerInfoResponse* info) const;
 
   const Devices& devices_;
   const bool has_store_;

@@ -23,7 +23,7 @@ absl::Status CheckOutputs(const google::protobuf::RepeatedPtrField<std::string>&
   if (unknown == wanted.end()) return absl::OkStatus();
   const std::vector<std::string> names(known.begin(), known.end());
   return absl::NotFoundError(absl::StrCat("the model has no output '", Excerpt(*unknown), "'",
-                                          DidYouMean(*unknown, names), " Outputs: ", absl::StrJoin(names, ", ")));
+                                          DidYouMean(*unknown, names), " (outputs: ", absl::StrJoin(names, ", "), ")"));
 }
 
 NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted, NamedTensors tensors) {

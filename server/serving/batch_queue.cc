@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -24,28 +23,25 @@ BatchQueue::Who BatchQueue::WhoSent(const InferRequest& request) {
 }
 
 absl::Status BatchQueue::Add(InferRequestPtr request) {
-  const auto levels = static_cast<uint64_t>(options_.priority_levels);
-  if (request->priority > levels) {
-    return InField("priority", absl::InvalidArgumentError(absl::StrCat(
-                                   "the priority is ", request->priority, "; ",
-                                   levels == 0 ? "this version has no priorities: leave it out"
-                                               : absl::StrCat("want 1, the highest, to ", levels))));
-  }
-  if (request->timeout.has_value() && !options_.allow_timeout_override) {
-    return InField("timeout", absl::InvalidArgumentError("this version takes no `timeout` from requests; leave it out, or "
-                                                         "publish with allow_timeout_override"));
-  }
   if (options_.max_batch_size > 0 && request->rows > options_.max_batch_size) {
     return absl::InvalidArgumentError(absl::StrCat("the request has a batch of ", request->rows, " rows, the limit of this "
                                                    "version's max_batch_size is ", options_.max_batch_size));
   }
-  if (size_ >= most_ && !MakeRoomFor(WhoSent(*request))) {
-    return absl::UnavailableError(absl::StrCat(size_, " requests wait for this version, the limit of ",
+  if (request->priority == 0 || request->priority > static_cast<uint64_t>(options_.priority_levels)) {
+    request->priority = static_cast<uint64_t>(options_.default_priority);
+  }
+  Level& level = by_priority_[request->priority];
+  const auto waiting = static_cast<int64_t>(level.requests.size());
+  if (waiting >= most_ && !MakeRoomFor(WhoSent(*request), level)) {
+    return absl::UnavailableError(absl::StrCat(waiting, " requests ", options_.priority_levels > 0 ? "of this priority " : "",
+                                               "wait for this version, the limit of ",
                                                options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests",
                                                "; try again later"));
   }
-  if (request->priority == 0) request->priority = static_cast<uint64_t>(options_.default_priority);
-  const std::chrono::microseconds timeout = request->timeout.value_or(options_.default_timeout);
+  std::chrono::microseconds timeout = options_.default_timeout;
+  if (options_.allow_timeout_override && request->timeout.has_value()) {
+    timeout = timeout.count() > 0 ? std::min(timeout, *request->timeout) : *request->timeout;
+  }
   if (timeout.count() > 0) request->too_late = request->arrived + timeout;
   Enter(std::move(request));
   return absl::OkStatus();
@@ -69,32 +65,24 @@ void BatchQueue::Left(Level& level, const InferRequest& request) {
   --size_;
 }
 
-bool BatchQueue::MakeRoomFor(const Who& caller) {
-  absl::flat_hash_map<Who, int64_t> waiting;
-  for (const auto& [priority, level] : by_priority_) {
-    for (const auto& [each, its] : level.callers) waiting[each] += its.waiting;
-  }
+bool BatchQueue::MakeRoomFor(const Who& caller, Level& level) {
+  const auto its = level.callers.find(caller);
   Who most = caller;
-  int64_t count = waiting[caller] + 1;  // With the request that comes.
-  for (const auto& [each, requests] : waiting) {
-    if (requests <= count) continue;
+  int64_t count = its == level.callers.end() ? 1 : its->second.waiting + 1;  // With the request that comes.
+  for (const auto& [each, who] : level.callers) {
+    if (who.waiting <= count) continue;
     most = each;
-    count = requests;
+    count = who.waiting;
   }
   if (most == caller) return false;
-  for (auto level = by_priority_.rbegin(); level != by_priority_.rend(); ++level) {
-    Requests& requests = level->second.requests;
-    const auto last = std::find_if(requests.rbegin(), requests.rend(),
-                                   [&](const InferRequestPtr& request) { return WhoSent(*request) == most; });
-    if (last == requests.rend()) continue;
-    Left(level->second, **last);
-    gave_way_.emplace_back(std::move(*last), absl::UnavailableError(absl::StrCat(
-        "the version's queue is full, and the request gave way to one of another caller: ", count, " of the ", most_,
-        " requests that may wait were this caller's; send fewer at once, or raise max_queue_size")));
-    requests.erase(std::next(last).base());
-    return true;
-  }
-  return false;
+  const auto last = std::find_if(level.requests.rbegin(), level.requests.rend(),
+                                 [&](const InferRequestPtr& request) { return WhoSent(*request) == most; });
+  Left(level, **last);
+  gave_way_.emplace_back(std::move(*last), absl::UnavailableError(absl::StrCat(
+      "the version's queue is full, and the request gave way to one of another caller: ", count, " of the ", most_,
+      " requests that may wait were this caller's; send fewer at once, or raise max_queue_size")));
+  level.requests.erase(std::next(last).base());
+  return true;
 }
 
 std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
@@ -130,8 +118,9 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
     if (!groups.empty() && groups.front().is_full) break;
   }
   *again = Clock::time_point::max();
+  const auto delay = hurries_ ? std::chrono::microseconds(0) : options_.max_queue_delay;
   for (Group& group : groups) {
-    const Clock::time_point due = group.longest + options_.max_queue_delay;
+    const Clock::time_point due = group.longest + delay;
     if (!group.is_full && now < due && group.preferred == 0) {
       *again = std::min(*again, due);
       continue;

@@ -11,8 +11,9 @@
 //
 // Within a priority, callers take turns, row by row: one that has many waiting keeps no other behind them. A caller is an
 // identity, on however many connections, or a connection where identities are not known. (Tenants take none here: a
-// version's callers are all of the tenant that it belongs to, but for the server's admin.) In a full queue, the last request
-// of the caller that has the most gives way to one of a caller with fewer.
+// version's callers are all of the tenant that it belongs to, but for the server's admin.) Each priority has a queue of its
+// own, as long as those of the others. In a full one, the last request of the caller that has the most there gives way to one
+// of a caller with fewer.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_
@@ -35,12 +36,12 @@ class BatchQueue {
  public:
   using Clock = InferRequest::Clock;
 
-  // `most`: requests that wait, where the options leave it open.
+  // `most`: requests that wait in a priority, where the options leave it open.
   BatchQueue(const ServingOptions& options, int64_t most)
       : options_(options), most_(options.max_queue_size > 0 ? options.max_queue_size : most) {}
 
-  // UNAVAILABLE: too many wait. INVALID_ARGUMENT: a priority that there is not, a timeout that may not be said, or more
-  // rows than max_batch_size.
+  // As Triton does, gives a priority that there is not the default's place, and hears a timeout only where the options allow
+  // it, and where it is shorter than theirs. UNAVAILABLE: too many wait. INVALID_ARGUMENT: more rows than max_batch_size.
   absl::Status Add(InferRequestPtr request);
   std::vector<InferRequestPtr> Take(Clock::time_point now, Clock::time_point* again);
   // Requests that are not to be computed any more, with the reason: cancelled, late, or gone for another caller's. With
@@ -52,6 +53,8 @@ class BatchQueue {
   std::vector<InferRequestPtr> TakeAll();
   // Takes the requests of a batch back, before all others: each will be a batch of its own.
   void Return(const std::vector<InferRequestPtr>& batch);
+  // Whether no batch waits for more requests, as those that come go elsewhere.
+  void set_hurries(bool hurries) { hurries_ = hurries; }
   // When TakeDead would have more; Clock::time_point::max(): no time is set.
   Clock::time_point next_death() const;
 
@@ -76,13 +79,15 @@ class BatchQueue {
   void Enter(InferRequestPtr request);
   // Notes that a request of the level is taken.
   void Left(Level& level, const InferRequest& request);
-  // Takes out the last request of the caller that has the most, unless `caller` would have as many. Whether it did.
-  bool MakeRoomFor(const Who& caller);
+  // Takes out the level's last request of the caller that has the most there, unless `caller` would have as many. Whether
+  // it did.
+  bool MakeRoomFor(const Who& caller, Level& level);
   // The reason why nobody waits for the request any more; OK: somebody does.
   static absl::Status WhyDead(const InferRequest& request, Clock::time_point now);
 
   const ServingOptions options_;
-  const int64_t most_;
+  const int64_t most_;  // In each level.
+  bool hurries_ = false;
   int64_t size_ = 0;
   std::map<uint64_t, Level> by_priority_;
   Dead gave_way_;

@@ -47,7 +47,7 @@ struct InferRequest final : Cancellation::Listener {
   Clock::time_point arrived = Clock::now();
   std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
   InferTimes times;                           // Before `done` has outputs.
-  std::function<void()> wake;                 // Called when it is cancelled, while it waits.
+  std::function<void()> wake;                 // Called when it is cancelled, while it listens.
 
   void Listen() {
     if (cancellation != nullptr) (void)cancellation->Listen(this);

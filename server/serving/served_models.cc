@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,13 @@ constexpr char kStable[] = "stable";
 // Names whose versions are all retired stay known, so that their numbers are not used again.
 constexpr size_t kNamesPerVersion = 4;
 
+// The number that a version's name is, as answers tell it.
+std::optional<int64_t> ReadNumber(absl::string_view version) {
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(version, &number) || absl::StrCat(number) != version) return std::nullopt;
+  return number;
+}
+
 absl::Status CheckCount(const std::string& name, const Routes& routes) {
   if (routes.labels.size() <= kMostLabels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
@@ -37,15 +45,19 @@ ServedModels::ServedModels(Runner& runner, Devices& devices, std::unique_ptr<Che
 
 // Look-ups.
 
+bool ServedModels::IsServed(const Model& model) {
+  return std::any_of(model.versions.begin(), model.versions.end(), [](const auto& each) { return !each.second.retiring; });
+}
+
 absl::StatusOr<ServedModels::Model*> ServedModels::FindModel(const std::string& name) {
   const auto found = models_.find(name);
-  if (found == models_.end() || (found->second.versions.empty() && found->second.status.ok())) {
+  if (found == models_.end() || (!IsServed(found->second) && found->second.status.ok())) {
     std::vector<std::string> names;
     for (const auto& [each, model] : models_) {
-      if (TenantPrefix(each) == TenantPrefix(name)) names.push_back(each);
+      if (TenantPrefix(each) == TenantPrefix(name) && IsServed(model)) names.push_back(each);
     }
     return WithInfo(absl::NotFoundError(absl::StrCat("no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
-                                                     " PublishModel makes a version of a model")),
+                                                     " (PublishModel makes a version of a model)")),
                     reason::kNotFound, {{"kind", "served model"}, {"name", Excerpt(name)}});
   }
   RETURN_IF_ERROR(found->second.status);
@@ -58,7 +70,9 @@ absl::StatusOr<const ServedModels::Model*> ServedModels::FindModel(const std::st
 
 absl::Status ServedModels::NoVersion(const Model& model, const std::string& name, absl::string_view version) {
   std::vector<std::string> known;
-  for (const auto& [number, each] : model.versions) known.push_back(absl::StrCat(number));
+  for (const auto& [number, each] : model.versions) {
+    if (!each.retiring) known.push_back(absl::StrCat(number));
+  }
   for (const auto& [label, number] : model.routes.labels) known.push_back(label);
   return WithInfo(absl::NotFoundError(absl::StrCat("'", name, "' has no version '", Excerpt(version), "'; there are ",
                                                    absl::StrJoin(known, ", "))),
@@ -73,31 +87,39 @@ absl::StatusOr<const ServedModels::Version*> ServedModels::FindVersion(const Mod
 }
 
 absl::StatusOr<int64_t> ServedModels::Number(const Model& model, const std::string& name, const std::string& version,
-                                             absl::string_view id) const {
-  if (int64_t number = 0; absl::SimpleAtoi(version, &number)) return number;
+                                             std::optional<absl::string_view> id) const {
+  if (const std::optional<int64_t> number = ReadNumber(version); number.has_value()) return *number;
   if (!version.empty()) {
     const auto label = model.routes.labels.find(version);
     return label == model.routes.labels.end() ? NoVersion(model, name, version) : absl::StatusOr<int64_t>(label->second);
   }
   uint64_t sum = 0;
   for (const auto& [number, weight] : model.routes.weights) sum += weight;
-  if (sum > 0) {
+  if (sum > 0 && id.has_value()) {
     static std::atomic<uint64_t> nameless = 0;
-    uint64_t place = (id.empty() ? Mixed(nameless++) : PlaceOfId(id)) % sum;
+    uint64_t place = (id->empty() ? Mixed(nameless++) : PlaceOfId(*id)) % sum;
     for (const auto& [number, weight] : model.routes.weights) {
       if (place < weight) return number;
       place -= weight;
     }
   }
   if (const auto stable = model.routes.labels.find(kStable); stable != model.routes.labels.end()) return stable->second;
-  for (auto it = model.versions.rbegin(); it != model.versions.rend(); ++it) {
-    if (it->second.state == v1::ServedVersion::READY) return it->first;
+  if (model.routes.are_lost) {
+    return absl::UnavailableError(absl::StrCat("the index of the versions of '", name, "' was damaged or missing, and its "
+                                               "labels and weights are lost; set the label `stable` or weights again "
+                                               "(RouteVersions), or name a version's number"));
   }
-  return model.versions.rbegin()->first;
+  std::optional<int64_t> last;  // The highest one, as long as none is ready.
+  for (auto it = model.versions.rbegin(); it != model.versions.rend(); ++it) {
+    if (it->second.retiring) continue;
+    if (it->second.state == v1::ServedVersion::READY) return it->first;
+    if (!last.has_value()) last = it->first;
+  }
+  return *last;  // FindModel saw one.
 }
 
 absl::StatusOr<ServedVersionPtr> ServedModels::Choose(const std::string& name, const std::string& version,
-                                                      absl::string_view id) const {
+                                                      std::optional<absl::string_view> id) const {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
   ASSIGN_OR_RETURN(const int64_t number, Number(*model, name, version, id));
@@ -304,6 +326,7 @@ absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string&
     if (!change.weights.empty() && sum == 0) {
       return InField("weights", absl::InvalidArgumentError("the weights' sum is 0; set `clear_weights` to end the split"));
     }
+    if (routes.labels.contains(kStable) || sum > 0 || change.clear_weights) routes.are_lost = false;
   }
   RETURN_IF_ERROR(SaveIndex(name, routes));
   MutexLock lock(mu_);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,10 +72,11 @@ class ServedModels {
   void Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
                std::function<void(absl::StatusOr<Declaration>)> done);
 
-  // `version`: a number or a label; empty: the routes choose, by `id`. NOT_FOUND: there is none. UNAVAILABLE: it is not
-  // ready.
+  // `version`: a number or a label; empty: the routes choose, by `id`. Without an `id` that is the label `stable`'s, else the
+  // highest that is ready, whatever the weights. NOT_FOUND: there is none. UNAVAILABLE: it is not ready, or nobody knows the
+  // routes any more.
   absl::StatusOr<ServedVersionPtr> Choose(const std::string& name, const std::string& version,
-                                          absl::string_view id) const;
+                                          std::optional<absl::string_view> id) const;
   // The ready versions of a name. NOT_FOUND: there is no such name.
   absl::StatusOr<std::vector<ServedVersionPtr>> Ready(const std::string& name) const;
   // The ready versions of all names.
@@ -82,6 +84,8 @@ class ServedModels {
   // By name and number. Empty `name`: all.
   Versions List(const std::string& name = "") const;
 
+  // Few requests come any more: those that wait for others to join them are computed at once.
+  void Hurry();
   // Refuses requests that wait, and waits for what is under way. Requires: no more calls come.
   void Stop();
 
@@ -120,18 +124,20 @@ class ServedModels {
   absl::Status MakeAndKeep(const std::string& name, int64_t number, ModelState state, const VersionFacts& facts,
                            const Routes& routes);
   absl::StatusOr<Versions> RouteNow(const std::string& name, const Change& change);
-  // The index as the store has it; where it is damaged, what the values' `numbers` tell.
+  // The index as the store has it; where it is damaged or missing, what the values' `numbers` tell.
   VersionIndex ReadIndex(const std::string& name, const std::vector<int64_t>& numbers, absl::Status* status) const;
   absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number);
   absl::Status Forget(const std::string& name, int64_t number);
   absl::Status LoadNow(const std::string& name);
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);
+  // Whether it has versions, but for those that leave for good.
+  static bool IsServed(const Model& model);
   absl::StatusOr<Model*> FindModel(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<const Model*> FindModel(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The number of the version that a request gets.
   absl::StatusOr<int64_t> Number(const Model& model, const std::string& name, const std::string& version,
-                                 absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+                                 std::optional<absl::string_view> id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // NOT_FOUND: there is none, or it leaves for good.
   static absl::StatusOr<const Version*> FindVersion(const Model& model, const std::string& name, int64_t number);
   static absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version);
@@ -140,6 +146,8 @@ class ServedModels {
   v1::ServedVersion Describe(const std::string& name, const Model& model, int64_t number) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Versions ListLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // All versions that have requests, retired ones, too.
+  std::vector<ServedVersionPtr> All() const;
 
   Runner& runner_;
   Devices& devices_;

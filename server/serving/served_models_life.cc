@@ -11,8 +11,11 @@
 namespace gluond::server {
 namespace {
 
-// The numbers of retired versions are lost with a damaged index: the next ones keep away from them.
+// The numbers of retired versions are lost with an index: the next ones keep away from them.
 constexpr int64_t kGap = 1000;
+
+// Whether the index is damaged or missing.
+bool IsLost(const absl::Status& read) { return absl::IsDataLoss(read) || absl::IsNotFound(read); }
 
 }  // namespace
 
@@ -105,15 +108,21 @@ void ServedModels::Unload(const std::string& name, Done done) {
   });
 }
 
-void ServedModels::Stop() {
+std::vector<ServedVersionPtr> ServedModels::All() const {
   std::vector<ServedVersionPtr> all;
-  {
-    MutexLock lock(mu_);
-    for (const auto& each : all_) {
-      if (ServedVersionPtr version = each.lock()) all.push_back(std::move(version));
-    }
+  MutexLock lock(mu_);
+  for (const auto& each : all_) {
+    if (ServedVersionPtr version = each.lock()) all.push_back(std::move(version));
   }
-  for (const ServedVersionPtr& version : all) version->Stop();
+  return all;
+}
+
+void ServedModels::Hurry() {
+  for (const ServedVersionPtr& version : All()) version->Hurry();
+}
+
+void ServedModels::Stop() {
+  for (const ServedVersionPtr& version : All()) version->Stop();
   turns_.Stop();
 }
 
@@ -124,9 +133,13 @@ absl::Status ServedModels::LoadNow(const std::string& name) {
     ASSIGN_OR_RETURN(Model* const model, FindModel(name));
     for (auto& [number, version] : model->versions) {
       if (version.retiring) continue;
-      if (version.state == v1::ServedVersion::UNLOADING) version.state = v1::ServedVersion::READY;  // It was not drained.
+      if (version.state == v1::ServedVersion::UNLOADING) {  // It was not drained.
+        version.state = v1::ServedVersion::READY;
+        version.served->TakeTime();
+      }
       if (version.state != v1::ServedVersion::UNAVAILABLE) continue;
       version.state = v1::ServedVersion::LOADING;
+      version.reason.clear();
       wanted[number] = version.facts.options;
     }
   }
@@ -159,7 +172,11 @@ void ServedModels::Load() {
     const ScopedAccount owner(runner_.tenants.AccountOf(name));
     absl::Status status;
     const VersionIndex index = ReadIndex(name, numbers, &status);
-    if (!status.ok()) log(absl::StrCat("the index of the versions of '", name, "' was not loaded"), status);
+    if (!status.ok()) {
+      log(absl::StrCat("the index of the versions of '", name, "' was not loaded",
+                       index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions sets "
+                                               "the label `stable` or weights again" : ""), status);
+    }
     {
       MutexLock lock(mu_);
       Model& model = models_[name];
@@ -168,7 +185,7 @@ void ServedModels::Load() {
       for (const auto& [number, facts] : index.versions) {
         model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, "", nullptr};
       }
-      if (!status.ok() && !absl::IsDataLoss(status)) {
+      if (!status.ok() && !IsLost(status)) {
         model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
                                                      "read their index; choose another name"));
         continue;
@@ -187,9 +204,10 @@ VersionIndex ServedModels::ReadIndex(const std::string& name, const std::vector<
   absl::StatusOr<VersionIndex> read = store_->LoadIndex(name);
   *status = read.status();
   VersionIndex index = read.ok() ? *std::move(read) : VersionIndex();
-  for (const int64_t number : absl::IsDataLoss(*status) ? numbers : std::vector<int64_t>()) {
+  for (const int64_t number : IsLost(*status) ? numbers : std::vector<int64_t>()) {
     index.versions[number].options.device = devices_.offered().front()->device.ToString();
     index.next = number + kGap;
+    index.routes.are_lost = true;
   }
   const auto is_gone = [&index](int64_t number) { return !index.versions.contains(number); };
   std::erase_if(index.routes.labels, [&](const auto& each) { return is_gone(each.second); });

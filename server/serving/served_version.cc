@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/graph.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/inference_state.h"
@@ -17,6 +18,7 @@
 #include "server/hosted/wait_for.h"
 #include "server/net/scoped_cork.h"
 #include "server/rpc/draining.h"
+#include "server/serving/batch_cancellation.h"
 
 namespace gluond::server {
 namespace {
@@ -51,10 +53,11 @@ ServedVersion::ServedVersion(const Shared& shared, int64_t number, const Serving
 absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, const std::string& served, int64_t number,
                                                        ModelState state, const ServingOptions& options) {
   ASSIGN_OR_RETURN(Place * const place, shared.devices.Find(options.device));
-  absl::flat_hash_set<absl::string_view> values;
+  absl::flat_hash_set<absl::string_view> values, wanted;
   for (const NamedTensor& value : state.parameters) values.insert(value.name);
+  PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) { wanted.insert(node->name()); });
   for (const Parameter& parameter : state.definition.parameters) {
-    if (values.contains(parameter.name)) continue;
+    if (values.contains(parameter.name) || !wanted.contains(parameter.name)) continue;
     return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
                                                       "the model, and where its shape is open let it see a batch"));
   }
@@ -190,7 +193,7 @@ absl::Status ServedVersion::CheckOutput(const std::string& name) const {
   std::vector<std::string> known;
   for (const ModelOutput& output : outputs) known.push_back(output.name);
   return absl::InvalidArgumentError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
-                                                 " Outputs: ", absl::StrJoin(known, ", ")));
+                                                 " (outputs: ", absl::StrJoin(known, ", "), ")"));
 }
 
 void ServedVersion::Infer(InferRequestPtr request) {
@@ -215,11 +218,25 @@ void ServedVersion::Infer(InferRequestPtr request) {
 }
 
 void ServedVersion::Drain(std::function<void()> drained) {
+  Hurry();
   {
     MutexLock lock(mu_);
     if (under_way_ > 0) return drained_.push_back(std::move(drained));
   }
   drained();
+}
+
+void ServedVersion::Hurry() {
+  {
+    MutexLock lock(mu_);
+    queue_.set_hurries(true);
+  }
+  Pump();
+}
+
+void ServedVersion::TakeTime() {
+  MutexLock lock(mu_);
+  queue_.set_hurries(false);
 }
 
 void ServedVersion::Stop() {
@@ -266,6 +283,12 @@ void ServedVersion::Fail(InferRequest& request, const absl::Status& status) {
   request.Unlisten();
   statistics_.Failed(Clock::now() - request.arrived);
   request.done(status);
+}
+
+void ServedVersion::Count(Clock::time_point arrived, const InferTimes& times, const absl::Status& answer) {
+  const Clock::duration time = Clock::now() - arrived;
+  if (!answer.ok()) return statistics_.Failed(time);
+  statistics_.Succeeded(time, times.queue, {times.input, times.infer, times.output});
 }
 
 // Batches.
@@ -361,12 +384,13 @@ void ServedVersion::Run(size_t instance, Batch batch) {
     return PumpAt(joined);  // Pump may be the caller: it goes no deeper.
   }
   std::vector<std::string> outputs = batch.front()->outputs;
-  const std::shared_ptr<Cancellation> cancellation = batch.size() == 1 ? batch.front()->cancellation : nullptr;
+  const std::shared_ptr<Cancellation> cancellation = CancelledTogether(batch);
   const ScopedAccount account(accounts_[instance]);
   model.model().Predict(*std::move(inputs), std::move(outputs), cancellation,
                         [self = shared_from_this(), instance, batch = std::move(batch), phases, begun,
                          joined](absl::StatusOr<NamedTensors> predicted) mutable {
     phases.infer = Clock::now() - joined;
+    for (const InferRequestPtr& request : batch) request->Unlisten();
     self->Ran(batch, phases, begun, std::move(predicted));
     {
       // Not before: a request that comes while others are answered would be a batch of its own, and wait for this thread.
@@ -379,7 +403,7 @@ void ServedVersion::Run(size_t instance, Batch batch) {
 
 absl::StatusOr<std::vector<NamedTensors>> ServedVersion::Split(const Batch& batch, const NamedTensors& outputs) const {
   std::vector<NamedTensors> answers(batch.size());
-  if (batch.size() == 1 && !options_.batch_invariant) {
+  if (options_.max_batch_size <= 0) {
     answers[0] = outputs;
     return answers;
   }
@@ -407,8 +431,9 @@ void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::ti
   using Answers = absl::StatusOr<std::vector<NamedTensors>>;
   Answers answers = outputs.ok() ? Split(batch, *outputs) : Answers(outputs.status());
   phases.output = Clock::now() - computed;
-  if (!answers.ok() && batch.size() > 1) {  // Perhaps it is the fault of one of them, or of their number.
+  if (!answers.ok() && batch.size() > 1 && IsWanted(batch)) {  // Perhaps it is the fault of one of them, or of their number.
     MutexLock lock(mu_);
+    woken_ = true;  // Some may be cancelled.
     if (!stopped_) return queue_.Return(batch);
   }
   int64_t rows = 0;
@@ -423,7 +448,6 @@ void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::ti
         continue;
       }
       const Clock::duration queued = begun - batch[i]->arrived;
-      statistics_.Succeeded(Clock::now() - batch[i]->arrived, queued, phases);
       batch[i]->times = {queued, phases.input, phases.infer, phases.output, rows};
       batch[i]->done(std::move((*answers)[i]));
     }

@@ -43,7 +43,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   // Makes the instances, gives them the values of `state`, and computes with each as many rows as a lone request has, as
   // each preferred size and as max_batch_size, so that the first requests find all compiled. Waits for the lanes: neither a
   // lane's thread nor gRPC's may call it.
-  // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter has no value.
+  // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter that outputs need has no value.
   // RESOURCE_EXHAUSTED: no memory.
   static absl::StatusOr<std::shared_ptr<ServedVersion>> Create(const Shared& shared, const std::string& served,
                                                                int64_t number, ModelState state,
@@ -62,12 +62,18 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
     return queue_.size();
   }
 
-  // Checks the request's inputs and outputs, and computes it: alone, or in a batch. An error goes to `done`.
+  // Checks the request's inputs and outputs, and computes it: alone, or in a batch. An error goes to `done`, and is counted;
+  // a request that has outputs is counted by whoever makes its answer of them.
   void Infer(InferRequestPtr request);
+  void Count(BatchQueue::Clock::time_point arrived, const InferTimes& times, const absl::Status& answer);
 
-  // Calls `drained` when no request waits or is computed. A later one, which chose this version before it left the table,
-  // is computed all the same.
+  // Calls `drained` when no request waits or is computed; from here on none waits for others to join it. A later one, which
+  // chose this version before it left the table, is computed all the same.
   void Drain(std::function<void()> drained);
+  // No request waits for others to join it any more.
+  void Hurry();
+  // They do again.
+  void TakeTime();
   // Refuses requests, those that wait, too, and waits for the others.
   void Stop();
 

@@ -42,13 +42,12 @@ class Statistics {
     uint64_t inferences = 0;                           // Rows; a request without a batch's axis is one.
     uint64_t executions = 0;                           // Batches.
     std::map<int64_t, Batches> by_rows;
-    std::chrono::system_clock::time_point last{};  // A request's arrival.
+    std::chrono::system_clock::time_point last{};  // The last success.
   };
 
   void Failed(std::chrono::nanoseconds time) {
     MutexLock lock(mu_);
     counts_.fail.Add(time);
-    counts_.last = std::chrono::system_clock::now();
   }
   void Succeeded(std::chrono::nanoseconds time, std::chrono::nanoseconds queued, const Phases& phases) {
     latencies_.queue.Add(queued);

@@ -89,6 +89,7 @@ Json ToJson(const VersionIndex& index) {
   json.Set("versions", std::move(versions));
   json.Set("labels", std::move(labels));
   json.Set("weights", std::move(weights));
+  if (index.routes.are_lost) json.Set("routes_are_lost", true);
   return json;
 }
 
@@ -118,6 +119,7 @@ absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
     RETURN_IF_ERROR(pair.Get("weight", &weight));
     index.routes.weights[number] = static_cast<uint32_t>(weight);
   }
+  if (const Json* const lost = json.Find("routes_are_lost"); lost != nullptr) RETURN_IF_ERROR(lost->Get(&index.routes.are_lost));
   return index;
 }
 
@@ -159,9 +161,9 @@ absl::StatusOr<std::map<std::string, std::vector<int64_t>>> StoredVersions::List
   }
   for (const std::string& each : all) {
     const size_t dot = each.rfind('.');
-    const auto found = dot == std::string::npos ? list.end() : list.find(each.substr(0, dot));
     int64_t number = 0;
-    if (found != list.end() && absl::SimpleAtoi(each.substr(dot + 1), &number)) found->second.push_back(number);
+    if (dot == std::string::npos || !absl::SimpleAtoi(each.substr(dot + 1), &number)) continue;
+    if (each == ValuesName(each.substr(0, dot), number)) list[each.substr(0, dot)].push_back(number);
   }
   for (auto& [name, numbers] : list) std::sort(numbers.begin(), numbers.end());
   return list;

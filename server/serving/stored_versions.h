@@ -36,6 +36,7 @@ struct VersionFacts {
 struct Routes {
   std::map<std::string, int64_t> labels;
   std::map<int64_t, uint32_t> weights;
+  bool are_lost = false;  // With a damaged index; nobody has set them again.
 };
 
 struct VersionIndex {
@@ -61,7 +62,7 @@ class StoredVersions {
   // A damaged index is replaced.
   absl::Status SaveIndex(const std::string& name, const VersionIndex& index);
   absl::StatusOr<VersionIndex> LoadIndex(const std::string& name) const;
-  // All names with an index, and the numbers of the versions whose values are there, sorted.
+  // All names with an index or a version's values, and the numbers of those versions, sorted.
   absl::StatusOr<std::map<std::string, std::vector<int64_t>>> List() const;
 
  private:

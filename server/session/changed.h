@@ -1,4 +1,4 @@
-// SessionChanged hears of commands of a session that change what others see of the server.
+// SessionChanged hears of commands of a session that change what others see of the server, and of those that are refused.
 
 #ifndef SERVER_SESSION_CHANGED_H_
 #define SERVER_SESSION_CHANGED_H_
@@ -11,7 +11,7 @@
 
 namespace gluond::server {
 
-// Called when such a command has ended, with its name, "SaveAsModel", that of the thing, and OK or why it changed nothing.
+// Called when such a command has ended, with its name, "SaveAsModel", that of the thing, and OK or why it did nothing.
 using SessionChanged = std::function<void(absl::string_view command, const std::string& target, absl::StatusCode code)>;
 
 }  // namespace gluond::server

@@ -40,6 +40,18 @@ Imperative::Options SessionExchange::OptionsOf(uint64_t number) const {
   return options;
 }
 
+std::function<void(absl::StatusCode)> SessionExchange::Teller(absl::string_view command, const std::string& target) const {
+  return [changed = session_.changed, command, target](absl::StatusCode code) {
+    if (changed != nullptr) changed(command, target, code);
+  };
+}
+
+void SessionExchange::RefuseChange(absl::string_view command, const std::string& target, uint64_t number,
+                                   const absl::Status& status) const {
+  Teller(command, target)(status.code());
+  session_.answers.Fail(status, number);
+}
+
 absl::Status SessionExchange::Want(uint64_t array, Device device, uint64_t number, Wanted* wanted) {
   ASSIGN_OR_RETURN(const Array* found, session_.arrays.Find(array));
   wanted->values.push_back(session_.imperative.CopyTo({found->value, {}, nullptr}, device, OptionsOf(number)).value);

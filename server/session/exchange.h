@@ -100,9 +100,11 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   // They fail, and the answer tells it.
   void Refuse(uint64_t number, const absl::Status& status);
 
-  // Answers that no model is made, or tells of one that is.
-  void RefuseModel(uint64_t number, const std::string& model, const absl::Status& status);
-  void TellOfModel(const std::string& model, absl::StatusCode code) const;
+  // A function for any thread, also after the session's end: calls Session::changed. `command` is a constant.
+  std::function<void(absl::StatusCode)> Teller(absl::string_view command, const std::string& target) const;
+  // Answers that the command has changed nothing, and tells it.
+  void RefuseChange(absl::string_view command, const std::string& target, uint64_t number, const absl::Status& status) const;
+
   absl::StatusOr<std::shared_ptr<NewModel>> Plan(const v1::Command::SaveAsModel& command, uint64_t number, Wanted* wanted);
   void MadeModel(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made);
   void OpenedModel(uint64_t number, const HostedModelPtr& hosted, absl::StatusOr<NamedTensors> values, uint64_t version);

@@ -9,6 +9,11 @@
 #include "server/hosted/graph_memory.h"
 
 namespace gluond::server {
+namespace {
+
+constexpr char kSaveAsModel[] = "SaveAsModel", kStoreToModel[] = "StoreToModel";
+
+}  // namespace
 
 absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, bool graph, uint64_t version) const {
   Reservation meanwhile(session_.memory);
@@ -24,7 +29,7 @@ absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, b
 void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint64_t number) {
   Wanted wanted;
   absl::StatusOr<std::shared_ptr<NewModel>> planned = Plan(command, number, &wanted);
-  if (!planned.ok()) return RefuseModel(number, command.model(), planned.status());
+  if (!planned.ok()) return RefuseChange(kSaveAsModel, command.model(), number, planned.status());
   const auto make = [this, plan = *std::move(planned), number](std::vector<Tensor> tensors) {
     ++pending_;
     const auto states = tensors.begin() + plan->request.parameters_size();
@@ -34,17 +39,8 @@ void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint6
       to_lane([plan, number, made](SessionExchange& self) { self.MadeModel(number, *plan, made); });
     });
   };
-  const auto failed = [this, model = command.model()](absl::StatusCode code) { TellOfModel(model, code); };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make, failed);
-}
-
-void SessionExchange::TellOfModel(const std::string& model, absl::StatusCode code) const {
-  if (session_.changed != nullptr) session_.changed("SaveAsModel", model, code);
-}
-
-void SessionExchange::RefuseModel(uint64_t number, const std::string& model, const absl::Status& status) {
-  TellOfModel(model, status.code());
-  session_.answers.Fail(status, number);
+  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make,
+                         Teller(kSaveAsModel, command.model()));
 }
 
 absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
@@ -82,8 +78,8 @@ void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::Sta
   --pending_;
   absl::Status status = made.status();
   if (status.ok()) status = session_.models.Add(plan.request.model(), *made, plan.request.replace());
-  if (!status.ok()) return RefuseModel(number, plan.request.model(), status);
-  TellOfModel(plan.request.model(), absl::StatusCode::kOk);
+  if (!status.ok()) return RefuseChange(kSaveAsModel, plan.request.model(), number, status);
+  Teller(kSaveAsModel, plan.request.model())(absl::StatusCode::kOk);
   session_.answers.Result(Describe(**made, /*graph=*/false, (*made)->version()), &v1::Reply::mutable_model, number);
 }
 
@@ -126,20 +122,22 @@ void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uin
     if (status.ok()) status = Want(array, (*found)->place().device, number, &wanted);
     names.push_back(name);
   }
-  if (!status.ok()) return session_.answers.Fail(status, number);
+  if (!status.ok()) return RefuseChange(kStoreToModel, command.model(), number, status);
   const auto condition = command.has_expected_version() ? (*found)->Expect(command.expected_version()) : nullptr;
-  const auto set = [this, hosted = *std::move(found), names, condition, number](std::vector<Tensor> tensors) {
+  const auto tell = Teller(kStoreToModel, command.model());
+  const auto set = [this, hosted = *std::move(found), names, condition, tell, number](std::vector<Tensor> tensors) {
     ++pending_;
     NamedTensors values;
     for (size_t i = 0; i < names.size(); ++i) values.push_back({names[i], std::move(tensors[i])});
-    const auto done = [to_lane = Return(), hosted, number](const absl::Status& status) {
+    const auto done = [to_lane = Return(), hosted, tell, number](const absl::Status& status) {
       const uint64_t version = status.ok() ? hosted->Changed() : 0;
+      tell(status.code());
       to_lane([hosted, number, status, version](SessionExchange& self) { self.StoredToModel(number, hosted, status, version); });
     };
     const ScopedCondition when(condition);
     hosted->model().SetParameters(std::move(values), done);
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set);
+  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set, tell);
 }
 
 void SessionExchange::StoredToModel(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status,

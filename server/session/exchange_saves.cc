@@ -7,12 +7,14 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/codec/duration.h"
+#include "server/rpc/audit_log.h"
 #include "server/session/exchange.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr size_t kLongestKey = 128;
+constexpr char kSaveSession[] = "SaveSession";
 
 // The saved values of these names, in their order.
 absl::StatusOr<std::vector<Tensor>> Pick(const SessionSave& save, const std::vector<std::string>& names) {
@@ -45,14 +47,16 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
                                        absl::StrCat("array '", Excerpt(name), "'"));
     save->arrays.push_back({name, {}});
   }
-  if (!status.ok()) return session_.answers.Fail(status, number);
+  if (!status.ok()) return RefuseChange(kSaveSession, command.name(), number, status);
   save->summary.client = session_.client;
   save->summary.manifest = command.manifest();
   save->random = session_.imperative.random();
-  const auto write = [this, save, kept, name = command.name(), key = command.key(), number](std::vector<Tensor> tensors) {
+  const auto tell = Teller(kSaveSession, command.name());
+  const auto write = [this, save, kept, name = command.name(), key = command.key(), tell, number](std::vector<Tensor> tensors) {
     ++pending_;
     for (size_t i = 0; i < tensors.size(); ++i) save->arrays[i].tensor = std::move(tensors[i]);
-    const auto done = [to_lane = Return(), kept, number](const absl::StatusOr<v1::SavedSession>& saved) {
+    const auto done = [to_lane = Return(), kept, tell, number](const absl::StatusOr<v1::SavedSession>& saved) {
+      tell(saved.status().code());
       to_lane([kept, number, saved](SessionExchange& self) {
         --self.pending_;
         self.Tell(number, saved, /*names=*/true);
@@ -60,7 +64,7 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
     };
     session_.saved.Save(name, key, std::move(*save), done);
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, write);
+  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, write, tell);
 }
 
 void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t number) {
@@ -75,7 +79,9 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
   SavedSessions::Opening opening = {command.name(), command.key(), std::nullopt, nullptr, session_.memory};
   if (command.has_expected_version()) opening.version = command.expected_version();
   if (!command.arrays().empty()) opening.memory = session_.host_memory;
-  session_.saved.Open(std::move(opening), [to_lane = Return(), number](absl::StatusOr<SavedSessions::Opened> opened) {
+  const auto tell = Teller("OpenSaved", command.name());
+  session_.saved.Open(std::move(opening), [to_lane = Return(), tell, number](absl::StatusOr<SavedSessions::Opened> opened) {
+    if (IsRefusal(opened.status().code())) tell(opened.status().code());  // It changes nothing.
     const auto kept = std::make_shared<absl::StatusOr<SavedSessions::Opened>>(std::move(opened));
     to_lane([number, kept](SessionExchange& self) { self.OpenedSaved(number, *kept); });
   });

@@ -48,6 +48,7 @@ absl::Status Session::Attach(std::shared_ptr<SessionStream> stream, const v1::Se
     Release();
   }
   stream_ = std::move(stream);
+  if (std::exchange(held_, false) && MayExecute()) PostTurn();
   Accept(std::move(first));
   v1::SessionResponse response;
   *response.mutable_opened() = opened;
@@ -102,6 +103,11 @@ void Session::Written(SessionStream& stream) {
 void Session::Detach(SessionStream& stream) {
   MutexLock lock(mu_);
   if (stream_.get() == &stream) Release();
+}
+
+void Session::Hold() {
+  MutexLock lock(mu_);
+  held_ = stream_ == nullptr;
 }
 
 void Session::Sweep(Clock::time_point now) {

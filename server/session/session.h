@@ -91,6 +91,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   // The stream has ended.
   void Detach(SessionStream& stream);
 
+  // The caller's credential is no longer good: unless a stream serves the session, of the commands received no other is
+  // executed before it is attached again. They are not dropped: the client may know that they were received, and not have
+  // them any more.
+  void Hold();
   // Ends the session where its client has been silent for longer than the lease; one that is named, than the grace.
   void Sweep(Clock::time_point now);
   // A named session whose client has been silent for longer than the lease: since when, and the bytes that it holds.
@@ -170,6 +174,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
   bool farewell_ ABSL_GUARDED_BY(mu_) = false;  // A last message is to be written.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool held_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   bool named_ ABSL_GUARDED_BY(mu_) = false;  // It has saved or opened something.
   bool away_ ABSL_GUARDED_BY(mu_) = false;   // As on_away was told.

@@ -14,6 +14,7 @@
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
 #include "server/rpc/draining.h"
+#include "server/rpc/grpc_status.h"
 #include "server/rpc/tenant_names.h"
 #include "server/identity/secret.h"
 #include "server/session/stream.h"
@@ -37,11 +38,22 @@ SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answ
   };
 }
 
+// Counts what limits have refused, each failure when it is first told.
+SessionProgram::Answer CountingRefusals(FailureLog& log, SessionProgram::Answer answer) {
+  return [&log, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
+    for (const v1::Failure& failure : reply.failures()) {
+      if (failure.told()) continue;
+      if (const std::string flag = LimitOf(failure.status()); !flag.empty()) log.CountRefusal(flag);
+    }
+    answer(std::move(reply), std::move(attachments), bytes);
+  };
+}
+
 }  // namespace
 
 Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program,
-                   AuditLog& audit)
-    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit),
+                   AuditLog& audit, FailureLog& log)
+    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit), log_(log),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       // A session has one, and another one that takes over.
       streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
@@ -66,12 +78,17 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Open(const v1::OpenSession& o
   return session;
 }
 
+// A caller who has lost a role does not get the arrays that he had by it.
+bool Sessions::IsOwner(const Entry& entry, const Stream& stream) {
+  return NameOf(entry.owner) == NameOf(stream.caller()) && stream.reach().Covers(entry.reach);
+}
+
 absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id, const Stream& stream) {
   std::shared_ptr<Session> session;
   {
     MutexLock lock(mu_);
     const auto found = sessions_.find(id);
-    if (found == sessions_.end() || found->second.owner != NameOf(stream.caller())) return SessionIsGone();
+    if (found == sessions_.end() || !IsOwner(found->second, stream)) return SessionIsGone();
     session = found->second.session;
   }
   if (!session->Return()) return SessionIsGone();
@@ -81,6 +98,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
   if (!found->second.permit.holds()) {
     ASSIGN_OR_RETURN(found->second.permit, shares_.Enter(stream.peer(), 1));
   }
+  found->second.owner = stream.caller();
   found->second.peer = stream.peer()->name();
   return session;
 }
@@ -94,12 +112,12 @@ SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream)
       MutexLock lock(mu_);
       if (const auto found = sessions_.find(id); found != sessions_.end()) audited.peer = found->second.peer;
     }
-    audit_.Changed(audited);
+    IsRefusal(code) ? audit_.Refused(audited) : audit_.Changed(audited);
   };
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const Stream& stream) {
-  RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host()));
+  RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host(), stream.reach()));
   {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));
@@ -111,6 +129,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(),
                             host = open.host(), changed = ToAuditLog(id, stream)](Lane& lane, SessionProgram::Answer answer) {
     if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
+    answer = CountingRefusals(log_, std::move(answer));
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
     shared.changed = changed;
@@ -133,14 +152,15 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   MutexLock lock(mu_);
   if (draining_) return Draining();
   RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));  // Others may have been opened meanwhile.
-  sessions_[id] = {session, std::move(permit), NameOf(stream.caller()), stream.reach().tenant(), stream.peer()->name()};
+  sessions_[id] = {session, std::move(permit), stream.caller(), std::string(stream.method()), stream.reach(),
+                   stream.peer()->name()};
   return session;
 }
 
 absl::Status Sessions::CheckQuota(const TenantPtr& tenant) const {
   const int64_t most = tenant == nullptr ? 0 : tenant->quotas().sessions;
   if (most == 0) return absl::OkStatus();
-  const auto is_its = [&tenant](const auto& entry) { return entry.second.tenant == tenant; };
+  const auto is_its = [&tenant](const auto& entry) { return entry.second.reach.tenant() == tenant; };
   const int64_t count = std::count_if(sessions_.begin(), sessions_.end(), is_its);
   if (count < most) return absl::OkStatus();
   return OverLimit("--tenants:sessions", "tenant '", tenant->name(), "' has ", count, " sessions, and its quota is sessions=",
@@ -158,7 +178,7 @@ std::vector<Sessions::Away> Sessions::ListAway(Session::Clock::time_point now) c
   std::vector<Away> list;
   {
     MutexLock lock(mu_);
-    for (const auto& [id, entry] : sessions_) list.push_back({entry.session, entry.tenant, {}});
+    for (const auto& [id, entry] : sessions_) list.push_back({entry.session, entry.reach.tenant(), {}});
   }
   std::erase_if(list, [now](Away& each) {
     std::optional<Session::Away> away = each.session->away(now);
@@ -210,6 +230,18 @@ void Sessions::EndThoseOverLimit(Session::Clock::time_point now) {
   }
   for (const TenantPtr& tenant : tenants) EndThoseOverLimit(now, tenant, &away);
   EndThoseOverLimit(now, nullptr, &away);
+}
+
+void Sessions::HoldUnless(
+    absl::FunctionRef<absl::Status(absl::string_view method, const Identity& owner, const Reach& reach)> may_go_on) {
+  std::vector<std::shared_ptr<Session>> to_hold;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [id, entry] : sessions_) {
+      if (entry.owner != nullptr && !may_go_on(entry.method, *entry.owner, entry.reach).ok()) to_hold.push_back(entry.session);
+    }
+  }
+  for (const auto& session : to_hold) session->Hold();
 }
 
 void Sessions::Sweep() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "server/rpc/audit_log.h"
@@ -25,8 +26,10 @@ namespace gluond::server {
 
 class Sessions {
  public:
-  // `audit` has a line for each model that a session's command makes, or could not make.
-  Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program, AuditLog& audit);
+  // `audit` has a line for each change that a session's command makes or could not make, and each refusal; `log`
+  // counts the commands that a limit has refused.
+  Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program, AuditLog& audit,
+           FailureLog& log);
   ~Sessions() { End(); }
 
   // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: it has ended, or is
@@ -38,6 +41,8 @@ class Sessions {
   SharedStreams<SessionStream>& streams() { return streams_; }
   const SharedStreams<SessionStream>& streams() const { return streams_; }
 
+  // Holds the sessions of those who could not open them any more. After their streams have been revoked.
+  void HoldUnless(absl::FunctionRef<absl::Status(absl::string_view method, const Identity& owner, const Reach& reach)> may_go_on);
   // Ends sessions and streams whose clients are silent, and sessions away that hold too much.
   void Sweep();
   // Refuses new sessions and streams; the others end with UNAVAILABLE when they have done their received commands.
@@ -52,6 +57,15 @@ class Sessions {
   // Lines of the audit log for changes that the session's commands make, in the name of the stream's caller.
   SessionChanged ToAuditLog(const std::string& id, const Stream& stream);
   absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const Stream& stream);
+  struct Entry {
+    std::shared_ptr<Session> session;
+    Shares::Permit permit;  // None while it is away.
+    IdentityPtr owner;      // The caller of its last stream. Null: nobody asks who callers are.
+    std::string method;     // That stream's.
+    Reach reach;            // The opener's.
+    std::string peer;       // The connection of its last stream, by name.
+  };
+  static bool IsOwner(const Entry& entry, const Stream& stream);
   absl::Status CheckQuota(const TenantPtr& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<std::shared_ptr<Session>> List() const;
 
@@ -74,19 +88,13 @@ class Sessions {
   const Limits limits_;
   const SessionProgramFactory create_program_;
   AuditLog& audit_;
+  FailureLog& log_;
 
   Shares shares_;  // Counts sessions that are not away.
   SharedStreams<SessionStream> streams_;
 
   mutable Mutex mu_;  // Taken after a session's.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  struct Entry {
-    std::shared_ptr<Session> session;
-    Shares::Permit permit;  // None while it is away.
-    std::string owner;      // The name of the caller who has opened it; empty: nobody asks who callers are.
-    TenantPtr tenant;
-    std::string peer;       // The connection of its last stream, by name.
-  };
   absl::flat_hash_map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kLookAgain{1};
 }  // namespace
 
 bool Session::MayExecute() const {
-  return !ended_ && !inbox_.empty() && outbox_.unsent_bytes() <= limits_.max_session_queue_bytes &&
+  return !ended_ && !held_ && !inbox_.empty() && outbox_.unsent_bytes() <= limits_.max_session_queue_bytes &&
          (outbox_is_paid_ || outbox_.all_written()) && pending_ <= kMostPending;
 }
 

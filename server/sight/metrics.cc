@@ -108,8 +108,8 @@ void Metrics::AddCalls(Families& families) const {
   for (const auto& [phase, latency] : {std::pair("queue", &parts_.runner.queued),
                                        std::pair("compute", &parts_.runner.computed),
                                        std::pair("callbacks", &parts_.runner.called_back)}) {
-    families.AddLatency("gluond_phase_seconds", "Training calls by the time of a phase: the wait for model and lane, the "
-                        "computation, and the wait for clients' operators within it.", latency->Read(),
+    families.AddLatency("gluond_phase_seconds", "Parts of training calls by the time of a phase: the wait for model "
+                        "and lane, the computation, and the wait for clients' operators within it.", latency->Read(),
                         {{"phase", phase}});
   }
   for (const auto& [log, lines] : CountDroppedLines()) {
@@ -236,6 +236,8 @@ void Metrics::AddStore(Families& families) {
   }
   families.AddGauge("gluond_store_bytes", "Bytes in --store_dir, as of the last ten seconds.",
                     static_cast<double>(store_bytes_));
+  families.AddCounter("gluond_failed_saves_total", "Saves of models for the next process that failed.",
+                      static_cast<double>(parts_.failed_saves()));
 }
 
 }  // namespace gluond::server

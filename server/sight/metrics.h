@@ -45,6 +45,7 @@ class Metrics {
     const CustomHosts& hosts;
     const CheckpointStore* store;  // Null: there is none.
     std::function<int64_t()> sessions, datasets;
+    std::function<int64_t()> failed_saves;  // Models' saves for the next process.
   };
 
   explicit Metrics(Parts parts) : parts_(std::move(parts)) {}

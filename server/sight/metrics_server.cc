@@ -1,8 +1,13 @@
 #include "server/sight/metrics_server.h"
 
+#include <netdb.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +16,7 @@
 #include "civetweb.h"
 #include "engine/core/status_macros.h"
 #include "server/identity/secret.h"
+#include "server/net/descriptor.h"
 
 namespace gluond::server {
 namespace {
@@ -18,6 +24,7 @@ namespace {
 constexpr size_t kLongestToken = 4096;
 // A thread has a tenth of a processor that others want.
 constexpr int kNice = 10;
+constexpr std::chrono::milliseconds kKnock{5};
 
 // Prometheus sends its token as it stands in its own file: without the end of the line.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
@@ -40,8 +47,12 @@ MetricsServer::MetricsServer(Options options, Pages pages) : options_(std::move(
   mg_init_library(MG_FEATURES_DEFAULT);
 }
 
+absl::Status MetricsServer::Check(const Options& options) {
+  return options.token_file.empty() ? absl::OkStatus() : ReadToken(options.token_file).status();
+}
+
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options options, Pages pages) {
-  if (!options.token_file.empty()) RETURN_IF_ERROR(ReadToken(options.token_file).status());
+  RETURN_IF_ERROR(Check(options));
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(options), std::move(pages)));
   const char* settings[] = {"listening_ports",    server->options_.address.c_str(),
                             "num_threads",        "4",
@@ -73,8 +84,32 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options opti
 }
 
 MetricsServer::~MetricsServer() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (context_ != nullptr) Stop();
   mg_exit_library();
+}
+
+// civetweb looks every two seconds whether it is to stop, and at once when a connection comes: one is made.
+void MetricsServer::Stop() {
+  const size_t colon = options_.address.rfind(':');
+  std::string host = options_.address.substr(0, colon);
+  if (host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const bool has_address = getaddrinfo(host.c_str(), std::to_string(port()).c_str(), &hints, &found) == 0;
+  std::atomic<bool> stopped = false;
+  std::thread stop([this, &stopped] {
+    mg_stop(context_);
+    stopped = true;
+  });
+  while (has_address && !stopped) {
+    const Descriptor knock(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    connect(knock.get(), found->ai_addr, found->ai_addrlen);  // Whether it succeeds or not: the next one comes soon.
+    std::this_thread::sleep_for(kKnock);
+  }
+  stop.join();
+  if (has_address) freeaddrinfo(found);
 }
 
 int MetricsServer::port() const {

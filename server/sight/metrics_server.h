@@ -33,7 +33,9 @@ class MetricsServer {
     std::function<std::string()> why_not_ready;  // Empty: it is ready.
   };
 
-  // UNAVAILABLE: the address is taken. INVALID_ARGUMENT: the file has no token.
+  // INVALID_ARGUMENT: the file has no token.
+  static absl::Status Check(const Options& options);
+  // UNAVAILABLE: the address is taken. INVALID_ARGUMENT: as Check.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(Options options, Pages pages);
   // Waits for the answers under way.
   ~MetricsServer();
@@ -48,6 +50,7 @@ class MetricsServer {
   };
 
   MetricsServer(Options options, Pages pages);
+  void Stop();
   static int Begin(mg_connection* connection);
   static int Send(mg_connection* connection, const Answer& answer);
   Answer AnswerTo(const mg_connection* connection) const;

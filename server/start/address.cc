@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,14 @@ absl::Status CheckAddress(const std::string& address, bool identified, bool inse
       "--address=", address, " can be reached from other machines, without encryption or without a question who calls: set --tls_cert, "
       "--tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
       "the risk with --insecure_public"));
+}
+
+absl::Status CheckFolderOf(const std::string& path, absl::string_view flag) {
+  const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(flag, ": ", path, " cannot be made, since ", folder, " is no folder"));
 }
 
 absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool insecure_public, bool has_token) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace gluond::server {
 
@@ -17,6 +18,9 @@ bool IsLocal(const std::string& address);
 // INVALID_ARGUMENT: it is no address. FAILED_PRECONDITION: others can reach the address, and neither `identified` nor
 // `insecure_public` was given.
 absl::Status CheckAddress(const std::string& address, bool identified, bool insecure_public);
+
+// Whether a file can be at a path that the flag names: its folder is there. FAILED_PRECONDITION names both.
+absl::Status CheckFolderOf(const std::string& path, absl::string_view flag);
 
 // The same for --metrics_address, "IP:PORT" or "localhost:PORT": a token, too, makes one that others can reach acceptable.
 // Returns the address with its number, "127.0.0.1:9100".

@@ -1,5 +1,8 @@
 // Limits: the most that the server accepts, with the defaults. Each field is the flag of the same name (main.cc), and
 // every error that a limit causes names the flag.
+//
+//   for (const LimitFlag& each : LimitFlags()) limits.*each.limit = ... the flag each.name ...;
+//   RETURN_IF_ERROR(CheckLimits(limits));
 
 #ifndef SERVER_START_LIMITS_H_
 #define SERVER_START_LIMITS_H_
@@ -7,7 +10,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
 namespace gluond::server {
+
+// The longest message that gRPC and Protocol Buffers carry for sure.
+constexpr int64_t kLargestMessage = int64_t{1} << 30;
 
 struct Limits {
   int64_t max_memory_bytes = 0;                   // For the whole process. 0: three quarters of the machine's.
@@ -47,6 +56,19 @@ struct Limits {
   // The largest chunk of an upload or a download.
   int64_t max_chunk_bytes() const { return std::min(int64_t{4} << 20, max_message_bytes / 2); }
 };
+
+struct LimitFlag {
+  const char* name;  // Without the dashes.
+  int64_t Limits::*limit;
+  int64_t least;
+  int64_t most;
+};
+
+// A row for each field of Limits.
+absl::Span<const LimitFlag> LimitFlags();
+
+// INVALID_ARGUMENT names a flag whose value is out of its row's range.
+absl::Status CheckLimits(const Limits& limits);
 
 }  // namespace gluond::server
 

@@ -51,15 +51,10 @@ void CatchSignals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = &OnHangup;
+  sigaction(SIGHUP, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-}
-
-void CatchHangup() {
-  struct sigaction action = {};
-  action.sa_handler = &OnHangup;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGHUP, &action, nullptr);
 }
 
 int WaitForStop(const std::function<void()>& on_hangup) {

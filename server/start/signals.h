@@ -7,14 +7,11 @@
 
 namespace gluond::server {
 
-// From now on SIGINT and SIGTERM, whichever thread gets them, wake WaitForStop; SIGPIPE and SIGXFSZ are ignored, since
-// writes say so. (Blocking them would not do: libraries start threads before main.) A second one ends the process at
-// once, with the exit status 128 + its number, unless it comes within a quarter of a second of the first: a terminal and
-// a parent may both pass one on.
+// From now on SIGINT, SIGTERM and SIGHUP, whichever thread gets them, wake WaitForStop; SIGPIPE and SIGXFSZ are ignored,
+// since writes say so. (Blocking them would not do: libraries start threads before main.) A second SIGINT or SIGTERM ends
+// the process at once, with the exit status 128 + its number, unless it comes within a quarter of a second of the first: a
+// terminal and a parent may both pass one on.
 void CatchSignals();
-
-// From now on SIGHUP, too, wakes WaitForStop, each time. Without this call it ends the process, as ever.
-void CatchHangup();
 
 // Waits for a SIGINT or SIGTERM since CatchSignals and returns it. Calls `on_hangup` for SIGHUP meanwhile; several that
 // come while it is called may be one.

@@ -64,6 +64,14 @@ class CommandLineTest(unittest.TestCase):
     rolled = gluond("versions", "mlp", "--labels=canary=0", "--weights=none", "--retire=2", server=again)
     self.assertEqual(len(rolled.stdout.splitlines()), 2, rolled.stdout)
     self.assertIn("LABEL=VERSION", gluond("versions", "mlp", "--labels=x", server=again).stderr)
+    unknown = gluond("versions", "mpl", server=again)
+    self.assertEqual((unknown.returncode, unknown.stdout), (1, ""))
+    self.assertIn("no model is served as 'mpl'; served: mlp", unknown.stderr)
+    for option, number in (("max_batch_size", 2**32 + 32), ("max_queue_delay_us", -5), ("instances", -1)):
+      self.assertIn(f"--{option} is {number}; want 0 to", gluond("publish", "mlp", f"--{option}={number}", server=again).stderr)
+
+  def test_it_tells_its_release(self):
+    self.assertRegex(gluond("--version").stdout, r"\Agluond \d+\.\d+\.\d+\n\Z")
 
   def test_the_same_seed_trains_to_the_same_bits(self):
     data = self.folder / "fashion-mnist"

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "server/serving/batch_cancellation.h"
+
 namespace gluond::server {
 namespace {
 
@@ -115,9 +117,45 @@ TEST_F(BatchQueueTest, TheHighestPriorityLeads) {
   EXPECT_TRUE(Add(queue, 1, "", 1).ok());
   EXPECT_EQ(Take(queue), (std::vector<int>{2, 1}));
   EXPECT_EQ(Take(queue), std::vector<int>{0});
-  const absl::Status status = Add(queue, 1, "", 4);
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_NE(status.message().find("want 1, the highest, to 3"), std::string::npos) << status;
+}
+
+TEST_F(BatchQueueTest, APriorityThatThereIsNotIsTheDefault) {
+  ServingOptions options;
+  options.priority_levels = 3;
+  options.default_priority = 2;
+  BatchQueue queue(options, 100);
+  for (const uint64_t priority : {3, 4, 0, 1}) EXPECT_TRUE(Add(queue, 1, "", priority).ok());
+  for (const int number : {3, 1, 2, 0}) EXPECT_EQ(Take(queue), std::vector<int>{number});
+  BatchQueue none({}, 100);
+  for (const uint64_t priority : {7, 0, 1}) EXPECT_TRUE(Add(none, 1, "", priority).ok());
+  for (const int number : {4, 5, 6}) EXPECT_EQ(Take(none), std::vector<int>{number});
+}
+
+TEST_F(BatchQueueTest, EachPriorityHasAQueueOfItsOwn) {
+  ServingOptions options;
+  options.max_queue_size = 2;
+  options.priority_levels = 2;
+  options.default_priority = 2;
+  BatchQueue queue(options, 100);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_TRUE(absl::IsUnavailable(Add(queue, 1)));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Add(queue, 1, "", 1).ok()) << "lower ones do not stand in the way";
+  const absl::Status full = Add(queue, 1, "", 1);
+  EXPECT_TRUE(absl::IsUnavailable(full));
+  EXPECT_NE(full.message().find("2 requests of this priority wait"), std::string::npos) << full;
+  EXPECT_FALSE(queue.has_dead());
+  for (const int number : {3, 4, 0, 1}) EXPECT_EQ(Take(queue), std::vector<int>{number});
+}
+
+TEST_F(BatchQueueTest, AQueueThatHurriesWaitsForNoMore) {
+  BatchQueue queue(Batches(8, 1'000'000), 100);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_TRUE(Take(queue).empty());
+  queue.set_hurries(true);
+  EXPECT_EQ(Take(queue), (std::vector<int>{0, 1}));
+  queue.set_hurries(false);
+  EXPECT_TRUE(Add(queue, 1).ok());
+  EXPECT_TRUE(Take(queue).empty());
 }
 
 TEST_F(BatchQueueTest, LimitsAreTold) {
@@ -125,7 +163,6 @@ TEST_F(BatchQueueTest, LimitsAreTold) {
   options.max_queue_size = 2;
   BatchQueue queue(options, 100);
   EXPECT_TRUE(absl::IsInvalidArgument(Add(queue, 5)));
-  EXPECT_TRUE(absl::IsInvalidArgument(Add(queue, 1, "", 1))) << "there are no priorities";
   EXPECT_TRUE(Add(queue, 1).ok());
   EXPECT_TRUE(Add(queue, 1).ok());
   const absl::Status full = Add(queue, 1);
@@ -138,16 +175,14 @@ TEST_F(BatchQueueTest, LimitsAreTold) {
 
 TEST_F(BatchQueueTest, TheDeadAreTakenOut) {
   ServingOptions options = Batches(4, 1'000'000);
-  options.default_timeout = microseconds(500);
+  options.default_timeout = microseconds(5000);
   options.allow_timeout_override = true;
   BatchQueue queue(options, 100);
-  EXPECT_TRUE(Add(queue, 1).ok());
-  const InferRequestPtr patient = Request(1), cancelled = Request(1);
+  const InferRequestPtr hasty = Request(1), patient = Request(1), cancelled = Request(1);
+  hasty->timeout = microseconds(500);
   patient->timeout = microseconds(2000);
   cancelled->cancellation = std::make_shared<Cancellation>();
-  cancelled->timeout = microseconds(5000);
-  EXPECT_TRUE(queue.Add(patient).ok());
-  EXPECT_TRUE(queue.Add(cancelled).ok());
+  for (const InferRequestPtr& request : {hasty, patient, cancelled}) EXPECT_TRUE(queue.Add(request).ok());
   EXPECT_TRUE(queue.TakeDead(now_).empty());
   EXPECT_EQ(queue.next_death(), now_ + microseconds(500));
   now_ += microseconds(500);
@@ -159,8 +194,46 @@ TEST_F(BatchQueueTest, TheDeadAreTakenOut) {
   EXPECT_TRUE(absl::IsCancelled(dead[1].second));
   EXPECT_EQ(queue.size(), 1);
   EXPECT_EQ(queue.next_death(), patient->arrived + microseconds(2000));
-  BatchQueue strict(Batches(4), 100);
-  EXPECT_TRUE(absl::IsInvalidArgument(strict.Add(patient))) << "it takes no timeout from requests";
+}
+
+TEST_F(BatchQueueTest, ARequestsTimeoutIsHeardWhereItMayAndOnlyShortensTheDefault) {
+  const auto death = [this](int64_t its, int64_t of_version, bool allowed) {
+    ServingOptions options;
+    options.default_timeout = microseconds(of_version);
+    options.allow_timeout_override = allowed;
+    BatchQueue queue(options, 100);
+    const InferRequestPtr request = Request(1);
+    request->timeout = microseconds(its);
+    EXPECT_TRUE(queue.Add(request).ok());
+    const Clock::time_point next = queue.next_death();
+    return next == Clock::time_point::max() ? -1 : std::chrono::duration_cast<microseconds>(next - now_).count();
+  };
+  EXPECT_EQ(death(500, 1000, true), 500);
+  EXPECT_EQ(death(2000, 1000, true), 1000);
+  EXPECT_EQ(death(2000, 0, true), 2000);
+  EXPECT_EQ(death(500, 1000, false), 1000);
+  EXPECT_EQ(death(500, 0, false), -1);
+}
+
+TEST_F(BatchQueueTest, ABatchIsCancelledWhenNobodyWaitsForIt) {
+  const std::vector<InferRequestPtr> batch = {Request(1), Request(1), Request(1)};
+  EXPECT_EQ(CancelledTogether(batch), nullptr) << "they cannot be cancelled";
+  const auto deadline = now_ + std::chrono::hours(1);
+  const auto mine = std::make_shared<Cancellation>(deadline), others = std::make_shared<Cancellation>(now_);
+  batch[0]->cancellation = batch[2]->cancellation = mine;
+  EXPECT_EQ(CancelledTogether(batch), nullptr);
+  batch[1]->cancellation = others;
+  const std::shared_ptr<Cancellation> together = CancelledTogether(batch);
+  ASSERT_NE(together, nullptr);
+  EXPECT_EQ(together->deadline(), deadline) << "the last one's";
+  others->Cancel();
+  EXPECT_TRUE(together->Check().ok());
+  EXPECT_TRUE(IsWanted(batch));
+  mine->Cancel();
+  EXPECT_TRUE(absl::IsCancelled(together->Check()));
+  EXPECT_FALSE(IsWanted(batch));
+  for (const InferRequestPtr& request : batch) request->Unlisten();
+  EXPECT_TRUE(absl::IsCancelled(CancelledTogether(batch)->Check())) << "they were cancelled before";
 }
 
 class FairBatchQueueTest : public BatchQueueTest {
@@ -223,9 +296,7 @@ TEST_F(FairBatchQueueTest, InAFullQueueTheLastOfTheCallerWithTheMostGivesWay) {
   options.priority_levels = 2;
   options.default_priority = 2;
   BatchQueue queue(options, 4);
-  EXPECT_TRUE(AddOf(queue, many_).ok());
-  EXPECT_TRUE(AddOf(queue, many_).ok());
-  EXPECT_TRUE(AddOf(queue, many_, 1, /*priority=*/1).ok());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(AddOf(queue, many_).ok());
   EXPECT_TRUE(AddOf(queue, many_, 1, /*priority=*/1).ok());
   EXPECT_TRUE(absl::IsUnavailable(AddOf(queue, many_)));
   EXPECT_FALSE(queue.has_dead());
@@ -233,18 +304,17 @@ TEST_F(FairBatchQueueTest, InAFullQueueTheLastOfTheCallerWithTheMostGivesWay) {
   EXPECT_TRUE(queue.has_dead());
   BatchQueue::Dead dead = queue.TakeDead(now_);
   ASSERT_EQ(dead.size(), 1u);
-  EXPECT_EQ(dead[0].first, all_[1]) << "the last one of the lower priority";
+  EXPECT_EQ(dead[0].first, all_[3]) << "the last one of the same priority";
   EXPECT_TRUE(absl::IsUnavailable(dead[0].second));
   EXPECT_NE(dead[0].second.message().find("4 of the 4 requests"), std::string::npos) << dead[0].second;
   EXPECT_FALSE(queue.has_dead());
-  EXPECT_EQ(queue.size(), 4);
+  EXPECT_EQ(queue.size(), 5);
   EXPECT_TRUE(AddOf(queue, few_).ok());
   EXPECT_TRUE(absl::IsUnavailable(AddOf(queue, few_))) << "both have two by now";
   BatchQueue odd(options, 3);
   for (const AccountPtr& caller : {many_, many_, few_}) EXPECT_TRUE(AddOf(odd, caller).ok());
   EXPECT_TRUE(absl::IsUnavailable(AddOf(odd, few_))) << "nothing is won when two against one turn into one against two";
-  EXPECT_EQ(Take(queue), std::vector<int>{2});
-  EXPECT_EQ(Take(queue), std::vector<int>{3});
+  EXPECT_EQ(Take(queue), std::vector<int>{4}) << "the higher priority's";
 }
 
 TEST_F(BatchQueueTest, LateRequestsGoOnBehindTheOthersOfTheirPriority) {

@@ -9,8 +9,9 @@ import grpc
 
 from tests import case_runner
 from tests.server.reflection_client import Reflection
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 from tests.server.square_operators import SquareOperators, define_and_train, step_json
+from tests.server.watched_server import WatchedServer
 from tests.server.watched_server import WatchedServer
 
 INFO = "/gluond.v1.ServerService/GetServerInfo"
@@ -46,7 +47,7 @@ class ConnectionLifeTest(unittest.TestCase):
           stream.cancel()
 
 
-class ExitStatusTest(unittest.TestCase):
+class ExitStatusTest(Waits, unittest.TestCase):
   """The statuses of docs/operations.md; 4 wants a GPU that fails (tests/gpu), 128 and more are the drain test's."""
 
   def test_a_start_that_is_refused(self):
@@ -70,6 +71,16 @@ class ExitStatusTest(unittest.TestCase):
       self.assertIn("were cut", err)
       self.assertIn(step.code(), (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE))
       operators.answer_forward()
+
+  def test_an_end_that_could_not_save_its_models(self):
+    with WatchedServer("--checkpoint_every=1steps") as server:
+      (server.folder / "store/.live/.lock-m").mkdir()  # In the place of a file.
+      server.define(trainer=False)
+      self.until(lambda: server.value("gluond_failed_saves_total") > 0)
+      code, _, err = server.stop()
+    self.assertEqual(code, 5, err)
+    self.assertEqual(err.count("the live checkpoint of model 'm' was not saved: "), 1, err)
+    self.assertIn("1 models were not saved", err)
 
 
 if __name__ == "__main__":

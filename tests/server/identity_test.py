@@ -1,17 +1,22 @@
 """Who may call what: tokens, certificates, roles, the files of them that change, and what clients say of a refusal."""
 
 import contextlib
+import datetime
 import hashlib
 import json
 import os
 import pathlib
 import queue
+import shutil
 import subprocess
 import tempfile
 import time
 import unittest
 
 import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import descriptor_pool, json_format
 
 from gluond.v1 import (checkpoint_pb2, custom_operator_pb2, dataset_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2,  # noqa: F401
@@ -162,6 +167,27 @@ class IdentityTest(Waits, unittest.TestCase):
     _, _, log = server.stop()
     self.assertEqual(log.count("line 4: 'king' is no role"), 1, log)
 
+  def test_a_file_that_is_away_or_has_lost_its_lines_changes_nothing_and_is_told_once(self):
+    alice = self.token("alice", "infer")
+    with (self.folder / "stderr").open("w") as stderr:
+      server = self.server(f"--identities={self.identities}", f"--error_log={self.folder}/errors", stderr=stderr)
+    told = (self.folder / "stderr").read_text
+    channel = self.channel(server)
+    lines, empty = self.folder / "lines", self.folder / "empty"
+    empty.write_text("# Nobody.\n")
+    self.identities.rename(lines)
+    self.until(lambda: "cannot be read" in told())
+    self.assertEqual(self.ask(channel, self.INFO, alice)[0], STATUS.OK)
+    time.sleep(2.5)  # Two looks more.
+    empty.rename(self.identities)
+    self.until(lambda: "no lines any more" in told())
+    self.assertEqual(self.ask(channel, self.INFO, alice)[0], STATUS.OK)
+    lines.rename(self.identities)
+    bob = self.token("bob", "infer")
+    self.until(lambda: self.ask(channel, self.INFO, bob)[0] is STATUS.OK)
+    self.assertEqual((told().count("cannot be read"), told().count("no lines any more")), (1, 1), told())
+    self.assertNotIn("--identities", (self.folder / "errors").read_text())
+
   def test_a_wrong_file_of_identities_ends_the_start(self):
     digits = "0" * 64
     for line, expected in (("alice infer", "2 words"), (f"alice boss sha256:{digits}", "boss"),
@@ -174,6 +200,10 @@ class IdentityTest(Waits, unittest.TestCase):
       self.assertEqual(ended.returncode, 1, line)
       self.assertIn(expected, ended.stderr)
       self.assertNotIn(digits, ended.stderr)  # The error repeats nothing that might be a credential.
+    ended = subprocess.run([BINARY, "--devices=cpu", "--address=127.0.0.1:0", f"--identities={self.folder}"],
+                           capture_output=True, text=True, timeout=60)
+    self.assertEqual(ended.returncode, 1)
+    self.assertIn("is a folder; want a file", ended.stderr)
 
   def test_encryption_with_tokens(self):
     folder = self.certificates("tls")
@@ -206,6 +236,28 @@ class IdentityTest(Waits, unittest.TestCase):
     channel = self.channel(server, folder, folder)
     self.assertEqual(self.ask(channel, "gluond.v1.ModelService/ListModels")[0], STATUS.OK)
     self.assertEqual(self.ask(channel, self.INFO, "made-up")[0], STATUS.UNAUTHENTICATED)
+    code, said = self.ask(self.channel(server, folder, self.nameless(folder)), self.INFO)
+    self.assertEqual(code, STATUS.UNAUTHENTICATED)
+    self.assertIn("neither a common name nor a DNS name", said)
+
+  def nameless(self, authority):
+    """The folder of a client's certificate that names nobody."""
+    read = lambda load, name, *more: load((authority / name).read_bytes(), *more)
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "x")]))
+        .issuer_name(read(x509.load_pem_x509_certificate, "ca.pem").subject).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier("spiffe://x/y")]), critical=False)
+        .sign(read(serialization.load_pem_private_key, "ca.key", None), hashes.SHA256()))
+    folder = self.folder / "nameless"
+    folder.mkdir()
+    (folder / "client.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "client.key").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return folder
 
   def test_changed_certificates_are_taken_up(self):
     folder = self.certificates("tls")
@@ -217,6 +269,43 @@ class IdentityTest(Waits, unittest.TestCase):
     self.certificates("tls")
     self.until(lambda: self.ask(self.channel(server, folder), self.INFO)[0] is STATUS.OK)
     self.assertEqual(self.ask(self.channel(server, old), self.INFO)[0], STATUS.UNAVAILABLE)
+
+  def test_changed_files_that_are_no_good_certificates_change_nothing(self):
+    folder, other = self.certificates("tls"), self.certificates("other")
+    with (self.folder / "stderr").open("w") as stderr:
+      server = self.server(*self.tls(folder), f"--tls_client_ca={folder}/ca.pem", stderr=stderr)
+    told = (self.folder / "stderr").read_text
+    client = self.folder / "client"
+    shutil.copytree(folder, client)
+    ask = lambda: self.ask(self.channel(server, client, client), self.INFO)[0]
+    good = {name: (folder / name).read_bytes() for name in ("server.pem", "server.key", "ca.pem")}
+    damaged = good["ca.pem"] + b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    for name, bad, says in (("server.pem", b"garbage\n", "server.pem has no certificate"),
+                            ("server.key", (other / "server.key").read_bytes(), "server.key is not the key of"),
+                            ("ca.pem", b"garbage\n", "ca.pem has no certificate"),
+                            ("ca.pem", damaged, "ca.pem has a certificate that is damaged"),
+                            ("server.key", None, "server.key cannot be read")):
+      with self.subTest(says=says):
+        before = told().count(says)
+        self.replace(folder / name, bad)
+        self.until(lambda: told().count(says) > before)
+        self.assertEqual(ask(), STATUS.OK)
+        self.replace(folder / name, good[name])
+        self.assertEqual(told().count(says), before + 1)
+    for name in good:
+      self.replace(folder / name, (other / name).read_bytes())
+    trusting = self.folder / "trusting"
+    shutil.copytree(other, trusting)
+    self.until(lambda: self.ask(self.channel(server, trusting, trusting), self.INFO)[0] is STATUS.OK)
+    self.assertEqual(ask(), STATUS.UNAVAILABLE)
+
+  def replace(self, path, data):
+    """At once, as operators do; None: the file is gone."""
+    if data is None:
+      return path.unlink()
+    new = path.with_suffix(".new")
+    new.write_bytes(data)
+    new.rename(path)
 
   def test_wrong_certificates_end_the_start(self):
     folder, other = self.certificates("tls"), self.certificates("other")

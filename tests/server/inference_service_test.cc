@@ -1,6 +1,8 @@
 // GRPCInferenceService: what the open protocol's clients ask, in each form, and what becomes of bad requests.
 
+#include <atomic>
 #include <thread>
+#include <tuple>
 
 #include "tests/server/serving_fixture.h"
 
@@ -134,14 +136,16 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
            {absl::StrCat(input("\"fp32_contents\": [1, 2, 3]", ""), R"(, "raw_input_contents": ["AAAA", "AAAA"])"),
             "2 entries for 1 inputs"},
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "z"}])"), "there is no output 'z'"},
+           {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "else"}])"), "there is no output 'else' (outputs: y)"},
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y"}, {"name": "y"}])"), "wanted twice"},
            {absl::StrCat(input("x", "x"), R"(, "id": ")", std::string(1025, 'i'), "\""), "the id has 1025 bytes"},
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y", "parameters": {"classification":
                {"string_param": "1"}}}])"), "wants a number"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"priority": {"int64_param": "-1"}})"), "wants a number"},
-           {absl::StrCat(input("x", "x"), R"(, "parameters": {"priority": {"int64_param": "1"}})"), "no priorities"},
-           {absl::StrCat(input("x", "x"), R"(, "parameters": {"timeout": {"int64_param": "1"}})"), "takes no `timeout`"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"sequence_id": {"int64_param": "1"}})"), "keeps a state"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"sequence_end": {"bool_param": true}})"), "keeps a state"},
+           {absl::StrCat(input("x", "x"), R"(, "parameters": {"triton_enable_empty_final_response": {"int64_param": "1"}})"),
+            "bool_param"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"triton_x": {"bool_param": true}})"), "Triton's own"}}) {
     SCOPED_TRACE(json);
     Ask(Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo")", json.empty() ? "" : ", ", json, "}")),
@@ -154,7 +158,8 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
   Ask(many, StatusCode::INVALID_ARGUMENT);
   ExpectMessage("5 rows");
   EXPECT_EQ(Ask(Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo", "id": "7", "parameters": {"mine":
-      {"string_param": "x"}}, "inputs": [)", good, "]}"))).id(), "7") << "others' parameters are theirs";
+      {"string_param": "x"}, "sequence_length": {"int64_param": "1"}}, "inputs": [)", good, "]}"))).id(), "7")
+      << "others' parameters are theirs";
   const auto statistics = Call(infer_, &Inference_::ModelStatistics, R"({"name": "echo"})").model_stats(0);
   EXPECT_EQ(statistics.inference_stats().success().count(), 1u);
 }
@@ -172,6 +177,69 @@ TEST_F(InferenceServiceTest, ClassesAreTextsOfTheLargest) {
     expected += std::string("\x0a\0\0\0", 4) + text;
   }
   EXPECT_EQ(response.raw_output_contents(0), expected);
+}
+
+TEST_F(InferenceServiceTest, ClassesOfIntegersAreComparedAndToldAsIntegers) {
+  for (const auto& [dtype, values, want] : std::vector<std::tuple<const char*, const char*, std::vector<std::string>>>{
+           {"INT32", R"("int_contents": [-7, 5, 2])", {"5:1", "2:2", "-7:0"}},
+           {"INT64", R"("int64_contents": ["9007199254740992", "-1", "9007199254740993"])",
+            {"9007199254740993:2", "9007199254740992:0", "-1:1"}}}) {
+    PublishEcho(dtype);
+    ModelInferRequest request = Echo(dtype, values);
+    request.add_outputs()->set_name("y");
+    (*request.mutable_outputs(0)->mutable_parameters())["classification"].set_int64_param(3);
+    std::string expected;
+    for (const std::string& text : want) expected += std::string(1, static_cast<char>(text.size())) + std::string(3, '\0') + text;
+    EXPECT_EQ(Ask(request).raw_output_contents(0), expected);
+  }
+}
+
+TEST_F(InferenceServiceTest, PrioritiesAndTimeoutsThatAVersionDoesNotKnowAreIgnored) {
+  Publish();
+  Publish(R"(, "options": {"max_batch_size": 8, "priority_levels": 2})");
+  for (const char* version : {"1", "2"}) {
+    ModelInferRequest request = Rows(1, version);
+    (*request.mutable_parameters())["priority"].set_uint64_param(UINT64_MAX);
+    (*request.mutable_parameters())["timeout"].set_int64_param(1);
+    EXPECT_EQ(Ask(request).model_version(), version);
+  }
+}
+
+TEST_F(InferenceServiceTest, WhatIsToldOfAModelIsNotDrawnByLot) {
+  Publish(R"(, "options": {"max_batch_size": 8})");
+  Publish(R"(, "options": {"max_batch_size": 16})");
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "labels": {"stable": 1}, "weights": {"1": 1, "2": 1}})");
+  const auto size = [&] { return Call(infer_, &Inference_::ModelConfig, R"({"name": "mlp"})").config().max_batch_size(); };
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(size(), 8) << "the label `stable`";
+  Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "labels": {"stable": 0}})");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(size(), 16) << "the highest";
+}
+
+TEST_F(InferenceServiceTest, AnInferenceWithoutAnAnswerHasFailed) {
+  Limits limits;
+  limits.max_message_bytes = 64 << 10;
+  Restart(limits);
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "twice", "graph": {"nodes": [
+      {"name": "y", "op": "identity", "inputs": ["x"]}, {"name": "z", "op": "identity", "inputs": ["x"]}],
+      "outputs": ["y", "z"]}, "variables": [{"name": "x", "kind": "INPUT", "shape": [-1, 4]}]})");
+  Publish(R"(, "options": {"max_batch_size": 4096})", StatusCode::OK, "twice");
+  const auto request = [](int64_t rows) {
+    ModelInferRequest request = Rows(rows, "", "", "twice");
+    request.mutable_inputs(0)->set_name("x");
+    return request;
+  };
+  const auto statistics = [&] {
+    return Call(infer_, &Inference_::ModelStatistics, R"({"name": "twice"})").model_stats(0);
+  };
+  Ask(request(3000), StatusCode::RESOURCE_EXHAUSTED);
+  ExpectMessage("--max_message_bytes");
+  EXPECT_EQ(statistics().inference_stats().success().count(), 0u);
+  EXPECT_EQ(statistics().inference_stats().fail().count(), 1u);
+  EXPECT_EQ(statistics().last_inference(), 0u) << "a failure is none";
+  EXPECT_EQ(Ask(request(1)).outputs_size(), 2);
+  EXPECT_EQ(statistics().inference_stats().success().count(), 1u);
+  EXPECT_EQ(statistics().inference_stats().fail().count(), 1u);
+  EXPECT_GT(statistics().last_inference(), 0u);
 }
 
 TEST_F(InferenceServiceTest, RequestsOfOtherSizesAreComputedTogetherWithTheirOwnAnswers) {
@@ -292,6 +360,7 @@ TEST_F(InferenceServiceTest, AStreamKeepsOrderAndReportsErrorsOnIt) {
   for (int i = 0; i < kRequests; ++i) {
     ASSERT_TRUE(stream->Read(&response)) << i;
     EXPECT_EQ(response.infer_response().id(), absl::StrCat(i));
+    EXPECT_TRUE(response.infer_response().parameters().at("triton_final_response").bool_param());
     EXPECT_EQ(response.error_message().empty(), i % 10 != 3) << response.error_message();
     if (i % 10 == 3) continue;
     EXPECT_EQ(response.infer_response().outputs(0).shape(0), 1 + i % 3);
@@ -354,6 +423,23 @@ TEST_F(InferenceServiceTest, UnloadedVersionsComeBack) {
        StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(InferenceServiceTest, UnloadingWaitsForNoCompanions) {
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "3600000000"})");
+  std::atomic<bool> answered = false;
+  std::thread waits([&] {
+    while (!answered) {  // UNAVAILABLE while the version is not loaded.
+      grpc::ClientContext context;
+      ModelInferResponse response;
+      answered = infer_->ModelInfer(&context, Rows(1), &response).ok();
+    }
+  });
+  while (!answered) {
+    Call(infer_, &Inference_::RepositoryModelUnload, R"({"model_name": "mlp"})");
+    Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp"})");
+  }
+  waits.join();
+}
+
 TEST_F(InferenceServiceTest, RequestsThatCannotBeTakenApartAreComputedAlone) {
   Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "sum", "graph": {"nodes": [{"name": "s", "op": "sum",
       "inputs": ["x"], "attributes": {"axis": 0, "keepdims": true}}], "outputs": ["s"]},
@@ -372,6 +458,10 @@ TEST_F(InferenceServiceTest, RequestsThatCannotBeTakenApartAreComputedAlone) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  ModelInferRequest two = Rows(2, "", "", "sum");
+  two.mutable_inputs(0)->set_name("x");
+  Ask(two, StatusCode::FAILED_PRECONDITION);
+  ExpectMessage("has shape [1,4] for 2 rows: it cannot be taken apart");
 }
 
 TEST_F(InferenceServiceTest, WhatIsNotOfferedSaysSo) {
@@ -476,18 +566,19 @@ TEST_F(InferenceServiceTest, ACancelledRequestLeavesTheQueueAtOnce) {
   EXPECT_EQ(Ask(Rows(8)).outputs(0).shape(0), 8) << "a full batch waits for nobody";
 }
 
-TEST_F(InferenceServiceTest, AStoppedServerAnswersThoseWhoWait) {
-  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "60000000"})");
+TEST_F(InferenceServiceTest, AStoppedServerAnswersThoseWhoWaitAtOnce) {
+  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "3600000000"})");
+  while (server_->UnderWay() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   grpc::Status status;
   std::thread waits([&] {
     grpc::ClientContext context;
     ModelInferResponse response;
     status = infer_->ModelInfer(&context, Rows(1), &response);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  server_->Drain(std::chrono::milliseconds(100));
+  while (server_->UnderWay() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(server_->Drain(std::chrono::hours(1)), 0);
   waits.join();
-  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(status.error_code(), StatusCode::OK) << status.error_message();
 }
 
 }  // namespace

@@ -235,6 +235,17 @@ class JwtTest(Waits, unittest.TestCase):
     time.sleep(2.5)  # Two looks more.
     self.assertTrue(stays.is_active())
 
+  def test_open_streams_end_with_their_tenants_line(self):
+    tenants = self.folder / "tenants"
+    tenants.write_text("acme\nglobex\n")
+    self.start(f"--tenants={tenants}")
+    gone, stays = (self.open_stream(self.ec.token(sub=name, roles=["infer"])) for name in ("acme/alice", "globex/bob"))
+    tenants.write_text("globex\n")
+    error = gone.exception(timeout=20)
+    self.assertEqual(error.code(), STATUS.PERMISSION_DENIED)
+    self.assertIn("has no line", error.details())
+    self.assertTrue(stays.is_active())
+
   def test_open_streams_end_with_their_tokens(self):
     self.start("--jwt_leeway_seconds=0")
     begun = time.time()
@@ -256,6 +267,17 @@ class JwtTest(Waits, unittest.TestCase):
     self.assertEqual(codes, {STATUS.UNAUTHENTICATED, STATUS.RESOURCE_EXHAUSTED})
     self.assertEqual(self.ask(good)[0], STATUS.OK)
     self.assertEqual(self.ask(self.rsa.token())[0], STATUS.OK, "a new token of another connection")
+
+  def test_a_unix_sockets_connections_are_told_apart(self):
+    socket = self.folder / "socket"
+    self.start(f"--address=unix:{socket}")
+    self.server.address = f"unix:{socket}"
+    self.channel = self.new_channel()
+    flood = self.new_channel().unary_unary(f"/{INFO}")
+    for i in range(10):  # A new second may begin meanwhile.
+      bad = [flood.future(b"", metadata=(("authorization", f"Bearer a.b.{i}-{j}"),), timeout=60) for j in range(200)]
+      self.assertIn(STATUS.RESOURCE_EXHAUSTED, {one.code() for one in bad})
+      self.assertEqual(self.ask(self.ec.token(jti=str(i))), (STATUS.OK, ""))
 
   def test_tokens_of_the_file_of_identities_are_good_beside_them(self):
     identities = self.folder / "identities"

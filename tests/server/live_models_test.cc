@@ -31,6 +31,12 @@ class LiveModelsTest : public ServiceTest {
     while (Sequence().durable() < number) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   bool IsStored(const std::string& model) const { return std::filesystem::exists(store_ + "/.live/" + model + "/CURRENT"); }
+  // From here on the store cannot touch the model: a folder stands where its lock would be a file.
+  std::string LockOf(const std::string& model) const { return store_ + "/.live/.lock-" + model; }
+  void Lock(const std::string& model) const {
+    std::filesystem::remove(LockOf(model));
+    std::filesystem::create_directory(LockOf(model));
+  }
   void AwaitStored(const std::string& model) const {
     while (!IsStored(model)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -205,6 +211,42 @@ TEST_F(LiveModelsTest, ADamagedModelIsLoggedAndStaysOnTheDisk) {
   std::string logged;
   for (const std::string& line : log_.Take()) logged += line;
   EXPECT_NE(logged.find("model 'bad' was not loaded and stays on the disk: checkpoint 'bad': "), std::string::npos) << logged;
+  // Another model of its name takes its place, and not its files.
+  const std::string aside = store_ + "/.live/.bad.1";
+  DefineMlp("bad");
+  while (!std::filesystem::exists(aside) || !IsStored("bad")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Call(models_, &Models::DeleteModel, R"({"model": "bad"})");
+  Start({.steps = 1});
+  Call(models_, &Models::GetModel, R"({"model": "bad"})", StatusCode::NOT_FOUND);
+  EXPECT_TRUE(std::filesystem::exists(aside + "/CURRENT"));
+}
+
+TEST_F(LiveModelsTest, ADeletionThatFailsDeletesNothing) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  Train(1, 1);
+  AwaitDurable(1);
+  Lock("mlp");
+  Call(models_, &Models::DeleteModel, R"({"model": "mlp"})", StatusCode::INTERNAL);
+  EXPECT_EQ(Step(), 1);
+  std::filesystem::remove(LockOf("mlp"));
+  Call(models_, &Models::DeleteModel, R"({"model": "mlp"})");
+  Call(models_, &Models::GetModel, R"({"model": "mlp"})", StatusCode::NOT_FOUND);
+  EXPECT_FALSE(IsStored("mlp"));
+}
+
+TEST_F(LiveModelsTest, ADrainTellsOnceWhatItCouldNotSave) {
+  Start({});
+  DefineMlp("mlp");
+  DefineMlp("good");
+  Lock("mlp");
+  log_.Take();
+  EXPECT_EQ(server_->Drain(std::chrono::seconds(20)), 0);
+  EXPECT_EQ(server_->unsaved(), 1);
+  EXPECT_TRUE(IsStored("good"));
+  int64_t lines = 0;
+  for (const std::string& line : log_.Take()) lines += line.find("model 'mlp' was not saved") != std::string::npos;
+  EXPECT_EQ(lines, 1);
 }
 
 TEST_F(LiveModelsTest, LiveCheckpointsAreNoUsersCheckpoints) {

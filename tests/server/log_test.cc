@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -18,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "gtest/gtest.h"
+#include "server/rpc/audit_log.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log_file.h"
 #include "server/rpc/log_writer.h"
@@ -56,7 +59,7 @@ class Pipe {
 };
 
 TEST(LogWriterTest, NobodyWaitsForAFullPipeAndWhatWasDroppedIsCounted) {
-  constexpr int kLines = 10'000, kMost = 64 << 10;
+  constexpr int kLines = 10'000, kMost = 128 << 10;
   Pipe pipe;
   LogWriter log(pipe.end(), kMost);
   const std::string line = std::string(99, 'x') + "\n";
@@ -76,6 +79,23 @@ TEST(LogWriterTest, NobodyWaitsForAFullPipeAndWhatWasDroppedIsCounted) {
   }
   EXPECT_GT(dropped, 0);
   EXPECT_EQ(written + dropped, kLines);
+}
+
+TEST(LogWriterTest, LinesThatAreKeptHaveRoomWhereOthersAreDropped) {
+  constexpr int kLines = 10'000, kKept = 100;
+  Pipe pipe;
+  LogWriter log(pipe.end(), 128 << 10);  // Others have more of it than a pipe takes.
+  const std::string line = std::string(99, 'x') + "\n", kept = std::string(99, 'k') + "\n";
+  for (int i = 0; i < kLines; ++i) log.Write(line);
+  EXPECT_FALSE(log.Flush(milliseconds(1)));
+  EXPECT_GT(log.lines_dropped(), 0);
+  for (int i = 0; i < kKept; ++i) log.Write(kept, /*is_kept=*/true);
+  const std::string before = pipe.ReadUntil(kept);
+  ASSERT_TRUE(log.Flush(seconds(60)));
+  log.Write("the end\n");
+  const std::vector<std::string> lines = absl::StrSplit(before + pipe.ReadUntil("the end"), '\n');
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), std::string(99, 'k')), kKept);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), std::string(99, 'x')) + log.lines_dropped(), kLines);
 }
 
 TEST(LogWriterTest, LinesAreWrittenInOrder) {
@@ -149,6 +169,26 @@ TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
 TEST(FailureLogTest, ALineIsShortWhateverTheMessage) {
   const std::string line = ToJsonLine({"m", absl::InternalError(std::string(1 << 20, 'y')), "p"});
   EXPECT_LT(line.size(), 3000u);
+}
+
+TEST(FailureLogTest, EveryLimitHasACountFromTheStart) {
+  const FailureLog log([](absl::string_view) {});
+  EXPECT_EQ(log.Refusals().at("--max_requests"), 0);
+  EXPECT_FALSE(log.Refusals().contains("--answer_lease_seconds")) << "it refuses nothing";
+}
+
+TEST(AuditLogTest, ALineIsShortWhateverTheTargetAndChangesThatWereMadeAreKept) {
+  std::vector<std::pair<std::string, bool>> lines;
+  AuditLog log;
+  log.Open([&lines](const LogLine& line) { lines.emplace_back(line.text, line.is_kept); });
+  log.Changed({"m", absl::StatusCode::kNotFound, "acme/ann", std::string(1 << 20, 'y'), "p", ""});
+  log.Changed({"m", absl::StatusCode::kOk, "acme/ann", "acme/digits", "p", ""});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_LT(lines[0].first.size(), 1000u);
+  EXPECT_TRUE(absl::StrContains(lines[0].first, "\"target\":\"yyyy")) << lines[0].first;
+  EXPECT_FALSE(lines[0].second);
+  EXPECT_TRUE(absl::StrContains(lines[1].first, "\"target\":\"acme/digits\"")) << lines[1].first;
+  EXPECT_TRUE(lines[1].second);
 }
 
 TEST(FailureLogTest, LevelsSayWhichFailuresHaveALineAndCountThemAllTheSame) {

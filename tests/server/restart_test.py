@@ -54,6 +54,19 @@ class RestartTest(unittest.TestCase):
         second.kill()
         second.wait()
 
+  def test_a_store_is_one_servers_at_a_time(self):
+    with RunningServer() as first:
+      store = f"--store_dir={first.folder}/store"
+      run = lambda *flags: subprocess.run([BINARY, "--address=127.0.0.1:0", "--devices=cpu", store, *flags],
+                                          capture_output=True, text=True, timeout=60)
+      second = run()
+      self.assertEqual(second.returncode, 1)
+      self.assertRegex(second.stderr, r"\Agluond-server: --store_dir=\S+ is another server's[^\n]+\n\Z")
+      self.assertEqual(run("--check").returncode, 0)
+      first.process.kill()  # The next one need not wait for its end.
+      with RunningServer(store) as next_one:
+        self.assertEqual(next_one.stop()[0], 0)
+
 
 if __name__ == "__main__":
   case_runner.main()

@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace gluond::server {
@@ -352,6 +354,62 @@ TEST(Sequences, ATenantTakesNoMoreThanItsPart) {
   first->turn->Applied("");
   apply("acme/art/d");
   EXPECT_TRUE(knows("globex/gil/b"));
+}
+
+// Owners are acme, globex and third, and all others together.
+class SequenceOwners : public testing::Test {
+ protected:
+  static std::optional<int64_t> MostOf(absl::string_view tenant) {
+    if (tenant == "acme" || tenant == "globex" || tenant == "third") return 5;
+    return std::nullopt;
+  }
+  void Apply(const std::string& client, const std::string& answer = "") {
+    auto outcome = Arrive(sequences_, 1, 0, client);
+    ASSERT_NE(outcome->turn, nullptr) << client << ": " << outcome->refused;
+    outcome->turn->Applied(answer);
+  }
+  void ApplyMany(const std::string& prefix, int count, const std::string& answer = "") {
+    for (int i = 0; i < count; ++i) Apply(absl::StrCat(prefix, i), answer);
+  }
+  int Known(const std::string& prefix, int count) const {
+    int known = 0;
+    for (int i = 0; i < count; ++i) known += sequences_.Last(absl::StrCat(prefix, i), "lenet") == 1;
+    return known;
+  }
+
+  Sequences sequences_{10, [](const auto& work) { work(); }, 10'000, &MostOf};
+};
+
+TEST_F(SequenceOwners, ManyOfNoTenantTakeOneOwnersPart) {
+  Apply("globex/gil/laptop");
+  for (const char* caller : {"dora/", "dirk/", ""}) ApplyMany(caller, 12);
+  EXPECT_EQ(Arrive(sequences_, 1, 0, "globex/gil/laptop")->turn, nullptr) << "a repetition";
+  EXPECT_EQ(Known("", 12), 9);
+}
+
+TEST_F(SequenceOwners, ATenantWithinItsQuotaTakesNoPlaceOfASmallOne) {
+  Apply("globex/gil/laptop");
+  ApplyMany("third/tim/", 5);
+  ApplyMany("acme/ann/", 5);
+  EXPECT_EQ(sequences_.Last("globex/gil/laptop", "lenet"), 1u);
+  EXPECT_EQ(Known("third/tim/", 5), 5);
+  EXPECT_EQ(Known("acme/ann/", 5), 4);
+}
+
+TEST_F(SequenceOwners, WhoHasLessThanHisShareTakesPlacesOfWhoHasMost) {
+  ApplyMany("dora/", 10);
+  ApplyMany("globex/gil/", 5);
+  EXPECT_EQ(Known("globex/gil/", 5), 5);
+  EXPECT_EQ(Known("dora/", 10), 5);
+}
+
+TEST_F(SequenceOwners, AnswersOfWhoKeepsMostGoFirst) {
+  Apply("globex/gil/laptop", std::string(1000, 'a'));
+  ApplyMany("acme/ann/", 4, std::string(3000, 'b'));
+  EXPECT_EQ(Arrive(sequences_, 1, 0, "globex/gil/laptop")->answer.size(), 1000u);
+  EXPECT_EQ(Arrive(sequences_, 1, 0, "acme/ann/0")->refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Arrive(sequences_, 1, 0, "acme/ann/3")->answer.size(), 3000u);
+  EXPECT_LE(sequences_.answer_bytes(), 10'000u);
 }
 
 }  // namespace

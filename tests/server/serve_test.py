@@ -194,10 +194,16 @@ class ServeTest(Waits, unittest.TestCase):
         ((self.store, serve), "models: {a: {versions: {1: {checkpoint: on}}}}", "did you mean 'one'?"),
         ((self.store, serve), "models: {a: {versons: {}}}", "did you mean 'versions'?"),
         ((f"--store_dir={missing}", serve), "models: {a: {versions: {1: {checkpoint: one}}}}", "is no folder"),
-        (("--max_models=0",), "", "limit"), (("--serve=/no/such/file",), "", "cannot be read"),
+        (("--max_models=0",), "", "--max_models is 0; want 1 or more"), (("--serve=/no/such/file",), "", "cannot be read"),
         (("--identities=/no/such/file",), "", "cannot be read"), (("--address=0.0.0.0:1",), "", "--insecure_public"),
         (("--jwt_keys=/no/such/file",), "", "--jwt_issuer"), (("--access_log_every=0",), "", "--access_log_every is 0"),
-        (("--keepalive_seconds=-1",), "", "--keepalive_seconds is -1"), (("--checkpoint_every=9steps",), "", "--store_dir")):
+        (("--keepalive_seconds=-1",), "", "--keepalive_seconds is -1"), (("--serve_share=0",), "", "--serve_share is 0"),
+        (("--cpu_threads=-1",), "", "--cpu_threads is -1"), (("--drain_seconds=-1",), "", "--drain_seconds is -1"),
+        (("--checkpoint_every=9steps",), "", "--store_dir"), (("--devices=bogus",), "", "'bogus' is not a device"),
+        (("--store_dir=/dev/null",), "", "/dev/null is no folder"), (("--store_dir=/no/such/store",), "", "--store_dir"),
+        (("--address=unix:/no/such/socket",), "", "/no/such/ is no folder"), (("--port_file=/no/such/file",), "", "--port_file"),
+        (("--metrics_address=127.0.0.1:0", "--metrics_token_file=/no/such/file"), "", "--metrics_token_file"),
+        (("--jwt_issuer=me",), "", "--jwt_keys")):
       self.file.write_text(text)
       checked = run(*flags)
       self.assertEqual(checked.returncode, 1, checked)

@@ -1,7 +1,9 @@
 // PublishModel and the routes to versions: what is published stays as it was, and comes back after a restart.
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -59,8 +61,9 @@ TEST_F(ServingServiceTest, RequestsGetTheVersionThatTheRoutesSay) {
   EXPECT_EQ(Ask(Rows(1, "2")).model_version(), "2");
   Ask(Rows(1, "4"), StatusCode::NOT_FOUND);
   ExpectMessage("there are 1, 2, 3, canary, stable");
+  for (const char* odd : {" 1", "+1", "01", "1.0"}) Ask(Rows(1, odd), StatusCode::NOT_FOUND);
   Ask(Rows(1, "", "", "other"), StatusCode::NOT_FOUND);
-  ExpectMessage("no model is served as 'other'");
+  ExpectMessage("no model is served as 'other' (PublishModel");
   const auto routed = Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "weights": {"1": 3, "2": 1}})");
   EXPECT_EQ(routed.versions(0).weight(), 3u);
   EXPECT_THAT(routed.versions(0).labels(), ElementsAre("stable"));
@@ -177,22 +180,91 @@ TEST_F(ServingServiceTest, ADamagedVersionLeavesTheOthers) {
   EXPECT_EQ(Publish().version(), 3);
 }
 
-TEST_F(ServingServiceTest, ADamagedIndexLosesNoVersion) {
-  Publish();
+TEST_F(ServingServiceTest, AnIndexThatIsLostLosesNoVersionButTheRoutes) {
+  Publish(R"(, "labels": ["stable"])");
   Train(1);
-  Publish();
+  Publish(R"(, "labels": ["canary"])");
   const std::vector<float> first = Floats(Ask(Rows(2, "1"))), second = Floats(Ask(Rows(2, "2")));
-  DropStubs();
-  StopServer();
-  std::ofstream(store_ + "/.versions/mlp.index/CURRENT") << "x";
-  StartServer({});
-  MakeStubs();
-  EXPECT_EQ(Floats(Ask(Rows(2, "1"))), first);
-  EXPECT_EQ(Floats(Ask(Rows(2, "2"))), second);
-  DefineAgain();
-  EXPECT_GT(Publish().version(), 3) << "numbers that the index knew are not used again";
+  const std::string index = store_ + "/.versions/mlp.index";
+  size_t versions = 2;
+  for (const auto& lose : std::vector<std::function<void()>>{[&] { std::ofstream(index + "/CURRENT") << "x"; },
+                                                             [&] { std::filesystem::remove(index + "/CURRENT"); },
+                                                             [&] { std::filesystem::remove_all(index); }}) {
+    DropStubs();
+    StopServer();
+    lose();
+    log_.Take();
+    StartServer({});
+    MakeStubs();
+    std::string logged;
+    for (const std::string& line : log_.Take()) logged += line;
+    EXPECT_THAT(logged, HasSubstr("the index of the versions of 'mlp' was not loaded, and requests that name no version"));
+    EXPECT_EQ(Floats(Ask(Rows(2, "1"))), first);
+    EXPECT_EQ(Floats(Ask(Rows(2, "2"))), second);
+    const auto expect_lost = [&] {
+      Ask(Rows(2), StatusCode::UNAVAILABLE);
+      ExpectMessage("RouteVersions");
+      Call(infer_, &Inference_::ModelReady, R"({"name": "mlp"})", StatusCode::UNAVAILABLE);
+    };
+    expect_lost();
+    DefineAgain();
+    EXPECT_GT(Publish().version(), 3) << "numbers that the index knew are not used again";
+    Restart();
+    EXPECT_EQ(Listed().size(), ++versions);
+    expect_lost();
+    Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "labels": {"canary": 2}})");
+    expect_lost();
+    Call(serving_, &Serving::RouteVersions, R"({"served": "mlp", "labels": {"stable": 1}})");
+    EXPECT_EQ(Floats(Ask(Rows(2))), first);
+    Restart();
+    EXPECT_EQ(Floats(Ask(Rows(2))), first);
+  }
+}
+
+TEST_F(ServingServiceTest, ANameWhoseVersionsAreAllRetiredIsNotOffered) {
+  Publish();
+  Ask(Rows(1, "", "", "mlpp"), StatusCode::NOT_FOUND);
+  ExpectMessage("no model is served as 'mlpp'; did you mean 'mlp'? (PublishModel");
+  Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})");
+  for (const char* name : {"mlp", "mlpp"}) {
+    Ask(Rows(1, "", "", name), StatusCode::NOT_FOUND);
+    ExpectMessage(absl::StrCat("no model is served as '", name, "' (PublishModel"));
+  }
+}
+
+TEST_F(ServingServiceTest, AParameterThatNoOutputReadsNeedsNoValue) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "part", "graph": {"nodes": [
+      {"name": "y", "op": "identity", "inputs": ["x"]}, {"name": "dead", "op": "dot", "inputs": ["x", "w"]}],
+      "outputs": ["y"]}, "variables": [{"name": "x", "kind": "INPUT", "shape": [-1, 4]},
+      {"name": "w", "kind": "PARAMETER", "shape": [4, 2]}]})");
+  Publish("", StatusCode::OK, "part");
+  inference::ModelInferRequest request = Rows(2, "", "", "part");
+  request.mutable_inputs(0)->set_name("x");
+  EXPECT_EQ(Ask(request).outputs(0).shape(0), 2);
   Restart();
-  EXPECT_EQ(Listed().size(), 3u);
+  EXPECT_EQ(Ask(request).outputs(0).shape(0), 2);
+}
+
+TEST_F(ServingServiceTest, RequestsWithoutAVersionFindOneWhileTheHighestIsRetired) {
+  Publish();
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!ends) {
+        grpc::ClientContext context;
+        inference::ModelInferResponse response;
+        const grpc::Status status = infer_->ModelInfer(&context, Rows(1), &response);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+      }
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    const int64_t number = Publish().version();
+    Call(serving_, &Serving::RetireVersion, absl::StrCat(R"({"served": "mlp", "version": )", number, "}"));
+  }
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(ServingServiceTest, ARetiringVersionIsGoneForAllButItsRequests) {
@@ -326,7 +398,9 @@ TEST_F(ServingServiceTest, RequestsAreWorkOfLanesOfTheirOwn) {
 TEST_F(ServingServiceTest, BothHaveAShareOfTheThreads) {
   EXPECT_TRUE(Devices::Open("cpu", 2, {}, 99).ok());
   for (const int share : {0, 100, -1}) {
-    const absl::Status status = Devices::Open("cpu", 2, {}, share).status();
+    ServerOptions options;
+    options.serve_share = share;
+    const absl::Status status = Server::Check(options).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("--serve_share"));
   }

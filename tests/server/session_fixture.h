@@ -156,7 +156,11 @@ inline v1::SessionRequest OpenRequest(const std::string& session = "", uint64_t 
 // One stream, by hand. Cancelled where it is not finished.
 class ClientStream {
  public:
-  explicit ClientStream(v1::SessionService::Stub& stub) : stream_(stub.Run(&context_)) {}
+  // `token`: the caller's; empty: he has none.
+  explicit ClientStream(v1::SessionService::Stub& stub, const std::string& token = "") {
+    if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
+    stream_ = stub.Run(&context_);
+  }
   ~ClientStream() {
     if (!finished_) context_.TryCancel();
     if (!finished_) (void)stream_->Finish();

@@ -1,5 +1,9 @@
 // A session goes on where its stream was cut: nothing is executed twice, nothing is lost, whenever it happens.
 
+#include <filesystem>
+#include <fstream>
+
+#include "server/identity/secret.h"
 #include "tests/server/stubborn_client.h"
 #include "tests/server/tcp_proxy.h"
 
@@ -73,6 +77,52 @@ TEST_F(SessionTcpTest, AConnectionThatBreaksInTheMiddleOfMessagesLosesNothing) {
   cutter.join();
   EXPECT_GT(cuts, 3);
   EXPECT_EQ(client.replies(), expected);
+}
+
+class SessionOfACallerTest : public SessionTest {
+ protected:
+  void Configure(ServerOptions* options) override {
+    SessionTest::Configure(options);
+    Admit({"ann", "bob"});
+    options->identities = identities_;
+  }
+  // Each one's token is his name. The file is there at once, as when it is renamed.
+  void Admit(const std::vector<std::string>& callers) {
+    std::ofstream file(identities_ + ".new");
+    for (const std::string& caller : callers) file << caller << " train sha256:" << HashOf(caller) << "\n";
+    file.close();
+    std::filesystem::rename(identities_ + ".new", identities_);
+  }
+  bool IsAdmitted(const std::string& caller) { return !ClientStream(*stub_, caller).Open().empty(); }
+
+  const std::string identities_ = testing::TempDir() + "/identities";
+};
+
+TEST_F(SessionOfACallerTest, WhoIsRevokedHasNoOtherCommandExecutedUntilHeIsBack) {
+  ClientStream stream(*stub_, "ann");
+  const std::string session = stream.Open();
+  probe_.closed = true;
+  EXPECT_TRUE(stream.Send(1, {Mix(1), Mix(1), Fetch({1})}));
+  EXPECT_TRUE(stream.Send({}));
+  stream.WaitForReceived(3);
+  Admit({"bob"});
+  stream.ExpectEnd(grpc::StatusCode::UNAUTHENTICATED, "has been revoked since");
+  Admit({"bob", "carol"});
+  Eventually([this] { return IsAdmitted("carol"); });  // The look that found ann's session is over.
+  probe_.closed = false;
+  ClientStream other(*stub_, "bob");
+  EXPECT_FALSE(other.Open().empty());
+  for (uint64_t n = 1; n <= 100; ++n) {
+    EXPECT_TRUE(other.Send(n, {Fetch({1})}));
+    EXPECT_EQ(other.NextReply().number(), n);
+  }
+  EXPECT_LE(probe_.executed, 101);  // The first one may have begun before.
+  Admit({"ann", "bob"});
+  Eventually([this] { return IsAdmitted("ann"); });
+  ClientStream again(*stub_, "ann");
+  EXPECT_EQ(again.Open(session), session);
+  EXPECT_EQ(again.received(), 3u);
+  EXPECT_EQ(again.NextValue(), Mixed({1, 2}));
 }
 
 }  // namespace

@@ -62,6 +62,23 @@ class TenantQuotasTest(TenantsCase):
     except grpc.RpcError:
       return False
 
+  def test_what_a_tenant_uses_counts_on_when_its_line_is_back(self):
+    lines = ("acme sessions=1 bytes=8MiB", "globex")
+    self.serve(*lines)
+    self.define(self.ann, "a", 300_000)  # Takes 4,800,000 bytes.
+    session = Session(self.ann, self.channel("acme/ann"))
+    self.tenants.write_text("globex\n")
+    self.assertEqual(session.error().code(), STATUS.PERMISSION_DENIED)
+    self.tenants.write_text("\n".join(lines) + "\n")
+    self.until(lambda: self.may(self.ann))
+    with self.assertRaises(grpc.RpcError) as full:
+      Session(self.art, self.channel("acme/art"))
+    self.assertIn("sessions=1", full.exception.details())
+    self.ann.call(MODELS, "DefineModel", {"model": "b", "block": {"block": "Dense", "attributes": {"units": 300_000}},
+                                          "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 1]}]})
+    self.assertIn("--tenants:bytes", self.refused(STATUS.RESOURCE_EXHAUSTED, self.ann, MODELS, "InitializeParameters",
+                                                  {"model": "b"}))
+
   def test_requests_per_second(self):
     self.serve("acme requests_per_second=2", "globex")
     ask = {name: self.channel(name).unary_unary(f"/{SERVER}/GetServerInfo") for name in CALLERS}

@@ -77,6 +77,10 @@ class Session:
   def leave(self):
     self._call.cancel()
 
+  def error(self):
+    """Waits until the server has ended the stream."""
+    return self._call.exception(timeout=30)
+
   def end(self):
     self._requests.put(None)
     for _ in self._call:
@@ -91,6 +95,7 @@ class TenantsCase(Waits, unittest.TestCase):
     self.addCleanup(self._exits.close)
     self.folder = pathlib.Path(self._exits.enter_context(tempfile.TemporaryDirectory()))
     self.identities, self.tenants = self.folder / "identities", self.folder / "tenants"
+    self._looks = 0
     self.identities.write_text("".join(
         f"{name} {'admin' if name == 'root' else 'infer,train,publish'} sha256:{hashlib.sha256(self.token(name)).hexdigest()}\n"
         for name in CALLERS))
@@ -120,6 +125,23 @@ class TenantsCase(Waits, unittest.TestCase):
     client = Reflection(self.channel(name))
     client.name = name
     return client
+
+  def wait_for_looks(self):
+    """Waits until the server has looked at the files as they are now."""
+    for _ in range(2):  # The first look may have begun before.
+      name = f"looked-{self._looks}"
+      self._looks += 1
+      with self.identities.open("a") as file:
+        file.write(f"{name} infer sha256:{hashlib.sha256(self.token(name)).hexdigest()}\n")
+      client = self.client(name)
+      self.until(lambda: self.may(client))
+
+  def may(self, client):
+    try:
+      client.call(MODELS, "ListModels", {})
+      return True
+    except grpc.RpcError:
+      return False
 
   def refused(self, code, client, service, method, request):
     """The error's message; it and its facts name nothing of other tenants."""

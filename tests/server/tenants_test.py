@@ -1,18 +1,21 @@
 """Tenants of one server: none sees or names another's things. tenant_quotas_test: none starves another."""
 
+import contextlib
 import hashlib
 import json
+import queue
 import re
 import time
 
 import grpc
+from google.protobuf import json_format
 
 from tests import case_runner
 from tests.server import exposition
 from tests.server.running_server import RunningServer
 from tests.server.square_operators import SquareOperators
-from tests.server.tenants_fixture import (DATA, HEALTH, INFERENCE, METRICS, MODELS, SERVER, SERVING, SESSIONS, STATUS, TRAINING,
-                                          Session, TenantsCase)
+from tests.server.tenants_fixture import (DATA, HEALTH, INFERENCE, METRICS, MODELS, OPERATORS, SERVER, SERVING, SESSIONS,
+                                          STATUS, TRAINING, Session, TenantsCase)
 
 
 class TenantsTest(TenantsCase):
@@ -143,6 +146,19 @@ class TenantsTest(TenantsCase):
       self.assertIn("no client that computes it", self.refused(STATUS.UNAVAILABLE, client, MODELS, "DefineModel", request))
       self.assertEqual(self.models(client), [])
 
+  def test_a_tenants_client_computes_for_no_others_model(self):
+    self.serve()
+    operators = SquareOperators(self.channel("acme/ann"), self.ann)
+    operators.answer_forward()
+    graph = {"nodes": [{"name": "y", "op": "Custom", "inputs": ["x"],
+                        "custom": {"opType": "square", "arguments": ["data"], "outputs": ["output"]}}]}
+    for client in (self.dora, self.gil):
+      said = self.refused(STATUS.INVALID_ARGUMENT, client, MODELS, "DefineModel", {
+          "model": "q", "host": "acme/0123456789abcdef", "graph": graph,
+          "variables": [{"name": "x", "kind": "INPUT", "shape": [1]}]})
+      self.assertIn("DefineModelRequest.host has a slash", said)
+    self.assertEqual(operators.answers, 0)
+
   def test_errors_tell_nothing_of_other_tenants(self):
     self.serve()
     for client in (self.ann, self.gil):
@@ -228,15 +244,94 @@ class TenantsTest(TenantsCase):
     _, _, err = self.server.stop()
     self.assertRegex(err, "--tenants, line 2: lane_share is 'no'; want 0.01 to 100; those known before stay")
 
+  def open_inference(self, name):
+    """Asks a served model by one stream; the answer's error."""
+    request = self.root.prototype("inference.ModelInferRequest")
+    requests = queue.Queue()
+    self._exits.callback(requests.put, None)
+    stream = self.channel(name).stream_stream(
+        f"/{INFERENCE}/ModelStreamInfer", request.SerializeToString,
+        self.root.prototype("inference.ModelStreamInferResponse").FromString)(iter(requests.get, None), timeout=60)
+
+    def ask(model):
+      requests.put(json_format.ParseDict({"modelName": model, "inputs": [
+          {"name": "data", "datatype": "FP32", "shape": [1, 1], "contents": {"fp32Contents": [1]}}]}, request()))
+      return next(stream).error_message
+
+    return stream, ask
+
+  def test_open_streams_end_with_the_reach_of_their_caller(self):
+    self.serve()
+    self.define(self.ann, "m")
+    self.ann.call(SERVING, "PublishModel", {"model": "m", "served": "shop"})
+    self.root.find(INFERENCE)
+    stream, ask = self.open_inference("root")
+    session = Session(self.root, self.channel("root"))
+    self.assertEqual(ask("acme/shop"), "")
+    self.assertEqual(session.command(openModel={"model": "acme/m", "arrays": {"bias": "1"}}).model.name, "acme/m")
+    self.identities.write_text(self.identities.read_text().replace("root admin", "root infer,train"))
+    for error in (stream.exception(timeout=30), session.error()):
+      self.assertEqual(error.code(), STATUS.UNAUTHENTICATED)
+      self.assertIn("has been revoked since", error.details())
+    self.refused(STATUS.NOT_FOUND, self.root, MODELS, "GetModel", {"model": "acme/m"})
+    with self.assertRaises(grpc.RpcError) as gone:
+      Session(self.root, self.channel("root"), session=session.id)
+    self.assertEqual(gone.exception.code(), STATUS.NOT_FOUND)
+
+  def test_open_streams_end_with_their_tenants_line(self):
+    self.serve()
+    self.define(self.ann, "m")
+    self.ann.call(SERVING, "PublishModel", {"model": "m", "served": "shop"})
+    self.root.find(INFERENCE)
+    stream, ask = self.open_inference("acme/ann")
+    self.assertEqual(ask("shop"), "")
+    session, other = Session(self.ann, self.channel("acme/ann")), Session(self.gil, self.channel("globex/gil"))
+    session.put(1, [1.0])
+    self.tenants.write_text("globex\n")
+    for error in (stream.exception(timeout=30), session.error()):
+      self.assertEqual(error.code(), STATUS.PERMISSION_DENIED)
+      self.assertIn("has no line", error.details())
+    other.put(1, [2.0])
+    self.assertEqual(list(other.command(fetch={"arrays": ["1"]}).tensors[0].shape), [1])
+    self.tenants.write_text("acme\nglobex\n")
+    self.until(lambda: self.may(self.ann))
+    again = Session(self.ann, self.channel("acme/ann"), session=session.id, number=2)
+    self.assertEqual(list(again.command(fetch={"arrays": ["1"]}).tensors[0].shape), [1])
+    again.end()
+    other.end()
+
+  def test_a_file_that_lost_its_lines_or_is_away_changes_nothing_and_is_told_once(self):
+    errors = self.folder / "errors"
+    self.serve(flags=(f"--error_log={errors}",))
+    session = Session(self.ann, self.channel("acme/ann"))
+    empty = self.folder / "empty"
+    empty.write_text("# Nobody.\n")
+    self.tenants.rename(self.folder / "lines")
+    self.wait_for_looks()
+    self.assertTrue(self.may(self.ann))
+    empty.rename(self.tenants)
+    self.wait_for_looks()
+    self.assertTrue(self.may(self.ann))
+    (self.folder / "lines").rename(self.tenants)
+    self.wait_for_looks()
+    session.put(1, [1.0])
+    session.end()
+    _, _, err = self.server.stop()
+    for says in (f"--tenants={self.tenants} cannot be read", "--tenants: the file has no lines any more"):
+      self.assertEqual(err.count(says), 1, err)
+    self.assertNotIn("--tenants", errors.read_text())
+
   def test_a_wrong_file_of_tenants_ends_the_start(self):
     for line, expected in (("acme models=0", "models is '0'"), ("acme models=many", "models is 'many'"), ("acme size=1", "no quota 'size'"),
                            ("acme bytes=1PB", "bytes is '1PB'"), ("acme bytes=9999999TiB", "bytes is '9999999TiB'"),
                            ("acme requests_per_second=-1", "requests_per_second"), ("acme lane_share=nan", "lane_share"),
                            ("acme lane_share=1000", "0.01 to 100"), ("a/b", "letters, digits"), (".acme", "begin with"),
-                           ("acme\nacme", "line 2: an earlier line"), ("acme models", "models is ''")):
+                           ("a" * 33, "the name has 33 letters; want 32"), ("acme\nacme", "line 2: an earlier line"), ("acme models", "models is ''")):
       self.tenants.write_text(line + "\n")
       with self.subTest(line=line), self.assertRaisesRegex(AssertionError, expected):
         RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}")
+    with self.assertRaisesRegex(AssertionError, "is a folder; want a file"):
+      RunningServer(f"--identities={self.identities}", f"--tenants={self.folder}")
     self.tenants.write_text("acme\n")
     with self.assertRaisesRegex(AssertionError, "set --identities"):
       RunningServer(f"--tenants={self.tenants}")
@@ -291,6 +386,37 @@ class TenantsTest(TenantsCase):
         ("one", "OK"), ("two", "OK"), ("two", "ALREADY_EXISTS"))])
     peers = [line["peer"] for line in lines]
     self.assertEqual((peers[0] == peers[1], peers[1] == peers[2]), (False, True), peers)
+
+  def test_each_change_and_each_refusal_is_audited(self):
+    audit = self.folder / "audit"
+    self.serve(flags=(f"--audit_log={audit}",))
+    self.define(self.ann, "m")
+    with contextlib.suppress(grpc.RpcError):
+      self.ann.call(TRAINING, "UploadDataset", {"dataset": "more", "tensors": DATA["tensors"]})  # Is not committed.
+    self.ann.call(TRAINING, "UploadDataset", {"dataset": "rows", **DATA})
+    session = Session(self.ann, self.channel("acme/ann"))
+    session.command(openModel={"model": "m", "arrays": {"bias": "1"}})
+    session.command(storeToModel={"model": "m", "arrays": {"bias": "1"}})
+    session.command(storeToModel={"model": "n", "arrays": {"bias": "1"}})
+    session.command(saveSession={"name": "run", "arrays": {"b": "1"}})
+    self.assertIn("another key", session.command(openSaved={"name": "run", "key": "0" * 32}))
+    self.ann.find(OPERATORS)
+    request = self.ann.prototype("gluond.v1.HostRequest")
+    host = self.channel("acme/ann").stream_stream(f"/{OPERATORS}/HostOperators", request.SerializeToString)(
+        iter([request(open={"scope": "key:" + "0" * 32, "key": "k" * 20})]), timeout=30)
+    self.assertEqual(host.exception(timeout=30).code(), STATUS.PERMISSION_DENIED)
+    self.identities.write_text("".join(line for line in self.identities.read_text().splitlines(True)
+                                       if not line.startswith("acme/ann")))
+    self.assertEqual(session.error().code(), STATUS.UNAUTHENTICATED)
+    self.server.stop()
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    self.assertEqual({line["caller"] for line in lines}, {"acme/ann"})
+    told = [(line["method"].rpartition("/")[2], *(line.get(key) for key in ("command", "target", "code"))) for line in lines]
+    self.assertEqual(told[2:], [
+        ("UploadDataset", None, "acme/rows", "OK"), ("Run", "StoreToModel", "acme/m", "OK"),
+        ("Run", "StoreToModel", "acme/n", "NOT_FOUND"), ("Run", "SaveSession", "acme/run", "OK"),
+        ("Run", "OpenSaved", "acme/run", "PERMISSION_DENIED"), ("HostOperators", None, None, "PERMISSION_DENIED"),
+        ("Run", None, None, "UNAUTHENTICATED")])
 
   def test_a_tenants_admin_is_not_the_servers(self):
     with self.identities.open("a") as file:

@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Param, WrongValueTest, ::testing::ValuesIn<WrongValue>(
 TEST(Param, NamesAnUnknownAttributeAndTheClosestOnes) {
   EXPECT_THAT(std::string(Parse({{"kernal", "3"}}).status().message()),
               AllOf(HasSubstr("unknown attribute 'kernal'; did you mean 'kernel'"),
-                    HasSubstr("Possible attributes: flag")));
+                    HasSubstr("(possible attributes: flag")));
 }
 
 TEST(Param, NamesAMissingRequiredAttribute) {

@@ -168,6 +168,25 @@ TEST(BudgetTest, OneGroupHearsNoNamesOfAnothers) {
   };
   EXPECT_EQ(seen_by(0), "2 x others' things 2.0 KiB, model 'acme/secret' 1000 bytes");
   EXPECT_EQ(seen_by(2), "2 x others' things 2.0 KiB, model 'secret' 1000 bytes");
+  EXPECT_EQ(server->Holders(), "2 x others' things 2.0 KiB, model 'secret' of another connection 1000 bytes")
+      << "by the server itself, whose errors those of no group see";
+}
+
+TEST(BudgetTest, TellsWhatAGroupHolds) {
+  const auto device = std::make_shared<Budget>("the device", 1 << 20, "--max_tensor_bytes");
+  const auto acme = std::make_shared<AccountGroup>("acme"), globex = std::make_shared<AccountGroup>("globex");
+  std::vector<std::shared_ptr<Budget>> parts;
+  for (const AccountGroupPtr& group : std::vector<AccountGroupPtr>{acme, acme, globex, nullptr}) {
+    const ScopedAccount scope(std::make_shared<const Account>("a connection", group));
+    parts.push_back(Budget::PartOf(device));
+    ASSERT_EQ(parts.back()->Charge(1000), absl::OkStatus());
+  }
+  EXPECT_EQ(device->UsedBy(*acme), 2000);
+  EXPECT_EQ(device->UsedBy(*globex), 1000);
+  EXPECT_EQ(device->UsedBy(*std::make_shared<AccountGroup>("nobody")), 0);
+  for (const auto& part : parts) part->Refund(1000);
+  parts.clear();
+  EXPECT_EQ(device->UsedBy(*acme), 0);
 }
 
 TEST(BudgetTest, RemembersItsPeak) {

@@ -63,6 +63,16 @@ TEST_F(StoreQuotaTest, CheckpointsAreCounted) {
   EXPECT_OK(store->Save("b", MakeCheckpoint(2))) << "it is one of the two";
 }
 
+TEST_F(StoreQuotaTest, AnOwnerHasHalfOfTheCheckpoints) {
+  const auto store = OpenLimited({.max_checkpoints = 5, .has_tenants = true});
+  for (const char* name : {"acme/a", "acme/b", "acme/c"}) ASSERT_OK(store->Save(name, MakeCheckpoint(1)));
+  ExpectRefused(store->Save("acme/d", MakeCheckpoint(1)).status(), "has 3 other checkpoints, half of the 5 of --max_checkpoints");
+  EXPECT_OK(store->Save("acme/c", MakeCheckpoint(2))) << "it is one of the three";
+  EXPECT_OK(store->Save("globex/a", MakeCheckpoint(1)));
+  EXPECT_OK(store->Save("a", MakeCheckpoint(1)));
+  ExpectRefused(store->Save("b", MakeCheckpoint(1)).status(), "the limit of --max_checkpoints");
+}
+
 TEST_F(StoreQuotaTest, SavesAtTheSameTimeShareTheRoom) {
   StoreQuota quota(LocalFileSystem(), Path(), {.max_store_bytes = 100});
   absl::StatusOr<StoreQuota::Room> first = quota.Reserve("a", 60);
