@@ -109,14 +109,18 @@ void LiveModels::Save(const std::string& name, HostedModelPtr hosted) {
 }
 
 void LiveModels::Write(const std::string& name, const Mark& mark, const Checkpoint& checkpoint) {
-  bool wanted;
+  bool wanted, in_time;
   {
     MutexLock lock(mu_);
     Entry& entry = entries_.at(name);
-    wanted = entry.forget.empty() && !stopped_;
-    entry.stored = entry.stored || wanted;
+    wanted = entry.forget.empty();
+    in_time = !stopped_;
+    entry.stored = entry.stored || (wanted && in_time);
   }
-  const absl::Status status = wanted ? WriteToStore(name, checkpoint) : absl::OkStatus();
+  absl::Status status;
+  if (wanted) {
+    status = in_time ? WriteToStore(name, checkpoint) : absl::DeadlineExceededError("the time of --drain_seconds was over");
+  }
   Saved(name, wanted && status.ok() ? &mark : nullptr, status);
 }
 
