@@ -146,7 +146,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
 absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options,
                                                                  Tenants& tenants) {
-  if (options.tls.any()) RETURN_IF_ERROR(TlsCertificates::Load(options.tls).status());
   std::unique_ptr<Identities> identities;
   std::unique_ptr<Jwt> jwt;
   if (!options.identities.empty()) {
@@ -182,6 +181,7 @@ absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
 
 absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
+  if (options.tls.any()) RETURN_IF_ERROR(TlsCertificates::Load(options.tls).status());
   Tenants tenants;
   RETURN_IF_ERROR(NewGatekeeper(options, tenants).status());
   RETURN_IF_ERROR(Devices::Open(options.devices, options.cpu_threads, options.limits, options.serve_share).status());

@@ -13,7 +13,7 @@ from gluond.gluon.model_zoo import model_store, vision
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
-# Of each network of MXNet 1.9.1: its name, the number of its parameters, and the beginning of the SHA-1 of `lines`.
+# Names of the networks of MXNet 1.9.1, each with the number of its parameters and the beginning of the SHA-1 of `lines`.
 NETWORKS = """
     alexnet 16 6b9d255979d1  densenet121 606 a05b2e649a26  densenet161 806 54d83b51ed69
     densenet169 846 7823cff5535c  densenet201 1006 be41e9f37dd0  inceptionv3 472 c6c710c00ecc

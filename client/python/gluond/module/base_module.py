@@ -46,6 +46,20 @@ class BaseModule:
             if not ready:
                 raise AssertionError(f"{type(self).__name__}: call {method}() first.")
 
+    def _stays_bound(self, force_rebind: bool) -> bool:
+        """Whether `bind` has nothing to do, which is logged."""
+        if not self.binded or force_rebind:
+            return False
+        self.logger.warning("Already bound, ignoring bind()")
+        return True
+
+    def _keeps_optimizer(self, force_init: bool) -> bool:
+        """Whether `init_optimizer` has nothing to do, which is logged."""
+        if not self.optimizer_initialized or force_init:
+            return False
+        self.logger.warning("optimizer already initialized, ignoring.")
+        return True
+
     # Over many batches.
 
     def forward_backward(self, data_batch: Any) -> None:

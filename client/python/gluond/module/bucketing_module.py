@@ -100,8 +100,7 @@ class BucketingModule(BaseModule):
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
              force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
         """Binds the default bucket for batches of these shapes; the others are bound by their first batch."""
-        if self.binded and not force_rebind:
-            self.logger.warning("Already bound, ignoring bind()")
+        if self._stays_bound(force_rebind):
             return
         if shared_module is not None:
             raise AssertionError("shared_module for BucketingModule is not supported")
@@ -124,8 +123,7 @@ class BucketingModule(BaseModule):
                        force_init: bool = False) -> None:
         """Takes an optimizer, as `Module.init_optimizer`, for all buckets."""
         self._expect()
-        if self.optimizer_initialized and not force_init:
-            self.logger.warning("optimizer already initialized, ignoring.")
+        if self._keeps_optimizer(force_init):
             return
         self._default.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
         for module in self._buckets.values():

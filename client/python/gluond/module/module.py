@@ -142,12 +142,11 @@ class Module(BaseModule):
         With `force_rebind` it is bound anew, and keeps its parameters. `shared_module` is one whose parameters, and optimizer,
         this one uses. `inputs_need_grad`: gradients of the data are computed. grad_req: 'write', 'add' or 'null'.
         """
-        if force_rebind and self.binded:
+        if self._stays_bound(force_rebind):
+            return
+        if self.binded:
             self._unbound = self.get_params() if self.params_initialized else ({}, {})
             self.binded, self._exec_group = False, None
-        if self.binded:
-            self.logger.warning("Already bound, ignoring bind()")
-            return
         if inputs_need_grad and not for_training:
             raise AssertionError("Module.bind: inputs_need_grad needs for_training=True.")
         if shared_module is not None:

@@ -56,8 +56,7 @@ class PythonModule(BaseModule):
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
              force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
         """Takes the shapes. AssertionError: they have other names than the module's data and labels."""
-        if self.binded and not force_rebind:
-            self.logger.warning("Already bound, ignoring bind()")
+        if self._stays_bound(force_rebind):
             return
         if grad_req != "write":
             raise AssertionError("Python module only support write gradient")

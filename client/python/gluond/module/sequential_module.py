@@ -76,8 +76,7 @@ class SequentialModule(BaseModule):
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
              force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
         """Binds each module for the outputs of the one before it."""
-        if self.binded and not force_rebind:
-            self.logger.warning("Already bound, ignoring bind()")
+        if self._stays_bound(force_rebind):
             return
         if inputs_need_grad and not for_training:
             raise AssertionError("SequentialModule.bind: inputs_need_grad needs for_training=True.")
@@ -102,8 +101,7 @@ class SequentialModule(BaseModule):
                        force_init: bool = False) -> None:
         """Gives each module an optimizer."""
         self._expect()
-        if self.optimizer_initialized and not force_init:
-            self.logger.warning("optimizer already initialized, ignoring.")
+        if self._keeps_optimizer(force_init):
             return
         for module in self._modules:
             module.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
